@@ -38,16 +38,15 @@ import pandas as pd
 import psutil
 from scipy.stats import binomtest
 from tpcsweep import tcp
-from tpcsweep.broken import BrokenError
 from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.flags import BrokenError
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.measure.limits import RULES
 from tpcsweep.paths import PathError
 from tpcsweep.paths.plan import SUPER_PACKET
-from tpcsweep.rates import GBIT_PER_MS
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.variables import LIMITS
+from tpcsweep.variables import GBIT_PER_MS, LIMITS
 
 from tests.support.constructions import BLKIO, burning, disk, queue
 from tests.support.sites import MIB, cell, site_of

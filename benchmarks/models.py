@@ -23,7 +23,7 @@ import xarray as xr
 import yaml
 from numpy.typing import NDArray
 from tpcsweep.configuration.imports import Import
-from tpcsweep.importing.outside import bring
+from tpcsweep.importing import import_table
 from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, fit_process, observe
 from tpcsweep.models.learned import LEARNED
 
@@ -49,7 +49,7 @@ def wan(file: str) -> None:
 
     def rows(condition: str) -> Observations:
         chosen = settings.model_copy(update={"where": condition})
-        return observe(bring(chosen, Path(file), "wan").summary)
+        return observe(import_table(chosen, Path(file), "wan").summary)
 
     print("| left out | by | median error | in the 95 % interval |\n|---|---|---|---|")
     for run in (1, 2, 3):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpcsweep.models.base import mathis_rate
-from tpcsweep.rates import GBIT, GBIT_PER_MS
 from tpcsweep.tcp import HEADERS, INITIAL_WINDOW, slow_start, window_rate
+from tpcsweep.variables import GBIT, GBIT_PER_MS
 
 INSTANCE_CORES = 16
 """Cores that one origin uses. Not found here: by the claim chep2024.instance_cores it does not scale past them."""

@@ -23,11 +23,11 @@ from tpcsweep.linux.commands import CommandError
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.paths import Path, PathError
-from tpcsweep.rates import GBIT
 from tpcsweep.tcp import bdp_packets
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.machine import MachineError, require
 from tpcsweep.tools.base import package_versions
+from tpcsweep.variables import GBIT
 
 CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
 INTERVAL = 0.005  # seconds between looks at a window

@@ -18,8 +18,8 @@ from recovery import follow
 from tpcsweep import tcp
 from tpcsweep.extras import require
 from tpcsweep.measure.provenance import commit, machine
-from tpcsweep.rates import GBIT
 from tpcsweep.tools.base import package_versions
+from tpcsweep.variables import GBIT
 
 SOURCE = Path(__file__).with_name("bottleneck.cc")
 LIBRARIES = (

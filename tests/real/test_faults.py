@@ -20,8 +20,8 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from tpcsweep.broken import BROKEN
 from tpcsweep.configuration.loading import load
+from tpcsweep.flags import BROKEN
 from tpcsweep.running import runner
 from tpcsweep.testbeds.netns import state, testbed
 from tpcsweep.testbeds.netns.servers import DeploymentError

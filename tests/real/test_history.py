@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tpcsweep.dataset import STATUS
-from tpcsweep.history import runs
-from tpcsweep.history.changes import history
+from tpcsweep.history import history_of, runs
 from tpcsweep.pages.history import content
 from tpcsweep.pages.rendering import over_time
 
@@ -88,7 +87,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     datasets[-1]["status"][0, 0] = STATUS.index("failed")
     datasets[-1]["message"][0, 0] = "/a/path/that/breaks/nowhere" * 5
-    told = history(runs_of(datasets), {})
+    told = history_of(runs_of(datasets), {})
     assert [change.place for change in told.changes] == [12, 20]
     file = folder / "index.html"
     file.write_text(over_time(content(told)))

@@ -19,6 +19,7 @@ import numpy as np
 import yaml
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient
+from tpcsweep import importing
 from tpcsweep.configuration import checks, citation, units
 from tpcsweep.configuration.imports import Axis, Column, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
@@ -38,7 +39,6 @@ from tpcsweep.configuration.resources import Resources
 from tpcsweep.configuration.sides import DATASET, side
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
-from tpcsweep.importing import outside
 from tpcsweep.paths import link
 from tpcsweep.paths import plan as paths
 from tpcsweep.planning.plan import asked
@@ -301,7 +301,7 @@ def _import(_case: Case, file: Path) -> None:
     table = file.with_name("table.csv")
     table.write_text(TABLE)
     name, settings = load_import(str(file), ROOT)
-    outside.bring(settings, table, name)
+    importing.import_table(settings, table, name)
 
 
 def _citation(_case: Case, file: Path) -> None:

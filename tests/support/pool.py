@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.broken import BrokenError
+from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from tests.support.sites import site_of

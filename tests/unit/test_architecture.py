@@ -43,7 +43,7 @@ def test_imports_go_down_the_floors_and_in_no_circle() -> None:
 @pytest.mark.parametrize(
     ("module", "imports", "refused"),
     [
-        ("rates", "tpcsweep.models", "tpcsweep.rates is not allowed to import tpcsweep.models"),
+        ("variables", "tpcsweep.models", "tpcsweep.variables is not allowed to import tpcsweep.models"),
         (
             "claims.base",
             "tpcsweep.published",

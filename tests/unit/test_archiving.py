@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 import yaml
 from tpcsweep import dataset
-from tpcsweep.archiving import crate
+from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import citation
 from tpcsweep.configuration.loading import ConfigurationError, load
 
@@ -84,7 +84,7 @@ def pack(root: Path, monkeypatch: pytest.MonkeyPatch, cited: str = "") -> Packed
     for name in ("index.html", "cells.csv", "figures/limits.svg"):
         (settings.folder / name).write_text("made")
     packed = Packed(settings.folder / "crate", settings.folder / "demo.crate.zip")
-    crate.write(settings.folder, settings, settings.citation, packed.folder, packed.archive)
+    write_crate(settings.folder, settings, settings.citation, packed.folder, packed.archive)
     return packed
 
 

@@ -14,7 +14,7 @@ import pytest
 from blind import FITTED, STATED, Fact, Predictor
 from tpcsweep.configuration.loading import load, load_import
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.importing.outside import bring
+from tpcsweep.importing import import_table
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sweep": "smoke", "testbed": "simulation"}
@@ -59,7 +59,7 @@ def test_points_of_first_figures_tell_the_others_in_a_world_that_is_as_the_model
     file = tmp_path / "curves.csv"
     points(simulation, 7).to_csv(file, index=False)
     name, settings = load_import("chep2024-curves", ROOT)
-    facts = blind.of_curves(bring(settings, file, name).summary)
+    facts = blind.of_curves(import_table(settings, file, name).summary)
     assert len(facts) == 4 * len(PLACES)
     found = blind.table(facts, {"simulation": simulation, "full path": blind.full_path})
     errors = found.set_index(["by", "figure"])["error"]

@@ -18,7 +18,7 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from tpcsweep import dataset
 from tpcsweep.claims import CLAIMS
-from tpcsweep.importing import datasets
+from tpcsweep.dataset import earlier
 from tpcsweep.models import MODELS, fit, observe
 from tpcsweep.models.saved import FORMAT
 from tpcsweep.planning.recommendations import COLUMNS
@@ -76,10 +76,10 @@ def test_the_page_of_a_folder_is_its_index(here: Path) -> None:
 
 def test_an_older_dataset_is_completed_in_a_copy() -> None:
     before = SURFACE.read_bytes()
-    with datasets.completed(SURFACE) as whole:
+    with earlier.completed(SURFACE) as whole:
         assert whole != SURFACE
         assert "limit" in xr.load_dataset(whole)
-        with datasets.completed(whole) as again:
+        with earlier.completed(whole) as again:
             assert again == whole
     assert not whole.exists()
     assert SURFACE.read_bytes() == before

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.importing.rows import ConditionError, meeting
+from tpcsweep.importing import ConditionError, meeting
 
 TABLE = pd.DataFrame(
     {

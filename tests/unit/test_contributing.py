@@ -205,6 +205,44 @@ def test_a_figure_of_a_sweep_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "sent_again.png").stat().st_size > 10_000
 
 
+def test_a_figure_of_each_cell_is_computed_and_is_in_the_dataset_exports_and_imports(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A figure recorded for each cell"),
+        """
+        import sys
+        from collections import defaultdict
+        from pathlib import Path
+        import orjson
+        from tests.support.synthetic import write_sweep
+        from tpcsweep import dataset
+        from tpcsweep.configuration.imports import Import
+        from tpcsweep.configuration.parameters import Parameters
+        from tpcsweep.exporting import exposition
+        from tpcsweep.measure import limits
+
+        means = defaultdict(lambda: 1.0, rtt_idle=10.0, rtt_loaded=25.0)
+        found = limits.numbers(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: 1), [1.0])
+        assert found["rtt_stretch"] == 2.5
+
+        axes = {"streams": [1, 2], "repetition": [1]}
+        files = list(write_sweep(Path(sys.argv[1]), axes))
+        cell = orjson.loads(files[0].read_bytes())
+        cell["summary"] |= {"rtt_stretch": 2.5}
+        earlier = orjson.loads(files[1].read_bytes())
+        del earlier["summary"]["rtt_stretch"]
+        for file, content in zip(files, (cell, earlier)):
+            file.write_bytes(orjson.dumps(content))
+        summary = dataset.fold(files, axes).summary
+        assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
+        assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
+        assert any(line.startswith("tpcsweep_rtt_stretch{") for line in exposition(summary))
+        columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"column": "s"}}
+        Import.model_validate({"variables": columns})
+        """,
+        tmp_path,
+    )
+
+
 def test_a_testbed_measures_cells_and_refuses_what_it_cannot(tmp_path: Path) -> None:
     succeeds(
         applied(tmp_path / "project", "A testbed"),

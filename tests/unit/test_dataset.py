@@ -15,8 +15,10 @@ import pytest
 import xarray as xr
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.cell_file import text_of
+from tpcsweep.configuration.imports import TAKEN
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.dataset import earlier
 from tpcsweep.flags import FLAGS
-from tpcsweep.importing import datasets
 from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
 from tests.support import synthetic
@@ -170,6 +172,16 @@ def test_samples_have_the_same_axes_and_a_time(sweep: tuple[Path, dict[Path, dic
     assert samples.goodput.sel(FAILED).isnull().all()
 
 
+def test_no_axis_of_an_import_can_have_the_name_of_a_variable_or_dimension(
+    sweep: tuple[Path, dict[Path, dict[str, Any]]],
+) -> None:
+    found: set[Any] = set()
+    for group in dataset.GROUPS:
+        content = xr.load_dataset(sweep[0], group=group)
+        found |= {*content.variables, *content.dims}
+    assert found - {*AXES, *Parameters.model_fields} <= TAKEN
+
+
 def test_transfers_are_a_table(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
     transfers = xr.load_dataset(sweep[0], group=dataset.TRANSFERS_GROUP)
     assert transfers.sizes["transfer"] == 2 * len(sweep[1])
@@ -223,7 +235,7 @@ def test_a_file_says_what_it_is_called_and_when_it_was_made(tmp_path: Path) -> N
 def test_every_number_has_a_unit(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "dataset.nc"
     if kind == "earlier":
-        datasets.bring(ROOT / "examples/surface.nc", file)
+        earlier.copy_completed(ROOT / "examples/surface.nc", file)
     else:
         dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, AXES, kind=kind), AXES), file)
     for group in dataset.GROUPS:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset import groups, series, transfers
+from tpcsweep.dataset import groups
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
 
 from tests.support import synthetic
@@ -70,9 +70,9 @@ def written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[Path, dataset.Folded]:
     if request.param == "in many":
-        monkeypatch.setattr(groups, "IN_MEMORY", 100)
-        monkeypatch.setattr(series, "_CHUNK", 3 * LATEST)
-        monkeypatch.setattr(transfers, "_SLAB", 4)
+        monkeypatch.setattr(groups, "_IN_MEMORY", 100)
+        monkeypatch.setattr(groups, "_CHUNK", 3 * LATEST)
+        monkeypatch.setattr(groups, "_SLAB", 4)
     folded = dataset.fold(uneven, AXES)
     dataset.write(folded, tmp_path / "dataset.nc")
     return tmp_path / "dataset.nc", folded
@@ -140,7 +140,7 @@ def test_a_transfer_without_its_size_is_refused(tmp_path: Path) -> None:
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 60))
 def test_blocks_cover_a_grid_once_in_its_order(shape: list[int], most: int) -> None:
     grid = np.arange(math.prod(shape)).reshape(shape)
-    blocks = list(series.blocks(shape, most))
+    blocks = list(groups.blocks(shape, most))
     assert [*itertools.chain(*(range(first, last) for first, last, _ in blocks))] == [*range(grid.size)]
     for first, last, where in blocks:
         assert last - first <= max(1, most)

@@ -179,13 +179,6 @@ def test_a_dataset_without_times_is_refused(folded: Written) -> None:
         lines(summary, folded.samples)
 
 
-def test_a_figure_in_an_unknown_unit_is_refused(folded: Written) -> None:
-    summary = folded.summary.copy()
-    summary["rtt_idle"] = summary["rtt_idle"].assign_attrs(units="furlong")
-    with pytest.raises(ExportError, match="rtt_idle is in furlong; OpenMetrics is written for Gbit/s, ms"):
-        exposition(summary)
-
-
 def test_what_was_simulated_is_exported_with_the_word(tmp_path: Path) -> None:
     axes: dict[str, Sequence[Value]] = {"streams": [1, 2], "repetition": [1]}
     made = dataset.fold(synthetic.write_sweep(tmp_path, axes, kind="simulation"), axes)

@@ -13,12 +13,12 @@ import pytest
 import simulation
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
-from tpcsweep import exporting
-from tpcsweep.archiving import crate
+from tpcsweep import exporting, importing
+from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
+from tpcsweep.dataset import earlier
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
-from tpcsweep.importing import datasets, outside
 
 from tests.support.workflow import ROOT
 
@@ -128,13 +128,13 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
     without(monkeypatch, "pyarrow", "zarr", "rocrate")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingExtraError, match="EXTRAS=parquet"):
-        outside.read(tmp_path / "a.parquet")
+        importing.read(tmp_path / "a.parquet")
     with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
         exporting.zarr(ROOT / "examples/surface.nc", tmp_path / "a.zarr")
     with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
-        datasets.bring(tmp_path / "a.zarr", tmp_path / "a.nc")
+        earlier.copy_completed(tmp_path / "a.zarr", tmp_path / "a.nc")
     with pytest.raises(MissingExtraError, match="EXTRAS=crate"):
-        crate.write(tmp_path, None, None, tmp_path / "a", tmp_path / "a.zip")
+        write_crate(tmp_path, None, None, tmp_path / "a", tmp_path / "a.zip")
     with pytest.raises(MissingExtraError, match="EXTRAS=ns3"):
         simulation.build(tmp_path / "program")
 

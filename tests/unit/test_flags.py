@@ -13,8 +13,7 @@ from types import ModuleType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.broken import BROKEN
-from tpcsweep.flags import FLAGS, GRADES, graded, implausible, worst
+from tpcsweep.flags import BROKEN, FLAGS, GRADES, graded, implausible, worst
 from tpcsweep.measure import cell
 from tpcsweep.testbeds.simulation import result
 

@@ -15,10 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.comparing.comparison import compare
 from tpcsweep.dataset import masks_of
-from tpcsweep.history import changes, detection, junit, runs
-from tpcsweep.history.changes import Difference, failures, history, sentence
+from tpcsweep.history import (
+    ALL_CELLS,
+    ENOUGH,
+    Difference,
+    detection,
+    failures,
+    history_of,
+    junit_text,
+    runs,
+    sentence,
+)
 from tpcsweep.history.detection import LEAST
-from tpcsweep.history.series import joined
+from tpcsweep.history.runs import joined
 from tpcsweep.pages.history import content
 from tpcsweep.pages.rendering import over_time
 
@@ -192,7 +201,7 @@ def test_a_change_has_its_date_its_size_its_cells_and_what_changed_with_it(once:
         slower = times(summary, np.where(summary.rtt.values == 50, 0.7, 1.0)[:, None, None])
         return with_software(slower, xrootd="6.0.0").assign_coords(bandwidth=2.0)
 
-    told = history(runs_of(weekly(once, 16, change)), {})
+    told = history_of(runs_of(weekly(once, 16, change)), {})
     [found] = told.changes
     assert found.place == 9 and not found.new
     assert found.overall.low < math.sqrt(0.7) < found.overall.high < 1
@@ -215,14 +224,14 @@ def slower_from(place: int, factor: float = 0.7) -> object:
 
 def test_it_fails_on_a_change_once_and_where_it_is_asked(once: xr.Dataset) -> None:
     every = runs_of(weekly(once, 14, slower_from(8), seed=1))
-    told = {count: history(every[:count], {}) for count in range(9, 14)}
+    told = {count: history_of(every[:count], {}) for count in range(9, 14)}
     first = min(count for count, one in told.items() if one.changes)
     assert first - 8 == LEAST
     assert [change.place for change in told[first].changes] == [8]
     assert len(failures(told[first], "slower")) == len(failures(told[first], "change")) == 1
     assert failures(told[first], None) == []
     assert all(failures(told[count], "change") == [] for count in told if count != first)
-    faster = history(runs_of(weekly(once, first, slower_from(8, 1.4), seed=1)), {})
+    faster = history_of(runs_of(weekly(once, first, slower_from(8, 1.4), seed=1)), {})
     assert failures(faster, "slower") == [] and len(failures(faster, "change")) == 1
 
 
@@ -233,10 +242,10 @@ def test_a_cell_that_fails_since_the_last_run_is_named(once: xr.Dataset) -> None
             summary["message"].loc[{"rtt": 50, "streams": 2}] = "exit code 5\x07"
         return summary
 
-    told = history(runs_of(weekly(once, 6, change)), {})
+    told = history_of(runs_of(weekly(once, 6, change)), {})
     [reason] = failures(told, "slower")
     assert reason == "rtt 50 ms, streams 2 failed: exit code 5\x07"
-    case = ET.fromstring(junit.text(told, None)).find(".//testcase[@name='rtt 50 ms, streams 2']/error")
+    case = ET.fromstring(junit_text(told, None)).find(".//testcase[@name='rtt 50 ms, streams 2']/error")
     assert case is not None and case.get("message") == "exit code 5\ufffd"
 
 
@@ -251,17 +260,17 @@ def test_junit_has_a_case_for_each_cell_and_fails_those_that_changed(once: xr.Da
         )
 
     datasets = weekly(once, 10, change)
-    count = next(at for at in range(8, 11) if history(runs_of(datasets[:at]), {}).changes)
-    told = history(runs_of(datasets[:count]), {})
-    suites = ET.fromstring(junit.text(told, "slower"))
+    count = next(at for at in range(8, 11) if history_of(runs_of(datasets[:at]), {}).changes)
+    told = history_of(runs_of(datasets[:count]), {})
+    suites = ET.fromstring(junit_text(told, "slower"))
     [suite] = suites
     assert suite.get("tests") == str(CELLS + 1) == str(len(suite))
     failed = {case.get("name") for case in suite if case.find("failure") is not None}
     slower = told.changes[0].comparison.cells
     slower = slower[slower["verdict"] == "slower"]
     expected = {f"rtt 50 ms, streams {row.streams:.0f}" for row in slower.itertuples()}
-    assert failed == {junit.MEAN, *expected} and suite.get("failures") == str(len(failed))
-    whole = ET.fromstring(junit.text(history(runs_of(datasets), {}), "slower"))
+    assert failed == {ALL_CELLS, *expected} and suite.get("failures") == str(len(failed))
+    whole = ET.fromstring(junit_text(history_of(runs_of(datasets), {}), "slower"))
     assert [case.get("name") for case in whole[0] if case.find("skipped") is not None] == [
         "rtt 5 ms, streams 4"
     ]
@@ -271,7 +280,7 @@ def test_a_parameter_that_becomes_an_axis_keeps_its_earlier_runs(once: xr.Datase
     def change(number: int, summary: xr.Dataset) -> xr.Dataset:
         return summary.sel(rtt=[50.0]) if number < 5 else summary
 
-    told = history(runs_of(weekly(once, 10, change)), {})
+    told = history_of(runs_of(weekly(once, 10, change)), {})
     assert told.axes == ["rtt", "streams"]
     known = np.isfinite(told.cells.throughput.sel(streams=1)).values
     assert known.sum(axis=1).tolist() == [5, 10]
@@ -280,19 +289,19 @@ def test_a_parameter_that_becomes_an_axis_keeps_its_earlier_runs(once: xr.Datase
 
 def test_one_cell_alone_has_a_history_too(once: xr.Dataset) -> None:
     one = once.isel(rtt=[0], streams=[0])
-    told = history(runs_of(weekly(one, 12, slower_from(6, 0.5))), {})
+    told = history_of(runs_of(weekly(one, 12, slower_from(6, 0.5))), {})
     assert [change.place for change in told.changes] == [6]
     assert [row["values"] for row in content(told)["rows"]] == [[]]
-    assert "the cell" in junit.text(told, None)
+    assert "the cell" in junit_text(told, None)
 
 
 def test_without_a_run_it_is_said_why() -> None:
     with pytest.raises(runs.HistoryError, match="no run to make a history of: a: it is broken"):
-        history([], {"a": "it is broken"})
+        history_of([], {"a": "it is broken"})
 
 
 def test_the_json_of_a_history_is_whole(once: xr.Dataset) -> None:
-    told = history(runs_of(weekly(once, 12, slower_from(6))), {"x.nc": "why"}).to_dict()
+    told = history_of(runs_of(weekly(once, 12, slower_from(6))), {"x.nc": "why"}).to_dict()
     assert [run["cells"]["ok"] for run in told["runs"]] == [CELLS] * 12
     [change] = told["changes"]
     assert (change["after"], change["from"]) == ("5.nc", "6.nc")
@@ -313,7 +322,7 @@ def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> N
         summary["flags"][:] = masks_of(summary)["not_steady"]
         return with_software(times(summary, 0.7), xrootd=HOSTILE)
 
-    told = history(runs_of(weekly(once, 10, change)), {HOSTILE: HOSTILE})
+    told = history_of(runs_of(weekly(once, 10, change)), {HOSTILE: HOSTILE})
     html = over_time(content(told))
     soup = BeautifulSoup(html, "html.parser")
     assert soup.find(["img", "script"]) is None and not soup.select("[src], link")
@@ -338,13 +347,13 @@ def test_any_history_has_a_page_and_a_junit_file(
         summary["status"][:] = np.where(generator.random(summary.status.shape) < share, 2, 1)
         return summary
 
-    told = history(runs_of(weekly(once, count, holes, seed)), {})
+    told = history_of(runs_of(weekly(once, count, holes, seed)), {})
     shown = content(told)
     places = [dot[axis] for dot in shown["trend"]["dots"] for axis in "xy"]
     assert all(0 <= place <= 100 for place in places)
     assert over_time(shown).count("<tr>") == CELLS + count + 2
-    assert len(ET.fromstring(junit.text(told, None))[0]) == CELLS + 1
+    assert len(ET.fromstring(junit_text(told, None))[0]) == CELLS + 1
 
 
 def test_axes_are_those_of_the_made_up_sweep() -> None:
-    assert math.prod(map(len, AXES.values())) == CELLS and changes.ENOUGH == 2 * LEAST
+    assert math.prod(map(len, AXES.values())) == CELLS and ENOUGH == 2 * LEAST

@@ -16,7 +16,7 @@ MOST = 1 << 20
 def test_it_has_what_is_run_and_what_that_imports_and_no_more() -> None:
     found = archive.modules()
     assert {"tpcsweep", "tpcsweep.testbeds.kubernetes.pod.agent", "tpcsweep.client.__main__"} <= set(found)
-    assert {"tpcsweep.tools.gfal", "tpcsweep.xrootd.servers", "tpcsweep.rates"} <= set(found)
+    assert {"tpcsweep.tools.gfal", "tpcsweep.xrootd.servers", "tpcsweep.variables"} <= set(found)
     assert not [name for name in found if "netns" in name or "running" in name or "configuration" in name]
 
 

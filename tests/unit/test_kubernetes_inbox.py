@@ -13,9 +13,9 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from tpcsweep.broken import BROKEN, FaultError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.flags import BROKEN, FaultError
 from tpcsweep.measure.readings import MOST
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN

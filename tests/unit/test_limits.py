@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure import limits
 from tpcsweep.measure.limits import EQUALS, NONE_FOUND, RULES, judge, loss_rate, numbers, ramp_seconds
-from tpcsweep.variables import LIMITS, SUMMARY
+from tpcsweep.variables import LIMITS, SAMPLES, SOURCES, SUMMARY, TRANSFERS
 
 NUMBERS = sorted({number for rules in RULES.values() for rule in rules for number in rule})
 FREE: dict[str, Any] = dict.fromkeys(NUMBERS, 0.0)
@@ -108,6 +108,14 @@ def test_every_limit_has_rules_a_place_and_a_meaning() -> None:
     assert [*RULES, NONE_FOUND] and {*RULES, NONE_FOUND, "server"} == set(LIMITS)
     assert set(EQUALS) < set(RULES)
     assert set(NUMBERS) <= set(SUMMARY)
+
+
+def test_the_figures_that_are_computed_are_those_of_the_table() -> None:
+    computed = numbers(WANTED, SUMMED, MEANS, TOTALS, (5.0,))
+    assert {name for name, figure in SUMMARY.items() if figure.source == "limits"} == set(computed)
+    assert {figure.source for table in (SUMMARY, SAMPLES, TRANSFERS) for figure in table.values()} == set(
+        SOURCES
+    )
 
 
 def test_means_are_of_what_is_known_after_the_warm_up() -> None:

@@ -27,6 +27,7 @@ from matplotlib.figure import Figure
 from runs import Run, read_folder
 from table import verdicts as terena2005
 from tpcsweep import dataset as datasets
+from tpcsweep import importing
 from tpcsweep.claims import CLAIMS
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.checks import check
@@ -35,7 +36,6 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.figures.line_plots import lines
-from tpcsweep.importing import outside
 from tpcsweep.published import making
 from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.carried import carried
@@ -483,7 +483,7 @@ def test_a_figure_is_drawn_of_data_from_elsewhere(tmp_path: Path) -> None:
     table.write_text("\n".join(["tool,streams,rtt_ms,throughput_gibit_per_s,run", *rows]))
     file = tmp_path / name / "dataset.nc"
     file.parent.mkdir()
-    datasets.write(outside.bring(settings, table, name), file, name)
+    datasets.write(importing.import_table(settings, table, name), file, name)
     [study] = studies({"sweep": "demo", "testbed": "netns", "dataset": str(file)}, ROOT).values()
     assert figure_of(study) == "nrp2021"
     make(FIGURES["nrp2021"], file, tmp_path / "published.png")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,23 +14,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from tpcsweep import openmetrics
 from tpcsweep.configuration.sweep import REPETITION, path_text
 from tpcsweep.dataset import GROUPS, SIMULATED, STATUS, flags_in, masks_of
-from tpcsweep.dataset.spreadsheets import inert
+from tpcsweep.dataset.tables import inert
 from tpcsweep.extras import require
 from tpcsweep.files import making
 from tpcsweep.flags import FLAGS
-from tpcsweep.variables import SUMMARY
+from tpcsweep.variables import METRICS_END, SUMMARY, metric_head, metric_labels, metric_name
 
 MB_PER_S = 125.0
 """MB/s of a Gbit/s."""
 MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd", "xrdcp-direct": "xrootd"}
-"""What a tool speaks; the others speak HTTP."""
+"""Protocols of tools; the others speak HTTP."""
 LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}
-"""What is at both ends; without a layer, and on the others, it is memory."""
-SAID = ("tool", "layer", "streams", "tcp_buffer")
-"""Parameters that a name is made of; datasets from before there were layers have none."""
+"""Both ends of a transfer by layer; memory on other layers, and without one."""
 NAMED = ("streams", "tcp_buffer", "layer", REPETITION)
 """Axes that the published form has a place for; repetitions have one name, and each its time."""
 
@@ -102,25 +100,20 @@ def _cells(summary: xr.Dataset) -> xr.Dataset:
     return row.assign(ended=("cell", ended), place=("cell", places))
 
 
-def _texts(values: xr.DataArray) -> list[str]:
-    """Write the values of a coordinate in base units, "none" for what the dataset has as inf: no limit."""
-    listed = values.values.tolist()
-    known = {value: _text(value) for value in set(listed)}
-    return [known[value] for value in listed]
-
-
+@functools.lru_cache(maxsize=None, typed=True)
 def _text(value: Any) -> str:
+    """Write the value of a coordinate in base units, "none" for inf, which means no limit."""
     return path_text(None if isinstance(value, float) and math.isinf(value) else value)
 
 
 def _site(summary: xr.Dataset) -> str:
-    """Give the testbed, which says so itself where nothing was measured."""
+    """Return the testbed, which says so itself where nothing was measured."""
     testbed = str(summary.attrs["testbed"])
     return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed
 
 
 def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
-    """Give two lines a cell that went well, oldest first: average and maximum goodput in MB/s.
+    """Return two lines a cell that went well, oldest first: average and maximum goodput in MB/s.
 
     They are as the load tests of a Tier 1 and its Tier 2s wrote them in 2007 for their monitoring server:
     time(ms), site, module, source->destination, network_m2m_avg_01s_08m, value.
@@ -132,41 +125,33 @@ def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     row = _cells(summary)
     row = row.isel(cell=np.flatnonzero(row["status"] == STATUS.index("ok"))).sortby("ended")
     goodput = samples["goodput"].stack(cell=summary["status"].dims, create_index=False)
-    goodput = goodput.isel(cell=row["place"])
-    figures = {"avg": goodput.mean("time").values, "max": row["throughput_max"].values}
-    said = {
-        parameter: row[parameter].broadcast_like(row["status"]).values.tolist()
-        for parameter in SAID
-        if parameter in row.coords
-    }
-    suffixes = [""] * row.sizes["cell"]
-    for axis in _suffixed(summary):
-        shown = _texts(row[axis])
-        suffixes = [f"{suffix}_{axis}={value}" for suffix, value in zip(suffixes, shown, strict=True)]
+    average = goodput.isel(cell=row["place"]).mean("time").values
+    cells = row[["ended", "throughput_max"]].assign(average=("cell", average)).reset_coords().to_dataframe()
+    suffixed = _suffixed(summary)
     where = f"{_field(_site(summary))}, {_field(str(summary.attrs['sweep']))}, source->destination"
     written = []
-    for place, ended in enumerate(row["ended"].values):
-        about = {parameter: values[place] for parameter, values in said.items()}
-        for kind, values in figures.items():
-            called = _field(_monitoring_name(about, kind) + suffixes[place])
-            written.append(f"{ended * 1e3:.0f}, {where}, {called}, {values[place] * MB_PER_S:.6g}")
+    for cell in cells.to_dict("records"):
+        suffix = "".join(f"_{axis}={_text(cell[axis])}" for axis in suffixed)
+        for kind, figure in (("avg", "average"), ("max", "throughput_max")):
+            called = _field(_monitoring_name(cell, kind) + suffix)
+            written.append(f"{cell['ended'] * 1e3:.0f}, {where}, {called}, {cell[figure] * MB_PER_S:.6g}")
     return written
 
 
 def _field(text: str) -> str:
-    """Give a text as one field of a line, which no spreadsheet calculates."""
+    """Return a text as one field of a line, which no spreadsheet calculates."""
     return inert(" ".join(text.replace(",", " ").split()))
 
 
-def _monitoring_name(said: Mapping[str, Any], kind: str) -> str:
-    """Name a figure in the published form, such as network_m2m_avg_01s_08m, by the values of SAID for a cell."""
-    module = MODULES.get(said["tool"], "http")
-    ends = LAYERS.get(said.get("layer", ""), "m2m")
-    return f"{module}_{ends}_{kind}_{said['streams']:02}s_{megabytes(said['tcp_buffer'])}m"
+def _monitoring_name(cell: Mapping[str, Any], kind: str) -> str:
+    """Name a figure in the published form, such as network_m2m_avg_01s_08m, by the parameters of its cell."""
+    module = MODULES.get(cell["tool"], "http")
+    ends = LAYERS.get(cell.get("layer", ""), "m2m")  # earlier datasets have no layer
+    return f"{module}_{ends}_{kind}_{cell['streams']:02}s_{megabytes(cell['tcp_buffer'])}m"
 
 
 def megabytes(size: int) -> str:
-    """Give a buffer in MB or MiB, whichever is whole, with two digits: 08 for 8 MB and for 8 MiB."""
+    """Return a buffer in MB or MiB, whichever is whole, with two digits: 08 for 8 MB and for 8 MiB."""
     whole = next((size // unit for unit in (10**6, 2**20) if size % unit == 0), None)
     return f"{size / 1e6:g}" if whole is None else f"{whole:02}"
 
@@ -179,48 +164,43 @@ def _suffixed(summary: xr.Dataset) -> Sequence[str]:
 
 
 def exposition(summary: xr.Dataset) -> Iterator[str]:
-    """Give a dataset as lines of OpenMetrics 1.0 text: a gauge a figure, labelled by the axes, at the cell's end.
+    """Return a dataset as lines of OpenMetrics 1.0 text: a gauge a figure, labelled by the axes, at the cell's end.
 
     Numbers are in OpenMetrics' base units. Cells that failed have what was seen of them and `tpcsweep_ok` 0.
 
     Raises:
-        ExportError: see `_cells`; also for a figure in a unit that OpenMetrics has no word for here. Before any line.
+        ExportError: see `_cells`. Before any line.
     """
     row = _cells(summary)
     axes = [str(axis) for axis in summary["status"].dims]
-    columns = [_texts(row[axis]) for axis in axes]
     whose = _whose(summary)
     begins = [
-        openmetrics.labels(whose | dict(zip(axes, values, strict=True))).removesuffix("}")
-        for values in zip(*columns, strict=True)
+        metric_labels(whose | dict(zip(axes, map(_text, values), strict=True))).removesuffix("}")
+        for values in zip(*(row[axis].values.tolist() for axis in axes), strict=True)
     ]
     ends = [f" {ended:.3f}" for ended in row["ended"].values.tolist()]
     frame = list(zip(begins, ends, strict=True))
-    figures = [name for name in SUMMARY if name in summary]
-    for name in figures:
-        if (units := summary[name].attrs["units"]) not in UNITS:
-            raise ExportError(f"{name} is in {units}; OpenMetrics is written for {', '.join(UNITS)} alone")
-    gauges = (_gauge(row[name], frame) for name in figures)
+    gauges = (_gauge(row[name], frame) for name in SUMMARY if name in summary)
     latest = ends[int(np.argmax(row["ended"].values))] if ends else ""
-    return chain(_about(summary, latest), _states(row, frame), *gauges, [openmetrics.END])
+    return chain(_about(summary, latest), _states(row, frame), *gauges, [METRICS_END])
 
 
 def _about(summary: xr.Dataset, ended: str) -> Iterator[str]:
-    """What is said once, at the end of the last cell: what has no time is refused where history is loaded."""
+    """Yield the facts of the whole dataset at the end of the last cell: loaders of history need a time."""
     said = {name: str(summary.attrs.get(name, "")) for name in ABOUT}
     said |= {str(name): _text(value.item()) for name, value in summary.coords.items() if not value.dims}
     meaning = "the sweep, and the parameters that are the same for all cells"
-    info = openmetrics.name("sweep")
-    yield from openmetrics.head(info, "info", "", meaning)
-    yield f"{info}_info{openmetrics.labels(_whose(summary) | said)} 1{ended}"
+    info = metric_name("sweep")
+    yield from metric_head(info, "info", "", meaning)
+    yield f"{info}_info{metric_labels(_whose(summary) | said)} 1{ended}"
 
 
 def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:
-    ok, flags = openmetrics.name("ok"), openmetrics.name("flags")
-    yield from openmetrics.head(ok, "gauge", "", "1 for a cell that was measured, 0 for one that failed")
+    ok, flags = metric_name("ok"), metric_name("flags")
+    yield from metric_head(ok, "gauge", "", "1 for a cell that was measured, 0 for one that failed")
     for status, (labels, ended) in zip(row["status"].values.tolist(), frame, strict=True):
         yield f"{ok}{labels}}} {int(status == STATUS.index('ok'))}{ended}"
-    yield from openmetrics.head(flags, "stateset", "", "what to know before trusting the cell")
+    yield from metric_head(flags, "stateset", "", "what to know before trusting the cell")
     masks = masks_of(row)
     for value, (labels, ended) in zip(row["flags"].values.tolist(), frame, strict=True):
         carried = flags_in(value, masks)
@@ -230,8 +210,8 @@ def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:
 
 def _gauge(figure: xr.DataArray, frame: Frame) -> Iterator[str]:
     unit, scale = UNITS[figure.attrs["units"]]
-    metric = openmetrics.name(str(figure.name), unit)
-    yield from openmetrics.head(metric, "gauge", unit, figure.attrs["long_name"])
+    metric = metric_name(str(figure.name), unit)
+    yield from metric_head(metric, "gauge", unit, figure.attrs["long_name"])
     for value, (labels, ended) in zip((figure.values * scale).tolist(), frame, strict=True):
         if not math.isnan(value):
             yield f"{metric}{labels}}} {value:.10g}{ended}"

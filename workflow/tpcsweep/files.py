@@ -21,13 +21,13 @@ from typing import Any
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a name in the folder of `path`, which is made; what is written there becomes `path` at the end.
+    """Yield the name of a file beside `path`, which takes the place of `path` at the end; make the folder.
 
-    The name is nobody else's, so that several may write the same file: the last one stays. If anything is raised,
-    what was written is removed and `path` stays as it was.
+    Several processes may write the same file: the last one wins. After an error the new file is deleted, and `path`
+    keeps its content.
 
     Raises:
-        OSError: of ENOSPC, when the disk is full, whatever the library said that wrote.
+        OSError: of ENOSPC, when the disk is full, whatever error the writing library raised.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
@@ -45,7 +45,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def making(folder: Path) -> Iterator[Path]:
-    """Give a folder beside one that is not there, whose name it takes at the end; if anything is raised, it goes."""
+    """Yield a folder that takes the name of a missing one at the end; delete it after an error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
     try:
@@ -57,7 +57,7 @@ def making(folder: Path) -> Iterator[Path]:
 
 
 def is_file(path: Path) -> bool:
-    """Say whether a file is there; not where its folder must not be looked into, or nothing can have such a name."""
+    """Whether a file exists; False for a folder that may not be read, and for an impossible name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -79,7 +79,7 @@ def write_json(path: Path, content: Any) -> None:
     """Write plain values for people and programs, whole or not at all.
 
     Raises:
-        ValueError: for a number that JSON has not; `number` makes null of it.
+        ValueError: for NaN and infinity, which `number` turns into None.
     """
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -98,7 +98,7 @@ def copy_into(folder: Path, path: Path) -> None:
 
 
 def number(value: float, digits: int | None = None) -> float | None:
-    """Give a number as JSON has it: None for NaN and infinity; with so many significant digits, where that is said."""
+    """Return a number for JSON: None for NaN and infinity, otherwise with so many significant digits, or all."""
     if not math.isfinite(value):
         return None
     return value if digits is None else float(f"{value:.{digits}g}")

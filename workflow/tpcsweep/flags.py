@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader should know before trusting a cell's figure: every flag, in three grades.
+"""Warnings and notes about a cell's figure: every flag, in three grades.
 
-A `note` is about the interval, which says it itself wherever it is shown. A `warning` is about the circumstances: the
-figure is of what was asked, but something else may be in it. Of an `invalid` cell the figure is not that of what was
-asked. docs/measuring.md says when each is raised.
+A `note` is about the interval, which shows it by itself. A `warning` is about the circumstances: the figure is of the
+asked setting, but something else may be in it. The figure of an `invalid` cell is not that of the asked setting.
+docs/measuring.md says when each is raised.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 Grade = Literal["note", "warning", "invalid"]
 
@@ -18,6 +19,8 @@ GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
 """From the mildest on."""
 LOUD: tuple[Grade, ...] = ("invalid", "warning")
 """Grades of the flags that the lines of a run and its status mention."""
+BROKEN = "deployment_broken"
+"""The flag of a cell that has left no usable deployment."""
 IMPLAUSIBLE = "implausible"
 """The flag of figures that nothing can have been measured as."""
 _TOLERANCE = 0.1
@@ -28,8 +31,16 @@ _NEVER_NEGATIVE = (
 )
 
 
+class BrokenError(Exception):
+    """A part of a running deployment died or does not answer; another deployment must replace this one."""
+
+
+class FaultError(BrokenError):
+    """A part of a deployment ended by itself, perhaps while the deployment was starting."""
+
+
 class Flag(NamedTuple):
-    """What a flag says."""
+    """A flag."""
 
     grade: Grade
     words: str
@@ -38,80 +49,52 @@ class Flag(NamedTuple):
     """In one line."""
 
 
-FLAGS = {
-    "not_steady": Flag(
-        "warning",
-        "not steady",
-        "the throughput had not settled: the warm-up rule would cut half of the cell or more, or a trend is left",
-    ),
-    "wide_interval": Flag(
-        "note",
-        "interval wider than asked",
-        "the cell ended before the confidence interval was as narrow as asked",
-    ),
-    "autocorrelated": Flag(
-        "note",
-        "interval too narrow",
-        "of earlier cells: the batch means are still correlated, so that the interval is too narrow",
-    ),
-    "transfers_failed": Flag("warning", "some transfers failed", "at least one transfer failed"),
-    "files_missing": Flag(
-        "invalid", "not all files transferred", "the cell ended before every stream had transferred its files"
-    ),
-    "counters_disagree": Flag(
-        "warning", "counters disagree", "goodput and the path's counters differ by more than headers explain"
-    ),
-    "monitoring_disagrees": Flag(
-        "warning",
-        "XRootD's monitoring disagrees",
-        "the bytes of transfers by XRootD's own monitoring are not those in their files",
-    ),
-    "machine_saturated": Flag(
-        "warning",
-        "machine saturated",
-        "the machine's CPUs were all busy: the machine bound the cell, not the setting",
-    ),
-    "deployment_broken": Flag(
-        "invalid",
-        "deployment broke",
-        "a server, the client or the path died or answered no more; another deployment followed",
-    ),
-    "path_slow": Flag(
-        "warning",
-        "path slower than asked",
-        "the path had less than the bandwidth asked; bandwidth_found says how much",
-    ),
-    "disturbed": Flag(
-        "warning",
-        "machine disturbed",
-        "others used the machine, or it was slower than at other times, while the cell was measured",
-    ),
-    IMPLAUSIBLE: Flag(
-        "invalid",
-        "implausible figures",
-        "a figure is missing, negative or infinite, or more than the path or the machine can carry",
-    ),
-    "too_short": Flag(
-        "note",
-        "too short for an interval",
-        "the cell is too few correlation times of its goodput long, or RTTs, to say how sure its mean is",
-    ),
-    "within_files": Flag(
-        "note",
-        "hardly any file ended",
-        "fewer files than streams ended after the warm-up: the figure has hardly any of the pauses between files",
-    ),
-}
+def _table(text: str) -> dict[str, Flag]:
+    """Read a table: a line has name, grade, words and meaning, which indented lines continue."""
+    lines = re.sub(r"\n +", " ", text.strip()).splitlines()
+    rows = (line.split(" | ") for line in lines)
+    return {name: Flag(cast("Grade", grade), words, meaning) for name, grade, words, meaning in rows}
+
+
+FLAGS = _table("""
+not_steady | warning | not steady | the throughput had not settled: the warm-up rule would cut half of the
+    cell or more, or a trend is left
+wide_interval | note | interval wider than asked | the cell ended before the confidence interval was as narrow
+    as asked
+autocorrelated | note | interval too narrow | of earlier cells: the batch means are still correlated, so that
+    the interval is too narrow
+transfers_failed | warning | some transfers failed | at least one transfer failed
+files_missing | invalid | not all files transferred | the cell ended before every stream had transferred its
+    files
+counters_disagree | warning | counters disagree | goodput and the path's counters differ by more than headers
+    explain
+monitoring_disagrees | warning | XRootD's monitoring disagrees | the bytes of transfers by XRootD's own
+    monitoring are not those in their files
+machine_saturated | warning | machine saturated | the machine's CPUs were all busy: the machine bound the
+    cell, not the setting
+deployment_broken | invalid | deployment broke | a server, the client or the path died or answered no more;
+    another deployment followed
+path_slow | warning | path slower than asked | the path had less than the bandwidth asked; bandwidth_found
+    says how much
+disturbed | warning | machine disturbed | others used the machine, or it was slower than at other times, while
+    the cell was measured
+implausible | invalid | implausible figures | a figure is missing, negative or infinite, or more than the path
+    or the machine can carry
+too_short | note | too short for an interval | the cell is too few correlation times of its goodput long, or
+    RTTs, to say how sure its mean is
+within_files | note | hardly any file ended | fewer files than streams ended after the warm-up: the figure has
+    hardly any of the pauses between files
+""")
 """By name, in the order of their bits in datasets: new ones go to the end."""
 
 
 def worst(flags: Iterable[str]) -> Grade | None:
-    """Give the worst grade of some flags; None of none."""
+    """Return the worst grade of some flags; None of none."""
     return max((FLAGS[flag].grade for flag in flags), key=GRADES.index, default=None)
 
 
 def graded(flags: Iterable[str], *grades: Grade) -> list[str]:
-    """Give those of some flags that have one of the grades, in the order of `FLAGS`.
+    """Return those of some flags that have one of the grades, in the order of `FLAGS`.
 
     Raises:
         KeyError: for what is no flag.

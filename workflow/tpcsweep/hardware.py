@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes did to throughput, told apart from what parameters did, where cells were measured on several pairs.
+"""The effect of nodes on throughput, apart from that of parameters, in cells that were measured on several pairs.
 
 A pair is a source's node and a destination's. Everything is on the logarithm of throughput, so that an effect is a
 ratio. docs/hardware.md describes it for those who use it.
@@ -22,7 +22,7 @@ from tpcsweep.dataset.observations import observations
 from tpcsweep.flags import FLAGS, graded
 
 CONFIDENCE = 0.95
-"""Of all intervals; 1 - this is the probability of an effect that is found where there is none."""
+"""Confidence of all intervals; 1 - this is the probability of an effect that is found where there is none."""
 SOURCE, DESTINATION = "source_node", "destination_node"
 ADVICE = "Sweeps with `repeat: deployments` and `repetitions` measure each setting on several pairs."
 TABLE = {
@@ -41,7 +41,7 @@ Integers = NDArray[np.intp]
 _SMALLEST = 1e-12
 """Variance of log throughput below which all is the same."""
 _LARGEST = 1e12
-"""Of ratios of variances; a wider interval has no upper end."""
+"""Largest ratio of variances; a wider interval has no upper end."""
 
 
 class Spread(NamedTuple):
@@ -56,20 +56,19 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Hardware:
-    """What was found."""
+    """The effects of pairs, and their spread."""
 
     pairs: pd.DataFrame
     """A row for each pair: see `TABLE`; NaN for what is not known."""
     spread: Spread | None
-    """None where no two pairs can be compared, or nothing is left to judge chance by."""
+    """None if no two pairs can be compared, or nothing is left to judge chance by."""
 
     @property
     def confounded(self) -> list[str]:
-        """The pairs of which nobody can tell what they did and what parameters did."""
+        """Pairs whose effect cannot be told apart from that of parameters."""
         return [str(pair) for pair in self.pairs["pair"][self.pairs["with"] == 1]]
 
     def summary(self) -> str:
-        """Say it for people."""
         count = len(self.pairs)
         if count == 0:
             return "No cell that can be used says on which nodes it was measured."
@@ -116,17 +115,12 @@ def hardware(summary: xr.Dataset) -> Hardware:
     parameters = [name for name in rows if name in Parameters.model_fields]
     setting = rows.groupby(parameters, dropna=False, sort=False).ngroup()
     deployment, _ = pd.factorize(rows["provenance"])
-    pair, names = pd.factorize(_names(rows[SOURCE], rows[DESTINATION]))
+    both = rows[SOURCE].astype(str) + " → " + rows[DESTINATION].astype(str)
+    pair, names = pd.factorize(both.where(rows[SOURCE] != rows[DESTINATION], rows[SOURCE]).to_numpy(object))
     table, spread = estimate(
         np.log(rows["throughput"].to_numpy(float)), setting.to_numpy(), deployment, pair, len(names)
     )
     return Hardware(table.assign(pair=names)[list(TABLE)], spread)
-
-
-def _names(source: pd.Series, destination: pd.Series) -> NDArray[np.object_]:
-    both = source.astype(str) + " → " + destination.astype(str)
-    names: NDArray[np.object_] = both.where(source != destination, source).to_numpy(object)
-    return names
 
 
 def estimate(
@@ -141,13 +135,13 @@ def estimate(
 
     Args:
         values: one for each cell.
-        setting: of each cell, as all others from 0 on.
-        deployment: of each cell.
-        pair: of each cell; a deployment has one.
-        pairs: how many there are.
+        setting: its number for each cell, from 0 on, as for deployment and pair.
+        deployment: for each cell.
+        pair: for each cell; all cells of a deployment have the same.
+        pairs: the number of pairs.
 
     Returns:
-        A row for each pair: `TABLE` without names; and the spread, None where there is nothing to judge it by.
+        A row for each pair: `TABLE` without names; and the spread, None without anything to judge it by.
     """
     cells = np.bincount(deployment)
     of = np.empty(len(cells), np.intp)  # the pair of each deployment
@@ -202,22 +196,22 @@ def _deployments(
 
 
 class _Fit(NamedTuple):
-    """Pairs' effects by weighted least squares, groups' means apart."""
+    """Effects of pairs by weighted least squares, without the means of groups."""
 
     effects: Floats
-    """Of each pair; their mean over the pairs that can be compared is 0."""
+    """For each pair; their mean over the pairs that can be compared is 0."""
     inverse: Floats
-    """Its covariance over `error`; 0 for a pair that can be compared with none."""
+    """Covariance of the effects over `error`; 0 for a pair that can be compared with none."""
     members: Integers
-    """For each pair, how many can be compared with it."""
+    """For each pair, the number of pairs that can be compared with it."""
     rank: int
     freedom: int
     error: float
     """Variance of a deployment of weight 1; 0 without freedom."""
     roots: Floats
-    """Eigenvalues of the pairs' normal matrix, those that are not 0."""
+    """Eigenvalues of the normal matrix of pairs that are not 0."""
     along: Floats
-    """What was found along their vectors, each with variance `error` where pairs are the same."""
+    """Effects along their vectors, each with variance `error` where pairs are the same."""
 
 
 def _fit(values: Floats, group: Integers, pair: Integers, pairs: int, weight: Floats) -> _Fit:

@@ -19,7 +19,7 @@ import xarray as xr
 from tpcsweep.claims.base import Claim, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
 from tpcsweep.configuration.testbeds import ClaimName
-from tpcsweep.dataset.spreadsheets import write_csv
+from tpcsweep.dataset.tables import write_csv
 
 __all__ = [
     "CLAIMS",

@@ -76,9 +76,7 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     if as_json:
         common.print_json(content)
     else:
-        from tpcsweep.comparing.overview import table
-
-        common.show(table(found))
+        common.show(comparison.overview(found))
         if output is not None:
             click.echo((output / "compare.html").absolute())
     if failures := content["gate"]["failures"]:
@@ -141,8 +139,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     if dataset == results:
         raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
     from tpcsweep.extras import MissingExtraError
-    from tpcsweep.history import runs
-    from tpcsweep.history.changes import failures, summary
+    from tpcsweep.history import failures, runs, summary
     from tpcsweep.pages import making
 
     folder = dataset.with_name(runs.FOLDER)
@@ -177,7 +174,7 @@ def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
     output = output or Path(results if results.is_dir() else "", "calibration.yaml")
     import xarray as xr
 
-    from tpcsweep.dataset.spreadsheets import write_csv
+    from tpcsweep.dataset.tables import write_csv
     from tpcsweep.models.observations import NothingMeasuredError
     from tpcsweep.testbeds.simulation import calibrating
 

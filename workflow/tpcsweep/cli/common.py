@@ -136,7 +136,7 @@ def dataset_of(path: Path) -> Path:
     """
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import find_dataset
-    from tpcsweep.importing.datasets import require_dataset
+    from tpcsweep.dataset.earlier import require_dataset
 
     with reported(ConfigurationError):
         file = find_dataset(path)
@@ -152,9 +152,9 @@ def completed(file: Path) -> Iterator[Path]:
         click.ClickException: for a file that is not a dataset.
     """
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.importing import datasets
+    from tpcsweep.dataset import earlier
 
-    with reported(ConfigurationError), datasets.completed(file) as whole:
+    with reported(ConfigurationError), earlier.completed(file) as whole:
         yield whole
 
 

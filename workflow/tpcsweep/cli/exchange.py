@@ -39,12 +39,12 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
 
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
-    from tpcsweep import dataset
+    from tpcsweep import dataset, importing
     from tpcsweep.configuration.loading import ConfigurationError, load_dataset, load_import
     from tpcsweep.configuration.problems import refused
     from tpcsweep.configuration.sides import STORE, SUFFIX
+    from tpcsweep.dataset import earlier
     from tpcsweep.extras import MissingExtraError
-    from tpcsweep.importing import datasets, outside
 
     with common.reported(ConfigurationError, MissingExtraError):
         if source.endswith((SUFFIX, STORE)):
@@ -52,7 +52,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 raise refused(source, f"with a table, {table}", "a dataset alone")
             study = load_dataset(source, results, Path(), "")
             folder = _free(study.folder)
-            datasets.bring(study.file, folder / common.DATASET)
+            earlier.copy_completed(study.file, folder / common.DATASET)
         else:
             name, settings = load_import(source, Path())
             file = table or (settings.file and Path(settings.file))
@@ -60,8 +60,10 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
                 raise refused("file", repr(str(file)) if file else "nothing", allowed, source)
             folder = _free(results / name)
-            folded = outside.bring(settings, Path(file), name)
-            dataset.write(folded, folder / common.DATASET, outside.history(settings, folded, Path(file)))
+            folded = importing.import_table(settings, Path(file), name)
+            dataset.write(
+                folded, folder / common.DATASET, importing.history_line(settings, folded, Path(file))
+            )
             dataset.write_table(folded.summary, folder / "cells.csv")
     made = folder / common.DATASET
     if as_json:
@@ -118,11 +120,11 @@ def _text(form: str, dataset: Path) -> str:
     import xarray as xr
 
     from tpcsweep import exporting
-    from tpcsweep.dataset.tables import csv_text
+    from tpcsweep.dataset.tables import csv_text, table
 
     summary = xr.load_dataset(dataset)
     if form == "csv":
-        return csv_text(summary)
+        return csv_text(table(summary))
     if form == "openmetrics":
         return "".join(f"{line}\n" for line in exporting.exposition(summary))
     with xr.open_dataset(dataset, group="samples") as samples:
@@ -154,7 +156,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     """
     import xarray as xr
 
-    from tpcsweep.archiving.crate import CrateError, write
+    from tpcsweep.archiving import CrateError, write_crate
     from tpcsweep.configuration import citation
     from tpcsweep.configuration.loading import ConfigurationError
     from tpcsweep.extras import MissingExtraError, require
@@ -171,7 +173,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
         study = _configuration_of(results, attributes, sweep, testbed)
         cited = citation.read(citation.FILE, str(citation.FILE)) if is_file(citation.FILE) else None
         shutil.rmtree(output, ignore_errors=True)
-        write(results, study, cited, output, archive)
+        write_crate(results, study, cited, output, archive)
     if study is None:
         click.echo("The crate contains no sweep and no testbed: --sweep and --testbed name them.", err=True)
     if cited is None:

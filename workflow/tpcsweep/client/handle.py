@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tpcsweep.broken import BrokenError
+from tpcsweep.flags import BrokenError
 
 START_SECONDS = 20.0
 STOP_SECONDS = 15.0

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from scipy import stats
 
-from tpcsweep.broken import BROKEN
-from tpcsweep.comparing.intervals import rate_interval
+from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.dataset.observations import NOT_MEASURED, observations
-from tpcsweep.dataset.spreadsheets import write_csv
+from tpcsweep.flags import BROKEN
 
 TABLE = {
     "cells": "cells measured, repetitions counted",
@@ -41,7 +40,7 @@ TABLE = {
 _DEATH = re.compile(
     r"\b(?:xrootd|cmsd) (?:was killed by (?P<signal>SIG\w+)|ended with (?P<code>exit code \d+))"
 )
-"""What a cell's message says of a server that died: on netns the signal, on Kubernetes the exit code (139: SIGSEGV)."""
+"""Cause of a server's death in a cell's message: on netns the signal, on Kubernetes the exit code (139: SIGSEGV)."""
 
 
 def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
@@ -60,30 +59,50 @@ def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
     counted = summary.rename(transfers_failed="failures")
     cells = observations(counted, also=("message", "duration", "transfers", "failures"))
     cells = cells[cells["reason"] != NOT_MEASURED]
+    died = cells["message"].astype(str).str.extract(_DEATH)
     cells = cells.assign(
-        death=[
-            _death(text) if broken else ""
-            for text, broken in zip(cells["message"], cells[BROKEN], strict=True)
-        ],
+        death=died["signal"].fillna(died["code"]).where(cells[BROKEN]).fillna(""),
         server_hours=2 * cells["origins"] * cells["duration"].fillna(0) / 3600,
     )
     rows = [{axis: value, **_counted(part)} for value, part in cells.groupby(axis, sort=False)]
     return pd.DataFrame(rows, columns=[axis, *TABLE])
 
 
-def write(table: pd.DataFrame, path: str | Path) -> None:
-    """Write a table as CSV, whole or not at all."""
-    write_csv(table, path)
+def rate_interval(events: int, exposure: float) -> tuple[float, float]:
+    """Return the ends of the interval of a Poisson rate, per unit of exposure, such as hours.
+
+    The low end is 0 without events. The high end is infinite without exposure.
+
+    Source:
+        F. Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28, 1936: exact, and so conservative.
+    """
+    if not exposure > 0:
+        return 0.0, np.inf
+    tail = (1 - CONFIDENCE) / 2
+    low = stats.chi2.ppf(tail, 2 * events) / 2 if events else 0.0
+    return float(low / exposure), float(stats.chi2.isf(tail, 2 * events + 2) / 2 / exposure)
 
 
-def _death(message: str) -> str:
-    """Give what a server died of, by the message of a cell; nothing where none did."""
-    said = _DEATH.search(message)
-    return (said["signal"] or said["code"]) if said else ""
+def share_interval(part: int, whole: int) -> tuple[float, float]:
+    """Return the ends of the interval of a share: `part` of at least one case.
+
+    Source:
+        E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the American
+        Statistical Association 22, 1927.
+    """
+    interval = stats.binomtest(part, whole).proportion_ci(CONFIDENCE, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def half_width(values: xr.DataArray, dimension: str) -> xr.DataArray:
+    """Return half of the width of the interval of a mean along a dimension, by Student's t; NaN of one value."""
+    freedom = values.count(dimension) - 1
+    error = values.std(dimension, ddof=1) / np.sqrt(freedom + 1)
+    return error * stats.t.ppf((1 + CONFIDENCE) / 2, freedom)
 
 
 def _counted(cells: pd.DataFrame) -> dict[str, object]:
-    """Give the row of some cells."""
+    """Return the row of some cells."""
     deaths = Counter(death for death in cells["death"] if death)
     crashes, hours = deaths.total(), float(cells["server_hours"].sum())
     low, high = rate_interval(crashes, hours)

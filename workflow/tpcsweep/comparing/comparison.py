@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from numpy.typing import NDArray
 from scipy import stats
 
 from tpcsweep.comparing.effects import (
@@ -38,16 +37,22 @@ from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
 from tpcsweep.configuration.sides import Side, shown
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import SIMULATED, flags_in, masks_of
+from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
-from tpcsweep.dataset.spreadsheets import write_csv
+from tpcsweep.dataset.tables import write_csv
 from tpcsweep.files import write_json
+from tpcsweep.flags import FLAGS
 from tpcsweep.variables import CPU_LIMITS
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 NOTICED = 0.05
 """Share by which one machine is slower than the other, from which on it is said."""
 
 _NEEDED = ("throughput", "flags")
+_MOST_ROWS = 50
+"""Cells on a terminal."""
 
 
 class ComparisonError(ValueError):
@@ -56,10 +61,10 @@ class ComparisonError(ValueError):
 
 @dataclass(frozen=True)
 class Alignment:
-    """What two datasets have in common and what not, by parameter."""
+    """The common and the different parameters of two datasets."""
 
     axes: Mapping[str, tuple[Value, ...]]
-    """Common values of what is an axis of either."""
+    """Common values of each parameter that is an axis of either dataset."""
     only: Mapping[str, Mapping[str, tuple[Value, ...]]]
     """For `base` and `new` the values of axes that the other does not have."""
     different: Mapping[str, tuple[Value, Value]]
@@ -68,7 +73,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found."""
+    """The cells of two datasets, compared."""
 
     base: str
     new: str
@@ -101,7 +106,7 @@ class Comparison:
         return "; ".join(filter(None, [verdict, otherwise(self), f"cells: {counts}", slower_machine(self)]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, for JSON: numbers that are not known are None."""
+        """Return everything for JSON; unknown numbers are None."""
         content = {
             "summary": self.summary(),
             "base": self.base,
@@ -144,11 +149,10 @@ TABLE = {
 
 
 def load_side(side: Side) -> xr.Dataset:
-    """Load the part of a dataset that a side means: what is chosen is a coordinate without a dimension.
+    """Load the part of a dataset that a side means: each chosen value is a coordinate without a dimension.
 
     Raises:
-        ConfigurationError: for a file that is no dataset of a sweep, what is no axis of it, or a value that it does
-            not have.
+        ConfigurationError: for a file that is no dataset of a sweep, an unknown axis, or an unknown value.
     """
     try:
         summary = xr.load_dataset(side.dataset)
@@ -194,11 +198,7 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
 
 
 def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
-    """Find what two datasets have in common.
-
-    Raises:
-        ComparisonError: see `compare`.
-    """
+    """Find the cells that two datasets have in common; raises ComparisonError, see `compare`."""
     ours, theirs = _parameters(base), _parameters(new)
     several = {name for known in (ours, theirs) for name, values in known.items() if len(values) > 1}
     order = dict.fromkeys((*Parameters.model_fields, *ours, *theirs))
@@ -227,161 +227,70 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
     return Alignment(axes, only, {name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
 
 
-def failures(comparison: Comparison, below: float) -> list[str]:
-    """Why a gate refuses that lets new be slower by a factor of `below` and no more; nothing where it passes.
-
-    It refuses where the whole interval of the overall ratio is below, where a cell's ratio is, or that of the cells of
-    a value (one-sided tests of ratio ≥ below, corrected after Holm), where a cell that base measured failed in new, and
-    where no cell could be compared.
-    """
-    cells, overall = comparison.cells, comparison.overall
-    axes = comparison.alignment.axes
-
-    def place(row: pd.Series) -> str:
-        return ", ".join(f"{name} {shown(name, row[name])}" for name in axes) or "the cell"
-
-    reasons = []
-    if not overall.cells:
-        reasons.append("no cell could be compared")
-    elif overall.high < below:
-        interval = f"{overall.low:.3g} to {overall.high:.3g}"
-        reasons.append(f"the overall ratio is {overall.ratio:.3g} ({interval}), below {below:g}")
-    for _, row in _refused(comparison.parts, below).iterrows():
-        reasons.append(f"{_part(row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
-    for _, row in _refused(cells[cells["verdict"] != NOT_COMPARABLE], below).iterrows():
-        reasons.append(f"{place(row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
-    for _, row in cells[cells["why"] == f"new: {FAILED}"].iterrows():
-        reasons.append(f"{place(row)}: failed in new")
-    return reasons
-
-
-def _refused(ratios: pd.DataFrame, below: float) -> pd.DataFrame:
-    """The rows of a table whose ratio is below one: tested one-sided, corrected after Holm."""
-    t = (ratios["log_ratio"] - np.log(below)) / ratios["error"]
-    return ratios[holm(stats.t.cdf(t, ratios["freedom"])) < 1 - CONFIDENCE]
-
-
-def otherwise(comparison: Comparison) -> str:
-    """Where the cells of a value differ in another way than all of them do, in one clause; nothing where none do."""
-    found = comparison.parts
-    found = found[~found["verdict"].isin([SAME, comparison.overall.verdict])]
-    return ", ".join(
-        f"{row['verdict']} at {_part(row)} ({row['ratio']:.3f}, {row['ratio_low']:.3f} to {row['ratio_high']:.3f})"
-        for _, row in found.iterrows()
-    )
-
-
-def _part(row: pd.Series) -> str:
-    """What the cells of a row of `parts` have in common."""
-    cells = f"{row['cells']} cells" if row["cells"] > 1 else "one cell"
-    return f"{row['axis']} {shown(row['axis'], row['value'])} in {cells}"
-
-
-def content(comparison: Comparison, below: float | None) -> dict[str, Any]:
-    """Return a comparison as JSON has it, with the `failures` of the gate if there is one."""
-    gate = {"fail_below": below, "failures": [] if below is None else failures(comparison, below)}
-    return comparison.to_dict() | {"gate": gate}
-
-
-def write(comparison: Comparison, json: Path, table: Path, below: float | None) -> None:
-    """Write a comparison as JSON, see `content`, and its cells as CSV."""
-    write_json(json, content(comparison, below))
-    write_csv(comparison.cells, table)
-
-
-def slower_machine(comparison: Comparison) -> str:
-    """What to know of machines that were not equally fast, in one clause; nothing where they were, or none is known."""
-    side, ratio = "new", comparison.slowdown
-    if ratio < 1:
-        side, ratio = "base", 1 / ratio
-    if not ratio >= 1 + NOTICED:  # nor where it is NaN
-        return ""
-    return f"work took {side}'s machine {ratio:.2f} times as long in cells that a CPU bound, and their ratios hold that"
-
-
-def lack_of_repetitions(comparison: Comparison) -> str:
-    """What to know of cells that were measured once, in one sentence; nothing where there are none."""
-    once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
-    if not once:
-        return ""
-    return (
-        f"{once} cells were measured once on one side or both and are judged by the intervals of single "
-        "measurements, which do not hold what differs from run to run."
-    )
-
-
 def _parameters(summary: xr.Dataset) -> dict[str, list[Value]]:
-    """The values of every parameter that a dataset knows, axis or not."""
+    """Return the values of every parameter that a dataset knows, axis or not."""
     names = (str(name) for name in summary.coords if name not in (REPETITION, "record"))
     return {name: summary[name].values.reshape(-1).tolist() for name in names}
 
 
 def _cells_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.DataFrame:
-    """What one side has of each cell at the given values of the axes, a row each, the last axis fastest.
+    """Return a row for each cell of one side at the given values of the axes, the last axis fastest.
 
-    Returns:
-        `mean` of the throughput in Gbit/s, `log_mean` of its logarithm, the variances of both means, their `freedom`,
-        `repeated`, `why` the cell cannot be compared, its `flags`, and `work` in ms: NaN where no CPU bound the cell,
-        or where it is not known.
+    Columns are `mean` of the throughput in Gbit/s, `log_mean` of its logarithm, the variances of both means, their
+    `freedom`, `repeated`, `why` the cell cannot be compared, its `flags`, and `work` in ms: NaN where no CPU bound
+    the cell, or where it is unknown.
     """
-    rows = observations(summary, also=("flags", "limit", "machine_work"))
+    rows = observations(summary, also=("limit", "machine_work"))
     for name, values in axes.items():
-        common = rows[rows[name].isin(values)]
-        rows = common.assign(**{name: pd.Categorical(common[name], values)})
-    rows = rows.sort_values([*axes, REPETITION])
-
-    def grid(column: pd.Series) -> NDArray[Any]:
-        """Cells × repetitions."""
-        return np.reshape(column.to_numpy(), (-1, rows[REPETITION].nunique()))
-
-    reasons, usable = grid(rows["reason"]), grid(rows["reason"] == "")
-    throughput = np.where(usable, grid(rows["throughput"]), np.nan)
-    errors = np.where(usable, grid(rows["error"]), np.nan)
-    work = grid(rows["machine_work"].where(rows["limit"].isin(CPU_LIMITS)))
-    work = np.where(usable & np.isfinite(work), work, np.nan)
-    count = np.sum(np.isfinite(throughput), axis=1)
-    repeated = count > 1
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean, spread = _mean_and_variance(throughput, count)
-        log_mean, log_spread = _mean_and_variance(np.log(throughput), count)
-        single, freedom = (
-            np.where(np.isfinite(errors).any(axis=1), np.nansum(values, axis=1), np.nan)
-            for values in (errors, np.where(usable, grid(rows["freedom"]), np.nan))
+        rows = rows[rows[name].isin(values)]
+    places = [pd.Categorical(rows[name], values).codes for name, values in axes.items()]
+    shape = tuple(len(values) for values in axes.values())
+    rows = rows.assign(cell=np.ravel_multi_index(tuple(places), shape) if axes else 0)
+    used = rows[rows["reason"] == ""]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        used = used.assign(
+            log=np.log(used["throughput"]), work=used["machine_work"].where(used["limit"].isin(CPU_LIMITS))
         )
-        variance = np.where(repeated, spread, single**2)
-        log_variance = np.where(repeated, log_spread, (single / mean) ** 2)
-        mean_work = np.nansum(work, axis=1) / np.isfinite(work).sum(axis=1)
+        by_cell = used.groupby("cell")
+        found = pd.DataFrame(
+            {
+                "count": by_cell.size(),
+                **by_cell[["throughput", "log", "work"]].mean(),
+                "spread": by_cell["throughput"].var(),
+                "log_spread": by_cell["log"].var(),
+                **by_cell[["error", "freedom"]].first(),
+            }
+        ).reindex(range(int(np.prod(shape))))
+        count = found["count"].fillna(0)
+        repeated = count > 1
+        relative = found["error"] / found["throughput"]
+        variance = (found["spread"] / count).where(repeated, found["error"] ** 2)
+        log_variance = (found["log_spread"] / count).where(repeated, relative**2)
+    failed = rows["reason"].eq(FAILED).groupby(rows["cell"]).any()
     lacks = {
-        FAILED: (count == 0) & (reasons == FAILED).any(axis=1),
+        FAILED: (count == 0) & failed,
         NOT_MEASURED: count == 0,
-        "no throughput": ~np.isfinite(log_mean),
+        "no throughput": ~np.isfinite(found["log"]),
         "neither repetitions that differ nor an interval": ~(log_variance > 0),
     }
-    masks = masks_of(summary)
-    bits = np.bitwise_or.reduce(grid(rows["flags"]).astype(np.int64), axis=1)
+    flags = rows.groupby("cell")[list(FLAGS)].any()
     return pd.DataFrame(
         {
-            "mean": mean,
+            "mean": found["throughput"],
             "variance": variance,
-            "log_mean": log_mean,
+            "log_mean": found["log"],
             "log_variance": log_variance,
-            "freedom": np.where(repeated, count - 1.0, freedom),
+            "freedom": (count - 1).where(repeated, found["freedom"]),
             "repeated": repeated,
             "why": np.select(list(lacks.values()), list(lacks), ""),
-            "flags": [" ".join(flags_in(int(value), masks)) for value in bits],
-            "work": mean_work,
+            "flags": [" ".join(flags.columns[carried]) for carried in flags.to_numpy()],
+            "work": found["work"],
         }
     )
 
 
-def _mean_and_variance(values: Floats, count: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Means over repetitions, and the variances of these means."""
-    mean = np.nansum(values, axis=1) / count
-    return mean, np.nansum((values - mean[:, None]) ** 2, axis=1) / (count - 1) / count
-
-
 def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """The table of a comparison, see `TABLE`, of two sides' cells."""
+    """Return the table of a comparison, see `TABLE`, of two sides' cells."""
     sides = {"base": base, "new": new}
     frame = pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes))
     why = [
@@ -418,7 +327,7 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
 
 
 def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, Floats, Floats, Floats]:
-    """A difference of means, new less base, by Welch's t test, with Satterthwaite's degrees of freedom.
+    """Return a difference of means, new less base, by Welch's t test with Satterthwaite's degrees of freedom.
 
     Returns:
         The difference, half of its confidence interval, its standard error, and the degrees of freedom.
@@ -429,3 +338,119 @@ def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, F
         freedom = (ours + theirs) ** 2 / (ours**2 / base["freedom"] + theirs**2 / new["freedom"]).to_numpy()
     difference = (new[f"{scale}mean"] - base[f"{scale}mean"]).to_numpy()
     return difference, stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error, error, freedom
+
+
+# --- reports
+
+
+def failures(comparison: Comparison, below: float) -> list[str]:
+    """Say why a gate refuses that lets new be slower by a factor of `below` and no more; nothing where it passes.
+
+    The overall ratio is refused by its confidence interval, those of parts and of cells by one-sided tests, corrected
+    after Holm. The gate also refuses cells that failed in new alone, and a comparison without comparable cells.
+    """
+    cells, overall = comparison.cells, comparison.overall
+    axes = comparison.alignment.axes
+
+    def place(row: pd.Series) -> str:
+        return ", ".join(f"{name} {shown(name, row[name])}" for name in axes) or "the cell"
+
+    reasons = []
+    if not overall.cells:
+        reasons.append("no cell could be compared")
+    elif overall.high < below:
+        interval = f"{overall.low:.3g} to {overall.high:.3g}"
+        reasons.append(f"the overall ratio is {overall.ratio:.3g} ({interval}), below {below:g}")
+    for ratios, named in ((comparison.parts, _part), (cells[cells["verdict"] != NOT_COMPARABLE], place)):
+        t = (ratios["log_ratio"] - np.log(below)) / ratios["error"]
+        refused = ratios[holm(stats.t.cdf(t, ratios["freedom"])) < 1 - CONFIDENCE]
+        for _, row in refused.iterrows():
+            reasons.append(f"{named(row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
+    for _, row in cells[cells["why"] == f"new: {FAILED}"].iterrows():
+        reasons.append(f"{place(row)}: failed in new")
+    return reasons
+
+
+def otherwise(comparison: Comparison) -> str:
+    """Say where the cells of a value differ in another way than all of them do, in one clause, or in none."""
+    found = comparison.parts
+    found = found[~found["verdict"].isin([SAME, comparison.overall.verdict])]
+    return ", ".join(
+        f"{row['verdict']} at {_part(row)} ({row['ratio']:.3f}, {row['ratio_low']:.3f} to {row['ratio_high']:.3f})"
+        for _, row in found.iterrows()
+    )
+
+
+def _part(row: pd.Series) -> str:
+    cells = f"{row['cells']} cells" if row["cells"] > 1 else "one cell"
+    return f"{row['axis']} {shown(row['axis'], row['value'])} in {cells}"
+
+
+def slower_machine(comparison: Comparison) -> str:
+    """Say which machine was slower, in one clause; nothing where both were equally fast, or none is known."""
+    side, ratio = "new", comparison.slowdown
+    if ratio < 1:
+        side, ratio = "base", 1 / ratio
+    if not ratio >= 1 + NOTICED:  # nor where it is NaN
+        return ""
+    return f"work took {side}'s machine {ratio:.2f} times as long in cells that a CPU bound, and their ratios hold that"
+
+
+def lack_of_repetitions(comparison: Comparison) -> str:
+    """Say what to know of cells that were measured once, in one sentence; nothing where there are none."""
+    once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
+    if not once:
+        return ""
+    return (
+        f"{once} cells were measured once on one side or both and are judged by the intervals of single "
+        "measurements, which do not hold what differs from run to run."
+    )
+
+
+def content(comparison: Comparison, below: float | None) -> dict[str, Any]:
+    """Return a comparison as JSON has it, with the `failures` of the gate if there is one."""
+    gate = {"fail_below": below, "failures": [] if below is None else failures(comparison, below)}
+    return comparison.to_dict() | {"gate": gate}
+
+
+def write(comparison: Comparison, json: Path, table: Path, below: float | None) -> None:
+    """Write a comparison as JSON, see `content`, and its cells as CSV."""
+    write_json(json, content(comparison, below))
+    write_csv(comparison.cells, table)
+
+
+def overview(comparison: Comparison) -> RenderableType:
+    """Return the summary for a terminal, and the cells that differ, those with the largest change first."""
+    from rich.console import Group
+    from rich.table import Table
+
+    alignment = comparison.alignment
+    lines = [comparison.summary()]
+    if alignment.different:
+        pairs = (
+            f"{name} {' → '.join('unknown' if value is None else shown(name, value) for value in pair)}"
+            for name, pair in alignment.different.items()
+        )
+        lines.append(f"different from base to new: {', '.join(pairs)}")
+    for side, values in alignment.only.items():
+        if values:
+            left = (f"{name} {', '.join(shown(name, one) for one in some)}" for name, some in values.items())
+            lines.append(f"only in {side}, not compared: {'; '.join(left)}")
+    lines += filter(None, [lack_of_repetitions(comparison)])
+    axes = [name for name, values in alignment.axes.items() if len(values) > 1]
+    cells = comparison.cells
+    cells = cells[~cells["verdict"].isin([SAME, NOT_COMPARABLE])]
+    if cells.empty:
+        return Group(*lines)
+    rows = Table(*axes, "base Gbit/s", "new Gbit/s", "ratio (95 %)", "verdict")
+    largest = cells.iloc[cells["log_ratio"].abs().argsort()[::-1]][:_MOST_ROWS]
+    for _, row in largest.iterrows():
+        rows.add_row(
+            *(shown(name, row[name]) for name in axes),
+            f"{row['base']:.3g}",
+            f"{row['new']:.3g}",
+            f"{row['ratio']:.3g} ({row['ratio_low']:.3g} to {row['ratio_high']:.3g})",
+            row["verdict"],
+        )
+    more = len(cells) - len(largest)
+    return Group(*lines, rows, *([f"and {more} more cells: --output writes all"] if more else []))

@@ -14,13 +14,11 @@ from scipy import stats
 from tpcsweep.configuration.parameters import Value
 
 CONFIDENCE = 0.95
-"""Of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
+"""Confidence of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
 
 FASTER, SLOWER, SAME, NOT_COMPARABLE = VERDICTS = (
-    "faster",
-    "slower",
-    "no difference found",
-    "not comparable",
+    *("faster", "slower"),
+    *("no difference found", "not comparable"),
 )
 
 Floats = NDArray[np.float64]
@@ -56,56 +54,53 @@ class Overall:
 
 
 def combined(cells: pd.DataFrame) -> Overall:
-    """The mean ratio of a table's comparable cells, by a random-effects model: see `compare`."""
+    """Return the mean ratio of a table's comparable cells, by a random-effects model: see `compare`."""
     used = cells[cells["verdict"] != NOT_COMPARABLE]
-    if not len(used):
+    if used.empty:
         return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
-    mean, error, freedom, spread = _mean(used)
-    ratio, low, high = _interval(mean, error, freedom)
+    mean = _mean(used)
+    low, high = mean["ratio_low"], mean["ratio_high"]
     verdict = FASTER if low > 1 else SLOWER if high < 1 else SAME
-    return Overall(verdict, ratio, low, high, len(used), spread)
+    return Overall(verdict, mean["ratio"], low, high, len(used), mean["spread"])
 
 
 def parts(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFrame:
-    """The mean ratio of the comparable cells that have each value of each axis: a row each, see `PARTS`.
+    """Return the mean ratio of the comparable cells that have each value of each axis, a row each: see `PARTS`.
 
-    What is so for one RTT alone is lost in the mean over all cells, whose interval it widens, and in single cells,
+    A difference at one RTT alone is lost in the mean over all cells, whose interval it widens, and in single cells,
     whose p are corrected for all of them.
     """
     used = cells[cells["verdict"] != NOT_COMPARABLE]
-    rows = []
-    for axis, values in axes.items():
-        for value in values if len(values) > 1 else ():
-            if len(part := used[used[axis] == value]):
-                mean, error, freedom, _ = _mean(part)
-                p = 2 * stats.t.sf(abs(mean) / error, freedom)
-                figures = (*_interval(mean, error, freedom), mean, error, freedom, p)
-                rows.append((axis, value, len(part), *figures))
-    found = pd.DataFrame(rows, columns=[name for name in PARTS if name not in ("p_corrected", "verdict")])
-    found = found.astype(dict.fromkeys(found.columns[3:], float))  # also where there are no rows
+    rows = [
+        {"axis": axis, "value": value, "cells": len(part), **_mean(part)}
+        for axis, values in axes.items()
+        for value in values
+        if len(values) > 1 and len(part := used[used[axis] == value])
+    ]
+    found = pd.DataFrame(rows, columns=[*PARTS])
+    figures = ["ratio", "ratio_low", "ratio_high", "log_ratio", "error", "freedom"]
+    found[figures] = found[figures].astype(float)  # also without rows
+    found["p"] = 2 * stats.t.sf(found["log_ratio"].abs() / found["error"], found["freedom"])
     found["p_corrected"] = holm(found["p"].to_numpy())
     direction = np.where(found["log_ratio"] > 0, FASTER, SLOWER)
     found["verdict"] = np.where(found["p_corrected"] < 1 - CONFIDENCE, direction, SAME)
     return found
 
 
-def _mean(used: pd.DataFrame) -> tuple[float, float, float, float]:
-    """Mean log ratio, its standard error and degrees of freedom, and the spread of the true ones: see `random_effects`.
-
-    That of one cell is its own.
-    """
+def _mean(used: pd.DataFrame) -> dict[str, float]:
+    """Return the mean of some cells by the names of `PARTS`, and the `spread` of the true log ratios."""
     effects, errors = (used[name].to_numpy(float) for name in ("log_ratio", "error"))
     if len(used) == 1:
-        return float(effects[0]), float(errors[0]), float(used["freedom"].iloc[0]), 0.0
-    mean, error, spread = random_effects(effects, errors**2)
-    return mean, error, len(used) - 1.0, spread
-
-
-def _interval(mean: float, error: float, freedom: float) -> tuple[float, float, float]:
-    """A ratio and the ends of its interval, of a mean log ratio."""
+        mean, error, freedom, spread = effects[0], errors[0], used["freedom"].iloc[0], 0.0
+    else:
+        mean, error, spread = random_effects(effects, errors**2)
+        freedom = len(used) - 1
     half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error
-    ratio, low, high = np.exp([mean, mean - half, mean + half]).tolist()
-    return ratio, low, high
+    ratios = dict(
+        zip(("ratio", "ratio_low", "ratio_high"), np.exp([mean, mean - half, mean + half]), strict=True)
+    )
+    figures = {**ratios, "log_ratio": mean, "error": error, "freedom": freedom, "spread": spread}
+    return {name: float(value) for name, value in figures.items()}
 
 
 def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, float]:

@@ -14,7 +14,7 @@ from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, Parameters, Strict, Text, Value, quantity
 from tpcsweep.configuration.problems import Fault, refuse
 from tpcsweep.configuration.units import FRACTION, Dimension, UnitError, parse
-from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
+from tpcsweep.variables import BESIDE, DIMENSIONS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
 _DIMENSIONS = {
     "Gbit/s": units.RATE,
@@ -24,11 +24,8 @@ _DIMENSIONS = {
     "1": FRACTION,
 }
 """The dimension of a variable, by its unit in the dataset."""
-_DATASET = (
-    "status flags message started provenance provenance_record record repetition source_node destination_node"
-)
-_GROUPS = "time origin transfer stream start end ok"
-_TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET.split(), *_GROUPS.split()}
+TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *TRANSFERS, *BESIDE, *DIMENSIONS}
+"""Names of the dataset's variables and dimensions, which no axis of an import may have."""
 _BOUNDS = ("throughput_low", "throughput_high")
 
 
@@ -143,7 +140,7 @@ def _fixed(name: str, value: str | float) -> Value:
 
 
 def _name_faults(key: str, name: str) -> Iterator[Fault]:
-    if name in _TAKEN or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+    if name in TAKEN or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         own = "a name of your own in lower case that is no variable of the dataset"
         yield (key, name), repr(name), f"one of {', '.join(Parameters.model_fields)}, or {own}"
 

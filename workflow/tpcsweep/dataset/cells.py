@@ -17,14 +17,14 @@ import orjson
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.parameters import CONDITIONS, Value, complete
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset.series import Record, record_of
+from tpcsweep.dataset.groups import Columns, Record, columns_of, record_of
 from tpcsweep.dataset.summary import Row, hole, row_of
-from tpcsweep.dataset.transfers import Columns, columns_of
 from tpcsweep.linux import signals
 from tpcsweep.variables import NOT_MEASURED
 
 FORMAT = 1
 """The version of cell files that this reads."""
+_NO_CELL = f"not a cell file of format {FORMAT}"
 FEW = 500
 """The number of cells that are read here before processes are started: that is a quarter of a second."""
 _BATCH = 64
@@ -70,10 +70,10 @@ class Reduced(NamedTuple):
     at: int
     """The cell's place in the flattened grid."""
     fixed: dict[str, Any]
-    """What of its specification is on no axis."""
+    """The part of its specification that is on no axis."""
     row: Row
-    samples: Record | None
-    transfers: Columns | None
+    samples: Record | None = None
+    transfers: Columns | None = None
     """Both None for a cell that was not measured."""
     unusable: str = ""
     """Why the source is not used; the row then says that the cell was not measured."""
@@ -101,10 +101,9 @@ class Reader:
         except UnusableError as error:
             if wanted is None:
                 raise
-            name, row = str(source), hole(f"its file was set aside: {error.reason}")
-            return Reduced(
-                name, self._place(name, wanted), self._fixed(wanted), row, None, None, error.reason
-            )
+            row = hole(f"its file was set aside: {error.reason}")
+            place = self._place(str(source), wanted)
+            return Reduced(str(source), place, self._fixed(wanted), row, unusable=error.reason)
 
     def _usable(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
         try:
@@ -114,11 +113,11 @@ class Reader:
                 raise UnusableError(source, f"of another specification: {differences(spec, wanted)}")
             place, fixed = self._place(name, spec), self._fixed(spec)
             if cell.get("status") == NOT_MEASURED:
-                return Reduced(name, place, fixed, hole(cell["message"]), None, None)
+                return Reduced(name, place, fixed, hole(cell["message"]))
             samples = record_of(cell["samples"], spec["measurement"]["interval"])
             return Reduced(name, place, fixed, row_of(cell), samples, columns_of(cell["transfers"]))
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise UnusableError(source, f"not a cell file of format {FORMAT}: {error!r}") from error
+            raise UnusableError(source, f"{_NO_CELL}: {error!r}") from error
         except ValueError as error:
             raise error if isinstance(error, DatasetError) else UnusableError(source, str(error)) from error
 
@@ -149,8 +148,7 @@ def _read(source: Source) -> dict[str, Any]:
     except cell_file.DamagedError as error:
         raise UnusableError(source, str(error)) from error
     if cell.get("format") != FORMAT:
-        reason = f"not a cell file of format {FORMAT} (its format is {cell.get('format')!r})"
-        raise UnusableError(source, reason)
+        raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")
     return cell
 
 

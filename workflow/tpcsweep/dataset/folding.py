@@ -20,11 +20,9 @@ import xarray as xr
 
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences, reduced
-from tpcsweep.dataset.groups import Group
-from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, about_group, coordinates
-from tpcsweep.dataset.series import Series
+from tpcsweep.dataset.groups import Group, Series, Transfers
+from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, coordinates
 from tpcsweep.dataset.summary import Summary, json_of
-from tpcsweep.dataset.transfers import Transfers
 from tpcsweep.files import note_checksum, replacing
 
 if TYPE_CHECKING:
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
+_OF_ALL_GROUPS = ("title", "source", "testbed_kind", "comment")
+"""Attributes of every group."""
 _AGAIN = "delete the file and run snakemake again"
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True}
 """Level 4 compresses for twice as long, and makes measured samples a fiftieth smaller."""
@@ -83,9 +83,8 @@ def fold(
         DatasetError: for an unusable file, a cell off the grid, two cells at one point, cells that differ in a
             parameter that is no axis, no file at all, and a process that died. Of several files it names the first.
     """
-    # No list of all: of 10⁵ cells the wanted specifications alone would take hundreds of megabytes.
-    paths = map(Path, files)
-    pairs = zip(paths, repeat(None) if wanted is None else wanted, strict=wanted is not None)
+    # No list of all: the wanted specifications of 10⁵ cells alone would take hundreds of megabytes.
+    pairs = zip(map(Path, files), repeat(None) if wanted is None else wanted, strict=wanted is not None)
     return _folded(pairs, axes, processes, attributes, set_aside)
 
 
@@ -96,17 +95,10 @@ def fold_lines(
     processes: int = 1,
     attributes: Mapping[str, Any] = MappingProxyType({}),
 ) -> Folded:
-    """Fold a file that has a line for each cell, the text of a cell file, into one dataset.
-
-    Args:
-        file: The file.
-        axes: The values of each axis in order, `repetition` among them.
-        wanted: The specification of the cell of each line.
-        processes: The number of processes that read lines if there are more than a few.
-        attributes: Attributes of the summary beside those that the cells tell.
+    """Fold a file that has a line for each cell, the text of a cell file, into one dataset: see `fold`.
 
     Raises:
-        DatasetError: for an unusable line, for too few or too many lines, and see `fold`.
+        DatasetError: also for too few or too many lines.
     """
 
     def pairs() -> Iterator[tuple[Line, Mapping[str, Any]]]:
@@ -155,15 +147,15 @@ def tabulate(
     record: Mapping[str, Any],
     attributes: Mapping[str, Any],
 ) -> Folded:
-    """Make a dataset of measurements that have no cell files: one a row, without flags, samples or transfers.
+    """Make a dataset of measurements without cell files: one a row, without flags, samples or transfers.
 
     Args:
-        axes: as of `fold`.
-        places: for each axis the index of each row's value; no two rows are of one cell.
-        figures: for some of `variables.SUMMARY` the value of each row, in its unit.
-        fixed: parameters that are the same for all rows.
-        record: the provenance of all rows.
-        attributes: of the summary.
+        axes: The values of each axis in order, `repetition` among them.
+        places: For each axis the index of each row's value; no two rows are of one cell.
+        figures: For some of `variables.SUMMARY` the value of each row, in its unit.
+        fixed: Parameters that are the same for all rows.
+        record: The provenance of all rows.
+        attributes: Attributes of the summary.
     """
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
@@ -182,7 +174,7 @@ class _Grid:
         self.series = Series(tuple(axes), self.shape)
         self.moved = Transfers(tuple(axes), self.shape)
         self.fixed: dict[str, Any] = {}
-        """What the specifications of all cells share."""
+        """The common part of the specifications of all cells."""
         self.first: str | None = None
 
     def add(self, cell: Reduced) -> None:
@@ -202,10 +194,12 @@ class _Grid:
     def folded(
         self, fixed: Mapping[str, Value], attributes: Mapping[str, Any], interval: float = 1.0
     ) -> Folded:
-        """Give the groups. interval: s between samples."""
+        """Return the groups; `interval` is the time between samples in s."""
         known = coordinates(self.axes, fixed)
         self.series.coordinates = self.moved.coordinates = known
-        self.series.attributes = self.moved.attributes = about_group(attributes)
+        # Each group is opened on its own.
+        shared = {name: attributes[name] for name in _OF_ALL_GROUPS if name in attributes}
+        self.series.attributes = self.moved.attributes = shared
         self.series.interval = interval
         return Folded(self.summary.dataset(known, attributes), self.series, self.moved)
 
@@ -226,10 +220,9 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
 
 
 def _identity(summary: xr.Dataset) -> str:
-    """Give a UUID that is the same for the same measurements, however often they are folded."""
-    started = summary["started"].values.tobytes()
-    about = [summary.attrs["title"], *summary["provenance_record"].values.tolist()]
-    digest = hashlib.sha256(b"\0".join([*(str(text).encode() for text in about), started])).hexdigest()
+    """Return a UUID that is the same for the same measurements, however often they are folded."""
+    about = [str(text).encode() for text in (summary.attrs["title"], *summary["provenance_record"].values)]
+    digest = hashlib.sha256(b"\0".join([*about, summary["started"].values.tobytes()])).hexdigest()
     return uuid.uuid5(uuid.NAMESPACE_OID, digest).urn
 
 
@@ -259,8 +252,8 @@ def _append(path: Path, name: str, group: Group) -> None:
                 **encoding,
             )
             made.setncatts({**values.attrs, **scalars})
-        for slab in group.slabs():
-            target[slab.name][slab.where] = slab.values
+        for changed, where, part in group.slabs():
+            target[changed][where] = part
 
 
 def encoding_of(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:

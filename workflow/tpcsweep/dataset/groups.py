@@ -1,36 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of a dataset that are kept on disk and written a slab at a time: none is ever in memory whole."""
+"""The groups of time series and of single transfers: kept on disk, written a slab at a time, never in memory whole."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import tempfile
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import xarray as xr
 
 from tpcsweep.dataset.labels import SIMULATED, attributes_of
-from tpcsweep.variables import Variable
+from tpcsweep.variables import GBIT, ORIGIN_SAMPLES, SAMPLES, TRANSFERS, Variable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-IN_MEMORY = 2**24
-"""Bytes that a spool holds in memory before it takes to a file."""
+_IN_MEMORY = 2**24
+"""Bytes that a spool holds in memory before it uses a file."""
+_CHUNK = 2**18
+"""The most values of a time series in one chunk of the file: 1 MB."""
+_SLAB = 2**16
+"""Transfers that are written at once, and transfers in a chunk of the file."""
+
+_ALL_SAMPLES = SAMPLES | ORIGIN_SAMPLES
+_CLOCK = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
+
+_TEXTS = tuple(name for name, column in TRANSFERS.items() if not column.units)
+_NUMBERS = tuple(name for name, column in TRANSFERS.items() if column.units and column.source != "fold")
+_WHOLE: dict[str, Any] = {"stream": np.int32, "number": np.int32, "size": np.int64, "ok": np.int8}
+_KINDS: dict[str, Any] = {**_WHOLE, **dict.fromkeys(_TEXTS, object), "cell": np.int64}
 
 
 class Spool:
     """Arrays of one type, kept one after the other in a temporary file that goes with the last reference to it.
 
-    Of small sweeps no file is made.
+    Small sweeps need no file.
     """
 
     def __init__(self, dtype: type[np.generic]) -> None:
         self._dtype = np.dtype(dtype)
-        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
         self._ends = array("q", [0])
 
     def __len__(self) -> int:
@@ -42,21 +57,17 @@ class Spool:
         self._ends.append(self._ends[-1] + len(values))
 
     def __getitem__(self, number: int) -> NDArray[Any]:
-        """One of the arrays, flat."""
+        """Return one of the arrays, flat."""
         self._file.seek(self._ends[number])
         return np.frombuffer(self._file.read(self._ends[number + 1] - self._ends[number]), self._dtype)
 
 
-class Slab(NamedTuple):
-    """A part of a variable."""
-
-    name: str
-    where: tuple[slice, ...]
-    values: NDArray[Any]
+Slab: TypeAlias = "tuple[str, tuple[slice, ...], NDArray[Any]]"
+"""A part of a variable: its name, where the part is, and the values."""
 
 
 class Group(ABC):
-    """What cells said, in the order in which they are added.
+    """A group of a dataset, made of the cells in the order in which they are added.
 
     `coordinates` and `attributes` are to be set before anything is read.
     """
@@ -70,25 +81,268 @@ class Group(ABC):
 
     @abstractmethod
     def outline(self) -> xr.Dataset:
-        """Give coordinates, and variables without values: their shapes, types, attributes and chunks."""
+        """Return coordinates, and variables without values: their shapes, types, attributes and chunks."""
 
     @abstractmethod
     def slabs(self) -> Iterator[Slab]:
-        """Give what the variables hold; what no slab has stays empty."""
+        """Yield the values of the variables; the rest of a variable stays empty."""
 
     def load(self) -> xr.Dataset:
-        """Give the group in memory."""
+        """Return the group in memory."""
         outline = self.outline()
         values = {str(name): np.array(variable.values) for name, variable in outline.data_vars.items()}
-        for slab in self.slabs():
-            values[slab.name][slab.where] = slab.values
+        for name, where, part in self.slabs():
+            values[name][where] = part
         return outline.assign({name: outline[name].copy(data=array) for name, array in values.items()})
 
     def _about(self, variable: Variable) -> dict[str, str]:
         return attributes_of(variable, self.attributes.get("testbed_kind") == SIMULATED)
 
 
-def empty(shape: Sequence[int], dtype: Any) -> NDArray[Any]:
-    """Give an array of NaN, zeros or empty texts that takes no memory, and cannot be written to."""
+def _empty(shape: Sequence[int], dtype: Any) -> NDArray[Any]:
+    """Return an array of NaN, zeros or empty texts that takes no memory, and cannot be written to."""
     value = "" if dtype is object else np.nan if np.issubdtype(dtype, np.floating) else 0
     return np.broadcast_to(np.array(value, dtype), tuple(shape))
+
+
+# --- time series: dimensions are the axes, the origin for series of each origin, and time
+
+_Name = tuple[str, int | None]
+"""A time series: its variable and, for one of ORIGIN_SAMPLES, the origin."""
+
+
+class Record(NamedTuple):
+    """The samples of a cell."""
+
+    names: tuple[_Name, ...]
+    clock: bytes
+    """Times in intervals, 64 bits each."""
+    values: bytes
+    """32 bits each: a row for each name, a column for each time."""
+
+
+def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
+    """Return the samples of a cell's file.
+
+    Args:
+        samples: a column for each name; a list of columns for names of ORIGIN_SAMPLES. None is a gap.
+        interval: time between samples, s.
+
+    Raises:
+        KeyError: for an unknown name.
+        TypeError, ValueError: for a value that is no number, times before zero, and columns that differ in length.
+    """
+    # Samples are some milliseconds late; their places are whole numbers of intervals.
+    index = np.rint(np.asarray(samples.get("time", ()), float) / interval).astype(np.int64)
+    if np.any(index < 0):
+        raise ValueError("samples have times before the cell's start")
+    if unknown := samples.keys() - {*_ALL_SAMPLES, "time"}:
+        raise KeyError(*sorted(unknown))
+    rows: dict[_Name, Sequence[Any]] = {(name, None): samples[name] for name in SAMPLES if name in samples}
+    for name in ORIGIN_SAMPLES:
+        rows |= {(name, origin): column for origin, column in enumerate(samples.get(name, ()))}
+    if wrong := dict.fromkeys(name for (name, _), row in rows.items() if len(row) != index.size):
+        raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
+    values = np.array(list(rows.values()), np.float32)  # None: NaN
+    return Record(tuple(rows), index.tobytes(), values.tobytes())
+
+
+class Series(Group):
+    """Samples of cells, as 32-bit numbers: finer than any counter's noise.
+
+    `interval` (s between samples) is to be set before anything is read.
+    """
+
+    def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
+        super().__init__(axes, shape, np.float32)
+        self.interval = 1.0
+        self._record_at = np.full(math.prod(shape), -1, np.int32)
+        # Names and times of a cell's series are kept once: few differ, even among 10⁵ cells.
+        self._names: dict[tuple[_Name, ...], tuple[_Name, ...]] = {}
+        self._clocks: dict[bytes, bytes] = {}
+        self._kept: list[tuple[tuple[_Name, ...], bytes]] = []
+
+    def add(self, at: int, record: Record) -> None:
+        """Keep the samples of the cell at a place of the flattened grid."""
+        self._record_at[at] = len(self._records)
+        self._records.append(record.values)
+        names = self._names.setdefault(record.names, record.names)
+        self._kept.append((names, self._clocks.setdefault(record.clock, record.clock)))
+
+    def outline(self) -> xr.Dataset:
+        """See `Group`. A chunk is a block of the grid, of one origin, over all of the time."""
+        times = self._places.size
+        block = _box(self._shape, self._most)
+        origins = dict.fromkeys(ORIGIN_SAMPLES, 0)
+        for name, origin in itertools.chain(*self._names):
+            if origin is not None:
+                origins[name] = max(origins[name], origin + 1)
+        content: dict[str, Any] = {}
+        for name, about in _ALL_SAMPLES.items():
+            extra = (origins[name],) if name in origins else ()
+            dimensions = (*self._axes, *("origin" for _ in extra), "time")
+            chunks = {"chunksizes": (*block, *(1 for _ in extra), max(1, times))}
+            values = _empty((*self._shape, *extra, times), np.float32)
+            content[name] = (dimensions, values, self._about(about), chunks)
+        time = ("time", self._places * self.interval, _CLOCK)
+        return xr.Dataset(content, {**self.coordinates, "time": time}, self.attributes)
+
+    def slabs(self) -> Iterator[Slab]:
+        """See `Group`: chunks."""
+        known = {one: row for row, one in enumerate(dict.fromkeys(itertools.chain(*self._names)))}
+        rows_of = {names: np.array([known[one] for one in names], int) for names in self._names}
+        times_of = {
+            clock: _indices(np.searchsorted(self._places, np.frombuffer(clock, np.int64)))
+            for clock in self._clocks
+        }
+        for first, last, where in blocks(self._shape, self._most):
+            block = np.full((len(known), last - first, self._places.size), np.nan, np.float32)
+            for point, number in enumerate(self._record_at[first:last]):
+                if number < 0:
+                    continue
+                names, clock = self._kept[number]
+                rows, time = rows_of[names], times_of[clock]
+                values = self._records[number].reshape(rows.size, -1)
+                if isinstance(time, slice):
+                    block[rows, point, time] = values
+                else:
+                    block[rows[:, None], point, time] = values
+            lengths = [part.stop - part.start for part in where]
+            for (name, origin), values in zip(known, block, strict=True):
+                if not np.isnan(values).all():
+                    origins = () if origin is None else (slice(origin, origin + 1),)
+                    shape = (*lengths, *(1 for _ in origins), -1)
+                    yield name, (*where, *origins, slice(0, self._places.size)), values.reshape(shape)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """Times that occur, in intervals: long cells keep fewer samples."""
+        return np.unique(np.frombuffer(b"".join(self._clocks), np.int64))
+
+    @property
+    def _most(self) -> int:
+        """The most points of the grid in a block."""
+        return _CHUNK // max(1, self._places.size)
+
+
+def _indices(places: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Return places as a slice if they are consecutive: much faster."""
+    return slice(places[0], places[-1] + 1) if places.size and (np.diff(places) == 1).all() else places
+
+
+def _box(shape: Sequence[int], most: int) -> tuple[int, ...]:
+    """Return the shape of blocks of at most so many points: trailing axes whole, a part of one, one of the others."""
+    sizes: list[int] = []
+    for size in reversed(shape):
+        sizes.append(max(1, min(size, most // math.prod(sizes))))  # beyond a part of an axis that is one
+    return tuple(reversed(sizes))
+
+
+def blocks(shape: Sequence[int], most: int) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
+    """Divide a grid into blocks of at most so many points, in the order of the flattened grid.
+
+    Yields:
+        For each block, which is a box in the grid, the first place and one past the last in the flattened grid, the
+        last axis fastest, and the box's sides.
+    """
+    steps = [range(0, size, step) for size, step in zip(shape, _box(shape, most), strict=True)]
+    first = 0
+    for corner in itertools.product(*steps):
+        sides = zip(corner, steps, shape, strict=True)
+        where = tuple(slice(start, min(start + along.step, size)) for start, along, size in sides)
+        last = first + math.prod(side.stop - side.start for side in where)
+        yield first, last, where
+        first = last
+
+
+# --- single transfers: a table, as cells have very different numbers of them
+
+
+class Columns(NamedTuple):
+    """The transfers of a cell."""
+
+    numbers: NDArray[np.float64]
+    """A row for each of _NUMBERS, NaN for None; a column for each transfer. Sizes are exact to 9 PB."""
+    texts: list[Sequence[str]]
+    """A list for each of _TEXTS."""
+
+
+def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
+    """Return the transfers of a cell's file.
+
+    Raises:
+        KeyError: for a missing column.
+        TypeError, ValueError: for a value of another type, a missing number, and columns that differ in length.
+    """
+    columns = [transfers[name] for name in (*_NUMBERS, *_TEXTS)]
+    if len({len(values) for values in columns}) > 1:
+        raise ValueError("columns of transfers differ in length")
+    for name in _WHOLE:
+        if None in transfers[name]:
+            raise ValueError(f"{name} of a transfer is null")
+    return Columns(np.array(columns[: len(_NUMBERS)], float), columns[len(_NUMBERS) :])
+
+
+class Transfers(Group):
+    """Transfers of cells, a row for each."""
+
+    def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
+        # A record has a row for each of _NUMBERS, then for each of _TEXTS, whose values are places in _texts.
+        super().__init__(axes, shape, np.float64)
+        self._texts: dict[str, int] = {}
+        self._cells = array("l")
+        self._counts = array("l")
+
+    def add(self, at: int, columns: Columns) -> None:
+        """Keep the transfers of the cell at a place of the flattened grid."""
+        count = columns.numbers.shape[1]
+        if not count:
+            return
+        codes = [
+            [self._texts.setdefault(text, len(self._texts)) for text in texts] for texts in columns.texts
+        ]
+        self._records.append(columns.numbers.tobytes() + np.array(codes, float).tobytes())
+        self._cells.append(at)
+        self._counts.append(count)
+
+    def outline(self) -> xr.Dataset:
+        rows = sum(self._counts)
+        chunks = {"chunksizes": (max(1, min(_SLAB, rows)),)}
+        content: dict[str, Any] = {}
+        for name in self._axes:
+            _, values, about = self.coordinates[name]
+            content[name] = ("transfer", _empty((rows,), values.dtype), about, chunks)
+        for name, variable in TRANSFERS.items():
+            values = _empty((rows,), _KINDS.get(name, np.float64))
+            content[name] = ("transfer", values, self._about(variable), chunks)
+        return xr.Dataset(content, attrs=self.attributes)
+
+    def slabs(self) -> Iterator[Slab]:
+        """See `Group`: the rows of some cells."""
+        first = cell = 0
+        while cell < len(self._cells):
+            last, rows = cell, 0
+            while last < len(self._cells) and rows < _SLAB:
+                rows += self._counts[last]
+                last += 1
+            for name, values in self._columns(range(cell, last)).items():
+                yield name, (slice(first, first + rows),), values
+            first, cell = first + rows, last
+
+    def _columns(self, cells: range) -> dict[str, NDArray[Any]]:
+        """Return every column of some cells' rows: places on the axes, columns of the files, and derived ones."""
+        counts = self._counts[cells.start : cells.stop]
+        records = [self._records[cell].reshape(-1, count) for cell, count in zip(cells, counts, strict=True)]
+        rows: list[NDArray[Any]] = [*np.concatenate(records, axis=1)]
+        columns = dict(zip((*_NUMBERS, *_TEXTS), rows, strict=True))
+        texts = np.array([*self._texts], object)
+        columns |= {name: texts[columns[name].astype(int)] for name in _TEXTS}
+        columns |= {name: columns[name].astype(kind) for name, kind in _WHOLE.items()}
+        columns["cell"] = np.repeat(np.array(self._cells[cells.start : cells.stop], np.int64), counts)
+        columns["startup"] = columns["first_byte"] - columns["start"]
+        columns["sending"] = columns["end"] - columns["first_byte"]
+        columns["total"] = columns["end"] - columns["start"]
+        columns["rate"] = columns["size"] * GBIT / np.maximum(columns["total"], 1e-9)
+        for name, index in zip(self._axes, np.unravel_index(columns["cell"], self._shape), strict=True):
+            columns[name] = self.coordinates[name][1][index]
+        return columns

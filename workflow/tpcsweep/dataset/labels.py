@@ -38,7 +38,7 @@ GROUPS = (None, "samples", TRANSFERS_GROUP)
 """All groups, as xarray calls them."""
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
-"""What variables and attributes are called after."""
+"""Conventions that name variables and attributes."""
 
 _KEYWORDS = ("XRootD", "HTTP-TPC", "third-party copy", "throughput", "data transfer", "TCP", "WLCG")
 
@@ -46,7 +46,7 @@ _DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null 
 
 
 def about_flags() -> dict[str, Any]:
-    """Give the attributes of the variable `flags`: names, bits, grades and meanings, in the same order."""
+    """Return the attributes of the variable `flags`: names, bits, grades and meanings, in the same order."""
     return {
         "long_name": "what to know before trusting the cell",
         "flag_masks": np.array(list(MASKS.values()), dtype=np.int32),
@@ -57,7 +57,7 @@ def about_flags() -> dict[str, Any]:
 
 
 def masks_of(summary: xr.Dataset) -> dict[str, int]:
-    """Give the bit of each flag that a dataset knows, by its own attributes: earlier ones had other bits."""
+    """Return the bit of each flag that a dataset knows, by its own attributes: earlier ones had other bits."""
     about = summary["flags"].attrs
     return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
 
@@ -74,7 +74,7 @@ def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
 
 
 def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:
-    """Give the names of the flags in one value of the variable `flags`; masks: see `masks_of`."""
+    """Return the names of the flags in one value of the variable `flags`; masks: see `masks_of`."""
     return [flag for flag, mask in masks.items() if value & mask]
 
 
@@ -88,7 +88,7 @@ def describe(name: str) -> Variable:
 
 
 def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value]) -> dict[Hashable, Any]:
-    """Give the coordinates of a dataset: each axis along itself, and the fixed parameters without a dimension."""
+    """Return the coordinates of a dataset: each axis along itself, and the fixed parameters without a dimension."""
     along: dict[Hashable, Any] = {name: (name, *_coordinate(name, values)) for name, values in axes.items()}
     for name, value in fixed.items():
         values, about = _coordinate(name, (value,))
@@ -112,13 +112,13 @@ def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[
 
 
 def attributes_of(variable: Variable, simulated: bool = False) -> dict[str, str]:
-    """Give unit, where there is one, and name as attributes; of what was simulated the name says so."""
+    """Return unit, where there is one, and name as attributes; of what was simulated the name says so."""
     units = {"units": variable.units} if variable.units else {}
     return {**units, "long_name": f"simulated: {variable.long_name}" if simulated else variable.long_name}
 
 
 def found_by(axes: Sequence[str], made: str) -> dict[str, str]:
-    """Give the attributes that a catalogue finds a dataset by (ACDD 1.3); `made`: how its figures came about."""
+    """Return the attributes that a catalogue finds a dataset by (ACDD 1.3); `made`: how its figures came about."""
     over = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
     return {
         "Conventions": CONVENTIONS,
@@ -135,12 +135,6 @@ def units_of_measurement() -> str:
         for name, field in Measurement.model_fields.items()
     }
     return ", ".join(f"{name} in {kind.dimension.base or '1'}" for name, kind in kinds.items() if kind)
-
-
-def about_group(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Give those of a dataset's attributes that its other groups have too: each is opened on its own."""
-    names = ("title", "source", "testbed_kind", "comment")
-    return {name: attributes[name] for name in names if name in attributes}
 
 
 def how_made(summary: xr.Dataset) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of a dataset say of throughput, as a table: what models, claims and comparisons start from."""
+"""The throughput of a dataset's cells as a table, from which models, claims and comparisons start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INTERVAL = ("throughput_low", "throughput_high", "throughput_freedom")
 """Variables of the interval of a throughput."""
 
 APART = np.timedelta64(6, "h")
-"""Cells between whose starts nobody measured for so long are of different runs: of other days, mostly."""
+"""Pause between the starts of cells that separates runs, mostly those of different days."""
 
 NOT_MEASURED, FAILED, WITHOUT = "not measured", "failed", "without throughput"
 """Reasons not to use a cell, besides its flags."""
@@ -35,18 +35,18 @@ NOT_MEASURED, FAILED, WITHOUT = "not measured", "failed", "without throughput"
 def observations(
     summary: xr.Dataset, *, untrusted: Iterable[str] = (), also: Iterable[str] = ()
 ) -> pd.DataFrame:
-    """Give a row for each cell of the grid and each repetition, measured or not, in the order of the dimensions.
+    """Return a row for each cell of the grid and each repetition, measured or not, in the order of the dimensions.
 
     Columns are all parameters (axes, fixed ones, `repetition`), `throughput` and its standard error `error` in
     Gbit/s, the degrees of freedom `freedom` of that error, each of `flags.FLAGS` as a boolean, `run` (see `runs_of`),
-    what `also` names, and `reason`: why the cell cannot be used, in one word or two; empty where it can. The error is
-    the one that the cell's confidence interval stands for; NaN without an interval. Intervals of which no degrees of
-    freedom are said are taken for those of a normal distribution, whose freedom is infinite.
+    those of `also`, and `reason`: why the cell cannot be used, in one word or two; empty for a usable cell. The error
+    follows from the cell's confidence interval; NaN without an interval. An interval without degrees of freedom is
+    taken for that of a normal distribution, whose freedom is infinite.
 
     Args:
-        summary: a dataset with `throughput`. Without `status` all its cells went well, without `flags` none has any.
-        untrusted: flags of cells that are not to be used; a cell with several has the first as its reason.
-        also: more variables that are wanted as columns; NaN where the dataset has none of the name.
+        summary: a dataset with `throughput`. Without `status` all cells went well, without `flags` none has a flag.
+        untrusted: flags that make a cell unusable; a cell with several has the first as its reason.
+        also: more variables for columns; NaN for those that the dataset lacks.
     """
     also = tuple(also)
     own = (*INTERVAL, "status", "flags", "run", "started", "provenance")
@@ -72,15 +72,16 @@ def observations(
         **{flag: rows[flag] for flag in untrusted},
     }
     rows["reason"] = np.select(list(reasons.values()), list(reasons), "")
-    numbers = runs_of(rows, _machines(summary))
+    records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
+    numbers = runs_of(rows, [str(json.loads(record).get("host", "")) for record in records])
     return rows.drop(columns=set(own) - set(also), errors="ignore").assign(run=numbers)
 
 
 def runs_of(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int64]:
-    """Number the runs of measurements from 0: what they have in common, nobody set.
+    """Number the runs of measurements from 0, which share circumstances that nobody set.
 
-    Runs are those of the variable `run`. Without it they are told apart by the machine, and by pauses of `APART` or
-    more between the starts of cells. Rows of which neither is known are one run.
+    The variable `run` names them. Without it, runs differ in their machine, or are separated by a pause of `APART` or
+    more between the starts of cells. Rows without either are one run.
 
     Args:
         rows: with `run`, or else `started` and `provenance`.
@@ -95,9 +96,3 @@ def runs_of(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int6
     hosts = rows["provenance"].map(dict(enumerate(machines)))
     key = days.astype(str) + "/" + hosts.fillna(machines[0])
     return np.asarray(pd.factorize(key, sort=True)[0])
-
-
-def _machines(summary: xr.Dataset) -> list[str]:
-    """The host of each record of provenance."""
-    records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
-    return [str(json.loads(record).get("host", "")) for record in records]

@@ -50,11 +50,11 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
         "long_name": "which of provenance_record the cell was measured under; -1: none",
     },
 }
-"""Of the variables beside figures, each an attribute of `Summary`."""
+"""Attributes of the variables beside figures, each of which is an attribute of `Summary`."""
 
 
 class Row(NamedTuple):
-    """What a cell said, as a dataset keeps it."""
+    """The values of a cell that a dataset keeps."""
 
     status: int
     message: str
@@ -68,13 +68,13 @@ class Row(NamedTuple):
 
 
 def hole(message: str) -> Row:
-    """Give the row of a cell that was not measured; the message says why."""
+    """Return the row of a cell that was not measured; the message says why."""
     nothing = np.full(len(SUMMARY), np.nan)
     return Row(STATUS.index("not_measured"), message, 0, "", nothing, np.datetime64("NaT", "ns"), None)
 
 
 def row_of(cell: Mapping[str, Any]) -> Row:
-    """Give what a cell's file says; it is flagged if it says what cannot be, whoever wrote it.
+    """Return what a cell's file says; it is flagged if it says what cannot be, whoever wrote it.
 
     Raises:
         KeyError: for what is no cell; also TypeError and ValueError.
@@ -107,7 +107,7 @@ def json_of(provenance: Mapping[str, Any]) -> bytes:
 
 
 class Summary:
-    """What cells said, in arrays over the flattened grid; no object per cell, as there may be 10⁵ of them."""
+    """The values of cells in arrays over the flattened grid; no object per cell, as there may be 10⁵ of them."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self._axes, self._shape = tuple(axes), tuple(shape)
@@ -121,7 +121,7 @@ class Summary:
         self.started = np.full(size, np.datetime64("NaT", "ns"), dtype="datetime64[ns]")
         self.provenance = np.full(size, -1, np.int32)
         self.records: dict[bytes, int] = {}
-        """What cells were measured under, each different one once, in JSON."""
+        """Records of provenance in JSON, each once, with their numbers."""
 
     def add(self, at: int, row: Row) -> None:
         self._all[:, at] = row.figures
@@ -131,7 +131,7 @@ class Summary:
             self.provenance[at] = self.number(row.provenance)
 
     def number(self, record: bytes) -> int:
-        """Give the number of a record of provenance, which is kept if it is another than those before."""
+        """Return the number of a record of provenance, which is kept if it is another than those before."""
         return self.records.setdefault(record, len(self.records))
 
     def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
@@ -155,7 +155,7 @@ class Summary:
         return xr.Dataset(content, coordinates, attributes)
 
     def _nodes(self) -> dict[str, NDArray[np.object_]]:
-        """Give the node of each side by record; the last one, which -1 chooses, stands for none."""
+        """Return the node of each side by record; the last one, which -1 chooses, stands for none."""
         records = [orjson.loads(record).get("nodes") or {} for record in self.records]
         return {
             side: np.array([*(record.get(side, "") for record in records), ""], dtype=object)
@@ -163,7 +163,7 @@ class Summary:
         }
 
     def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Give attributes that say what was measured, where and when; `spec` is what all specifications share."""
+        """Return attributes that say what was measured, where and when; `spec` is what all specifications share."""
         testbed = spec["testbed"]
         simulated = testbed["kind"] == SIMULATED
         records = [orjson.loads(record) for record in self.records]

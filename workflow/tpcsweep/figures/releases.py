@@ -12,15 +12,15 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.broken import BROKEN
+from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.comparing.effects import CONFIDENCE
-from tpcsweep.comparing.intervals import half_width, share_interval
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
 from tpcsweep.figures.grid import evenly, place, values_of
 from tpcsweep.figures.labels import axis_label, rate_label, tick_labels, title_of, words, wrapped
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import finish, styled
+from tpcsweep.flags import BROKEN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +136,7 @@ def _means(axes: Axes, values: xr.DataArray, x: str, curve: str, palette: Sequen
     for index, colour in enumerate(palette):
         points = values.isel({curve: index}).transpose(x, REPETITION)
         at = np.arange(points.sizes[x]) + _shift(index, len(palette))
-        middle, half = points.mean(REPETITION), half_width(points.values)
+        middle, half = points.mean(REPETITION), half_width(points, REPETITION)
         axes.errorbar(at, middle, np.nan_to_num(half), color=colour, marker=".", linewidth=1.2, capsize=2)
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, alpha=0.3)

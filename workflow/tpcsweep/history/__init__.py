@@ -1,6 +1,298 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same sweep measured again and again: runs kept under their dates, change points, and what changed with them.
 
-Data flow one way: kept datasets become runs (`runs`), these one grid of cells over time (`series`), in which change
-points are looked for (`detection`) and told with their size and with what else changed (`changes`).
+Kept datasets become runs, these one grid of cells over time (`runs`), whose change points are found (`detection`) and
+reported with their size and with what else changed. Sizes are those of `comparing`: the runs between two changes are
+the repetitions of one side.
 """
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+import xarray as xr
+
+from tpcsweep.comparing.comparison import Comparison, compare
+from tpcsweep.comparing.effects import FASTER, SLOWER, Overall
+from tpcsweep.configuration.sides import shown
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.dataset import STATUS
+from tpcsweep.history import detection
+from tpcsweep.history.runs import HistoryError, Run, joined, logs_of, mean_cell
+
+ENOUGH = 2 * detection.LEAST
+"""Runs from which on changes are looked for."""
+_VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}
+"""The verdicts that a value of `fail_on` means."""
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML forbids and tools print."""
+ALL_CELLS = "all cells together"
+"""Name of the test case of all cells in JUnit XML."""
+
+
+class Difference(NamedTuple):
+    """A parameter, program or setting that changed from one run to the next; empty where it is unknown."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change point, between the runs since the change point before it and those up to the next one."""
+
+    place: int
+    """The place of the first run after it."""
+    p: float
+    """The probability of such a difference without a change, see `detection.changes`."""
+    overall: Overall
+    """The mean of all cells, after over before: a value for each run, compared as a cell with repetitions is."""
+    comparison: Comparison
+    """Every cell, and the cells of every value."""
+    new: bool
+    """Whether it is told only since the last run."""
+    differences: Sequence[Difference]
+    """Between the run before and the run after."""
+
+    @property
+    def directions(self) -> set[str]:
+        """Slower, faster, or both: of the mean of all cells, and of single ones."""
+        found = {self.overall.verdict, *self.comparison.cells["verdict"]}
+        # What was found by all cells at once may be certain of none of them: then it is told by its sign.
+        return found & {SLOWER, FASTER} or {SLOWER if self.overall.ratio < 1 else FASTER}
+
+
+@dataclass(frozen=True)
+class History:
+    """The runs of a sweep, oldest first, and what changed in them."""
+
+    runs: Sequence[Run]
+    left_out: Mapping[str, str]
+    """Files that are none of its runs, with the reason."""
+    cells: xr.Dataset
+    """See `runs.joined`."""
+    changes: Sequence[Change]
+    broken: Sequence[tuple[str, str]]
+    """Cells that failed in the last run and not in the one before, with what the tool said."""
+
+    @property
+    def axes(self) -> list[str]:
+        """Those of the cells, in their order."""
+        return [str(name) for name in self.cells["throughput"].dims if name != REPETITION]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything for JSON but the series, which the runs' files contain."""
+        return {
+            "runs": [
+                {
+                    "file": run.file,
+                    "ended": run.ended,
+                    "cells": {status: run.count(status) for status in STATUS},
+                    "flagged": run.flagged,
+                    "parameters": run.parameters,
+                    "made_with": run.made_with,
+                }
+                for run in self.runs
+            ],
+            "left_out": self.left_out,
+            "changes": [
+                {
+                    "after": self.runs[change.place - 1].file,
+                    "from": self.runs[change.place].file,
+                    "said": sentence(self, change),
+                    "new": change.new,
+                    "p": change.p,
+                    "overall": change.overall,
+                    "changed_with_it": [each._asdict() for each in change.differences],
+                    "comparison": change.comparison.to_dict(),
+                }
+                for change in self.changes
+            ],
+            "failed_since": [{"cell": cell, "message": message} for cell, message in self.broken],
+        }
+
+
+def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> History:
+    """Find what changed in runs, oldest first.
+
+    Raises:
+        HistoryError: where there is no run.
+    """
+    if not runs:
+        told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
+        raise HistoryError(f"there is no run to make a history of{': ' if told else ''}{told}")
+    cells = joined(runs)
+    logs = logs_of(cells)
+    found = detection.changes(logs)
+    before = detection.changes(logs[:-1]) if len(runs) > ENOUGH else {}
+    places = [0, *found, len(runs)]
+    return History(
+        runs,
+        left_out,
+        cells,
+        [_change(cells, runs, places[at : at + 3], p, before) for at, p in enumerate(found.values())],
+        _broken(cells),
+    )
+
+
+def failures(told: History, fail_on: str | None) -> list[str]:
+    """Say why a history is to fail: what is new in it since its last run. `fail_on`: change, slower, or nothing."""
+    if fail_on is None:
+        return []
+    reasons = [sentence(told, change) for change in _new(told, fail_on)]
+    return [*reasons, *(f"{cell} failed: {message}" for cell, message in told.broken)]
+
+
+def summary(told: History) -> list[str]:
+    """Say what was found, a line each."""
+    count = len(told.runs)
+    runs = f"{count} run{'s' * (count > 1)}, the last of {day(told.runs[-1])}"
+    if count < ENOUGH:
+        return [f"{runs}; changes are looked for from {ENOUGH} runs on"]
+    return [runs, *([sentence(told, change) for change in told.changes] or ["no change was found"])]
+
+
+def _new(told: History, fail_on: str) -> list[Change]:
+    return [change for change in told.changes if change.new and change.directions & _VERDICTS[fail_on]]
+
+
+def sentence(told: History, change: Change) -> str:
+    """Say when something changed, how much, in which cells, and what else did."""
+    runs, mean = told.runs, change.overall
+    when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
+    size = (
+        f"all cells together are at {mean.ratio:.3g} times ({mean.low:.3g} to {mean.high:.3g}) what they were"
+    )
+    verdicts = change.comparison.verdicts
+    cells = ", ".join(f"{verdicts[word]} {word}" for word in (SLOWER, FASTER) if verdicts[word])
+    counted = f"; of {len(change.comparison.cells)} cells {cells or 'none is slower or faster by itself'}"
+    where = "".join(f"; {each}" for each in _where(change.comparison))
+    what = "; ".join(
+        f"{each.name} {each.before or 'unknown'} → {each.after or 'unknown'}" for each in change.differences
+    )
+    return f"{when} {size}{counted}{where}. Changed with it: {what or 'nothing that is recorded'}."
+
+
+def _where(comparison: Comparison) -> Iterator[str]:
+    """Yield each axis whose values differ in verdict, with its values by verdict."""
+    for axis, values in comparison.parts.groupby("axis", sort=False):
+        told = {
+            verdict: ", ".join(
+                f"{shown(axis, row['value'])} ({row['ratio']:.3g})" for _, row in those.iterrows()
+            )
+            for verdict, those in values.groupby("verdict", sort=False)
+        }
+        if len(told) > 1:
+            yield f"by {axis}: " + ", ".join(f"{verdict} at {where}" for verdict, where in told.items())
+
+
+def day(run: Run) -> str:
+    """A run's date for people; with the time, as there may be several a day."""
+    return f"{run.ended:%Y-%m-%d %H:%M}"
+
+
+def differences(before: Run, after: Run) -> list[Difference]:
+    """Return the parameters, software and settings that differ between two runs."""
+    ours, theirs = (
+        {name: shown(name, value) for name, value in run.parameters.items()} | dict(run.made_with)
+        for run in (before, after)
+    )
+    found = (Difference(name, ours.get(name, ""), theirs.get(name, "")) for name in (ours | theirs))
+    return [each for each in found if each.before != each.after]
+
+
+def _change(
+    cells: xr.Dataset, runs: Sequence[Run], places: Sequence[int], p: float, before: Mapping[int, float]
+) -> Change:
+    first, place, end = places
+    before_it, after_it = ({REPETITION: slice(*side)} for side in ((first, place), (place, end)))
+    mean = mean_cell(cells)
+    return Change(
+        place,
+        p,
+        compare(mean.isel(before_it), mean.isel(after_it)).overall,
+        compare(cells.isel(before_it), cells.isel(after_it), ("before", "after")),
+        # With another run the best place of a small change may be the one beside.
+        not any(abs(place - earlier) < detection.LEAST for earlier in before),
+        differences(runs[place - 1], runs[place]),
+    )
+
+
+def _names(cells: xr.Dataset) -> list[str]:
+    """Name each cell by its values, in the order of the flattened grid."""
+    axes = [str(name) for name in cells["throughput"].dims if name != REPETITION]
+    every = itertools.product(*(cells[name].values.tolist() for name in axes))
+    named = (", ".join(map(" ".join, zip(axes, map(shown, axes, each), strict=True))) for each in every)
+    return [name or "the cell" for name in named]
+
+
+def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
+    if cells.sizes[REPETITION] < 2:
+        return []
+    last, before = (cells.isel({REPETITION: at}) for at in (-1, -2))
+    new = (last["status"] == STATUS.index("failed")) & (before["status"] == STATUS.index("ok"))
+    rows = zip(_names(cells), new.values.reshape(-1), last["message"].values.reshape(-1), strict=True)
+    return [(name, str(message)) for name, failed, message in rows if failed]
+
+
+# --- JUnit XML
+
+
+def junit_text(told: History, fail_on: str | None) -> str:
+    """Return JUnit XML for continuous integration: a test case for all cells together, and one for each.
+
+    The last run is tested. A case fails by a change that is told since that run, is an error where the cell failed,
+    and is skipped where it was not measured. `fail_on` is that of `failures`; None means change.
+    """
+    fail_on = fail_on or "change"
+    new = _new(told, fail_on)
+    sweep, testbed = told.runs[-1].identity
+    suite = ET.Element("testsuite", name=_xml(f"history of {sweep} on {testbed}"))
+    suite.set("timestamp", f"{told.runs[-1].ended:%Y-%m-%dT%H:%M:%S}")
+    mean = ET.SubElement(suite, "testcase", classname=_xml(sweep), name=ALL_CELLS)
+    for change in new:
+        size = change.overall
+        _add(mean, "failure", _ratio(size.ratio, size.low, size.high), sentence(told, change))
+    last = told.cells.isel({REPETITION: -1})
+    status, messages = (last[name].values.reshape(-1).tolist() for name in ("status", "message"))
+    for at, name in enumerate(_names(told.cells)):
+        case = ET.SubElement(suite, "testcase", classname=_xml(sweep), name=_xml(name))
+        if status[at] == STATUS.index("failed"):
+            _add(case, "error", str(messages[at]) or "failed", "")
+        elif status[at] == STATUS.index("not_measured"):
+            _add(case, "skipped", str(messages[at]) or "not measured", "")
+        else:
+            for change in new:
+                row = change.comparison.cells.iloc[at]
+                if row["verdict"] in _VERDICTS[fail_on]:
+                    ratio = _ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
+                    _add(case, "failure", ratio, sentence(told, change))
+    suites = ET.Element("testsuites", name="tpcsweep")
+    suites.append(suite)
+    for element in (suite, suites):
+        element.set("tests", str(len(suite)))
+        for kind, counted in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            element.set(counted, str(sum(case.find(kind) is not None for case in suite)))
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _ratio(ratio: float, low: float, high: float) -> str:
+    return f"{ratio:.3g} times ({low:.3g} to {high:.3g}) what it was"
+
+
+def _add(case: ET.Element, kind: str, message: str, content: str) -> None:
+    element = ET.SubElement(case, kind, message=_xml(message))
+    if kind != "skipped":
+        element.set("type", kind)
+    element.text = _xml(content)
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("\ufffd", text)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sides import SUFFIX
@@ -23,6 +24,9 @@ from tpcsweep.dataset.labels import MASKS, about_flags, how_made
 from tpcsweep.dataset.observations import INTERVAL
 from tpcsweep.files import is_file, replacing
 from tpcsweep.flags import FLAGS, graded
+from tpcsweep.history.detection import mean_of
+
+Floats = NDArray[np.float64]
 
 FOLDER = "history"
 """In a sweep's results."""
@@ -30,7 +34,7 @@ NAMED = "%Y-%m-%dT%H%M%SZ"
 """A run's file, in UTC; without colons, behind which a comparison expects values of axes."""
 _SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
 _GROUPS = ("software", "nodes", "sysctls")
-"""Of a record of provenance what may explain a change; the rest differs from deployment to deployment."""
+"""Parts of a record of provenance that may explain a change; the rest differs from deployment to deployment."""
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
@@ -53,7 +57,7 @@ class Run:
     """Over the axes, repetitions taken together: throughput (geometric mean) and its interval (of a single measurement)
     in Gbit/s, with its degrees of freedom, status, flags, limit, message, and machine_work."""
     parameters: Mapping[str, Value]
-    """What is the same for all cells."""
+    """Parameters that are the same for all cells."""
     made_with: Mapping[str, str]
     """Software, kernel, machine and settings, by name; with commas where deployments differ."""
     starts: frozenset[int]
@@ -96,7 +100,7 @@ def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
         try:
             with xr.open_dataset(file) as summary:
                 runs.append(read(file.name, summary.load()))
-        # Whatever somebody has put there must not keep the others from being looked at.
+        # A file that somebody else put there must not hide the others.
         except (OSError, ValueError, KeyError) as error:
             left[file.name] = f"it cannot be read: {error}"
     runs.sort(key=lambda run: run.ended)
@@ -105,7 +109,7 @@ def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
 
 
 def read(file: str, summary: xr.Dataset) -> Run:
-    """Give what a history has of a dataset.
+    """Return what a history has of a dataset.
 
     Raises:
         HistoryError: see `keep`.
@@ -184,7 +188,7 @@ def _together(summary: xr.Dataset) -> xr.Dataset:
 
 
 def _made_with(summary: xr.Dataset) -> dict[str, str]:
-    """What the records of provenance have that may explain a change, each with all its values."""
+    """Return the parts of the records of provenance that may explain a change, each with all its values."""
     records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
     found: dict[str, set[str]] = defaultdict(set)
     for record in map(json.loads, records):
@@ -206,3 +210,50 @@ def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "kubernetes", cluster["version"]
     for pod in (cluster.get("pods") or {}).values():
         yield "image", pod.get("image")
+
+
+# --- runs as one grid of cells over time
+
+
+def joined(runs: Sequence[Run]) -> xr.Dataset:
+    """Join the cells of runs, oldest first, along `repetition`: each run is a repetition of all.
+
+    A parameter becomes an axis if some run has several values of it. One with a single value in each run does not,
+    even where runs differ in it: that is a change among others. Cells that a run lacks are not measured in it. The
+    confidence of all intervals is that of the first run.
+    """
+    axes = dict.fromkeys(str(name) for run in reversed(runs) for name in run.cells.dims)
+    placed = []
+    for number, run in enumerate(runs):
+        single = [name for name in axes if name not in run.cells.dims]
+        cells = run.cells.assign_coords({name: run.parameters.get(name, "unknown") for name in single})
+        cells = cells.expand_dims(single).drop_vars(set(map(str, cells.coords)) - set(axes), errors="ignore")
+        placed.append(cells.expand_dims({REPETITION: [number]}))
+    holes: dict[str, Any] = {str(name): np.nan for name in placed[0].data_vars}
+    together: xr.Dataset = xr.concat(
+        placed,
+        REPETITION,
+        data_vars="all",
+        join="outer",
+        fill_value=holes | {"status": 0, "flags": 0, "limit": "", "message": ""},
+        combine_attrs="override",
+    )
+    return together.transpose(*axes, REPETITION)
+
+
+def logs_of(cells: xr.Dataset) -> Floats:
+    """Logarithms of throughput, runs × cells, with the last axis fastest; NaN where a cell was not measured."""
+    flat = cells["throughput"].transpose(REPETITION, ...).values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs: Floats = np.log(flat.reshape(len(flat), -1).astype(float))
+    return logs
+
+
+def mean_cell(cells: xr.Dataset) -> xr.Dataset:
+    """Return the mean of all cells as one cell: for each run, the ratio to the mean over all runs."""
+    mean = mean_of(logs_of(cells))
+    about = (REPETITION, np.zeros(len(mean), np.int32), about_flags())
+    return xr.Dataset(
+        {"throughput": (REPETITION, np.exp(mean)), "flags": about},
+        coords={REPETITION: cells[REPETITION].values},
+    )

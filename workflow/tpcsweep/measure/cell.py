@@ -14,16 +14,17 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from tpcsweep.broken import BROKEN, BrokenError
 from tpcsweep.client.handle import Client, Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.files import number
+from tpcsweep.flags import BROKEN, BrokenError
 from tpcsweep.measure import limits, transfers
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import disturbed
 from tpcsweep.measure.readings import Readings, Series, goodput, mean, series
 from tpcsweep.measure.steady import Steady, analyse, enough
+from tpcsweep.variables import SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
 LOOK = 1.0
@@ -44,10 +45,7 @@ COUNTING = 1.005
 """Two counters that are read a millisecond apart differ by this much."""
 DIGITS = 6
 """Significant ones of a figure in a cell's file."""
-MEANS = (
-    *("wire_throughput", "source_cpu", "destination_cpu", "client_cpu", "path_cpu", "machine_cpu"),
-    *("machine_steal", "machine_pressure", "machine_work", "machine_slowed", "rtt_loaded"),
-)
+MEANS = tuple(name for name, figure in SUMMARY.items() if figure.source == "mean")
 """Samples whose means after the warm-up are in the summary as they are."""
 
 Summary = dict[str, float | int | None]

@@ -16,7 +16,7 @@ from typing import Any
 from tpcsweep import tcp
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.readings import Series, mean
-from tpcsweep.rates import GBIT_PER_MS
+from tpcsweep.variables import GBIT_PER_MS
 
 Summary = Mapping[str, float | int | None]
 

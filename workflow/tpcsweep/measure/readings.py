@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.rates import GBIT
+from tpcsweep.variables import GBIT
 
 Series = dict[str, NDArray[np.float64]]
 Entry = TypeVar("Entry")

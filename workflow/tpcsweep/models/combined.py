@@ -19,8 +19,8 @@ from tpcsweep.models.base import (
     segment,
 )
 from tpcsweep.models.ranges import RANGE
-from tpcsweep.rates import GBIT_PER_MS
 from tpcsweep.tcp import INITIAL_WINDOW, slow_start, window_rate
+from tpcsweep.variables import GBIT_PER_MS
 
 
 def _combined(

@@ -4,7 +4,7 @@
 import numpy as np
 
 from tpcsweep.models.base import EFFICIENCY, Floats, Model, Parameter, Points, connections
-from tpcsweep.rates import GBIT_PER_MS
+from tpcsweep.variables import GBIT_PER_MS
 
 RANGE = 16 * 2.0**20
 """Bytes that XRootD asks for at a time where a transfer has more than one connection."""

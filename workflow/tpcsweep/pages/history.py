@@ -15,8 +15,8 @@ from tpcsweep.comparing.effects import FASTER, SAME, SLOWER
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
 from tpcsweep.figures.labels import value_text, words
-from tpcsweep.history.changes import ENOUGH, Change, History, day, differences, sentence
-from tpcsweep.history.series import logs_of, mean_cell
+from tpcsweep.history import ENOUGH, Change, History, day, differences, sentence
+from tpcsweep.history.runs import logs_of, mean_cell
 
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,7 @@ import xarray as xr
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP
 from tpcsweep.files import is_file, is_made_of, write_text
-from tpcsweep.history import changes, junit, runs
-from tpcsweep.history.changes import History
+from tpcsweep.history import History, history_of, junit_text, runs
 from tpcsweep.pages import rendering
 from tpcsweep.pages.content import Beside, about, content, sparkline
 from tpcsweep.pages.history import content as over_time
@@ -66,17 +65,17 @@ def make_history(dataset: Path, folder: Path, fail_on: str | None) -> History:
     Args:
         dataset: the dataset of the last run.
         folder: the folder of the history.
-        fail_on: see `changes.failures`.
+        fail_on: see `history.failures`.
 
     Raises:
         runs.HistoryError: if the dataset does not record when it was measured.
         MissingExtraError: without the extra `history`.
     """
     runs.keep(dataset, folder)
-    told = changes.history(*runs.kept(folder))
+    told = history_of(*runs.kept(folder))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
     write_text(folder / "history.json", orjson.dumps(told.to_dict(), option=options).decode())
-    write_text(folder / "junit.xml", junit.text(told, fail_on))
+    write_text(folder / "junit.xml", junit_text(told, fail_on))
     write_text(folder / PAGE, rendering.over_time(over_time(told)))
     return told
 

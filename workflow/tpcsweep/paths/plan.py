@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any, Literal
 
-from tpcsweep.rates import GBIT_PER_MS
+from tpcsweep.variables import GBIT_PER_MS
 
 Emulator = Literal["none", "netem", "delayline"]
 

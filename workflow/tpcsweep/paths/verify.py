@@ -22,7 +22,7 @@ from tpcsweep.linux.namespaces import Interface, socket_inside
 from tpcsweep.paths import plan
 from tpcsweep.paths.link import DIRECTIONS, Link, Rtt, calibrate
 from tpcsweep.paths.plan import ETHERNET, HEADERS, INTERFACE, Path, PathError
-from tpcsweep.rates import BYTES, GBIT
+from tpcsweep.variables import BYTES, GBIT
 
 RTT_TOLERANCE = (0.02, 0.3)  # relative, and ms: the larger counts
 BANDWIDTH_TOLERANCE = (-0.05, 0.03)

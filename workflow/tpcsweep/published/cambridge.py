@@ -19,7 +19,7 @@ from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
 from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.layout import board, close
-from tpcsweep.rates import GBIT
+from tpcsweep.variables import GBIT
 
 PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}
 """Sum of the flows' rates in Gbit/s, by flows."""

@@ -17,7 +17,7 @@ from matplotlib.transforms import Bbox
 from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Outcome
 from tpcsweep.claims.effects import CONFIDENCE
-from tpcsweep.dataset.spreadsheets import write_csv
+from tpcsweep.dataset.tables import write_csv
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import head, styled

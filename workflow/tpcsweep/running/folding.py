@@ -51,9 +51,9 @@ def make(study: Study, output: Path, processes: int) -> None:
     if isinstance(study, Configuration):
         fold(study, output, processes)
         return
-    from tpcsweep.importing import datasets
+    from tpcsweep.dataset import earlier
 
-    datasets.bring(study.file, output)
+    earlier.copy_completed(study.file, output)
 
 
 def fold(study: Configuration, output: Path, processes: int = 1) -> None:

@@ -21,19 +21,17 @@ from typing import Any, NamedTuple
 import psutil
 
 from tpcsweep import testbeds
-from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.configuration.checks import files_of
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.extras import MissingExtraError
-from tpcsweep.flags import IMPLAUSIBLE, graded, implausible
+from tpcsweep.flags import BROKEN, IMPLAUSIBLE, BrokenError, FaultError, graded, implausible
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
-from tpcsweep.rates import BYTES
 from tpcsweep.running import results
 from tpcsweep.running.progress import Shown
 from tpcsweep.testbeds import Deployment
-from tpcsweep.variables import CPU_LIMITS
+from tpcsweep.variables import BYTES, CPU_LIMITS
 
 CELL_MARGIN = 60.0
 """Seconds that a cell may take at most beside its longest time of measuring."""

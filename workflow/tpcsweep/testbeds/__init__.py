@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tpcsweep.broken import BrokenError
+from tpcsweep.flags import BrokenError
 
 if TYPE_CHECKING:
     from tpcsweep.configuration.parameters import DeploymentParameters

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.broken import BrokenError, FaultError
 from tpcsweep.client.handle import Client, Event
+from tpcsweep.flags import BrokenError, FaultError
 from tpcsweep.linux.sockets import COUNTERS
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import History, Reading

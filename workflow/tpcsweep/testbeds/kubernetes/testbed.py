@@ -18,12 +18,12 @@ from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
 
-from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.placements import Placement, placements
 from tpcsweep.configuration.sweep import Measurement, path_text
+from tpcsweep.flags import BROKEN, BrokenError, FaultError
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError

@@ -31,8 +31,8 @@ from tpcsweep.paths.verify import (
     complaints_of_rtt,
     wire_bytes,
 )
-from tpcsweep.rates import BYTES, GBIT
 from tpcsweep.testbeds.kubernetes.session import Session
+from tpcsweep.variables import BYTES, GBIT
 from tpcsweep.xrootd.servers import Server
 
 COUNT = 17

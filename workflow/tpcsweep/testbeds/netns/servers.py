@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tpcsweep.broken import BrokenError
+from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import inside, listening, socket_inside

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from tpcsweep.broken import BrokenError
 from tpcsweep.client.handle import Client, Event
+from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile

@@ -14,11 +14,11 @@ from tpcsweep.configuration.parameters import show_value
 from tpcsweep.configuration.problems import Problem
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.configuration.units import CORES
-from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.rules import at_most, one_of
 from tpcsweep.testbeds.simulation.model import DISKS, cells_of, central, solve
 from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
+from tpcsweep.variables import GBIT
 
 MOST_TRANSFERS = 1e5
 """In a cell whose end is given, of those streams that are simulated: half a minute of CPU time (plan.CPU_SECONDS)."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.paths.plan import SUPER_PACKET
-from tpcsweep.rates import GBIT
 from tpcsweep.tcp import HEADERS, slow_start
 from tpcsweep.tools import TOOLS
+from tpcsweep.variables import GBIT
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ import numpy as np
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.model import Terms
+from tpcsweep.variables import GBIT
 
 MOST = 32
 """Streams that are simulated one by one; of more, origins that are alike are simulated once, and their streams in

@@ -16,11 +16,10 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.measure.limits import NONE_FOUND, RAMP
 from tpcsweep.measure.transfers import MOST_ROWS, fairness
-from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.model import Array, Cells
 from tpcsweep.testbeds.simulation.plan import ENDLESS
-from tpcsweep.variables import SUMMARY, TRANSFERS
+from tpcsweep.variables import GBIT, SUMMARY, TRANSFERS
 
 SAMPLES = 2
 """At most, of a cell of the fixed point: enough to draw its constant goodput."""

@@ -15,8 +15,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
-from tpcsweep.openmetrics import END, head, labels, name
 from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, METRICS_PORT, Sample
+from tpcsweep.variables import METRICS_END, metric_head, metric_labels, metric_name
 
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PATIENCE = 5.0
@@ -99,28 +99,31 @@ class Running:
             samples = dict(self._samples)
             for metric in METRICS:
                 yield from self._metric(metric, samples)
-        yield END
+        yield METRICS_END
 
     def _about(self) -> Iterator[str]:
-        whose = labels(self._whose)
+        whose = metric_labels(self._whose)
         if self._cell:
-            yield from head(name("cell"), "info", "", "the parameters of the cell that is measured")
-            yield f"{name('cell')}_info{labels(self._whose | self._cell)} 1"
-        yield from head(name("streams"), "gauge", "", "transfers that the client keeps active")
-        yield f"{name('streams')}{whose} {self._active}"
+            yield from metric_head(
+                metric_name("cell"), "info", "", "the parameters of the cell that is measured"
+            )
+            yield f"{metric_name('cell')}_info{metric_labels(self._whose | self._cell)} 1"
+        yield from metric_head(metric_name("streams"), "gauge", "", "transfers that the client keeps active")
+        yield f"{metric_name('streams')}{whose} {self._active}"
         outcomes = {"transfers": ("well", self._well), "transfers_failed": ("badly", self._failed)}
         for called, (how, count) in outcomes.items():
-            yield from head(name(called), "counter", "", f"transfers that ended {how}")
-            yield f"{name(called)}_total{whose} {count}"
+            yield from metric_head(metric_name(called), "counter", "", f"transfers that ended {how}")
+            yield f"{metric_name(called)}_total{whose} {count}"
 
     def _metric(self, metric: Metric, samples: Mapping[str, Sample]) -> Iterator[str]:
-        called = name(metric.called, metric.unit)
+        called = metric_name(metric.called, metric.unit)
         suffix = "_total" if metric.kind == "counter" else ""
-        yield from head(called, metric.kind, metric.unit, metric.meaning)
+        yield from metric_head(called, metric.kind, metric.unit, metric.meaning)
         for origin, sample in sorted(samples.items()):
             value = getattr(sample, metric.field)
             if origin.startswith(metric.of) and value is not None:
-                yield f"{called}{suffix}{labels({**self._whose, 'origin': origin})} {value * metric.scale:.15g}"
+                labels = metric_labels({**self._whose, "origin": origin})
+                yield f"{called}{suffix}{labels} {value * metric.scale:.15g}"
 
 
 def serve(running: Running, port: int = METRICS_PORT) -> socketserver.TCPServer:

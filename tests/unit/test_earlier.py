@@ -13,7 +13,7 @@ import xarray as xr
 from tpcsweep import dataset, exporting, figures
 from tpcsweep.configuration.loading import ConfigurationError, Imported, load_dataset
 from tpcsweep.dataset import tables
-from tpcsweep.importing.datasets import bring
+from tpcsweep.dataset.earlier import copy_completed
 from tpcsweep.variables import SAMPLES, SUMMARY, TRANSFERS
 
 from tests.support.synthetic import FOUR_AXES, write_sweep
@@ -58,7 +58,7 @@ def test_a_name_that_is_no_word_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_dataset_of_this_version_stays_as_it_is(current: Path, tmp_path: Path) -> None:
-    bring(current, tmp_path / "brought.nc")
+    copy_completed(current, tmp_path / "brought.nc")
     for group in (None, "samples", "transfer_times"):
         with (
             xr.open_dataset(current, group=group) as was,
@@ -69,7 +69,7 @@ def test_a_dataset_of_this_version_stays_as_it_is(current: Path, tmp_path: Path)
 
 
 def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(tmp_path: Path) -> None:
-    bring(EARLIER, tmp_path / "brought.nc")
+    copy_completed(EARLIER, tmp_path / "brought.nc")
     groups = {None: SUMMARY, "samples": SAMPLES, "transfer_times": TRANSFERS}
     for group, variables in groups.items():
         with (
@@ -84,7 +84,7 @@ def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(tmp_path: Path)
 
 
 def test_of_an_earlier_one_the_same_is_made(tmp_path: Path) -> None:
-    bring(EARLIER, tmp_path / "brought.nc")
+    copy_completed(EARLIER, tmp_path / "brought.nc")
     summary = xr.load_dataset(tmp_path / "brought.nc")
     transfers = xr.load_dataset(tmp_path / "brought.nc", group="transfer_times")
     fastest = tables.fastest(summary, transfers)
@@ -108,8 +108,8 @@ def test_a_store_comes_back_as_it_was(earlier: bool, current: Path, tmp_path: Pa
     store = tmp_path / "theirs" / "dataset.zarr"
     exporting.zarr(given, store)
     assert str(loaded(store).folder) == "results/theirs"
-    bring(given, tmp_path / "of-file.nc")
-    bring(store, tmp_path / "of-store.nc")
+    copy_completed(given, tmp_path / "of-file.nc")
+    copy_completed(store, tmp_path / "of-store.nc")
     for group in dataset.GROUPS:
         of_file, of_store = (
             xr.load_dataset(tmp_path / f"of-{kind}.nc", group=group) for kind in ("file", "store")
@@ -125,10 +125,10 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match="given a folder that cannot be read as a Zarr store: No group"
     ):
-        bring(tmp_path / "a.zarr", tmp_path / "output.nc")
+        copy_completed(tmp_path / "a.zarr", tmp_path / "output.nc")
     xr.Dataset({"throughput": ("x", [1.0])}).to_zarr(tmp_path / "a.zarr", zarr_format=2)
     with pytest.raises(ConfigurationError, match=r"a\.zarr: dataset: given a folder that cannot be read"):
-        bring(tmp_path / "a.zarr", tmp_path / "output.nc")
+        copy_completed(tmp_path / "a.zarr", tmp_path / "output.nc")
     assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
 
 
@@ -139,16 +139,16 @@ def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) ->
     with pytest.raises(
         ConfigurationError, match=r"given a dataset without throughput_low, .* the group samples"
     ):
-        bring(other, output)
+        copy_completed(other, output)
     with pytest.raises(
         ConfigurationError, match=r"text.nc: dataset: given a file that cannot be read: .* NetCDF 4"
     ):
-        bring(text, output)
+        copy_completed(text, output)
     shutil.copy(EARLIER, other)
     with netCDF4.Dataset(other, "a") as dataset_file:
         dataset_file.delncattr("testbed_kind")
     with pytest.raises(
         ConfigurationError, match=r"without the attribute testbed_kind, allowed: a dataset of tpcsweep"
     ):
-        bring(other, output)
+        copy_completed(other, output)
     assert not output.exists()

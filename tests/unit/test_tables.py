@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.dataset.spreadsheets import as_written, inert, write_csv
-from tpcsweep.importing.outside import read
+from tpcsweep.dataset.tables import as_written, inert, write_csv
+from tpcsweep.importing import read
 
 FORMULAS = st.builds("".join, st.lists(st.sampled_from([*"=+-@＝;, \t\r\n'\"a1"]), max_size=12))
 TEXTS = st.text(max_size=20) | FORMULAS

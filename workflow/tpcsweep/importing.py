@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements from elsewhere: a CSV or Parquet file becomes a dataset like those of sweeps.
+"""Measurements from elsewhere as a dataset: a CSV or Parquet file becomes one like those of sweeps.
 
 `docs/importing.md` describes it for those who use it.
 """
 
 from __future__ import annotations
 
+import ast
 import csv
 import hashlib
 import math
-from collections.abc import Mapping
+import operator
+import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -25,24 +28,21 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.configuration.units import Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
 from tpcsweep.dataset.labels import found_by
-from tpcsweep.dataset.spreadsheets import as_written
+from tpcsweep.dataset.tables import as_written
 from tpcsweep.extras import require
-from tpcsweep.importing.rows import ALLOWED, ConditionError, meeting
 
 MOST_CELLS = 10**6
 """A larger grid is taken for an accident: axes of values that hardly ever repeat."""
 
 
-def bring(settings: Import, file: Path, name: str) -> Folded:
+def import_table(settings: Import, file: Path, name: str) -> Folded:
     """Read a table of measurements, each in a row of its own, as a dataset called `name`.
 
     Rows with the same values on all axes are repetitions of one cell, numbered in the order of the file.
 
     Raises:
-        ConfigurationError: for a file that cannot be read as a table, a column that it does not have, a wrong
-            condition or one that no row meets, a value that is no quantity of its axis or
-            variable (with line or row, column, what it is and what is allowed), and a grid of more than MOST_CELLS
-            cells.
+        ConfigurationError: for a file that is no table, an unknown column, a wrong condition or one that no row
+            meets, a value that is no quantity of its axis or variable, and a grid of more than MOST_CELLS cells.
     """
     table = read(file)
     _require_columns(settings, table, file)
@@ -50,7 +50,10 @@ def bring(settings: Import, file: Path, name: str) -> Folded:
     columns = {axis: _axis(settings, axis, chosen, file) for axis in settings.axes}
     axes = {axis: values for axis, (values, _) in columns.items()}
     places = [place for _, place in columns.values()]
-    repetition = _repetition(places, len(chosen))
+    # For each row the number of rows of the same cell before it.
+    by_axis: dict[int, Any] = {-1: 0, **dict(enumerate(places))}
+    cell_of = pd.DataFrame(by_axis, range(len(chosen)))
+    repetition = np.asarray(cell_of.groupby(list(cell_of)).cumcount())
     axes[REPETITION] = tuple(range(1, int(repetition.max()) + 2))
     cells = math.prod(len(values) for values in axes.values())
     if cells > MOST_CELLS:
@@ -66,8 +69,8 @@ def bring(settings: Import, file: Path, name: str) -> Folded:
     return tabulate(axes, [*places, repetition], figures, settings.fixed_values(), record, attributes)
 
 
-def history(settings: Import, folded: Folded, file: Path) -> str:
-    """Say in a dataset's history that it was imported."""
+def history_line(settings: Import, folded: Folded, file: Path) -> str:
+    """Return the line about an import in a dataset's history."""
     rows = int((folded.summary["status"] != 0).sum())
     where = f" where {settings.where}" if settings.where else ""
     return f"imported {rows} rows of {file.name}{where}"
@@ -77,7 +80,7 @@ def read(file: Path) -> pd.DataFrame:
     """Read a table, as text where the file is CSV. The index is the line in a CSV file, or the row, from 1.
 
     Raises:
-        ConfigurationError: for what is no CSV with a header in UTF-8, and no Parquet.
+        ConfigurationError: for a file that is neither CSV in UTF-8 with a header nor Parquet.
         MissingExtraError: for Parquet without the extra `parquet`.
     """
     try:
@@ -97,10 +100,10 @@ def read(file: Path) -> pd.DataFrame:
 
 
 def numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Path) -> NDArray[np.float64]:
-    """Give a column's values in the dimension's base unit.
+    """Return a column's values in the dimension's base unit.
 
     Raises:
-        ConfigurationError: for what is no number, not finite, negative, or a part where the dimension is whole.
+        ConfigurationError: for a value that is no number, infinite, negative, or no whole number of a whole dimension.
     """
     read = pd.to_numeric(table[column.column], errors="coerce").to_numpy(float)
     size = dimension.size(column.unit) or Decimal(1)
@@ -110,7 +113,9 @@ def numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Pat
     good = values >= 0
     if dimension.whole:
         good &= (values == np.floor(values)) & (values <= 2**53)  # beyond, floats are not whole numbers
-    _require_all(good[place], table[column.column], _allowed(dimension, column.unit), file)
+    number = "a whole number" if dimension.whole and not column.unit else "a number"
+    allowed = f"{number}{f' of {column.unit}' if column.unit else ''}, at least 0"
+    _require_all(good[place], table[column.column], allowed, file)
     return np.asarray(values[place])
 
 
@@ -159,7 +164,6 @@ def _require_columns(settings: Import, table: pd.DataFrame, file: Path) -> None:
 
 
 def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
-    """The rows that meet the condition."""
     chosen = table
     if where is not None:
         try:
@@ -188,13 +192,6 @@ def _axis(
     return tuple(map(str, distinct)), place.astype(np.int64)
 
 
-def _repetition(places: list[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
-    """For each row how many before it are of the same cell."""
-    if not places:
-        return np.arange(rows)
-    return np.asarray(pd.DataFrame(dict(enumerate(places))).groupby(list(range(len(places)))).cumcount())
-
-
 def _require_all(good: NDArray[np.bool_], column: pd.Series, allowed: str, file: Path) -> None:
     if good.all():
         return
@@ -203,11 +200,6 @@ def _require_all(good: NDArray[np.bool_], column: pd.Series, allowed: str, file:
     value = repr(str(column.iloc[first])) + (f", and {others} more like it" if others else "")
     place = f"{column.index.name} {column.index[first]}, column {column.name}"
     raise refused(place, value, f"{allowed}; `where` leaves rows out", str(file))
-
-
-def _allowed(dimension: Dimension, unit: str) -> str:
-    number = "a whole number" if dimension.whole and not unit else "a number"
-    return f"{number}{f' of {unit}' if unit else ''}, at least 0"
 
 
 def _record(settings: Import, file: Path, rows: int, imported: int) -> dict[str, Any]:
@@ -237,3 +229,143 @@ def _attributes(settings: Import, file: Path, name: str) -> Mapping[str, Any]:
         **dict.fromkeys(("software", "host", "kernel", "cpu", "commit"), ""),
     }
     return about if settings.confidence is None else {**about, "measurement_confidence": settings.confidence}
+
+
+# --- the rows that meet a condition, such as `state == 'DONE' and streams <= 64`. People send each other imports, so a
+# condition is data: Python's parser reads it, and nothing of it is ever run.
+
+ALLOWED = (
+    "comparisons (==, !=, <, <=, >, >=, in [...], not in [...]) of columns of numbers with numbers, and of columns of "
+    "text with texts in quotes, joined by and, or, not and brackets; `a name` of other signs than letters stands in "
+    "backticks"
+)
+
+_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?P<name>[^`]+)`""")
+
+_Truth = NDArray[np.bool_]
+
+
+class ConditionError(ValueError):
+    """A text that is no condition on the table; the message names the wrong part."""
+
+
+class _Operand(NamedTuple):
+    """A column, or a number or text of the condition."""
+
+    kind: str
+    """numbers, text, or true and false."""
+    values: Any
+    called: str
+
+
+def meeting(table: pd.DataFrame, condition: str) -> _Truth:
+    """Return for each row of a table whether it meets a condition.
+
+    Columns are numbers where all their values are, and text otherwise. A missing value of text is "", and one of
+    numbers is unequal to everything.
+
+    Args:
+        table: a table, with text in the columns of a CSV file.
+        condition: comparisons as in `ALLOWED`.
+
+    Raises:
+        ConditionError: for a text that is no such condition, an unknown column, a comparison of text with numbers,
+            and a column that alone is no condition.
+    """
+    tree, quoted = _parsed(condition)
+
+    def operand(node: ast.expr) -> _Operand:
+        if isinstance(node, ast.Name):
+            name = quoted.get(node.id, node.id)
+            if name not in table.columns:
+                raise ConditionError(f"no column {name}: {suggest(name, map(str, table.columns))}")
+            return _column(table[name])
+        try:
+            value = ast.literal_eval(node)
+        except (ValueError, TypeError):
+            raise _refused(node) from None
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise _refused(node)
+        return _Operand("text" if isinstance(value, str) else "numbers", value, repr(value))
+
+    def truth(node: ast.expr) -> _Truth:
+        if isinstance(node, ast.BoolOp):
+            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            return np.asarray(join.reduce([truth(value) for value in node.values]))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~truth(node.operand)
+        if isinstance(node, ast.Compare):
+            places = (node.left, *node.comparators[:-1])
+            pairs = zip(places, node.ops, node.comparators, strict=True)
+            return np.asarray(np.logical_and.reduce([compared(*pair) for pair in pairs]))
+        if not isinstance(node, ast.Name):
+            raise _refused(node)
+        kind, values, called = operand(node)
+        if kind != "true and false":
+            raise ConditionError(f"{called} has {kind}, and alone is no condition")
+        return np.asarray(values)
+
+    def compared(left: ast.expr, how: ast.cmpop, right: ast.expr) -> _Truth:
+        ours = operand(left)
+        listed = isinstance(how, ast.In | ast.NotIn) and isinstance(right, ast.List | ast.Tuple)
+        others = [operand(item) for item in (right.elts if listed else [right])]  # type: ignore[attr-defined]
+        for theirs in others:
+            if ours.kind != theirs.kind:
+                raise ConditionError(f"{ours.kind} against {theirs.kind}: {ours.called} and {theirs.called}")
+        if listed:
+            inside = np.isin(ours.values, np.array([item.values for item in others], dtype=object))
+            result = ~inside if isinstance(how, ast.NotIn) else inside
+        elif type(how) in _COMPARE:
+            result = _COMPARE[type(how)](ours.values, others[0].values)
+        else:
+            raise _refused(ast.Compare(left, [how], [right]))
+        return np.broadcast_to(np.asarray(result, dtype=bool), len(table))
+
+    return truth(tree)
+
+
+def _parsed(condition: str) -> tuple[ast.expr, dict[str, str]]:
+    """The syntax tree of a condition, and the columns in backticks by their names in the tree."""
+    quoted: dict[str, str] = {}
+
+    def unquoted(match: re.Match[str]) -> str:
+        if match["name"] is None:
+            return match[0]
+        quoted[name := f"_quoted_{len(quoted)}"] = match["name"]
+        return name
+
+    try:
+        return ast.parse(_QUOTED.sub(unquoted, condition.strip()), mode="eval").body, quoted
+    except (SyntaxError, ValueError) as error:
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ConditionError(f"no expression: {said}") from error
+
+
+def _refused(node: ast.expr) -> ConditionError:
+    return ConditionError(f"{ast.unparse(node)} is none of them")
+
+
+def _column(column: pd.Series) -> _Operand:
+    name = f"the column {column.name}"
+    if pd.api.types.is_bool_dtype(column):
+        return _Operand("true and false", column.fillna(value=False).to_numpy(bool), name)
+    if pd.api.types.is_datetime64_any_dtype(column):  # which would be nanoseconds
+        column = column.astype("string")
+    try:
+        numbers = pd.to_numeric(column)
+    except (ValueError, TypeError):
+        texts = column.astype("string").fillna("")
+        words = texts[pd.to_numeric(column, errors="coerce").isna() & (texts != "")]
+        return _Operand("text", texts.to_numpy(object), f"{name} (as in {next(iter(words), '')!r})")
+    missing = numbers.isna().any()
+    return _Operand(
+        "numbers", numbers.to_numpy(float, na_value=np.nan) if missing else numbers.to_numpy(), name
+    )

@@ -15,11 +15,10 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from tpcsweep import dataset, figures
-from tpcsweep.configuration.imports import Import
+from tpcsweep import dataset, figures, importing
+from tpcsweep.configuration.imports import Import, variable_dimension
 from tpcsweep.configuration.loading import ConfigurationError, load_import
 from tpcsweep.dataset import Folded
-from tpcsweep.importing import outside
 from tpcsweep.models import observe
 from tpcsweep.variables import SUMMARY
 
@@ -51,7 +50,7 @@ SETTINGS: dict[str, Any] = {
 def brought(folder: Path, text: str = TABLE, **settings: Any) -> Folded:
     file = folder / "spring.csv"
     file.write_text(text)
-    return outside.bring(Import.model_validate(SETTINGS | settings), file, "spring")
+    return importing.import_table(Import.model_validate(SETTINGS | settings), file, "spring")
 
 
 def refused(folder: Path, text: str = TABLE, **settings: Any) -> str:
@@ -114,7 +113,7 @@ def test_parquet_is_the_same(tmp_path: Path) -> None:
     csv = brought(tmp_path).summary
     pd.read_csv(tmp_path / "spring.csv").to_parquet(tmp_path / "spring.parquet")
     settings = Import.model_validate(SETTINGS)
-    parquet = outside.bring(settings, tmp_path / "spring.parquet", "spring").summary
+    parquet = importing.import_table(settings, tmp_path / "spring.parquet", "spring").summary
     xr.testing.assert_equal(csv.drop_vars("provenance_record"), parquet.drop_vars("provenance_record"))
 
 
@@ -124,7 +123,7 @@ def test_the_run_of_each_measurement_is_kept(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text(table)
     variables = SETTINGS["variables"] | {"run": {"column": "run"}}
     settings = Import.model_validate(SETTINGS | {"variables": variables})
-    summary = outside.bring(settings, tmp_path / "runs.csv", "spring").summary
+    summary = importing.import_table(settings, tmp_path / "runs.csv", "spring").summary
     assert "run" not in summary.dims
     assert sorted(observe(summary).frame["run"]) == [0, 0, 1, 1, 1]
 
@@ -176,21 +175,31 @@ def test_a_dataset_of_hostile_text_is_a_table_that_imports_the_same(tmp_path: Pa
     columns = {name: {"column": name} for name in ("tool", "streams")}
     settings = {"axes": columns, "variables": {"throughput": {"column": "throughput", "unit": "Gbit/s"}}}
     again = Import.model_validate({**settings, "where": "status == 'ok'"})
-    back = outside.bring(again, tmp_path / "cells.csv", "again").summary
+    back = importing.import_table(again, tmp_path / "cells.csv", "again").summary
     assert back.tool.values.tolist() == summary.tool.values.tolist()
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(ConfigurationError, match=r"given .*Is a directory"):
-        outside.read(tmp_path / "folder.csv")
+        importing.read(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("name", SUMMARY)
+def test_every_figure_can_be_imported(tmp_path: Path, name: str) -> None:
+    rate = {"column": "rate", "unit": "Gbit/s"}
+    variables = {"throughput": rate, name: {"column": "rate", "unit": variable_dimension(name).base}}
+    if name in ("throughput_low", "throughput_high"):
+        variables |= {"throughput_low": rate, "throughput_high": rate}
+    summary = brought(tmp_path, variables=variables, confidence=0.95).summary
+    assert summary[name].notnull().sum() == 5
 
 
 def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     for name, message in (("a.xlsx", "allowed: .csv or .parquet"), ("a.parquet", "a table with a name")):
         (tmp_path / name).write_text("nothing of the kind")
         with pytest.raises(ConfigurationError, match=message):
-            outside.read(tmp_path / name)
+            importing.read(tmp_path / name)
 
 
 def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
@@ -251,7 +260,7 @@ VALUES = arrays.arrays(float, st.integers(1, 60), elements=st.floats(0, 1e4))
 def test_groups_are_narrow_keep_order_and_are_values_that_were_found(
     values: np.ndarray, share: float, distance: float
 ) -> None:
-    grouped = outside.group(values, share, distance)
+    grouped = importing.group(values, share, distance)
     for label in np.unique(grouped):
         members = values[grouped == label]
         assert label in members
@@ -262,4 +271,4 @@ def test_groups_are_narrow_keep_order_and_are_values_that_were_found(
 
 @given(VALUES)
 def test_without_a_tolerance_values_are_left_alone(values: np.ndarray) -> None:
-    assert np.array_equal(outside.group(values, 0.0, 0.0), values)
+    assert np.array_equal(importing.group(values, 0.0, 0.0), values)

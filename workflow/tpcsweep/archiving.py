@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep as an RO-Crate: dataset, page, figures, configuration and software, described for archives.
+
+A crate follows RO-Crate 1.1 with the profiles Workflow Run Crate 0.5 (https://w3id.org/ro/wfrun/workflow/0.5) and
+Workflow RO-Crate 1.0, which WorkflowHub and the community's validator read. `docs/archiving.md` is for its users.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from io import StringIO
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import xarray as xr
+import yaml
+
+from tpcsweep.configuration import citation
+from tpcsweep.configuration.citation import Author, Citation
+from tpcsweep.configuration.loading import SHIPPED, Configuration, files_of
+from tpcsweep.dataset import STATUS
+from tpcsweep.extras import require
+from tpcsweep.files import is_file, making, replacing
+
+_SOFTWARE = "tpcsweep"
+"""The folder of the software in a crate."""
+_SOFTWARE_CITATION = "CITATION.cff"
+_WORKFLOW = "workflow/Snakefile"
+_CONFIG = Path("config/config.yaml")
+_SHIPPED_PARTS = (
+    *("workflow", "notebooks", "profiles", "envs", "config/published", "Snakefile", "Makefile"),
+    *("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", _SOFTWARE_CITATION),
+    "examples/terena2005-verdicts.json",  # an input of the rules
+)
+"""Parts of the checkout that run sweeps. Sweeps and testbeds stay out: those of a site may name private machines."""
+_PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
+    "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
+}
+_RESULTS = {
+    "dataset.nc": (
+        "Every cell with its interval, flags, provenance and time series",
+        "application/x-netcdf",
+    ),
+    "cells.csv": ("Every cell, for spreadsheets", "text/csv"),
+    "index.html": ("The first page: findings, a map and the cells behind it", "text/html"),
+    "report.html": ("Snakemake's report: figures with captions, how each was made", "text/html"),
+    "claims.csv": ("Verdicts on published claims", "text/csv"),
+    "claims.json": ("Verdicts on published claims, with their evidence", "application/json"),
+    "models.json": ("Fitted models of throughput", "application/json"),
+    "not_measured.json": ("Cells that could not be measured, and why", "application/json"),
+    "figures/*.svg": ("Figure", "image/svg+xml"),
+    "figures/*.png": ("Figure", "image/png"),
+    "figures/*.csv": ("Table behind a figure", "text/csv"),
+    "notebooks/*.html": ("Executed notebook", "text/html"),
+}
+"""Results in a crate by their pattern: description and format. The dataset contains the cells' files."""
+
+
+class CrateError(RuntimeError):
+    """A crate that cannot be made; the text says why and what to do."""
+
+
+class _File(NamedTuple):
+    """A file that a crate contains and describes."""
+
+    place: Path
+    source: Path | StringIO
+    description: str
+    format: str
+
+
+def write_crate(
+    results: Path, configuration: Configuration | None, cited: Citation | None, folder: Path, archive: Path
+) -> None:
+    """Write the crate of a results folder, whole or not at all.
+
+    Args:
+        results: a folder with a dataset.
+        configuration: the sweep and the testbed of the results; None for measurements from elsewhere.
+        cited: the authors of the measurements; None for those of the software.
+        folder: the crate, which does not exist yet.
+        archive: the ZIP file of it.
+
+    Raises:
+        CrateError: without a checkout.
+        MissingExtraError: without the extra `crate`.
+    """
+    require("crate")
+    if not (SHIPPED / _WORKFLOW).is_file():
+        raise CrateError(
+            "a crate contains the software, and tpcsweep is installed without its checkout. Run `make setup` in a "
+            "checkout, and .venv/bin/tpcsweep there"
+        )
+    software = citation.read(SHIPPED / _SOFTWARE_CITATION, _SOFTWARE_CITATION)
+    with xr.open_dataset(results / "dataset.nc") as opened:
+        summary = opened[["status", "provenance_record"]].load()
+    crate = _described(results, configuration, summary, cited or software, software)
+    with making(folder) as whole, replacing(archive) as packed:
+        crate.write(whole)
+        _copy_software(whole)
+        Path(shutil.make_archive(str(packed), "zip", whole)).replace(packed)
+
+
+def _copy_software(folder: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
+    for part in _SHIPPED_PARTS:
+        source, target = SHIPPED / part, folder / _SOFTWARE / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
+        else:
+            shutil.copyfile(source, target)
+
+
+# --- files of a crate
+
+
+def _results(folder: Path) -> Iterator[_File]:
+    """Yield the files of a results folder, without those of an earlier dataset."""
+    made = (folder / "dataset.nc").stat().st_mtime
+    for pattern, about in _RESULTS.items():
+        for file in sorted(folder.glob(pattern)):
+            # Snakemake renews the times of a job's files one after the other. Holes are known before.
+            current = file.stat().st_mtime + 1 >= made or pattern == "not_measured.json"
+            if is_file(file) and current:
+                yield _File(file.relative_to(folder), file, *about)
+
+
+def _settings(configuration: Configuration) -> dict[str, list[_File]]:
+    """Return the files of the sweep and of the testbed."""
+    return {
+        key: [
+            _File(Path(f"config/{key}s", file.name), file, f"The {key} that was asked for", "text/yaml")
+            for file in files
+        ]
+        for key, files in files_of(configuration, Path()).items()
+    }
+
+
+def _config(configuration: Configuration) -> _File:
+    """Return the configuration of the workflow that measures the crate's sweep again."""
+    asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
+    if configuration.sweep.scale is not None:
+        asked["scale"] = configuration.asked["scale"]
+    text = StringIO(yaml.safe_dump(asked, sort_keys=False))
+    return _File(_CONFIG, text, "Sweep and testbed that were asked for", "text/yaml")
+
+
+def _readme(files: Iterable[_File], again: bool, summary: xr.Dataset, cited: Citation) -> _File:
+    """Return the crate's README: its content and, for a sweep of ours, the commands that measure it again."""
+    rows = {
+        **{str(file.place): file.description for file in files},
+        f"{_SOFTWARE}/": "The software",
+        "ro-crate-metadata.json": "All of this for machines: <https://www.researchobject.org/ro-crate/>",
+    }
+    table = "".join(f"| `{name}` | {what} |\n" for name, what in rows.items())
+    about = summary.attrs
+    text = f"""\
+# {about["title"]}
+
+{f"{about.get('summary', '')} {about['source']}.".strip()}
+
+By {", ".join(author.called for author in cited.authors)}; licence: {cited.license}.
+
+| file | content |
+|---|---|
+{table}"""
+    if again:
+        text += f"""
+To measure it again, in this folder:
+
+```
+{_SOFTWARE}/envs/setup.sh
+. {_SOFTWARE}/.venv/bin/activate
+snakemake --snakefile {_SOFTWARE}/{_WORKFLOW} --cores all --workflow-profile none
+```
+"""
+    return _File(Path("README.md"), StringIO(text), "What this is", "text/markdown")
+
+
+# --- their description
+
+
+def _described(
+    folder: Path,
+    configuration: Configuration | None,
+    summary: xr.Dataset,
+    cited: Citation,
+    software: Citation,
+) -> Any:
+    """Return a crate with the files of a results folder.
+
+    Args:
+        folder: the results.
+        configuration: the sweep and the testbed; None for measurements from elsewhere.
+        summary: the variables `status` and `provenance_record` of the dataset.
+        cited: the authors of the measurements.
+        software: the authors of the software.
+    """
+    from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
+
+    crate = ROCrate(version="1.1")
+    _describe_whole(crate, summary, cited)
+    if cited.doi and cited is not software:
+        crate.root_dataset["identifier"] = f"https://doi.org/{cited.doi}"
+    workflow = _workflow(crate, summary, software)
+    settings = {} if configuration is None else _settings(configuration)
+    config = [] if configuration is None else [_config(configuration)]
+    results = list(_results(folder))
+    listed = [*results, *chain.from_iterable(settings.values()), *config]
+    _add(crate, _readme(listed, bool(config), summary, cited), about=crate.root_dataset)
+    given = {key: [_add(crate, file) for file in files] for key, files in settings.items()}
+    for file in config:
+        _add(crate, file)
+    made = {str(file.place): _add(crate, file) for file in results}
+    _connect(crate, workflow, "input", given)
+    outputs = {"dataset": "dataset.nc", "page": "index.html"}
+    shown = {name: [made[file]] for name, file in outputs.items() if file in made}
+    _connect(crate, workflow, "output", shown)
+    run = crate.add_action(
+        workflow,
+        "#run",
+        object=_as_written(chain.from_iterable(given.values())),
+        result=_as_written(made.values()),
+        properties=_run(summary),
+    )
+    run["agent"] = crate.root_dataset["author"]
+    crate.root_dataset["mentions"] = run
+    return crate
+
+
+def _add(crate: Any, file: _File, **more: Any) -> Any:
+    told = {"name": str(file.place), "description": file.description, "encodingFormat": file.format}
+    on_disk = isinstance(file.source, Path)
+    return crate.add_file(file.source, str(file.place), properties=told | more, record_size=on_disk)
+
+
+def _describe_whole(crate: Any, summary: xr.Dataset, cited: Citation) -> None:
+    root, about = crate.root_dataset, summary.attrs
+    authors = [_author(crate, author) for author in cited.authors]
+    root["name"] = str(about["title"])
+    root["description"] = str(about.get("summary", about["title"]))  # earlier datasets have no summary
+    root["keywords"] = ", ".join(filter(None, (about.get("keywords"), *cited.keywords)))
+    root["datePublished"] = datetime.now(UTC).isoformat(timespec="seconds")
+    root["author"] = _as_written(authors)
+    institutions = (one if one.type == "Organization" else one.get("affiliation") for one in authors)
+    if publisher := next(filter(None, institutions), None):
+        root["publisher"] = publisher
+    root["license"] = _licence(crate, cited)
+    root["conformsTo"] = [_entity(crate, url, "CreativeWork", name=name) for url, name in _PROFILES.items()]
+
+
+def _workflow(crate: Any, summary: xr.Dataset, software: Citation) -> Any:
+    """Add the workflow, which is the main entity, with the programs that it ran and the folder of the software."""
+    workflow = crate.add_workflow(
+        SHIPPED / _WORKFLOW,
+        f"{_SOFTWARE}/{_WORKFLOW}",
+        main=True,
+        lang="snakemake",
+        lang_version=version("snakemake"),
+        properties={
+            "name": software.title,
+            "description": "The workflow that measures sweeps and makes datasets, figures and pages of them",
+            "version": version("tpcsweep"),
+            "encodingFormat": "text/plain",
+            "conformsTo": {"@id": "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"},
+        },
+    )
+    authors = [_author(crate, author) for author in software.authors]
+    workflow["author"] = workflow["sdPublisher"] = _as_written(authors)
+    workflow["license"] = _licence(crate, software)
+    if programs := list(_programs(crate, summary)):
+        workflow["softwareRequirements"] = _as_written(programs)
+    what = "What of tpcsweep runs sweeps, with the versions of its requirements"
+    crate.add_dataset(dest_path=_SOFTWARE, properties={"name": "The software", "description": what})
+    return workflow
+
+
+def _programs(crate: Any, summary: xr.Dataset) -> Iterator[Any]:
+    """Yield the programs that measured, each once with all its versions."""
+    found: dict[str, dict[str, None]] = {}
+    for record in summary["provenance_record"].values.tolist():
+        for name, release in (json.loads(str(record)).get("software") or {}).items():
+            found.setdefault(name, {})[str(release)] = None
+    for name, releases in sorted(found.items()):
+        told = " and ".join(releases)
+        yield _entity(crate, _local(name), "SoftwareApplication", name=name, softwareVersion=told)
+
+
+def _run(summary: xr.Dataset) -> dict[str, Any]:
+    """Say when, where and how far a dataset was measured."""
+    about, status = summary.attrs, summary["status"].values
+    counts = ", ".join(f"{int((status == at).sum())} {word}" for at, word in enumerate(STATUS))
+    names = ("host", "cpu", "kernel", "commit")
+    where = "".join(f"; {name}: {about[name]}" for name in names if about.get(name))
+    times = {"startTime": about["measured_from"], "endTime": about["measured_until"]}
+    return {
+        "name": f"Sweep {about['sweep']} on {about['testbed']}",
+        "description": f"{about['source']}; cells: {counts}{where}",
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+        # The validator knows no Z. The times of measurements from elsewhere are unknown.
+        **{name: time.replace("Z", "+00:00") for name, time in times.items() if time != "unknown"},
+    }
+
+
+def _connect(crate: Any, workflow: Any, side: str, files: Mapping[str, Sequence[Any]]) -> None:
+    """Make files examples of the inputs or outputs of the workflow, by their names."""
+    parameters = []
+    for name, examples in files.items():
+        what = f"The {name}, as {'it is asked for' if side == 'input' else 'it is made'}"
+        parameter = crate.add_formal_parameter(name, "File", _local(name), what)
+        parameter["workExample"] = _as_written(examples)
+        parameters.append(parameter)
+        for file in examples:
+            file["exampleOfWork"] = parameter
+    if parameters:
+        workflow[side] = _as_written(parameters)
+
+
+def _author(crate: Any, author: Author) -> Any:
+    identifier = author.orcid or author.website or _local(author.called)
+    one = _entity(crate, identifier, "Person" if author.person else "Organization", name=author.called)
+    if author.email:
+        one["email"] = author.email
+    if author.affiliation:
+        where = _local(author.affiliation)
+        one["affiliation"] = _entity(crate, where, "Organization", name=author.affiliation)
+    return one
+
+
+def _licence(crate: Any, cited: Citation) -> Any:
+    url, name = f"https://spdx.org/licenses/{cited.license}", cited.license
+    return _entity(crate, url, "CreativeWork", name=name, identifier=url, description=f"{name}, by SPDX")
+
+
+def _entity(crate: Any, identifier: str, kind: str, /, **properties: Any) -> Any:
+    """Return an entity that is no file; add it if the crate does not contain it."""
+    return crate.get(identifier) or crate.add_jsonld({"@id": identifier, "@type": kind, **properties})
+
+
+def _as_written(entities: Iterable[Any]) -> Any:
+    """Return several values as a list and one alone, as the standard wants them written."""
+    several = list(entities)
+    return several[0] if len(several) == 1 else several
+
+
+def _local(name: str) -> str:
+    return f"#{quote(name)}"
