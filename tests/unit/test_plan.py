@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.question import KNOBS
-from tpcsweep.figures.plan import plan as draw
+from tpcsweep.figures.analyses import plan as draw
 from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.learned import LEARNED
 from tpcsweep.models.places import Domain, Predictor

@@ -31,7 +31,7 @@ def command(results: Path, every: bool, as_json: bool) -> None:
     if as_json:
         print_json([verdict.to_dict() for verdict in verdicts])
         return
-    from tpcsweep.claims.overview import table
+    from tpcsweep.claims.table import for_terminal
     from tpcsweep.configuration.overview import show
 
-    show(table(verdicts, every))
+    show(for_terminal(verdicts, every))
