@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from tpcsweep.claims.chep2023 import GFAL_FASTER
-from tpcsweep.claims.effects import NO_LOSS, Region, mean_ratio
+from tpcsweep.claims import CLAIMS
+from tpcsweep.claims.effects import Region, mean_ratio
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure
@@ -48,8 +48,8 @@ class Question:
 
 
 QUESTIONS = (
-    Question({"tool": "curl"}, {"tool": "gfal-copy"}, GFAL_FASTER),
-    Question({"endpoint": "direct"}, {"endpoint": "redirector"}, NO_LOSS),
+    Question({"tool": "curl"}, {"tool": "gfal-copy"}, CLAIMS["chep2023.gfal_vs_curl"].region),
+    Question({"endpoint": "direct"}, {"endpoint": "redirector"}, CLAIMS["chep2023.redirector_free"].region),
 )
 VERDICTS = {True: "holds", False: "does not hold", None: "not decided"}
 

@@ -22,9 +22,10 @@ from cases import (
 )
 from runs import Made, Run, interval
 from tpcsweep import tcp
-from tpcsweep.claims import CLAIMS, Outcome
+from tpcsweep.claims import CLAIMS, Outcome, Verdict
+from tpcsweep.claims.base import Effect
+from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.claims.effects import Interval, Region, about, both
-from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH
 
 MEASURE = "not measured: snakemake -s studies/terena2005/Snakefile measured"
@@ -268,23 +269,13 @@ def _verdict(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:
         outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[decision]
     # What decides is shown: the first row that is not as published, else the first one.
     others = (part for part in judged if part[0].decide(part[1]) is not True)
-    _, shown, effect = next(others, judged[0] if judged else (None, None, None))
+    _, shown, quantity = next(others, judged[0] if judged else (None, None, ""))
     reasons = [f"{subject}: {interval.value:.3g}, needed: {region}" for region, interval, subject in judged]
     reasons += [f"not {data}: {', '.join(missing)}"] if missing else []
-    return {
-        "claim": name,
-        "figure": "terena2005",
-        "verdict": outcome.value,
-        "outcome": outcome.value,
-        "data": data,
-        "effect": effect,
-        "value": shown.value if shown else None,
-        "low": shown.low if shown else None,
-        "high": shown.high if shown else None,
-        "units": "1" if shown else None,
-        "published": CLAIMS[name].text,
-        "reason": "; ".join(reasons),
-    }
+    effect = Effect(quantity, shown) if shown else None
+    row = Verdict(CLAIMS[name], outcome, "; ".join(reasons), data, effect).to_dict()
+    del row["evidence"], row["tested"]
+    return {**row, "figure": "terena2005", "outcome": outcome.value}
 
 
 def _utilisation_parts(data: str, runs: Runs) -> Iterator[Part]:

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 from runs import Made, Run, interval
 from tpcsweep import tcp
-from tpcsweep.claims.terena2005 import RECOVERIES
+from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.figures.panels import head, styled
 
 if TYPE_CHECKING:

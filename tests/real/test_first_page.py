@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tpcsweep import dataset
 from tpcsweep.pages.content import Beside, content
-from tpcsweep.pages.rendering import page
+from tpcsweep.pages.making import render
 
 from tests.support.browser import framed
 from tests.support.large import large
@@ -56,7 +56,7 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     again = {"command": "snakemake", "cells": "results/demo/cells", "repeat": "cells"}
     file = folder / "index.html"
     summary = folded.summary.assign_attrs(again)
-    file.write_text(page(content(summary, folded.samples, folded.transfers, Beside())))
+    file.write_text(render("page", **content(summary, folded.samples, folded.transfers, Beside())))
     return file
 
 
@@ -95,5 +95,5 @@ def test_the_surface_is_drawn_when_it_is_asked_for(first_page: Path, tmp_path: P
 
 def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "index.html"
-    file.write_text(page(content(*large(tmp_path), Beside())))
+    file.write_text(render("page", **content(*large(tmp_path), Beside())))
     assert framed(file, tmp_path, 1200, LAYOUT)["cells"] == 10_000

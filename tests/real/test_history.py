@@ -13,7 +13,7 @@ import yaml
 from tpcsweep.dataset import STATUS
 from tpcsweep.history import history_of, runs
 from tpcsweep.pages.history import content
-from tpcsweep.pages.rendering import over_time
+from tpcsweep.pages.making import render
 
 from tests.support.browser import framed
 from tests.support.histories import CELLS, folded, runs_of, times, weekly
@@ -90,7 +90,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = history_of(runs_of(datasets), {})
     assert [change.place for change in told.changes] == [12, 20]
     file = folder / "index.html"
-    file.write_text(over_time(content(told)))
+    file.write_text(render("history", **content(told)))
     return file
 
 

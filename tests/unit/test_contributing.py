@@ -169,9 +169,8 @@ def test_a_published_figure_is_drawn_with_its_claim(tmp_path: Path) -> None:
         from pathlib import Path
         from tpcsweep.configuration.loading import load
         from tpcsweep.figures import save
-        from tpcsweep.published.base import Data
+        from tpcsweep.published.base import Data, judged
         from tpcsweep.published.figures import FIGURES, figure_of
-        from tpcsweep.published.making import judged
 
         name = "example2026_fig1"
         assert FIGURES[name].name == name and name in list(FIGURES)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, get_args
 from xml.etree import ElementTree
 
-import nbformat
 import numpy as np
 import pytest
 import xarray as xr
@@ -23,9 +22,9 @@ from tpcsweep.flags import FLAGS, graded
 from tpcsweep.variables import LIMITS
 
 from tests.support import synthetic
+from tests.support.notebooks import code_of, executed
 from tests.support.pictures import Pixels, hues, pixels
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 ONE = [1]
 
 
@@ -340,22 +339,12 @@ def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(
 
 def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:
     for name, field in Notebooks.model_fields.items():
-        code = code_of(name)
+        code = code_of(f"notebooks/{name}")
         (model,) = (kind for kind in get_args(field.annotation) if kind is not type(None))
         space: dict[str, Any] = {}
-        exec(code[0].source, space)
+        exec(code[0], space)
         given = {key for key in space if not key.startswith("_")}
         assert given == {"dataset", "figures", *model.model_fields}
-
-
-def code_of(name: str) -> list[nbformat.NotebookNode]:
-    """The code of a notebook, which is valid and without outputs."""
-    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert not any(cell.outputs or cell.execution_count for cell in code)
-    assert "parameters" in code[0].metadata.tags
-    return code
 
 
 @pytest.mark.parametrize(
@@ -390,15 +379,9 @@ def test_the_notebooks_run_on_their_own(
     axes: dict[str, Sequence[Value]],
     made: set[str],
 ) -> None:
-    code = code_of(name)
-    # Where the defaults point to, as from the folder of notebooks.
     results = tmp_path / "results" / sweep
     dataset.write(folded(tmp_path / "cells", axes), results / "dataset.nc")
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.chdir(tmp_path / "notebooks")
-    space: dict[str, Any] = {}
-    for cell in code:
-        exec(cell.source, space)
+    executed(f"notebooks/{name}", tmp_path, monkeypatch)
     found = {path.name for path in (results / "figures").iterdir()}
     tables = {f"{name}.csv"} if name in Notebooks.model_fields else set()
     assert found == {f"{figure}.{end}" for figure in made for end in ("png", "svg")} | tables

@@ -22,7 +22,7 @@ from tpcsweep.flags import FLAGS
 from tpcsweep.pages import making
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.rendering import as_json, overview, page, percent
+from tpcsweep.pages.making import as_json, percent, render
 from tpcsweep.variables import LIMIT_NAMES, LIMITS
 
 from tests.support.large import large
@@ -41,7 +41,7 @@ def folded(tmp_path_factory: pytest.TempPathFactory) -> Folded:
 
 def shown(folded: Folded, summary: xr.Dataset | None = None, beside: Beside | None = None) -> str:
     summary = folded.summary if summary is None else summary
-    return page(content(summary, folded.samples, folded.transfers, beside or Beside()))
+    return render("page", **content(summary, folded.samples, folded.transfers, beside or Beside()))
 
 
 @settings(max_examples=40)
@@ -148,7 +148,7 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded) -> None:
     assert len(soup.find_all("script")) == 3
     assert not soup.select("[src], link")
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
-    listed = overview([{"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}])
+    listed = render("overview", sweeps=[{"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}])
     assert BeautifulSoup(listed, "html.parser").find(["img", "script"]) is None
 
 
@@ -200,14 +200,14 @@ def test_all_sweeps_are_listed_those_that_cannot_be_read_too(folded: Folded, tmp
     listed = {entry["folder"]: entry for entry in making.entries(tmp_path)}
     assert listed["whole"]["count"] == CELLS and listed["whole"]["line"]
     assert "cannot be read" in listed["damaged"]["problem"]
-    seen = BeautifulSoup(overview(list(listed.values())), "html.parser").get_text()
+    seen = BeautifulSoup(render("overview", sweeps=list(listed.values())), "html.parser").get_text()
     assert f"complete: {CELLS} cells" in seen and "tpcsweep page whole" in seen
 
 
 def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
     summary, samples, transfers = large(tmp_path)
     summary.attrs |= {"cells": "results/large/cells", "command": "snakemake", "repeat": "cells"}
-    html = page(content(summary, samples, transfers, Beside()))
+    html = render("page", **content(summary, samples, transfers, Beside()))
     assert len(html.encode()) < 10e6
 
 

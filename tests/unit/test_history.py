@@ -29,7 +29,7 @@ from tpcsweep.history import (
 from tpcsweep.history.detection import LEAST
 from tpcsweep.history.runs import joined
 from tpcsweep.pages.history import content
-from tpcsweep.pages.rendering import over_time
+from tpcsweep.pages.making import render
 
 from tests.support.histories import AXES, CELLS, folded, runs_of, times, week, weekly, with_software
 
@@ -323,7 +323,7 @@ def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> N
         return with_software(times(summary, 0.7), xrootd=HOSTILE)
 
     told = history_of(runs_of(weekly(once, 10, change)), {HOSTILE: HOSTILE})
-    html = over_time(content(told))
+    html = render("history", **content(told))
     soup = BeautifulSoup(html, "html.parser")
     assert soup.find(["img", "script"]) is None and not soup.select("[src], link")
     assert soup.h1 is not None and soup.h1.get_text() == f"{HOSTILE} over time"
@@ -351,7 +351,7 @@ def test_any_history_has_a_page_and_a_junit_file(
     shown = content(told)
     places = [dot[axis] for dot in shown["trend"]["dots"] for axis in "xy"]
     assert all(0 <= place <= 100 for place in places)
-    assert over_time(shown).count("<tr>") == CELLS + count + 2
+    assert render("history", **shown).count("<tr>") == CELLS + count + 2
     assert len(ET.fromstring(junit_text(told, None))[0]) == CELLS + 1
 
 

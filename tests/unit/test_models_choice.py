@@ -238,7 +238,7 @@ def test_what_shares_cells_is_drawn_together() -> None:
 
 
 def texts(figure: Figure) -> str:
-    return " ".join(figure.get_suptitle().split())
+    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
 
 
 def test_figures_show_every_cell_and_say_what_they_are(kept: Path) -> None:

@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 from hypothesis import given
 from hypothesis import strategies as st
 from nbconvert.filters import markdown2html
-from tpcsweep.figures.notebook import as_table, as_text
+from tpcsweep.figures.panels import as_table, as_text
 
 READABLE = st.characters(exclude_categories=["C"])
 TEXTS = st.text(READABLE, max_size=30) | st.text("<>&\"'=/ab `*_[](){}#!|~$\\:-\n", max_size=30)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.figures.plan import plan as draw
+from tpcsweep.figures.analyses import plan as draw
 from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.learned import LEARNED
 from tpcsweep.models.places import Domain, Predictor

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pandas as pd
 import pytest
 import xarray as xr
@@ -36,16 +35,15 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.figures.line_plots import lines
-from tpcsweep.published import making
-from tpcsweep.published.base import Data, Shown
-from tpcsweep.published.carried import carried
-from tpcsweep.published.figures import ELSEWHERE, FIGURES, figure_of
-from tpcsweep.published.making import judged, make, without_data
+from tpcsweep.published import base
+from tpcsweep.published.base import Data, Shown, carried, judged, make, without_data
+from tpcsweep.published.figures import FIGURES, figure_of
 from tpcsweep.published.report import predictions, table, write
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import NetnsMachine
 
 from tests.support import simulated
+from tests.support.notebooks import executed
 from tests.support.pictures import drawn, embedded, hues, pixels
 from tests.support.workflow import ROOT
 
@@ -86,7 +84,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judge under 4 random parameter sets instead of 40, which take as long as everything else."""
-    monkeypatch.setattr(making, "DRAWS", 4)
+    monkeypatch.setattr(base, "DRAWS", 4)
 
 
 # --- sweeps
@@ -169,8 +167,9 @@ def test_the_tests_of_2007_have_the_published_streams_and_buffers() -> None:
 def test_every_claim_is_carried_by_a_figure_or_said_not_to_be() -> None:
     shown = {name for figure in FIGURES.values() for name in figure.claims}
     tabled = {row["claim"] for row in terena2005([])}
-    assert shown | tabled | set(ELSEWHERE) == set(CLAIMS)
-    assert not (shown | tabled) & set(ELSEWHERE)
+    elsewhere = {name for name, claim in CLAIMS.items() if claim.elsewhere}
+    assert shown | tabled | elsewhere == set(CLAIMS)
+    assert not (shown | tabled) & elsewhere
 
 
 @pytest.mark.parametrize("name", SWEPT)
@@ -272,11 +271,11 @@ def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settin
 
 
 def test_shipped_measurements_are_not_taken_for_those_of_this_machine(tmp_path: Path) -> None:
-    verdicts = table([], terena2005(read_folder(tmp_path))).set_index(["claim", "data"])["testbed"]
+    rows = table([], terena2005(read_folder(tmp_path)))
+    testbeds = {(row["claim"], row["data"]): row["testbed"] for row in rows}
     for claim in TABLED:
-        assert verdicts[claim, "measured"] == "shipped: examples/terena2005"
-        assert pd.isna(verdicts[claim, "by formula"])
-        assert pd.isna(verdicts[claim, "simulated"])
+        assert testbeds[claim, "measured"] == "shipped: examples/terena2005"
+        assert testbeds[claim, "by formula"] is testbeds[claim, "simulated"] is None
 
 
 # --- scaling
@@ -511,7 +510,7 @@ def test_the_page_has_every_claim_and_every_figure_without_a_network(
     make(FIGURES["chep2024_fig8"], dataset("chep2024_fig8"), picture)
     write(tmp_path, [picture], terena2005([]))
     rows = table([picture], terena2005([]))
-    assert set(rows["claim"]) == set(CLAIMS)
+    assert {row["claim"] for row in rows} == set(CLAIMS)
     page = (tmp_path / "published.html").read_text()
     body = BeautifulSoup(page, "html.parser").body
     assert body is not None
@@ -531,29 +530,20 @@ def test_the_page_has_every_claim_and_every_figure_without_a_network(
     [other] = [row for row in cells if "nrp2021.xrootd_vs_gridftp" in row]
     assert "not testable here" in other
     again = json.loads((tmp_path / "verdicts.json").read_text())
-    assert len(again) == len(rows)
-    assert list(pd.read_csv(tmp_path / "verdicts.csv")["claim"]) == list(rows["claim"])
+    assert again == rows
+    assert list(pd.read_csv(tmp_path / "verdicts.csv")["claim"]) == [row["claim"] for row in rows]
     assert drawn(pixels(tmp_path / "verdicts.png")) > 0.05
 
 
 def test_the_notebook_runs_on_its_own_and_has_no_outputs(
     tmp_path: Path, dataset: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notebook = nbformat.read(ROOT / "notebooks/published.ipynb", as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert not any(cell.outputs or cell.execution_count for cell in code)
-    assert "parameters" in code[0].metadata.tags
     place = tmp_path / "results/published/chep2024_fig7@simulation/dataset.nc"
     place.parent.mkdir(parents=True)
     place.symlink_to(dataset("chep2024_fig7"))
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.chdir(tmp_path / "notebooks")
     displayed: list[object] = []
     monkeypatch.setattr("IPython.display.display", displayed.append)
-    space: dict[str, Any] = {}
-    for cell in code:
-        exec(cell.source, space)
+    space = executed("notebooks/published", tmp_path, monkeypatch)
     assert hues(pixels(tmp_path / "results/published/notebook/chep2024_fig7.png")) > 0
     said = "\n".join(shown.data for shown in displayed if isinstance(shown, Markdown))
     for claim in space["shown"].claims:

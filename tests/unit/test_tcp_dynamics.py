@@ -23,7 +23,7 @@ from recovery import Dropper, follow
 from runs import Run, interval, read_folder
 from simulation import Sample, simulate, stall
 from tpcsweep import tcp
-from tpcsweep.claims.terena2005 import RECOVERIES
+from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.extras import missing
 from tpcsweep.linux.sockets import Connection
 

@@ -2,8 +2,8 @@
 """Judge the published claims on a dataset."""
 
 import xarray as xr
-from tpcsweep.claims import judge, write_json, write_table
+from tpcsweep.claims import judge
+from tpcsweep.claims.table import write
 
 verdicts = judge(xr.load_dataset(snakemake.input.dataset))
-write_table(verdicts, snakemake.output.table)
-write_json(verdicts, snakemake.output.verdicts)
+write(verdicts, snakemake.output.table, snakemake.output.verdicts)

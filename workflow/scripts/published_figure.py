@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
+from tpcsweep.published.base import make
 from tpcsweep.published.figures import FIGURES, figure_of
-from tpcsweep.published.making import make
 from tpcsweep.running.studies import Studies
 
 figure = figure_of(Studies(snakemake.config)[snakemake.wildcards.study])

@@ -1,98 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published claims as predicates on a dataset: each holds, does not hold, is not decided, or not testable.
 
-`docs/claims.md` says how each is read. A claim is one in `CLAIMS` of the file of its publication, and one line in
-`configuration/testbeds.py`.
+`docs/claims.md` describes how each is read. A claim is an entry in the YAML file of its publication, and one line in
+`configuration/testbeds.py`. An entry contains:
+
+    source, published   where the statement stands in the publication, and its text
+    tested              the tested statement; {region} or the names of `regions` stand for the regions
+    needs               by axis or fixed parameter: the values to write into a sweep, then requirements. A requirement
+                        is a number of values, a range with one value or more ([low, high] or [low, high, count]), a
+                        word, or a list of words of which the dataset must have one
+    cells               a pandas query of the cells that the claim is about (`cells.Cells` lists the columns)
+    region, regions     the effects with which the claim is true: a word of `_REGIONS`, [low, high], or a function of
+                        `_REGION_OF` with its figure
+    test                a name of `_TESTS`, alone or with its settings
+    beyond, advice      without a test: why no dataset can show it, and what would
+    elsewhere           where it is judged, or why it is not, if no published figure carries it
+    rows                evidence that does not depend on a dataset
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-import orjson
-import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
-from tpcsweep.claims.base import Claim, Outcome, Verdict, judge_claim
+from tpcsweep.claims import chep2023, chep2024, earlier, predicates
+from tpcsweep.claims.base import Claim, Need, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
+from tpcsweep.claims.effects import ABOUT, LESS, MORE, NO_CHANGE, NO_GAIN, NO_LOSS, Region, about
+from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.testbeds import ClaimName
-from tpcsweep.dataset.tables import write_csv
 
-__all__ = [
-    "CLAIMS",
-    "COLUMNS",
-    "Claim",
-    "Outcome",
-    "Verdict",
-    "evidence",
-    "judge",
-    "table",
-    "write_json",
-    "write_table",
-]
+__all__ = ["CLAIMS", "Claim", "Outcome", "Verdict", "judge"]
 
-_PUBLICATIONS = dict.fromkeys(name.split(".")[0] for name in get_args(ClaimName))
+_REGIONS = {"more": MORE, "less": LESS, "no_loss": NO_LOSS, "no_gain": NO_GAIN, "no_change": NO_CHANGE}
+_REGION_OF: Mapping[str, Callable[[float], Region]] = {
+    "about": about,
+    "at_least": lambda figure: Region(low=figure),
+    "at_least_about": lambda figure: Region(low=figure / ABOUT),
+    "at_most": lambda figure: Region(high=figure),
+    "reached": predicates.reached,
+    "short_of": lambda figure: Region(high=predicates.reached(figure).low),
+}
+_TESTS: Mapping[str, Callable[..., Any]] = {
+    test.__name__: test
+    for test in (
+        *(predicates.ratio, predicates.level, predicates.tuned),
+        *(chep2023.sustained, chep2023.little_fluctuation, chep2023.streams_required, chep2023.streams_peak),
+        *(chep2023.rtt_not_linear, chep2023.rtt120_cap, chep2023.streams_stop_helping),
+        *(chep2024.small_rtt_peak, chep2024.two_origins, chep2024.four_origins, chep2024.near_limit),
+        *(chep2024.instance_cores, chep2024.saturated_flat, chep2024.short_rtt_cores),
+        *(earlier.xrootd_vs_gridftp, earlier.more_streams, earlier.scales, earlier.loss, earlier.variants),
+    )
+}
+
+
+def _claims(publication: str) -> Iterator[Claim]:
+    file = Path(__file__).with_name(f"{publication}.yaml")
+    content = yaml_file.read(file, file.name)
+    for name, entry in content["claims"].items():
+        given = entry.get("regions", {"region": entry["region"]} if "region" in entry else {})
+        regions = {key: _region(value) for key, value in given.items()}
+        full_name = f"{publication}.{name}"
+        yield Claim(
+            full_name,
+            text=entry["published"],
+            reading=entry["tested"].format(**regions),
+            source=f"{content['publication']}, {entry['source']}",
+            needs=tuple(need for axis in entry.get("needs", {}).items() for need in _needs(*axis)),
+            cells=entry.get("cells", ""),
+            regions=regions,
+            test=_test(entry.get("test")),
+            **{key: entry.get(key, "") for key in ("beyond", "advice", "elsewhere")},
+            rows=earlier.ROWS.get(full_name, tuple(entry.get("rows", ()))),
+        )
+
+
+def _region(given: Any) -> Region:
+    match given:
+        case str(word):
+            return _REGIONS[word]
+        case [low, high]:
+            return Region(low, high)
+    [(kind, figure)] = given.items()
+    return _REGION_OF[kind](figure)
+
+
+def _needs(axis: str, given: list[Any]) -> Iterator[Need]:
+    values, *required = given
+    sweep = f"{axis}: {values}"
+    words: list[frozenset[str]] = []
+    for requirement in required:
+        match requirement:
+            case int(count):
+                yield Need(axis, count, sweep=sweep)
+            case str(word):
+                words.append(frozenset([word]))
+            case [str(), *_]:
+                words.append(frozenset(requirement))
+            case [low, high, *count]:
+                yield Need(axis, sum(count) or 1, low, high, sweep=sweep)
+    if words:
+        yield Need(axis, words=tuple(words), sweep=sweep)
+
+
+def _test(given: Any) -> Callable[..., Any] | None:
+    if isinstance(given, dict):
+        [(name, settings)] = given.items()
+        return partial(_TESTS[name], **settings)
+    return given and _TESTS[given]
+
 
 CLAIMS: Mapping[str, Claim] = {
     claim.name: claim
-    for publication in _PUBLICATIONS
-    for claim in import_module(f"{__name__}.{publication}").CLAIMS
+    for publication in dict.fromkeys(name.split(".")[0] for name in get_args(ClaimName))
+    for claim in _claims(publication)
 }
 """Every claim by its identifier."""
 
-COLUMNS = (
-    "claim",
-    "verdict",
-    "data",
-    "published",
-    "source",
-    "tested",
-    "effect",
-    "value",
-    "low",
-    "high",
-    "units",
-    "reason",
-    "to_test",
-    "cells_used",
-    "cells_left_out",
-)
-"""Of the table of verdicts."""
-
 
 def judge(ds: xr.Dataset) -> list[Verdict]:
-    """Give the verdict on every claim, in the order of `CLAIMS`, on a dataset as `docs/dataset.md` describes it.
+    """Return the verdict on every claim, in the order of `CLAIMS`, on a dataset as `docs/dataset.md` describes it.
 
     Raises:
         KeyError: for a dataset without throughput.
     """
     cells = cells_of(ds)
     return [judge_claim(claim, ds, cells) for claim in CLAIMS.values()]
-
-
-def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Give a row for each verdict, without its evidence."""
-    frame = pd.DataFrame([verdict.to_dict() for verdict in verdicts], columns=list(COLUMNS))
-    frame["cells_left_out"] = [
-        ", ".join(f"{count} {why}" for why, count in left.items()) for left in frame["cells_left_out"]
-    ]
-    return frame
-
-
-def evidence(verdict: Verdict) -> pd.DataFrame:
-    """Give what a verdict stands on; no rows where there is nothing."""
-    return pd.DataFrame([dict(row) for row in verdict.rows])
-
-
-def write_table(verdicts: Sequence[Verdict], path: str | Path) -> None:
-    """Write the table as CSV."""
-    write_csv(table(verdicts), path)
-
-
-def write_json(verdicts: Sequence[Verdict], path: str | Path) -> None:
-    """Write every verdict with its evidence."""
-    content = [verdict.to_dict() for verdict in verdicts]
-    Path(path).write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

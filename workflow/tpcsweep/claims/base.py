@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a claim is, what it needs of a dataset, and the verdict on it."""
+"""A claim, its needs of a dataset, and the verdict on it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from tpcsweep.claims.cells import Cells
-from tpcsweep.claims.effects import Decision, Interval
+from tpcsweep.claims.effects import Decision, Interval, Region
 from tpcsweep.configuration.parameters import show_value
 from tpcsweep.files import number
 
@@ -81,37 +82,6 @@ class Need:
         return f"{self.count} values" + (f" of {span}" if span else "")
 
 
-def needs(*shared: Need, **axes: tuple[Any, ...]) -> tuple[Need, ...]:
-    """Write the needs of a claim as a table.
-
-    Args:
-        shared: Needs that several claims have, which come first.
-        axes: By axis or fixed parameter what to write into a sweep, then one requirement or several: `3` for three
-            values; `(low, high)` for one value in this range, `(low, high, count)` for several; a set of words of which
-            the axis must have one.
-    """
-    return (
-        *shared,
-        *(need for axis, (sweep, *required) in axes.items() for need in _needs_of(axis, sweep, required)),
-    )
-
-
-def _needs_of(axis: str, values: str, required: Sequence[Any]) -> Iterator[Need]:
-    sweep = f"{axis}: {values}"
-    if words := tuple(frozenset(alike) for alike in required if isinstance(alike, set | frozenset)):
-        yield Need(axis, words=words, sweep=sweep)
-    for requirement in required:
-        match requirement:
-            case int(count):
-                yield Need(axis, count, sweep=sweep)
-            case (low, high, *count):
-                yield Need(axis, sum(count) or 1, low, high, sweep=sweep)
-
-
-KNOWN_PATH = Need("bandwidth", sweep="bandwidth: 1 Gbit/s")
-"""The need of claims that cells on a full path would mislead: a known bandwidth says which cells these are."""
-
-
 def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
     """Say which needs a dataset does not meet, and what to sweep to meet them; nothing where it meets all."""
     unmet = [need for need in needs if not need.met(ds)]
@@ -161,18 +131,33 @@ class Claim:
     name: str
     """Its identifier, `publication.claim`."""
     text: str
-    """What was published."""
+    """The published statement."""
     reading: str
-    """What is tested: the statement as one about effects and regions, with its margins."""
+    """The tested statement: one about effects and regions, with its margins."""
+    source: str
+    """Where in the publication the statement stands, as far as is known here."""
     needs: tuple[Need, ...] = ()
-    test: Callable[[Cells], Finding] | None = None
+    cells: str = ""
+    """The cells that the claim is about, as a pandas query of the columns of `Cells`; empty: all."""
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    """The effects with which the claim is true, by name; a single one is called `region`."""
+    test: Callable[[Claim, Cells], Finding] | None = None
     """None if no dataset of throughputs can show it; `beyond` says why."""
     beyond: str = ""
     advice: str = ""
     rows: tuple[Row, ...] = ()
     """Evidence that does not depend on a dataset."""
-    source: str = ""
-    """Where in the publication it stands, as far as is known here."""
+    elsewhere: str = ""
+    """Where it is judged, or why it is not, if no published figure carries it."""
+
+    @property
+    def region(self) -> Region:
+        """The only region of the claim."""
+        return self.regions["region"]
+
+    def select(self, cells: Cells) -> pd.DataFrame:
+        """Return the trusted cells that the claim is about."""
+        return cells.trusted.query(self.cells) if self.cells else cells.trusted
 
 
 @dataclass(frozen=True)
@@ -203,9 +188,7 @@ class Verdict:
             "data": self.data,
             "reason": self.reason,
             "effect": self.effect.quantity if self.effect else None,
-            "value": number(interval.value) if interval else None,
-            "low": number(interval.low) if interval else None,
-            "high": number(interval.high) if interval else None,
+            **{end: number(getattr(interval, end)) if interval else None for end in ("value", "low", "high")},
             "units": self.effect.units if self.effect else None,
             "to_test": self.advice or None,
             "cells_used": self.used,
@@ -222,7 +205,7 @@ def judge_claim(claim: Claim, ds: xr.Dataset, cells: Cells) -> Verdict:
     elif (lacks := lacking(claim.needs, ds))[0]:
         finding = Finding(None, lacks[0], advice=lacks[1])
     else:
-        finding = claim.test(cells)
+        finding = claim.test(claim, cells)
         # Without errors of cells an effect has no ends: what would decide is missing.
         interval = finding.effect.interval if finding.effect else None
         if interval and math.isfinite(interval.low + interval.high):

@@ -132,19 +132,16 @@ class Cells:
             values: two values of the axis to pair instead, the first of which is the one compared with.
             speaks: which pairs a claim is about, by a frame as `Pairs.kept`; None: all.
         """
-        points = self._pairs(self.points(rows), axis, values, [REPETITION], speaks)
-        if len(points.kept) >= FEWEST_PAIRS or not self._repeated:
-            return points
-        return self._pairs(rows, axis, values, [], speaks)
+        frame = self._pairs(self.points(rows), axis, values, [REPETITION])
+        kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
+        if len(kept) < FEWEST_PAIRS and self._repeated:
+            frame = self._pairs(rows, axis, values, [])
+            kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
+        return Pairs(kept, len(frame) - len(kept))
 
     def _pairs(
-        self,
-        rows: pd.DataFrame,
-        axis: str,
-        values: Sequence[Any] | None,
-        without: Sequence[str],
-        speaks: Callable[[pd.DataFrame], pd.Series] | None,
-    ) -> Pairs:
+        self, rows: pd.DataFrame, axis: str, values: Sequence[Any] | None, without: Sequence[str]
+    ) -> pd.DataFrame:
         sure = ratio_worthy(rows)
         if values is not None:
             sure = sure[sure[axis].isin(list(values))]
@@ -170,9 +167,7 @@ class Cells:
             "after_full": after["full"].astype(bool),
             "cpu": np.maximum(before["cpu"], after["cpu"]),
         }
-        frame = before[self._places([axis, *without])].assign(**columns).reset_index(drop=True)
-        kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
-        return Pairs(kept, len(frame) - len(kept))
+        return before[self._places([axis, *without])].assign(**columns).reset_index(drop=True)
 
 
 def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that several claims share, each made of an axis, a region and the cells that it is about.
-
-The cells that a claim is about are said as pandas queries of the columns of `Cells`, such as "origins == 1".
-"""
+"""Tests that several claims share, and the parts that tests of single claims are made of."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import Effect, Finding, Row, shown
+from tpcsweep.claims.base import Claim, Effect, Finding, Row, shown
 from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, Cells, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -26,52 +24,73 @@ from tpcsweep.claims.effects import (
     peak,
 )
 
-Test = Callable[[Cells], Finding]
-Room = Literal["somewhere", "everywhere", "before"]
-"""Which cells of a pair must be below the path's bandwidth: one of them, both, or the one compared with."""
+Room = Literal["somewhere", "everywhere", "before", "bottleneck"]
+"""Which cells of a pair must be below the path's bandwidth: one of them, both, or the one compared with.
+
+With "bottleneck" the one compared with must not be, or the servers' CPU must bind an end.
+"""
 
 _ROOM = {
     "somewhere": "both ends fill the path",
     "everywhere": "an end fills the path",
     "before": "the end compared with fills the path",
+    "bottleneck": "nothing is a bottleneck",
 }
 _PLACES = 6  # values of an axis that a sentence lists
+_MORE_PAIRS = f"sweep more values of the other axes, or repetitions: {FEWEST_PAIRS}"
 
 
 def ratio(
+    claim: Claim,
+    cells: Cells,
     axis: str,
-    region: Region,
     quantity: str,
-    *,
     values: Sequence[Any] | None = None,
     room: Room | None = "somewhere",
-    cells_with: str = "",
     any_tool: bool = False,
-) -> Test:
-    """Give the test that the mean ratio along an axis lies in a region, over cells that differ only in the axis.
+) -> Finding:
+    """Test that the mean ratio along an axis lies in the claim's region, over cells that differ only in the axis.
 
     Args:
+        claim: The claim.
+        cells: The cells of the dataset.
         axis: The axis along which cells are compared.
-        region: The ratios with which the claim is true.
-        quantity: What the ratio is, for people.
-        values: Two values to compare, the first of which is the denominator. Without, the least and the most.
+        quantity: The name of the ratio, for people.
+        values: Two values to compare, the first of which is the denominator. By default the least and the most.
         room: Which pairs the path's bandwidth lets speak.
-        cells_with: The cells that the claim is about; without, all.
         any_tool: Whether cells may differ in their tools too: the network and disks have none in common.
     """
+    rows = claim.select(cells)
+    if any_tool and "tool" in rows:
+        rows = rows.assign(tool="any")
+    speaks = partial(has_room, room=room) if room else None
+    return compare(cells.pairs(rows, axis, values, speaks), axis, claim.region, quantity, room)
 
-    def test(cells: Cells) -> Finding:
-        rows = cells.trusted.query(cells_with) if cells_with else cells.trusted
-        if any_tool and "tool" in rows:
-            rows = rows.assign(tool="any")
-        speaks = partial(has_room, room=room) if room else None
-        return compare(cells.pairs(rows, axis, values, speaks), axis, region, quantity, room)
 
-    return test
+def level(claim: Claim, cells: Cells, quantity: str) -> Finding:
+    """Test that the largest throughput of the cells that a claim is about lies in its region of Gbit/s."""
+    interval, points = best(cells, claim.select(cells))
+    if interval is None:
+        return no_cell("where the claim speaks")
+    part = (f"the best of {len(points)} points", interval, claim.region, cell_rows(points, cells))
+    return together([part], Effect(quantity, interval, "Gbit/s"), " Gbit/s")
+
+
+def tuned(claim: Claim, cells: Cells) -> Finding:
+    """Test that the largest ratio along a twenty-fold larger TCP buffer lies in the claim's region."""
+    pairs = cells.pairs(claim.select(cells), "tcp_buffer").kept
+    pairs = pairs[pairs["error"].notna() & (pairs["to"] >= 20 * pairs["from"])]
+    logarithm = largest([math.log(ratio) for ratio in pairs["ratio"]], pairs["error"])
+    if logarithm is None:
+        return no_cell("on both sides of a twenty-fold larger TCP buffer")
+    interval = logarithm.map(math.exp)
+    subject = f"the best of {len(pairs)} pairs that differ only in tcp_buffer, {spans(pairs)}"
+    effect = Effect("throughput with the largest buffer over that with the smallest, best pair", interval)
+    return together([(subject, interval, claim.region, pair_rows(pairs))], effect)
 
 
 def compare(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room | None = None) -> Finding:
-    """Decide by the mean ratio of pairs; `room` is what they were kept by."""
+    """Decide by the mean ratio of pairs; `room` is the rule that they were kept by."""
     kept, left = pairs
     aside = f"; {left} left out in which {_ROOM[room]}" if room and left else ""
     interval = mean_ratio(kept["ratio"], kept["error"])
@@ -80,29 +99,35 @@ def compare(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room |
             f"pairs of trustworthy cells that differ only in {axis}: {len(kept)}{aside}; "
             f"{FEWEST_PAIRS} are the fewest that show how much runs differ"
         )
-        advice = f"sweep more values of the other axes, or repetitions: {FEWEST_PAIRS}"
-        return Finding(None, reason, rows=pair_rows(kept), advice=advice)
+        return too_few(reason, kept, _MORE_PAIRS)
     subject = f"{len(kept)} pairs that differ only in {axis}{aside}, {spans(kept)}"
     return together([(subject, interval, region, pair_rows(kept))], Effect(quantity, interval))
 
 
+def too_few(reason: str, pairs: pd.DataFrame, advice: str) -> Finding:
+    """Return the finding that some pairs are too few to decide."""
+    return Finding(None, reason, rows=pair_rows(pairs), advice=advice)
+
+
+def no_cell(where: str) -> Finding:
+    """Return the finding that no trustworthy cell is where a claim speaks."""
+    return Finding(None, f"no trustworthy cell lies {where}", advice="measure those cells again, for longer")
+
+
 def has_room(pairs: pd.DataFrame, room: Room) -> pd.Series:
-    """Say which pairs have room below the path's bandwidth, and so can show an effect."""
+    """Return which pairs have the room below the path's bandwidth that a claim speaks of."""
     before, after = pairs["before_full"].astype(bool), pairs["after_full"].astype(bool)
-    return ~{"somewhere": before & after, "everywhere": before | after, "before": before}[room]
+    return {
+        "somewhere": ~(before & after),
+        "everywhere": ~(before | after),
+        "before": ~before,
+        "bottleneck": before | (pairs["cpu"] >= CPU_BOUND),
+    }[room]
 
 
-def level(region: Region, quantity: str, cells_with: str) -> Test:
-    """Give the test that the largest throughput of the cells that a claim is about lies in a region of Gbit/s."""
-
-    def test(cells: Cells) -> Finding:
-        interval, points = best(cells, cells.trusted.query(cells_with))
-        if interval is None:
-            return nothing_there("where the claim speaks")
-        part = (f"the best of {len(points)} points", interval, region, cell_rows(points, cells))
-        return together([part], Effect(quantity, interval, "Gbit/s"), " Gbit/s")
-
-    return test
+def unbound(pairs: pd.DataFrame) -> pd.Series:
+    """Return which pairs neither the path nor the servers' CPU binds at either end."""
+    return has_room(pairs, "everywhere") & ~(pairs["cpu"] >= CPU_BOUND)
 
 
 def together(
@@ -111,7 +136,7 @@ def together(
     """Decide whether all intervals of a claim lie in their regions.
 
     Args:
-        parts: What each interval is of, the interval, its region, and the lines of evidence that it is from.
+        parts: The subject of each interval, the interval, its region, and the lines of evidence that it is from.
         effect: The effect that the verdict shows.
         units: Of the intervals, with a space before them.
     """
@@ -124,24 +149,19 @@ def together(
     )
 
 
-def nothing_there(where: str) -> Finding:
-    """Give the finding that no trustworthy cell is where a claim speaks."""
-    return Finding(None, f"no trustworthy cell lies {where}", advice="measure those cells again, for longer")
-
-
 def best(cells: Cells, rows: pd.DataFrame, comparisons: int = 1) -> tuple[Interval | None, pd.DataFrame]:
-    """Give the largest throughput of the points that rows make, with a simultaneous interval, and the points."""
+    """Return the largest throughput of the points that rows make, with a simultaneous interval, and the points."""
     points = cells.points(rows)
     return largest(points["throughput"], points["error"], comparisons), points
 
 
 def reached(target: float) -> Region:
-    """Give the throughputs that count as reaching a target in Gbit/s: a share of `FULL` and more."""
+    """Return the throughputs that count as reaching a target in Gbit/s: a share of `FULL` and more."""
     return Region(low=FULL * target)
 
 
 def pair_rows(pairs: pd.DataFrame) -> Sequence[Row]:
-    """Give pairs as lines of evidence, from the smallest ratio to the largest."""
+    """Return pairs as lines of evidence, from the smallest ratio to the largest."""
     if pairs.empty:
         return ()
     lines = pairs.drop(columns=["error", "before_full", "after_full", "cpu"]).sort_values("ratio")
@@ -150,7 +170,7 @@ def pair_rows(pairs: pd.DataFrame) -> Sequence[Row]:
 
 
 def cell_rows(points: pd.DataFrame, cells: Cells, count: int = 12) -> Sequence[Row]:
-    """Give the points of the largest throughput as lines of evidence."""
+    """Return the points of the largest throughput as lines of evidence."""
     return [
         {
             **cells.where(row, ["repetition"]),
@@ -185,9 +205,9 @@ Curve = tuple[pd.DataFrame, Peak]
 
 
 def curve_peaks(cells: Cells, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:
-    """Give curves over streams with whether each has a peak, tested against as many others as there are.
+    """Return curves over streams with whether each has a peak, tested against as many others as there are.
 
-    Left out are curves of fewer than three points that are sure, and those that a claim does not speak about.
+    Curves of fewer than three sure points, and curves that a claim does not speak about, are left out.
     """
     points = ratio_worthy(cells.points(rows))
     points = points[points["error"].notna()]
@@ -201,19 +221,13 @@ def curve_peaks(cells: Cells, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame
 
 
 def clearest(curves: Sequence[Curve]) -> Effect:
-    """Give the fall after the peak of the curve that shows it best."""
+    """Return the fall after the peak of the curve that shows it best."""
     peak = max((peak for _, peak in curves), key=lambda peak: (peak.decision is True, peak.ratio.low))
     return Effect("throughput at the peak over that after it, clearest curve", peak.ratio)
 
 
-def cpu_bound(curve: pd.DataFrame) -> bool:
-    """Say whether CPU, and not the path, binds the most streams of a curve; yes where CPU was not recorded."""
-    last = curve.iloc[-1]
-    return bool(not last["full"] and (pd.isna(last["cpu"]) or last["cpu"] >= CPU_BOUND))
-
-
 def peak_row(curve: pd.DataFrame, peak: Peak, cells: Cells) -> Row:
-    """Give a curve as a line of evidence."""
+    """Return a curve as a line of evidence."""
     start, end = (curve.iloc[position] for position in peak.fall)
     return {
         **cells.where(curve.iloc[0], ["streams", "repetition"]),

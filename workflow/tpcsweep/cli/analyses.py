@@ -114,9 +114,9 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     if as_json:
         common.print_json([verdict.to_dict() for verdict in verdicts])
         return
-    from tpcsweep.claims.overview import table
+    from tpcsweep.claims.table import for_terminal
 
-    common.show(table(verdicts, every))
+    common.show(for_terminal(verdicts, every))
 
 
 @click.command()

@@ -21,7 +21,7 @@ from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME,
 from tpcsweep.figures.grid import Grid, place
 from tpcsweep.figures.labels import plain, title_of, value_text, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
-from tpcsweep.figures.panels import head, lay_out, styled
+from tpcsweep.figures.panels import head, lay_out, point_handle, styled
 
 _LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
 _MOST_ROWS = 80
@@ -108,11 +108,8 @@ def ratios(comparison: Comparison) -> Figure:
         extend="both" if largest > reach else "neither",
     )
     bar.set_label("ratio of throughput")
-    handles: list[Any] = [
-        Line2D([], [], linestyle="", color="black", marker=_LOOK[verdict][1], label=verdict)
-        for verdict in (FASTER, SLOWER)
-    ]
-    handles.append(Patch(**HATCHED, label=NOT_COMPARABLE))
+    marks = [point_handle(verdict, "black", _LOOK[verdict][1]) for verdict in (FASTER, SLOWER)]
+    handles: list[Any] = [*marks, Patch(**HATCHED, label=NOT_COMPARABLE)]
     title = f"Throughput of {comparison.new} / {comparison.base}"
     head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
     return figure

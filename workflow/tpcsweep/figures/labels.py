@@ -89,6 +89,11 @@ def band_note(summary: xr.Dataset, shown_as: str = "Bands and bars") -> str:
     return f"{shown_as}: {confidence(summary)} confidence interval{whose}."
 
 
+def throughput_note(summary: xr.Dataset) -> str:
+    """Say what a throughput is, and what the bands and bars around it are."""
+    return f"{mean_note(summary)} {band_note(summary)}"
+
+
 def rate_label(summary: xr.Dataset, rate: str = "throughput") -> str:
     """Give the label of an axis with throughputs, which says so where they were not measured."""
     return f"{'simulated ' * (summary.attrs['testbed_kind'] == SIMULATED)}{rate} (Gbit/s)"

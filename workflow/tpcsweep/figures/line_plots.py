@@ -16,9 +16,8 @@ from matplotlib.lines import Line2D
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned, values_of
 from tpcsweep.figures.labels import (
     axis_label,
-    band_note,
-    mean_note,
     rate_label,
+    throughput_note,
     tick_labels,
     title_of,
     wrapped,
@@ -55,7 +54,7 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
         figure,
         summary,
         "Throughput",
-        [f"{mean_note(summary)} {band_note(summary)}", *notes, *thinning],
+        [throughput_note(summary), *notes, *thinning],
         handles,
     )
     return figure

@@ -11,11 +11,10 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import axis_label, title_of, words
-from tpcsweep.figures.panels import COLOURS, styled, tiles
+from tpcsweep.figures.panels import COLOURS, curve_handles, head, styled, tiles
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.places import Predictor
@@ -44,7 +43,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
     every = sorted(frame[curves].unique().tolist()) if curves else [None]
     values = [every[at] for at in evenly(len(every), _MOST_LINES)]
     colours = mpl.colormaps[COLOURS](np.linspace(0, 0.85, len(values)))
-    figure, panels = tiles(len(shown), 3.1, 2.4, (0.4, 1.1), least=6.0)
+    figure, panels = tiles(len(shown), 3.1, 2.4, (0.4, 0.0), least=6.0)
     for axes, (where, part) in zip(panels, shown, strict=True):
         for value, colour in zip(values, colours, strict=True):
             line = part if value is None else part[part[curves] == value]
@@ -62,17 +61,14 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
         limited.append(f"the first {len(shown)} of {len(parts)} panels")
     if len(values) < len(every):
         limited.append(f"{len(values)} of {len(every)} lines")
-    text = (
-        f"{_title(fit)}: {observations.label}\nLines and bands: the model and its 95 % interval, that of "
-        "cells is wider. Points and bars: cells and their standard errors."
+    note = (
+        "Lines and bands: the model and its 95 % interval, that of cells is wider. Points and bars: cells and their "
+        "standard errors."
     )
-    _name(figure, text + (f" Shown: {' and '.join(limited)}." if limited else ""))
-    if curves:
-        handles = [
-            Line2D([], [], color=colour, marker=".", label=title_of({curves: value}))
-            for value, colour in zip(values, colours, strict=True)
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    if limited:
+        note += f" Shown: {' and '.join(limited)}."
+    handles = curve_handles(curves, values, list(colours)) if curves else []
+    head(figure, f"{_title(fit)}: {observations.label}", [note], handles)
     return figure
 
 
@@ -99,7 +95,7 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
     grid[1, 0].set_ylabel("residual (standard errors)")
     if drawn is not None and not isinstance(colour, str):
         figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
-    _name(figure, f"Fitted against {observations.how}: {observations.label}")
+    head(figure, f"Fitted against {observations.how}: {observations.label}", [])
     return figure
 
 
@@ -132,8 +128,8 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     axes.invert_yaxis()
     axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
     axes.grid(visible=True, axis="x", alpha=0.3)
-    figure.legend(fontsize=7.5, loc="outside lower center", ncols=4, frameon=False)
-    _name(figure, f"Prediction of cells left out: {label}\n* not to be told from the best")
+    handles, _ = axes.get_legend_handles_labels()
+    head(figure, f"Prediction of cells left out: {label}", ["* not to be told from the best"], handles)
     return figure
 
 
@@ -270,12 +266,3 @@ def _rate(observations: Observations) -> str:
 
 def _candidate(model: str, fitted: str) -> str:
     return words(model) if fitted == "all" else f"{words(model)}, each setting apart"
-
-
-def _name(figure: Figure, text: str) -> None:
-    title, _, small = text.partition("\n")
-    wide = figure.get_figwidth()
-    lines = textwrap.wrap(title, int(wide * 11))
-    figure.suptitle(
-        "\n".join([*lines, *textwrap.wrap(small, int(wide * 12))]), x=0.01, ha="left", fontsize=9.5
-    )

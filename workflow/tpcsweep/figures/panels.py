@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all figures share: layout of panels, marks, title, notes, legend, colours and style."""
+"""What all figures share: layout of panels, marks, title, notes, legend, colours and style; and what notebooks show.
+
+Text from data stays text in the pages that are made of notebooks.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib as mpl
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -20,12 +25,13 @@ from matplotlib.lines import Line2D
 
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Grid, evenly
-from tpcsweep.figures.labels import plain, value_text, words
+from tpcsweep.figures.labels import plain, title_of, value_text, words
 from tpcsweep.flags import FLAGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+    from pandas.io.formats.style import Styler  # type: ignore[import-untyped]
 
 COLOURS = "viridis"
 INVALID = "#D55E00"  # what marks are filled with of cells whose figure is not that of what was asked
@@ -99,15 +105,10 @@ def tiles(
     least: float = 5.2,
     sharey: bool = True,
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with so many panels, four in a row, that have one scale of x; all lengths are in inches.
+    """Make a figure with so many panels, four in a row, that have one scale of x, and of y with `sharey`.
 
-    Args:
-        count: how many.
-        wide: width of a panel.
-        high: height of a panel.
-        margin: what the figure is wider and higher than its panels.
-        least: the least width of the figure.
-        sharey: whether they have one scale of y too.
+    Lengths are in inches: those of a panel, what the figure is wider and higher than its panels (margin), and its
+    least width.
     """
     rows = [min(4, count - first) for first in range(0, count, 4)]
     size = (max(wide * rows[0] + margin[0], least), high * len(rows) + margin[1])
@@ -223,19 +224,24 @@ def present(cells: xr.Dataset) -> list[str]:
 
 
 def mark_handles(grid: Grid, face: str) -> list[Line2D]:
-    """Give legend entries of the marks that occur; face: the colour of those that are not invalid."""
+    """Return legend entries of the marks that occur; face: the colour of those that are not invalid."""
     return [
-        Line2D(
-            [],
-            [],
-            linestyle="",
-            marker=MARKS[name].marker,
-            markersize=5,
-            markerfacecolor=MARKS[name].face(face),
-            markeredgecolor="black",
-            label=MARKS[name].meaning,
-        )
+        point_handle(MARKS[name].meaning, "black", MARKS[name].marker, MARKS[name].face(face), markersize=5)
         for name in present(grid.cells)
+    ]
+
+
+def point_handle(label: str, colour: str, marker: str, face: str | None = None, **look: Any) -> Line2D:
+    """Return the legend entry of points, which have the colour of their edges unless they have a face."""
+    look |= {"markerfacecolor": face or colour, "markeredgecolor": colour}
+    return Line2D([], [], linestyle="", marker=marker, label=label, **look)
+
+
+def curve_handles(axis: str, values: Sequence[Any], palette: Sequence[Any]) -> list[Line2D]:
+    """Return legend entries of the curves of an axis's values."""
+    return [
+        Line2D([], [], color=colour, marker=".", label=title_of({axis: value}))
+        for value, colour in zip(values, palette, strict=True)
     ]
 
 
@@ -253,3 +259,26 @@ def save(figure: Figure, folder: str | Path, name: str) -> None:
         figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
         figure.set_layout_engine("none")  # the layout is made, and takes a second where there are many panels
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) -> None:
+    """Write a figure to a folder as PNG and SVG, and show the PNG; `alt` says it in words, by default its name."""
+    from IPython.display import Image, display
+
+    save(figure, Path(folder), name)
+    width = 96 * figure.get_figwidth()
+    display(Image(Path(folder) / f"{name}.png", width=width, alt=alt or name))  # type: ignore[no-untyped-call]
+
+
+def as_table(frame: pd.DataFrame, precision: int = 3, *, index: bool = True) -> Styler:
+    """Give a table for a page: numbers with so many decimals, nothing for NaN, and no text that is HTML."""
+    table = frame.style.format(precision=precision, na_rep="", escape="html")
+    for axis in ("index", "columns"):
+        table = table.format_index(escape="html", axis=axis).format_index_names(escape="html", axis=axis)
+    return table if index else table.hide(axis="index")
+
+
+def as_text(content: object) -> str:
+    """Give the text of something for Markdown in which no sign is one of Markdown or HTML."""
+    signs = r"[!#$&()*+:<>@\[\\\]^_`{|}~-]"
+    return re.sub(signs, lambda sign: f"&#{ord(sign[0])};", " ".join(str(content).split()))

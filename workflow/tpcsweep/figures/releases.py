@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.comparing.effects import CONFIDENCE
@@ -19,7 +18,7 @@ from tpcsweep.dataset.labels import STATUS, flagged
 from tpcsweep.figures.grid import evenly, place, values_of
 from tpcsweep.figures.labels import axis_label, rate_label, tick_labels, title_of, words, wrapped
 from tpcsweep.figures.line_plots import colours
-from tpcsweep.figures.panels import finish, styled
+from tpcsweep.figures.panels import curve_handles, finish, point_handle, styled
 from tpcsweep.flags import BROKEN
 
 if TYPE_CHECKING:
@@ -68,14 +67,8 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     for axes in panels[-1]:
         axes.set_xticks(range(grid.size(x)), tick_labels(grid, x), rotation=30, ha="right")
         axes.set(xlabel=axis_label(x), xlim=(-0.5, grid.size(x) - 0.5))
-    handles = [
-        Line2D([], [], color=colour, marker=".", label=title_of({curve: value}))
-        for value, colour in zip(values_of(summary, curve), palette, strict=True)
-    ]
-    handles += [
-        Line2D([], [], linestyle="", color=colour, marker=marker, label=label)
-        for label, colour, marker in _SHARES.values()
-    ]
+    handles = curve_handles(curve, values_of(summary, curve), palette)
+    handles += [point_handle(*look) for look in _SHARES.values()]
     finish(figure, summary, f"{words(x)} compared", _notes(summary, len(rows), len(every)), handles)
     return figure
 

@@ -25,7 +25,7 @@ from tpcsweep.figures.grid import place
 from tpcsweep.figures.labels import value_text, words
 from tpcsweep.figures.maps import LIMIT_COLOURS
 from tpcsweep.files import number
-from tpcsweep.flags import FLAGS, GRADES
+from tpcsweep.flags import FLAGS, GRADES, graded
 from tpcsweep.pages.findings import findings
 from tpcsweep.variables import LIMIT_NAMES, LIMITS, SUMMARY
 
@@ -72,16 +72,7 @@ def content(
         "files": [{"path": path, "what": what} for path, what in beside.files],
         "data": {
             **_grid(summary),
-            "flags": [
-                {
-                    "mask": mask,
-                    "grade": FLAGS[flag].grade,
-                    "words": FLAGS[flag].words,
-                    "meaning": FLAGS[flag].meaning,
-                }
-                for flag, mask in masks_of(summary).items()
-                if flag in FLAGS
-            ],
+            "flags": [_flag(flag, mask=mask) for flag, mask in masks_of(summary).items() if flag in FLAGS],
             "limits": [[LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name]] for name, meaning in LIMITS.items()],
             "cells": _columns(summary),
             "series": _series(summary, samples),
@@ -95,12 +86,8 @@ def about(summary: xr.Dataset) -> dict[str, Any]:
     """Say what was measured where and when, and how many cells there are of each status."""
     told = summary.attrs
     status = summary["status"].values
-    flags = {flag: flagged(summary, flag) for flag in FLAGS}
-    doubtful = (
-        sum((flags[flag] for flag in FLAGS if FLAGS[flag].grade != "note"), xr.zeros_like(summary["flags"]))
-        > 0
-    )
-    measured = int((status != 0).sum())
+    measured = status != STATUS.index("not_measured")
+    doubtful = np.any([flagged(summary, flag).values for flag in graded(FLAGS, "warning", "invalid")], axis=0)
     return {
         "name": str(told["sweep"]),
         "title": str(told["title"]),
@@ -119,8 +106,8 @@ def about(summary: xr.Dataset) -> dict[str, Any]:
         "ok": int((status == STATUS.index("ok")).sum()),
         "failed": int((status == STATUS.index("failed")).sum()),
         "missing": int((status == STATUS.index("not_measured")).sum()),
-        "flagged": int((doubtful.values & (status != 0)).sum()),
-        "measured": measured,
+        "flagged": int((doubtful & measured).sum()),
+        "measured": int(measured.sum()),
     }
 
 
@@ -249,16 +236,16 @@ def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
     """Each flag that occurs, the worst first, with how many cells carry it."""
     counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
     return [
-        {
-            "grade": FLAGS[flag].grade,
-            "words": FLAGS[flag].words,
-            "meaning": FLAGS[flag].meaning,
-            "count": counts[flag],
-        }
+        _flag(flag, count=counts[flag])
         for grade in reversed(GRADES)
         for flag in FLAGS
         if FLAGS[flag].grade == grade and counts[flag]
     ]
+
+
+def _flag(flag: str, **more: Any) -> dict[str, Any]:
+    known = FLAGS[flag]
+    return {"grade": known.grade, "words": known.words, "meaning": known.meaning, **more}
 
 
 def _claims(claims: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

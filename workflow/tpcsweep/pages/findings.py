@@ -30,7 +30,7 @@ _ALIKE = 0.03
 
 
 @dataclass(frozen=True)
-class Finding:
+class Sentence:
     """A sentence that is true of a dataset."""
 
     text: str
@@ -67,7 +67,7 @@ class _Cells:
         return [name for name, values in self.axes.items() if len(values) > 1 and name != REPETITION]
 
 
-def findings(summary: xr.Dataset) -> list[Finding]:
+def findings(summary: xr.Dataset) -> list[Sentence]:
     """Say what a dataset shows, the most important first."""
     cells = _cells(summary)
     bandwidth = (
@@ -100,17 +100,19 @@ def _cells(summary: xr.Dataset) -> _Cells:
     )
 
 
-def _highest(cells: _Cells, summary: xr.Dataset) -> Iterator[Finding]:
+def _highest(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
     if np.isnan(cells.throughput).all():
         return
     best = int(np.nanargmax(cells.throughput))
     low, high = (float(summary[f"throughput_{end}"].values.ravel()[best]) for end in ("low", "high"))
     interval = f" ({max(low, 0):.3g} to {high:.3g})" if np.isfinite(low + high) else ""
     where = f", with {cells.where(best)}" if cells.where(best) else ""
-    yield Finding(f"The highest throughput is {cells.throughput[best]:.3g} Gbit/s{interval}{where}.", (best,))
+    yield Sentence(
+        f"The highest throughput is {cells.throughput[best]:.3g} Gbit/s{interval}{where}.", (best,)
+    )
 
 
-def _bound(cells: _Cells) -> Iterator[Finding]:
+def _bound(cells: _Cells) -> Iterator[Sentence]:
     """What binds with each value of the axis that limits are most about: cores, where these vary."""
     judged = cells.limit != ""
     if not judged.any():
@@ -128,7 +130,7 @@ def _bound(cells: _Cells) -> Iterator[Finding]:
         yield _from_streams(with_value, of_value, cells) or _most_often(with_value, of_value, cells)
 
 
-def _from_streams(with_value: str, of_value: NDArray[np.bool_], cells: _Cells) -> Finding | None:
+def _from_streams(with_value: str, of_value: NDArray[np.bool_], cells: _Cells) -> Sentence | None:
     """The smallest number of streams from which on all cells are bound by the same, if two or more of these are."""
     streams = cells.places.get("streams", np.zeros(len(of_value), np.intp))
     found = None
@@ -143,20 +145,20 @@ def _from_streams(with_value: str, of_value: NDArray[np.bool_], cells: _Cells) -
     (limit,) = set(cells.limit[held])
     everywhere = held.sum() == of_value.sum()
     since = "" if everywhere else f" from {cells.axes['streams'][least]} streams on"
-    return Finding(
+    return Sentence(
         f"{with_value}{LIMIT_NAMES[limit]} binds every cell{since} ({held.sum()} cells).", _places(held)
     )
 
 
-def _most_often(with_value: str, of_value: NDArray[np.bool_], cells: _Cells) -> Finding:
+def _most_often(with_value: str, of_value: NDArray[np.bool_], cells: _Cells) -> Sentence:
     names, counts = np.unique(cells.limit[of_value], return_counts=True)
     most = names[counts.argmax()]
     often = f"{LIMIT_NAMES[most]} binds most often: {counts.max()} of {of_value.sum()} cells"
     text = f"{with_value}{often}." if with_value else f"{often[0].upper()}{often[1:]}."
-    return Finding(text, _places(of_value & (cells.limit == most)))
+    return Sentence(text, _places(of_value & (cells.limit == most)))
 
 
-def _effects(cells: _Cells) -> Iterator[Finding]:
+def _effects(cells: _Cells) -> Iterator[Sentence]:
     """What the last value of an axis does to the throughput of the first, over cells that differ in nothing else."""
     shape = tuple(map(len, cells.axes.values()))
     throughput, number = cells.throughput.reshape(shape), np.arange(len(cells.throughput)).reshape(shape)
@@ -180,10 +182,10 @@ def _effects(cells: _Cells) -> Iterator[Finding]:
             spread = f"{_short(ratios.min())} to {_short(ratios.max())} times"
             times += f" in the median of {pairs.sum()} pairs of cells that differ in nothing else ({spread})"
         held = np.concatenate([number.take(at, dimension).ravel()[pairs] for at in (0, -1)])
-        yield Finding(f"{instead} {times}.", tuple(sorted(held.tolist())))
+        yield Sentence(f"{instead} {times}.", tuple(sorted(held.tolist())))
 
 
-def _full(cells: _Cells, bandwidth: float | None) -> Iterator[Finding]:
+def _full(cells: _Cells, bandwidth: float | None) -> Iterator[Sentence]:
     known = np.isfinite(cells.throughput)
     if bandwidth is None or not np.isfinite(bandwidth) or not known.any():
         return
@@ -191,14 +193,14 @@ def _full(cells: _Cells, bandwidth: float | None) -> Iterator[Finding]:
     path = f"the path's {value_text('bandwidth', bandwidth)}"
     if full.any():
         text = f"{full.sum()} of {known.sum()} cells bring payload at {100 * _FULL:.0f} % or more of {path}."
-        yield Finding(text, _places(full))
+        yield Sentence(text, _places(full))
     else:
         best = int(np.nanargmax(cells.throughput))
         share = cells.throughput[best] / bandwidth
-        yield Finding(f"No cell fills {path}: the highest has {share:.2g} of it.", (best,))
+        yield Sentence(f"No cell fills {path}: the highest has {share:.2g} of it.", (best,))
 
 
-def _doubts(summary: xr.Dataset) -> Iterator[Finding]:
+def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
     measured = (summary["status"] != STATUS.index("not_measured")).values.ravel()
     held = {
         flag: flagged(summary, flag).values.ravel() & measured for flag in graded(FLAGS, "warning", "invalid")
@@ -207,22 +209,22 @@ def _doubts(summary: xr.Dataset) -> Iterator[Finding]:
     if not measured.any():
         return
     if not doubtful.any():
-        yield Finding(f"None of {measured.sum()} cells carries a warning.", ())
+        yield Sentence(f"None of {measured.sum()} cells carries a warning.", ())
         return
     counts = sorted(((int(which.sum()), flag) for flag, which in held.items() if which.any()), reverse=True)
     which = ", ".join(f"{FLAGS[flag].words} ({count})" for count, flag in counts)
     text = f"{doubtful.sum()} of {measured.sum()} cells carry a warning or are invalid: {which}."
-    yield Finding(text, _places(doubtful))
+    yield Sentence(text, _places(doubtful))
 
 
-def _holes(summary: xr.Dataset) -> Iterator[Finding]:
+def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     status = summary["status"].values.ravel()
     for code, said in (
         (STATUS.index("failed"), "failed"),
         (STATUS.index("not_measured"), "were not measured"),
     ):
         if (which := status == code).any():
-            yield Finding(f"{which.sum()} of {len(status)} cells {said}.", _places(which))
+            yield Sentence(f"{which.sum()} of {len(status)} cells {said}.", _places(which))
 
 
 def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:

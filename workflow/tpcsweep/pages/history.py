@@ -69,6 +69,7 @@ def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, A
     low, high = _span(ratios)
     up = 100 - _scaled(ratios, low, high, _MARGIN)
     level = 100 - _scaled(steps, low, high, _MARGIN)
+    ticks = np.array([tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high])
     bounds = [0.0, *marks, 100.0]
     return {
         "dots": [
@@ -86,12 +87,8 @@ def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, A
             for mark, change in zip(marks, told.changes, strict=True)
         ],
         "ticks": [
-            {
-                "y": round(float(100 - _scaled(np.array([tick]), low, high, _MARGIN)[0]), 2),
-                "text": f"{tick:.3g}",
-            }
-            for tick in map(float, MaxNLocator(4).tick_values(low, high))
-            if low <= tick <= high
+            {"y": round(float(100 - y), 2), "text": f"{tick:.3g}"}
+            for tick, y in zip(ticks, _scaled(ticks, low, high, _MARGIN), strict=True)
         ],
     }
 
@@ -106,16 +103,12 @@ def _rows(told: History, across: Floats) -> Iterator[dict[str, Any]]:
     up = 100 - _scaled(ratios, low, high, _MARGIN)
     last = told.cells.isel({REPETITION: -1})
     flat = {name: last[name].values.reshape(-1) for name in last.data_vars}
-    grid = np.meshgrid(*(np.arange(told.cells.sizes[axis]) for axis in told.axes), indexing="ij")
-    values = {axis: told.cells[axis].values.tolist() for axis in told.axes}
-    for at in range(logs.shape[1]):
+    change = told.changes[-1] if told.changes else None
+    places = itertools.product(*(told.cells[axis].values.tolist() for axis in told.axes))
+    for at, place in enumerate(places):
         status = STATUS[int(flat["status"][at])]
-        change = told.changes[-1] if told.changes else None
         yield {
-            "values": [
-                value_text(axis, values[axis][int(where.reshape(-1)[at])])
-                for axis, where in zip(told.axes, grid, strict=True)
-            ],
+            "values": [value_text(axis, value) for axis, value in zip(told.axes, place, strict=True)],
             "rate": f"{flat['throughput'][at]:.3g}" if status == "ok" else "",
             "interval": _interval(flat["throughput_low"][at], flat["throughput_high"][at]),
             "status": "" if status == "ok" else status.replace("_", " "),

@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages written beside the datasets that they are of."""
+"""Pages as HTML, written beside the datasets that they show.
+
+Each is one file that needs nothing beside it, and no network. Text from data stays text.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import orjson
 import xarray as xr
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP
 from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.history import History, history_of, junit_text, runs
-from tpcsweep.pages import rendering
 from tpcsweep.pages.content import Beside, about, content, sparkline
 from tpcsweep.pages.history import content as over_time
 
@@ -34,6 +40,44 @@ _FILES = (
 )
 """Files that a page links, where they exist."""
 
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render(template: str, **content: Any) -> str:
+    """Return a page, by the name of its template, as HTML."""
+    return _TEMPLATES.get_template(f"{template}.html").render(**content)
+
+
+def minute(moment: str) -> str:
+    """Return a moment in ISO 8601 for people, to its minute."""
+    return moment[:16].replace("T", " ")
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share for people: some of very many is not 0."""
+    return "< 1" if 0 < 200 * part <= whole else f"{100 * part / max(whole, 1):.0f}"
+
+
+def as_json(values: Any) -> Markup:
+    """Return values as JSON which no text in it can end as a script."""
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
+
+
+def _plotly() -> Markup:
+    """The code of plotly as the text of a script, which its own strings do not end."""
+    return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
+
+
+_TEMPLATES.filters |= {"minute": minute, "percent": percent, "as_json": as_json}
+_TEMPLATES.globals["plotly"] = _plotly
+
 
 def make(dataset: Path, page: Path, whole: Path | None = None) -> None:
     """Write the page of a dataset, with the claims and models that are beside it.
@@ -51,12 +95,12 @@ def make(dataset: Path, page: Path, whole: Path | None = None) -> None:
         summary = xr.load_dataset(whole)
         transfers = xr.load_dataset(whole, group=TRANSFERS_GROUP)
         shown = content(summary, samples, transfers, _beside(dataset, page, summary))
-    write_text(page, rendering.page(shown))
+    write_text(page, render("page", **shown))
 
 
 def make_overview(page: Path) -> None:
     """Write the page that lists all studies in its folder."""
-    write_text(page, rendering.overview(entries(page.parent)))
+    write_text(page, render("overview", sweeps=entries(page.parent)))
 
 
 def make_history(dataset: Path, folder: Path, fail_on: str | None) -> History:
@@ -76,7 +120,7 @@ def make_history(dataset: Path, folder: Path, fail_on: str | None) -> History:
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
     write_text(folder / "history.json", orjson.dumps(told.to_dict(), option=options).decode())
     write_text(folder / "junit.xml", junit_text(told, fail_on))
-    write_text(folder / PAGE, rendering.over_time(over_time(told)))
+    write_text(folder / PAGE, render("history", **over_time(told)))
     return told
 
 

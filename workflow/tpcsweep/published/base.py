@@ -1,18 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a published figure is: the data that it is made of, the claims that it carries, and how it is drawn."""
+"""A published figure made of a dataset: its picture, and the verdicts on the claims that it carries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import orjson
 import xarray as xr
-from matplotlib.figure import Figure
 
+from tpcsweep.claims import CLAIMS
+from tpcsweep.claims.base import Effect, Outcome, Verdict, judge_claim
+from tpcsweep.claims.cells import cells_of
+from tpcsweep.claims.effects import CONFIDENCE, Interval
 from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP
-from tpcsweep.published.carried import Carried
+from tpcsweep.dataset.labels import how_made
+from tpcsweep.figures import save
+from tpcsweep.figures.panels import in_common
+from tpcsweep.files import write_json
+from tpcsweep.published.figures import PublishedFigure
+from tpcsweep.testbeds.simulation.redrawn import datasets
+
+DRAWS = 40  # random parameter sets that simulated data are judged under
+INPUT = "input"
+"""The role of a claim by which the parameters of a simulation were chosen: it could not come out otherwise."""
+ASSUMPTION = "assumption"
+"""The role of a claim that follows nearly by hand from something that was assumed."""
+PREDICTION = "prediction"
+"""The role of any other claim."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A verdict, and for simulated data what it is worth."""
+
+    verdict: Verdict
+    was_input: bool = False
+    assumed: str = ""
+    """The assumption from which it follows nearly by hand; empty if there is none."""
+    agree: int = 0
+    """How many random sets of parameters come to the same outcome."""
+    draws: int = 0
+    """How many random sets there were: 0 where data were measured."""
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or three."""
+        return INPUT if self.role == INPUT else self.verdict.outcome.value
+
+    @property
+    def role(self) -> str:
+        """Whether the claim was put into the simulation; empty for measured data, and where nothing was judged."""
+        if self.verdict.data != "simulated" or self.verdict.outcome is Outcome.OPEN:
+            return ""
+        if self.was_input:
+            return INPUT
+        return ASSUMPTION if self.assumed else PREDICTION
+
+    @property
+    def counted(self) -> bool:
+        """Whether it counts how many parameter sets agree: not if there was nothing to judge."""
+        return bool(self.draws) and self.verdict.outcome is not Outcome.OPEN
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for tables and JSON; without the cells that the verdict stands on."""
+        row = self.verdict.to_dict()
+        del row["evidence"], row["tested"]
+        return {
+            **row,
+            "verdict": self.word,
+            "outcome": self.verdict.outcome.value,
+            "role": self.role,
+            "follows_from": self.assumed if self.role == ASSUMPTION else None,
+            "draws_agree": self.agree if self.counted else None,
+            "draws": self.draws if self.counted else None,
+        }
 
 
 @dataclass(frozen=True)
@@ -51,20 +118,81 @@ class Shown:
     claims: tuple[Carried, ...]
 
 
-@dataclass(frozen=True)
-class PublishedFigure:
-    """A figure or table of a publication, and how it is made here.
+def make(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
+    """Draw a figure as PNG and SVG, and write the verdicts on its claims as JSON beside it."""
+    data = Data(dataset)
+    shown = judged(figure, data)
+    save(figure.draw(data, shown), picture.parent, picture.stem)
+    attributes = data.summary.attrs
+    about = {"figure": figure.name, "testbed": attributes.get("testbed"), "scale": attributes.get("scale")}
+    write_json(picture.with_suffix(".json"), [{**about, **claim.to_dict()} for claim in shown.claims])
 
-    config/published.yaml lists the figures whose data come from sweeps, each with the testbed that simulates its
-    hardware.
+
+def judged(figure: PublishedFigure, data: Data) -> Shown:
+    """Return the title of a figure, notes on its data, and the verdicts on its claims."""
+    title = f"{figure.title}; {how_made(data.summary)}"
+    draws = islice(datasets(data.summary), DRAWS) if data.simulated else ()
+    claims = carried(data.summary, figure.claims, draws)
+    own = [figure.when_simulated] if data.simulated and figure.when_simulated else []
+    return Shown(title, (_about(data), *own), tuple(claims))
+
+
+def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
+    """Return the rows of a figure's claims while it has no data, with the commands that make the figure."""
+    command = "snakemake published --configfile config/published.yaml"
+    if figure.source:
+        dataset = f"results/{figure.source}/dataset.nc"
+        command = f"tpcsweep import {figure.source} FILE && snakemake published --config dataset={dataset}"
+    verdicts = (
+        Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", "none", advice=command)
+        for name in figure.claims
+    )
+    return [{"figure": figure.name, **Carried(verdict).to_dict()} for verdict in verdicts]
+
+
+def _about(data: Data) -> str:
+    attributes = data.summary.attrs
+    cells = int(data.summary["throughput"].notnull().sum())
+    alike = in_common(data.summary)
+    subject = f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells"
+    return f"{subject}; {alike}." if alike else f"{subject}."
+
+
+def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Dataset] = ()) -> list[Carried]:
+    """Judge some claims on a dataset, and where it is simulated on datasets of other parameter sets.
+
+    In a random parameter set all cells move together, so that each set is judged by itself. The interval of an effect
+    then holds `CONFIDENCE` of the effects in the sets.
+
+    Raises:
+        KeyError: for a claim that is unknown.
     """
+    inputs = str(summary.attrs.get("claims_used_as_inputs", "")).split()
+    assumed = orjson.loads(summary.attrs.get("claims_that_follow_from_assumptions", "{}"))
+    judged = [_judge(dataset, claims) for dataset in (summary, *draws)]
+    return [
+        Carried(
+            replace(verdict, effect=_spread(verdict.effect, others)) if others else verdict,
+            was_input=verdict.claim.name in inputs,
+            assumed=assumed.get(verdict.claim.name, ""),
+            agree=sum(other.outcome == verdict.outcome for other in others),
+            draws=len(others),
+        )
+        for verdict, *others in zip(*judged, strict=True)
+    ]
 
-    name: str
-    """The name of its sweep, config/published/NAME.yaml, unless the figure has a source."""
-    title: str
-    claims: tuple[str, ...]
-    draw: Callable[[Data, Shown], Figure]
-    source: str | None = None
-    """The file in config/imports that reads its data, if they come from elsewhere."""
-    when_simulated: str = ""
-    """A note on its picture if the data are simulated."""
+
+def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
+    """Widen the interval of an effect to that of the effects in other parameter sets."""
+    values = [other.effect.interval.value for other in others if other.effect is not None]
+    if effect is None or not values:
+        return effect
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    middle = effect.interval.value
+    return replace(effect, interval=Interval(middle, min(middle, float(low)), max(middle, float(high))))
+
+
+def _judge(summary: xr.Dataset, claims: Sequence[str]) -> list[Verdict]:
+    cells = cells_of(summary)
+    return [judge_claim(CLAIMS[name], summary, cells) for name in claims]

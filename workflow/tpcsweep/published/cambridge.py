@@ -14,10 +14,10 @@ import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.figures.labels import band_note, mean_note, rate_label, title_of
+from tpcsweep.figures.labels import rate_label, throughput_note, title_of
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
-from tpcsweep.published.base import Data, PublishedFigure, Shown
+from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.layout import board, close
 from tpcsweep.variables import GBIT
 
@@ -104,7 +104,8 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 
 
 @styled()
-def _flows(data: Data, shown: Shown) -> Figure:
+def concurrent_flows(data: Data, shown: Shown) -> Figure:
+    """Draw rate against flows, rate against time, and the table of single transfers."""
     summary, found = data.summary, sums(data)
     cells = summary[["throughput", "throughput_low", "throughput_high"]].mean("repetition")
     figure, [against, time, table] = board([3], 3.3, 3.4, shown)
@@ -148,7 +149,7 @@ def _flows(data: Data, shown: Shown) -> Figure:
     time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
     _draw_table(table, flows(data), "simulated transfers" if data.simulated else "single transfers")
     one_of = f", at {title_of({'rtt': float(found['rtt'].min())})}" if len(places) > 1 else ""
-    close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}", _RATES, f"{_OF_TRANSFERS}{one_of}."])
+    close(figure, shown, [throughput_note(summary), _RATES, f"{_OF_TRANSFERS}{one_of}."])
     return figure
 
 
@@ -164,13 +165,3 @@ def _draw_table(axes: Any, table: pd.DataFrame, subject: str) -> None:
     )
     drawn.auto_set_font_size(False)
     drawn.set_fontsize(7)
-
-
-FIGURES = (
-    PublishedFigure(
-        "cambridge",
-        "Concurrent davix flows: rate against flows, rate against time, single transfers",
-        ("cambridge.scales",),
-        _flows,
-    ),
-)

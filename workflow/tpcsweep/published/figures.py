@@ -1,58 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All figures of publications: a figure is one in `FIGURES` of the file of its publication, and one line here.
+"""All figures of publications, read from figures.yaml.
 
-A figure is loaded when it is asked for: every job reads the rules, which need the names, and few jobs draw.
+The function that draws a figure is loaded when it is drawn: every job reads the rules, which need the names, and few
+jobs draw.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.loading import Imported, Study
 
 if TYPE_CHECKING:
-    from tpcsweep.published.base import PublishedFigure
-
-_NAMES = (
-    "chep2023_fig3",
-    "chep2023_fig4",
-    "chep2024_fig2",
-    "chep2024_fig3",
-    "chep2024_fig4",
-    "chep2024_fig5",
-    "chep2024_fig6",
-    "chep2024_fig7",
-    "chep2024_fig8",
-    "chep2024_across",
-    "chep2024_buffers",
-    "nrp2021",
-    "usatlas2007",
-    "cambridge",
-)
+    from matplotlib.figure import Figure
 
 
-class _Figures(Mapping[str, "PublishedFigure"]):
-    def __getitem__(self, name: str) -> PublishedFigure:
-        if name not in _NAMES:
-            raise KeyError(name)
-        publication = import_module(f"{__package__}.{name.split('_')[0]}")
-        figures: dict[str, PublishedFigure] = {figure.name: figure for figure in publication.FIGURES}
-        return figures[name]
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure or table of a publication, and how it is made here.
 
-    def __contains__(self, name: object) -> bool:
-        return name in _NAMES
+    config/published.yaml lists the figures whose data come from sweeps, each with the testbed that simulates its
+    hardware.
+    """
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+    name: str
+    """The name of its sweep, config/published/NAME.yaml, unless the figure has a source."""
+    title: str
+    claims: tuple[str, ...]
+    """Identifiers; figures.yaml omits the publication, which is the name up to the first underscore."""
+    drawn_by: str = "layout.against_streams"
+    """A function of this package, `module.function`, of the data (`base.Data`) and the texts beside them."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the function."""
+    source: str | None = None
+    """The file in config/imports that reads its data, if they come from elsewhere."""
+    when_simulated: str = ""
+    """A note on its picture if the data are simulated."""
 
-    def __len__(self) -> int:
-        return len(_NAMES)
+    def draw(self, data: Any, shown: Any) -> Figure:
+        """Draw the figure of `base.Data`, with the texts of `base.Shown`."""
+        module, _, function = self.drawn_by.partition(".")
+        figure: Figure = getattr(import_module(f"{__package__}.{module}"), function)(
+            data, shown, **self.settings
+        )
+        return figure
 
 
-FIGURES: Mapping[str, PublishedFigure] = _Figures()
-"""Every figure by its name. The names load nothing."""
+def _figures() -> Iterator[PublishedFigure]:
+    file = Path(__file__).with_suffix(".yaml")
+    for name, entry in yaml_file.read(file, file.name).items():
+        publication = name.partition("_")[0]
+        claims = tuple(f"{publication}.{claim}" for claim in entry.pop("claims"))
+        yield PublishedFigure(name, claims=claims, **entry)
+
+
+FIGURES: Mapping[str, PublishedFigure] = {figure.name: figure for figure in _figures()}
+"""Every figure by its name."""
 
 
 def figure_of(study: Study) -> str:
@@ -64,26 +72,3 @@ def figure_of(study: Study) -> str:
         return next((name for name, figure in FIGURES.items() if figure.source == study.name), "")
     name = study.name.partition("_scaled_")[0]
     return name if name in FIGURES else ""
-
-
-_NOTHING = "nothing that claims are judged on (docs/claims.md says why)"
-
-ELSEWHERE: Mapping[str, str] = {
-    "chep2023.redirector_free": "in no figure; snakemake --config sweep=redirector",
-    "chep2023.gfal_vs_curl": "in no figure; snakemake --config sweep=tools",
-    "chep2023.tc_residue": _NOTHING,
-    "chep2023.terabit": "in no figure: hosts and path of it are not known",
-    "chep2024.tc_trend": _NOTHING,
-    "chep2024.short_rtt_contradiction": _NOTHING,
-    "usatlas2007.one_rate": _NOTHING,
-    "cambridge.two_sources": _NOTHING,
-    "cambridge.slow_starts": _NOTHING,
-    "cambridge.straggler": _NOTHING,
-    "cambridge.retransmits": _NOTHING,
-    "terena2005.climb": _NOTHING,
-    "terena2005.records": _NOTHING,
-    "terena2005.variants": "not tried: loss, MTU, queue and duration were not published (docs/tcp-dynamics.md)",
-    "terena2005.disk": "not tried: it was a property of those servers' disks (docs/tcp-dynamics.md)",
-}
-"""Claims that no figure carries, with where they are judged, or why they are not. Those of terena2005 that are judged
-are in the table of its study."""

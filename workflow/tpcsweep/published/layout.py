@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import arrange
-from tpcsweep.figures.labels import band_note, mean_note, plain
+from tpcsweep.figures.labels import plain, throughput_note
 from tpcsweep.figures.line_plots import draw_lines
 from tpcsweep.figures.panels import head, occupied, styled
-from tpcsweep.published.base import Data, Shown
-from tpcsweep.published.carried import ASSUMPTION, INPUT, Carried
+from tpcsweep.published.base import ASSUMPTION, INPUT, Carried, Data, Shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +60,7 @@ def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 
     rows = [len(places[first : first + across]) for first in range(0, len(places), across)]
     figure, panels = board(rows, 3.9 if max(rows) < 3 else 3.3, 3.0, shown)
     handles = draw_lines(list(zip(panels, places, strict=True)), grid, summary)
-    close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}"], handles)
+    close(figure, shown, [throughput_note(summary)], handles)
     return figure
 
 

@@ -21,38 +21,31 @@ from tpcsweep.dataset.tables import write_csv
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import head, styled
-from tpcsweep.files import write_text
-from tpcsweep.pages.rendering import published
-from tpcsweep.published.carried import PREDICTION
-from tpcsweep.published.figures import ELSEWHERE, FIGURES
+from tpcsweep.files import write_json, write_text
+from tpcsweep.pages.making import render
+from tpcsweep.published.base import PREDICTION, without_data
+from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.layout import COLOURS
-from tpcsweep.published.making import without_data
 
 COLUMNS = (
-    "claim",
-    "figure",
-    "verdict",
-    "outcome",
-    "role",
-    "follows_from",
-    "draws_agree",
-    "draws",
-    "data",
-    "testbed",
-    "scale",
-    "effect",
-    "value",
-    "low",
-    "high",
-    "units",
-    "published",
-    "reason",
-    "to_test",
+    *("claim", "figure", "verdict", "outcome", "role", "follows_from", "draws_agree", "draws"),
+    *(
+        "data",
+        "testbed",
+        "scale",
+        "effect",
+        "value",
+        "low",
+        "high",
+        "units",
+        "published",
+        "reason",
+        "to_test",
+    ),
 )
-_ELSEWHERE = "in no figure here"
 
 
-def table(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
+def table(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
     """Return a row for each claim of each figure, of each study, and for each claim that no figure carries.
 
     The verdicts of a figure are beside its picture. Figures without a picture have no data.
@@ -62,26 +55,28 @@ def table(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -
     rows += [row for name, figure in FIGURES.items() if name not in drawn for row in without_data(figure)]
     rows += studies
     rows += [
-        {"claim": name, "verdict": _ELSEWHERE, "published": CLAIMS[name].text, "reason": where}
-        for name, where in ELSEWHERE.items()
+        {"claim": name, "verdict": "in no figure here", "published": claim.text, "reason": claim.elsewhere}
+        for name, claim in CLAIMS.items()
+        if claim.elsewhere
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return [{name: row.get(name) for name in COLUMNS} for row in rows]
 
 
 def write(folder: Path, pictures: Sequence[Path], studies: Iterable[Mapping[str, Any]] = ()) -> None:
     """Write verdicts.csv, .json, .png and .svg, and published.html with the figures."""
-    verdicts = table(pictures, studies)
-    write_csv(verdicts, folder / "verdicts.csv")
-    rows = [
-        {name: None if pd.isna(value) else value for name, value in row.items()}
-        for row in verdicts.to_dict("records")
-    ]
-    content = orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    (folder / "verdicts.json").write_bytes(content)
+    rows = table(pictures, studies)
+    write_csv(pd.DataFrame(rows), folder / "verdicts.csv")
+    write_json(folder / "verdicts.json", rows)
     lines = [_line(row) for row in rows]
     said = predictions(rows)
     save(drawn(lines, said), folder, "verdicts")
-    write_text(folder / "published.html", published(_page(lines, said, pictures)))
+    shown = []
+    for picture in pictures:
+        name = orjson.loads(picture.with_suffix(".json").read_bytes())[0]["figure"]
+        png = base64.b64encode(picture.read_bytes()).decode()
+        shown.append({"name": name, "title": FIGURES[name].title, "png": png})
+    page = render("published", head=_HEAD, lines=lines, said=said, pictures=shown)
+    write_text(folder / "published.html", page)
 
 
 def predictions(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -155,13 +150,3 @@ def drawn(lines: Sequence[Sequence[str]], said: str) -> Figure:
     )
     head(figure, "Published claims, each on the data of the figure that carries it", [note])
     return figure
-
-
-def _page(lines: Sequence[Sequence[str]], said: str, pictures: Sequence[Path]) -> dict[str, Any]:
-    """The content of the page, pictures included."""
-    shown = []
-    for picture in pictures:
-        name = orjson.loads(picture.with_suffix(".json").read_bytes())[0]["figure"]
-        png = base64.b64encode(picture.read_bytes()).decode()
-        shown.append({"name": name, "title": FIGURES[name].title, "png": png})
-    return {"head": _HEAD, "lines": lines, "said": said, "pictures": shown}

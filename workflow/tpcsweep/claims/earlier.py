@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of single claims published before 2023: `nrp2021`, `usatlas2007`, `cambridge` and `terena2005`.
+
+The YAML file of each publication has the texts, needs and regions of its claims.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from scipy import stats
+
+from tpcsweep.claims.base import Claim, Effect, Finding, Row, shown
+from tpcsweep.claims.cells import Cells
+from tpcsweep.claims.effects import FEWEST_PAIRS, Decision, both, largest, mean_exponent, mean_ratio, share
+from tpcsweep.claims.predicates import (
+    cell_rows,
+    no_cell,
+    pair_rows,
+    ratio,
+    said,
+    spans,
+    together,
+    too_few,
+    unbound,
+)
+from tpcsweep.tcp import recovery_time
+
+MINUTE = 60.0
+"""Seconds."""
+
+_SAME_LINK = 1.1
+"""RTTs within this factor are one link: measured RTTs of a path are never twice the same."""
+_MANY_CRASHES = 0.5
+_VARIANTS = ("reno", "westwood", "bic")
+"""In the order of their published rates, the slowest first; FAST is in no Linux kernel."""
+
+
+def xrootd_vs_gridftp(claim: Claim, cells: Cells) -> Finding:
+    """Test the mean ratio of both tools over the faster half of the links."""
+    links = _links(claim, cells)
+    # Both tools together say which links are fast: neither is favoured.
+    fast = links[links["together"] >= links["together"].median()]
+    interval = mean_ratio(fast["ratio"], fast["error"])
+    rows = tuple(fast.sort_values("ratio").drop(columns=["together", "error"]).to_dict("records"))
+    if interval is None:
+        reason = (
+            f"{len(fast)} links of high throughput have both tools with the same streams and at least two trustworthy "
+            f"cells each; {FEWEST_PAIRS} are needed"
+        )
+        return Finding(None, reason, rows=rows, advice="sweep more RTTs with both tools, and repetitions: 3")
+    beyond = ": better, and by more than slightly" if interval.low > claim.region.high else ""
+    reason = (
+        f"{len(fast)} of {len(links)} links (RTTs within 10 %, same streams), the faster half of them, "
+        f"{fast['rtt'].min():.3g} to {fast['rtt'].max():.3g} ms: {said(interval, claim.region)}{beyond}"
+    )
+    effect = Effect("throughput of XRootD HTTP-TPC over that of GridFTP on fast links", interval)
+    return Finding(claim.region.decide(interval), reason, effect, rows)
+
+
+def _links(claim: Claim, cells: Cells) -> pd.DataFrame:
+    """Return a row for each link and number of streams that has both tools: mean throughputs and their ratio."""
+    [(xrootd, gridftp)] = [need.words for need in claim.needs if need.words]
+    rows = cells.trusted[cells.trusted["throughput"] > 0]
+    rtt = np.log(rows["rtt"].astype(float).clip(lower=0.01)) / math.log(_SAME_LINK)
+    links: list[dict[str, Any]] = []
+    for (_, streams), part in rows.assign(link=np.rint(rtt)).groupby(["link", "streams"]):
+        ours, theirs = (part[part["tool"].isin(tools)]["throughput"] for tools in (xrootd, gridftp))
+        if min(len(ours), len(theirs)) < 2:
+            continue
+        errors = (rates.std() / rates.mean() / math.sqrt(len(rates)) for rates in (ours, theirs))
+        links.append(
+            {
+                "rtt": part["rtt"].mean(),
+                "streams": streams,
+                "xrootd_cells": len(ours),
+                "gridftp_cells": len(theirs),
+                "xrootd_gbit_s": ours.mean(),
+                "gridftp_gbit_s": theirs.mean(),
+                "ratio": ours.mean() / theirs.mean(),
+                "error": math.hypot(*errors),
+                "together": math.sqrt(ours.mean() * theirs.mean()),
+            }
+        )
+    columns = ["rtt", "streams", "xrootd_gbit_s", "gridftp_gbit_s", "ratio", "error", "together"]
+    return pd.DataFrame(links) if links else pd.DataFrame(columns=columns)
+
+
+def more_streams(claim: Claim, cells: Cells) -> Finding:
+    """Test that more streams gain throughput, and that the most with the largest buffers crash."""
+    more = ratio(claim, cells, "streams", "throughput at the most streams over that at the fewest")
+    every = cells.every
+    large = every["tcp_buffer"] == every["tcp_buffer"].max()
+    buffers, streams = every["tcp_buffer"].max(), every["streams"][large].max()
+    corner = large & (every["streams"] == streams)
+    in_corner, elsewhere = every["failed"][corner], every["failed"][~corner]
+    crashed = share(int(in_corner.sum()), len(in_corner))
+    # More often than elsewhere, and at least half of the time: Fisher's exact test, one-sided.
+    counts = np.array([[part.sum(), (~part).sum()] for part in (in_corner, elsewhere)])
+    more_often = stats.fisher_exact(counts, alternative="greater").pvalue < 0.05
+    crashes: Decision = None
+    if crashed.high < _MANY_CRASHES:
+        crashes = False
+    elif more_often and crashed.value >= _MANY_CRASHES:
+        crashes = True
+    where = f"{shown('streams', streams)} streams with buffers of {shown('tcp_buffer', buffers)}"
+    reason = (
+        f"{more.reason}; {in_corner.sum()} of {len(in_corner)} cells fail at {where} "
+        f"({crashed.low:.0%} to {crashed.high:.0%}), {elsewhere.sum()} of {len(elsewhere)} elsewhere"
+    )
+    if cells.data == "simulated":
+        crashes, reason = None, f"{reason}: nothing in a simulation can crash, so that is no evidence"
+    advice = f"{more.advice}; sweep more streams with larger buffers until they fail, and repetitions: 6"
+    rows = ({"where": where, "failed": in_corner.sum(), "cells": len(in_corner)}, *more.rows)
+    return Finding(both([more.decision, crashes]), reason, more.effect, rows, advice)
+
+
+def scales(claim: Claim, cells: Cells) -> Finding:
+    """Test the mean exponent of streams that are four-fold or more apart."""
+    free, left = cells.pairs(
+        claim.select(cells),
+        "streams",
+        speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= 4 * pairs["from"]),
+    )
+    aside = (
+        f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
+        "four-fold"
+    )
+    exponent = mean_exponent(free["ratio"], free["error"], free["to"] / free["from"])
+    if exponent is None:
+        reason = (
+            f"pairs that differ only in streams, four-fold or more up to 10: {len(free)} ({aside}); "
+            f"{FEWEST_PAIRS} are needed"
+        )
+        advice = "sweep streams: [1, 2, 5, 10], repetitions: 3, with a path and cores that ten do not use up"
+        return too_few(reason, free, advice)
+    reason = (
+        f"{len(free)} pairs that differ only in streams ({aside}), {spans(free)}: "
+        f"throughput goes as streams to the {said(exponent, claim.region)}"
+    )
+    effect = Effect("exponent of streams", exponent)
+    return Finding(claim.region.decide(exponent), reason, effect, pair_rows(free))
+
+
+def loss(claim: Claim, cells: Cells) -> Finding:
+    """Test the utilisation of one Reno stream with losses, on a short and on a long path."""
+    rows = _one_connection(claim, cells)
+    parts = []
+    for where, rtts, name in (
+        ("1 ms or less", "rtt <= 1", "lan"),
+        ("about 120 ms", "100 <= rtt <= 140", "wan"),
+    ):
+        points = cells.points(rows.query(rtts))
+        used = largest(points["throughput"] / points["bandwidth"], points["error"] / points["bandwidth"], 2)
+        if used is None:
+            return no_cell(f"with one Reno stream, a loss of about 0.01 %, an MTU of 1500 and {where}")
+        parts.append((f"utilisation at {where}", used, claim.regions[name], cell_rows(points, cells)))
+    return together(parts, Effect(*parts[-1][:2]))
+
+
+def variants(claim: Claim, cells: Cells) -> Finding:
+    """Test that each variant of TCP is faster than the one before it."""
+    rows = _one_connection(claim, cells)
+    parts = []
+    steps = list(itertools.pairwise(_VARIANTS))
+    for slower, faster in steps:
+        pairs = cells.pairs(rows, "congestion_control", (slower, faster)).kept
+        interval = mean_ratio(pairs["ratio"], pairs["error"], len(steps))
+        if interval is None:
+            reason = (
+                f"{len(pairs)} trustworthy pairs of one flow at 150 ms or more have {slower} and {faster}; "
+                f"{FEWEST_PAIRS} are needed"
+            )
+            return too_few(reason, pairs, "sweep repetitions: 3, with streams: 1")
+        parts.append((f"{faster} over {slower}", interval, claim.region, pair_rows(pairs)))
+    effect = Effect(f"throughput of {_VARIANTS[-1]} over that of {_VARIANTS[-2]}", parts[-1][1])
+    finding = together(parts, effect)
+    return replace(finding, reason=f"{finding.reason}; FAST is not among them")
+
+
+def _one_connection(claim: Claim, cells: Cells) -> pd.DataFrame:
+    rows = claim.select(cells)
+    return rows[rows["tcp_streams"] == 1] if "tcp_streams" in rows else rows
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A row of the table of times to recover from one loss."""
+
+    id: str
+    path: str
+    bandwidth: float
+    rtt: float
+    mtu: int
+    published: float
+    rounded_to: float = MINUTE
+    """The published time is a multiple of this, s."""
+
+    @property
+    def by_formula(self) -> float:
+        """The time by the publication's own formula, s."""
+        return recovery_time(self.bandwidth, self.rtt, self.mtu)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the published time is that of the formula, rounded."""
+        return abs(self.by_formula - self.published) <= self.rounded_to / 2
+
+
+RECOVERIES = (
+    Recovery("recovery.lan", "LAN", 10, 1, 1500, 0.430, rounded_to=0.010),
+    Recovery("recovery.chicago", "Geneva–Chicago", 10, 120, 1500, 92 * MINUTE),
+    Recovery("recovery.los_angeles_1g", "Geneva–Los Angeles", 1, 180, 1500, 23 * MINUTE),
+    Recovery("recovery.los_angeles_10g", "Geneva–Los Angeles", 10, 180, 1500, 231 * MINUTE),
+    Recovery("recovery.los_angeles_9000", "Geneva–Los Angeles", 10, 180, 9000, 38 * MINUTE),
+    Recovery("recovery.los_angeles_64k", "Geneva–Los Angeles", 10, 180, 65536, 5 * MINUTE),
+    Recovery("recovery.tokyo", "Geneva–Tokyo", 1, 300, 1500, 64 * MINUTE),
+)
+"""Every row of the published table; bandwidths in Gbit/s, RTTs in ms, MTUs in bytes, times in s."""
+
+ROWS: Mapping[str, tuple[Row, ...]] = {
+    "terena2005.recovery": tuple(
+        {
+            "path": row.path,
+            "bandwidth_gbit_s": row.bandwidth,
+            "rtt_ms": row.rtt,
+            "mtu": row.mtu,
+            "published_s": row.published,
+            "by_formula_s": row.by_formula,
+            "agrees": row.agrees,
+        }
+        for row in RECOVERIES
+    ),
+    "terena2005.climb": tuple(
+        {"rtt_ms": rtt, "mtu": mtu, "published_s": 15 * MINUTE, "by_formula_s": recovery_time(6, rtt, mtu)}
+        for rtt, mtu in ((120, 1500), (120, 9000), (180, 1500), (180, 9000), (250, 9000), (264, 9000))
+    ),
+}
+"""Evidence that a formula gives, by claim."""

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of verdicts, a row for each, as a pandas table, CSV, JSON, and text on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd  # type: ignore[import-untyped]
+
+from tpcsweep.claims.base import Outcome, Verdict
+from tpcsweep.dataset.tables import write_csv
+from tpcsweep.files import write_json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+COLUMNS = (
+    *("claim", "verdict", "data", "published", "source", "tested"),
+    *("effect", "value", "low", "high", "units", "reason", "to_test", "cells_used", "cells_left_out"),
+)
+"""Columns of the verdicts on one dataset."""
+
+_STYLES = {Outcome.HOLDS: "green", Outcome.FAILS: "red", Outcome.UNDECIDED: "yellow", Outcome.OPEN: "dim"}
+
+
+def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """Return a row for each verdict, without its evidence."""
+    frame = pd.DataFrame([verdict.to_dict() for verdict in verdicts], columns=list(COLUMNS))
+    frame["cells_left_out"] = [
+        ", ".join(f"{count} {why}" for why, count in left.items()) for left in frame["cells_left_out"]
+    ]
+    return frame
+
+
+def evidence(verdict: Verdict) -> pd.DataFrame:
+    """Return the cells that a verdict stands on; no rows where there is nothing."""
+    return pd.DataFrame([dict(row) for row in verdict.rows])
+
+
+def write(verdicts: Sequence[Verdict], csv: str | Path, json: str | Path) -> None:
+    """Write the table as CSV, and every verdict with its evidence as JSON."""
+    write_csv(table(verdicts), csv)
+    write_json(Path(json), [verdict.to_dict() for verdict in verdicts])
+
+
+def for_terminal(verdicts: Sequence[Verdict], every: bool = False) -> RenderableType:
+    """Return a row for each verdict, and a count of the claims that the dataset cannot test.
+
+    Args:
+        verdicts: the verdicts on all claims.
+        every: whether these claims have rows too.
+    """
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = Table(show_lines=True)
+    rows.add_column("claim and verdict", min_width=16, ratio=2)
+    rows.add_column("effect (interval), and why", ratio=3)
+    listed = [verdict for verdict in verdicts if every or verdict.outcome is not Outcome.OPEN]
+    for outcome in Outcome:
+        for verdict in (verdict for verdict in listed if verdict.outcome is outcome):
+            name = Text(f"{verdict.claim.name}\n").append(outcome.value, _STYLES[outcome])
+            effect = f"{verdict.effect}\n" if verdict.effect else ""
+            rows.add_row(name, Text(f"{effect}{verdict.reason}"))
+    parts: list[RenderableType] = [rows] if listed else []
+    if left := len(verdicts) - len(listed):
+        parts.append(f"{left} claims are not testable on this dataset. List them with --all.")
+    return Group(*parts)

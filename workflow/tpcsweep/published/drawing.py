@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Published figures that are no plots against streams alone: CHEP 2023, the WAN study of 2021, the tests of 2007."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.figures.grid import arrange
+from tpcsweep.figures.labels import plain, rate_label, throughput_note, title_of, words
+from tpcsweep.figures.line_plots import colours, draw_lines
+from tpcsweep.figures.panels import curve_handles, point_handle, styled
+from tpcsweep.published.base import Data, Shown
+from tpcsweep.published.layout import board, close
+
+TARGET = 400.0
+"""Of the main test, Gbit/s."""
+
+STATED: Mapping[str, tuple[float, ...]] = {"origins": (2,), "cores": (128,), "rtt": (0.1, 10, 60, 120)}
+"""Values of figure 4 that the publication says in numbers. All others are ours, and so are those of the streams."""
+
+_MARK = " *"
+_OURS = (
+    "* Ours: the publication says no such value; of streams it says no more than up to 500. Throughput is on a "
+    "logarithmic axis, RTT on none: each has a curve."
+)
+_PORTS = (
+    "Published is a line for each port of the destinations. Goodput is recorded for a side as a whole, and ports are "
+    "alike where it is simulated: drawn is the mean of a port."
+)
+_BINS = 120  # points of an hour: 30 s each
+
+
+@styled()
+def hour(data: Data, shown: Shown) -> Figure:
+    """Draw goodput over time with the most streams, in total and of a port, and the mean of each cell over streams."""
+    summary = data.summary.mean(REPETITION)
+    samples = data.samples.isel({REPETITION: 0})
+    streams, ports = summary["streams"].values, int(summary["origins"])
+    figure, [time, against] = board([2], 4.2, 3.2, shown)
+    if "goodput" in samples:
+        goodput = samples["goodput"].sel(streams=streams.max()).dropna("time")
+        width = max(1, goodput.sizes["time"] // _BINS)
+        course = goodput.coarsen(time=width, boundary="trim").mean()
+        minutes = course["time"].values / 60
+        time.plot(minutes, course.values, color="#0072B2", label="total")
+        time.plot(minutes, course.values / ports, color="#009E73", label=f"a port, mean of {ports}")
+    against.fill_between(
+        streams,
+        summary["throughput_low"].squeeze(),
+        summary["throughput_high"].squeeze(),
+        color="#0072B2",
+        alpha=0.2,
+    )
+    against.plot(streams, summary["throughput"].squeeze(), marker=".", color="#0072B2")
+    for axes in (time, against):
+        axes.axhline(TARGET, color="#555555", linestyle=":", linewidth=1, label=f"{TARGET:g} Gbit/s")
+        axes.set_ylim(0, 1.08 * TARGET)
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize=7, loc="center right")
+    label = rate_label(data.summary)
+    time.set(xlabel="time (min)", ylabel=label, title=f"{streams.max():g} streams")
+    against.set(xlabel="streams", ylabel=label, title="mean of an hour")
+    close(figure, shown, [throughput_note(data.summary), _PORTS])
+    return figure
+
+
+@styled()
+def by_cores_and_origins(data: Data, shown: Shown) -> Figure:
+    """Draw throughput over streams by RTT, a panel for each cores × origins, the origins growing to the right."""
+    grid = replace(arrange(data.summary, ("streams", "rtt")), columns="origins", rows=("cores",))
+    rows = grid.panels()
+    figure, panels = board(list(map(len, rows)), 3.2, 2.4, shown)
+    places = [where for row in rows for where in row]
+    handles = draw_lines(list(zip(panels, places, strict=True)), grid, data.summary)
+    drawn = grid.cells["throughput"].where(grid.cells["throughput"] > 0)
+    bottom, top = float(drawn.min()), float(np.fmax(drawn, grid.cells["high"]).max())
+    for axes, where in zip(panels, places, strict=True):
+        axes.set_yscale("log")
+        axes.set_ylim(bottom / 1.5, top * 1.5)
+        axes.set_title(title_of(where) + _marked(where), fontsize=8)
+        axes.label_outer()
+    for handle, rtt in zip(handles, grid.cells["rtt"].values, strict=False):
+        handle.set_label(title_of({"rtt": float(rtt)}) + _marked({"rtt": rtt}))
+    close(figure, shown, [throughput_note(data.summary), _OURS], handles)
+    return figure
+
+
+def _marked(where: Mapping[str, Any]) -> str:
+    """The mark of values that nobody published."""
+    return "" if all(value in STATED[name] for name, value in where.items()) else _MARK
+
+
+@styled()
+def against_rtt(data: Data, shown: Shown) -> Figure:
+    """Draw every link's measurements, and for each tool the median with its quartiles."""
+    cells = data.summary["throughput"].to_dataframe()["throughput"].dropna().reset_index()
+    tools = sorted(cells["tool"].unique())
+    figure, [panel] = board([1], 6.4, 4.0, shown)
+    for place, (tool, colour) in enumerate(zip(tools, colours(len(tools) + 1)[:-1], strict=True)):
+        part = cells[cells["tool"] == tool]
+        # Beside each other: both tools were used on the same links.
+        rtt = part["rtt"] * 1.02 ** (place - len(tools) / 2)
+        panel.scatter(rtt, part["throughput"], s=4, alpha=0.25, color=colour, linewidth=0)
+        quartiles = part.groupby("rtt")["throughput"].quantile([0.25, 0.5, 0.75]).unstack()
+        several = quartiles[part.groupby("rtt").size() >= 10]
+        panel.errorbar(
+            several.index * 1.02 ** (place - len(tools) / 2),
+            several[0.5],
+            yerr=np.abs(several[[0.25, 0.75]].T.values - several[0.5].values),
+            linestyle="",
+            marker="o",
+            markersize=4,
+            color=colour,
+            label=plain(tool),
+            capsize=2,
+        )
+    panel.set_xscale("log")
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.set(xlabel="RTT (ms)", ylabel="throughput (Gbit/s)", ylim=(0, None))
+    panel.legend(fontsize=8)
+    panel.grid(visible=True, alpha=0.3)
+    notes = [
+        "Dots: single measurements. Circles: median and quartiles of links with ten or more.",
+        str(data.summary.attrs.get("references", "")),
+    ]
+    close(figure, shown, notes)
+    return figure
+
+
+@styled()
+def layers(data: Data, shown: Shown) -> Figure:
+    """Draw the mean after warm-up with its interval, and average and maximum with ramp-up, as were published."""
+    # Each layer has one tool: of the others its cells do not exist.
+    summary = data.summary.mean("repetition") if "repetition" in data.summary.dims else data.summary
+    if "tool" in summary["throughput"].dims:
+        summary = summary.max("tool")
+    layers, buffers = summary["layer"].values.tolist(), summary["tcp_buffer"].values.tolist()
+    palette = colours(len(buffers))
+    figure, panels = board([len(layers)], 2.6, 3.0, shown)
+    for panel, layer in zip(panels, layers, strict=True):
+        for place, (buffer, colour) in enumerate(zip(buffers, palette, strict=True)):
+            curve = summary.sel(layer=layer, tcp_buffer=buffer)
+            x = np.asarray(curve["streams"].values, float)
+            panel.fill_between(x, curve["throughput_low"], curve["throughput_high"], color=colour, alpha=0.22)
+            # Where buffers make no difference each is seen behind the next.
+            wide = 0.9 * (len(buffers) - place)
+            panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
+            panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
+            panel.scatter(x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour)
+        panel.set_title(words(layer))
+        panel.set_xlabel("streams")
+        panel.set_xticks(x)
+        panel.set_ylim(0)
+        panel.grid(visible=True, alpha=0.3)
+    panels[0].set_ylabel(rate_label(data.summary))
+    handles = [
+        *curve_handles("tcp_buffer", buffers, palette),
+        Line2D([], [], color="#333333", linestyle=":", label="average with ramp-up"),
+        point_handle("maximum", "#333333", "^", "none"),
+    ]
+    close(figure, shown, [_tests(summary), throughput_note(data.summary)], handles)
+    return figure
+
+
+def _tests(summary: xr.Dataset) -> str:
+    rates = {
+        "memory to memory": ("memory_to_memory", 120),
+        "an ordinary disk": ("memory_to_disk", 40),
+        "disk to disk": ("disk_to_disk", 200),
+    }
+    texts = []
+    for name, (layer, target) in rates.items():
+        if layer in summary["layer"].values:
+            best = float(summary["throughput"].sel(layer=layer).max()) * 125
+            texts.append(f"{name} {best:.3g} of {target} MB/s")
+    return f"Best against the published targets: {'; '.join(texts)}."
