@@ -13,7 +13,7 @@ from tpcsweep.figures.panels import in_common
 from tpcsweep.files import write_json
 from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.carried import carried, unmeasured
-from tpcsweep.testbeds.simulation.redrawn import datasets
+from tpcsweep.testbeds.simulation.model import datasets
 
 DRAWS = 40  # random parameter sets that simulated data are judged under
 
