@@ -15,7 +15,7 @@ import click
 from tpcsweep.cli.common import as_json, completed, dataset_of, print_json, reported
 
 if TYPE_CHECKING:
-    from tpcsweep.planning.answering import Answer
+    from tpcsweep.planning.recommendations import Answer
 
 
 class Question(click.Command):
@@ -75,12 +75,11 @@ def command(
     given = {name: value for name, value in asked.items() if _is_given(context, name)}
     dataset = dataset_of(results)
     with completed(dataset) as whole:
-        from tpcsweep.planning import answering
+        from tpcsweep.planning.recommendations import EXPECTED, answer_question
 
-        with reported(*answering.EXPECTED, OSError), _models_of(dataset, whole) as models:
-            answer = answering.answer(
-                whole, models, {"target": target, **given}, recommend or output is not None
-            )
+        with reported(*EXPECTED, OSError), _models_of(dataset, whole) as models:
+            question = {"target": target, **given}
+            answer = answer_question(whole, models, question, recommend or output is not None)
             if output is not None:
                 _write(answer, output, whole, models)
     if as_json:
@@ -157,9 +156,9 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
 
 def _show(answer: Answer, recommend: bool) -> None:
     from tpcsweep.configuration.overview import show
-    from tpcsweep.planning.overview import recommended, table
+    from tpcsweep.planning.recommendations import shown_plan, shown_recommendations
 
     if answer.plan is not None:
-        show(table(answer.plan))
+        show(shown_plan(answer.plan))
     if recommend:
-        show(recommended(answer))
+        show(shown_recommendations(answer))
