@@ -19,8 +19,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from tpcsweep.adaptive.choice import Costs, Space, batch, believe, choose, error, first
-from tpcsweep.models import MODELS, fit, observe
-from tpcsweep.models.baseline import fit_process
+from tpcsweep.models import MODELS, fit, fit_process, observe
 
 SHARES = (0.15, 0.25, 0.35, 0.5)
 SEEDS = range(5)

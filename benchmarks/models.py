@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.imports import Import
 from tpcsweep.importing import import_table
 from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, fit_process, observe
-from tpcsweep.models.learned import LEARNED
+from tpcsweep.models.choice import LEARNED
 
 from tests.support.coverage import LAWS, of_new_run, of_same
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from tpcsweep.models.base import mathis_rate
+from tpcsweep.models.formulas import mathis_rate
 from tpcsweep.tcp import HEADERS, INITIAL_WINDOW, slow_start, window_rate
 from tpcsweep.variables import GBIT, GBIT_PER_MS
 

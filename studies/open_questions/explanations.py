@@ -15,7 +15,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from arithmetic import Setup, Span
 from predictions import first
 from tpcsweep.claims.effects import Interval, Region
-from tpcsweep.models.ranges import RANGE
+from tpcsweep.models.formulas import RANGE
 from tpcsweep.paths.plan import held
 
 FLAT = Region(-0.3, 0.3)

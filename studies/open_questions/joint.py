@@ -25,8 +25,7 @@ from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import coordinates
-from tpcsweep.testbeds.simulation.model import Array, cells_of, central, drawn, solve
-from tpcsweep.testbeds.simulation.redrawn import solved
+from tpcsweep.testbeds.simulation.model import Array, cells_of, central, drawn, solve, solved
 
 FACTS = {
     "five-fold": "chep2023.rtt_fivefold",

@@ -50,7 +50,7 @@ from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.simulation import model
-from tpcsweep.testbeds.simulation.plan import plan
+from tpcsweep.testbeds.simulation.engine import plan
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support import projects

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 from tpcsweep.models import Model
-from tpcsweep.models.base import Points
-from tpcsweep.models.observations import complete
+from tpcsweep.models.base import Points, complete
 
 NOISE = 0.05
 RTT = [0.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0]

@@ -11,7 +11,7 @@ from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation.model import cells_of, central, solve, spread
-from tpcsweep.testbeds.simulation.study import origin
+from tpcsweep.testbeds.simulation.testbed import origin
 
 
 def write(configuration: Configuration, path: Path) -> Path:

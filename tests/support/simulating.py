@@ -12,11 +12,10 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.testbeds.simulation.engine import Engine
+from tpcsweep.testbeds.simulation.engine import Engine, plan
 from tpcsweep.testbeds.simulation.model import cells_of, central, solve
-from tpcsweep.testbeds.simulation.plan import plan
 from tpcsweep.testbeds.simulation.result import Course, course
-from tpcsweep.testbeds.simulation.study import simulate
+from tpcsweep.testbeds.simulation.testbed import simulate
 from tpcsweep.variables import GBIT
 
 ROOT = Path(__file__).parents[2]

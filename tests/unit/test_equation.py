@@ -17,8 +17,7 @@ import xarray as xr
 from equation import INSTANCE_CORES, Needed, Path, needed
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.models import MODELS, Fit, fit, fit_hybrid, observe
-from tpcsweep.models.hybrid import Hybrid
+from tpcsweep.models import MODELS, Fit, Predictor, fit, fit_hybrid, observe
 from tpcsweep.planning.plan import plan
 
 ROOT = File(__file__).parents[2]
@@ -107,7 +106,7 @@ def fitted() -> Fit:
 
 
 @functools.cache
-def hybrid() -> Hybrid:
+def hybrid() -> Predictor:
     return fit_hybrid(observe(xr.load_dataset(ROOT / "examples/surface.nc")))
 
 

@@ -16,8 +16,7 @@ from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from tpcsweep.figures import models as draw
 from tpcsweep.models import MODELS, Observations, choose, fit, fit_hybrid, observe, saved
-from tpcsweep.models.choice import Fold, _losses, _scores, cross_validate, leave_out
-from tpcsweep.models.learned import LEARNED
+from tpcsweep.models.choice import LEARNED, Fold, _losses, _scores, cross_validate, leave_out
 
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
 from tests.support.pictures import hues, pixels
@@ -97,30 +96,25 @@ def test_what_is_left_out_is_not_seen() -> None:
     observations = made("window")
     seen: list[int] = []
 
-    class Nothing:
-        def estimate(self, points: Any) -> Any:
-            return np.zeros(len(points))
-
-    def fitter(some: Observations) -> Nothing:
-        seen.append(len(some))
-        return Nothing()
+    def candidate(train: Observations, test: Observations) -> dict[str, Any]:
+        seen.append(len(train))
+        return {"all": np.zeros(len(test))}
 
     folds = leave_out(observations)
-    table, failed = cross_validate(fitter, observations, folds)
-    assert not failed
+    table = cross_validate(candidate, observations, folds)
     assert seen == [len(observations) - int(fold.test.sum()) for fold in folds]
     assert (table["measured"].to_numpy() == observations.throughput[table["row"]]).all()
 
 
 def test_a_model_that_cannot_be_fitted_somewhere_is_said_and_has_no_score() -> None:
-    observations = made("window")
+    def learner(some: Observations, *, seed: int = 0) -> Any:
+        if 0.0 not in set(some.frame["rtt"]) or seed:
+            raise ValueError("no LAN")
+        return fit(MODELS["constant"], some, resamples=0)
 
-    def fitter(some: Observations) -> Any:
-        raise ValueError(len(some))
-
-    table, failed = cross_validate(fitter, observations, leave_out(observations)[:2])
-    assert table["predicted"].isna().all()
-    assert failed == ["rtt=0", "rtt=10"]
+    choice = choose({"constant": MODELS["constant"]}, made("window"), {}, learned={"learner": learner})
+    assert choice.problems == ("learner (all) could not be fitted without rtt=0",)
+    assert np.isnan(choice.scores.set_index("model").loc["learner", "score"])
 
 
 def test_too_few_values_leave_nothing_out_and_this_is_said() -> None:
@@ -159,7 +153,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_was_saved_predicts(kept: Path) -> None:
-    content = saved.read(kept / "models.json", MODELS)
+    content = saved.read(kept / "models.json")
     best = content.best(observe(xr.load_dataset(kept / "dataset.nc")))
     assert best is content.formula
     assert best.name == "window"
@@ -171,7 +165,7 @@ def test_what_was_saved_predicts(kept: Path) -> None:
 def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "models.json").write_text('{"format": 0}')
     with pytest.raises(saved.SavedError, match=r"models\.json: no fits of format 4.*run snakemake again"):
-        saved.read(tmp_path / "models.json", MODELS)
+        saved.read(tmp_path / "models.json")
 
 
 def test_fits_of_a_formula_that_has_changed_since_are_refused(kept: Path, tmp_path: Path) -> None:
@@ -179,7 +173,7 @@ def test_fits_of_a_formula_that_has_changed_since_are_refused(kept: Path, tmp_pa
     del content["fits"]["window"]["parameters"]["base"]
     (tmp_path / "models.json").write_text(json.dumps(content))
     with pytest.raises(saved.SavedError, match=r"models\.json: .*parameters of window.*run snakemake again"):
-        saved.read(tmp_path / "models.json", MODELS)
+        saved.read(tmp_path / "models.json")
 
 
 def waves(height: float) -> Observations:
@@ -202,7 +196,7 @@ def test_what_learns_the_cells_is_taken_where_no_formula_is_as_good(
     assert choice.formula == "window"
     assert choice.best == ("table" if learns else "window")
     saved.write(tmp_path / "models.json", observations.label, fits, choice)
-    best = saved.read(tmp_path / "models.json", MODELS).best(observations)
+    best = saved.read(tmp_path / "models.json").best(observations)
     assert best.name == choice.best
     # The file and the cells are all that it takes.
     assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
@@ -242,7 +236,7 @@ def texts(figure: Figure) -> str:
 
 
 def test_figures_show_every_cell_and_say_what_they_are(kept: Path) -> None:
-    content = saved.read(kept / "models.json", MODELS)
+    content = saved.read(kept / "models.json")
     observations = observe(xr.load_dataset(kept / "dataset.nc"))
     fits = draw.fitted(observations, content.formula)
     assert "measured on netns" in texts(fits)
@@ -267,7 +261,7 @@ def test_what_is_not_determined_has_no_number() -> None:
 
 
 def test_the_surface_needs_no_network_and_two_axes(kept: Path) -> None:
-    content = saved.read(kept / "models.json", MODELS)
+    content = saved.read(kept / "models.json")
     observations = observe(xr.load_dataset(kept / "dataset.nc"))
     surface = draw.interactive_surface(observations, content.formula)
     assert surface is not None

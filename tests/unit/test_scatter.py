@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from tpcsweep.models.scatter import BAND, Scatter, log_ratio
+from tpcsweep.models.predictor import BAND, Scatter, log_ratio
 
 LEVELS = (np.arange(1000) + 0.5) / 1000
 

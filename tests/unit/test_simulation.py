@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +16,7 @@ import yaml
 from arithmetic import RATIO, Setup
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import dataset, extras, figures
+from tpcsweep import dataset, figures
 from tpcsweep.claims import judge
 from tpcsweep.comparing.comparison import compare
 from tpcsweep.configuration.checks import check
@@ -28,20 +27,9 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.models.observations import observe
 from tpcsweep.paths.plan import SUPER_PACKET
-from tpcsweep.testbeds.simulation import engine
-from tpcsweep.testbeds.simulation import redrawn as simulated
-from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
-from tpcsweep.testbeds.simulation.model import (
-    HEADERS,
-    TLS,
-    cells_of,
-    central,
-    drawn,
-    packet,
-    solve,
-    spread,
-)
-from tpcsweep.testbeds.simulation.plan import MOST, dealt
+from tpcsweep.testbeds.simulation import model as simulated
+from tpcsweep.testbeds.simulation.engine import MOST, Engine, SimulationError, dealt
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central, drawn, packet, solve, spread
 
 from tests.support import synthetic
 from tests.support.simulating import (
@@ -62,6 +50,8 @@ APART = 0.1
 
 
 LARGE = 10**12
+WIDE = {"bandwidth": 400, "file_size": LARGE}
+NO_SETUP = {"setup_time": 0, "setup_rtts": 0, "setup_cpu": 0, "spill": 0}
 CLOSED = {
     "a stream's window over its RTT": (
         Parameters(rtt=50, tcp_buffer=16 * 2**20, bandwidth=100, file_size=LARGE, streams=4),
@@ -74,37 +64,29 @@ CLOSED = {
         10 * TLS * (1500 - HEADERS) / 1538 * PHYSICS.saturation.value,
     ),
     "one core": (
-        Parameters(cores=1, rtt=1, bandwidth=400, file_size=LARGE, tcp_buffer=2**28),
+        Parameters(cores=1, rtt=1, tcp_buffer=2**28, **WIDE),
         AT_ONCE,
         PHYSICS.core_rate_source.value,
     ),
     "set-up, then a core": (
         Parameters(cores=1, rtt=0, bandwidth=400, file_size=10**8, tcp_buffer=2**28),
-        given_values(setup_time=0.3, setup_rtts=0, setup_cpu=0, spill=0, initial_window=1e6),
+        given_values(**NO_SETUP | {"setup_time": 0.3, "initial_window": 1e6}),
         0.8 / (0.3 + 0.8 / PHYSICS.core_rate_source.value),
     ),
     "round trips of set-up and slow start": (
         # 90 segments and 630: the file is sent in log2(1 + 63) round trips after 6.
         Parameters(rtt=100, bandwidth=400, file_size=630 * (9000 - HEADERS), tcp_buffer=2**30),
-        given_values(setup_time=0, setup_rtts=6, setup_cpu=0, spill=0),
+        given_values(**NO_SETUP | {"setup_rtts": 6}),
         630 * (9000 - HEADERS) * 8e-9 / ((6 + 6) * 0.1),
     ),
     "netem's limit over its delay": (
         Parameters(rtt=100, bandwidth=100, queue_limit=1000, file_size=LARGE, streams=50, tcp_buffer=2**28),
-        given_values(setup_time=0, setup_rtts=0, setup_cpu=0, spill=0, queue_delay=1, queue_use=1),
+        given_values(**NO_SETUP, queue_delay=1, queue_use=1),
         1000 * 2 * (9000 - HEADERS) * 8e-9 / 0.1,
     ),
     "cores that an instance cannot use": (
-        Parameters(origins=2, cores=64, rtt=0, bandwidth=400, file_size=LARGE, streams=200),
-        given_values(
-            setup_time=0,
-            setup_rtts=0,
-            setup_cpu=0,
-            spill=0,
-            contention=0,
-            instance_cores=8,
-            core_rate_source=2,
-        ),
+        Parameters(origins=2, cores=64, rtt=0, streams=200, **WIDE),
+        given_values(**NO_SETUP, contention=0, instance_cores=8, core_rate_source=2),
         2 * 8 * 2.0,
     ),
 }
@@ -160,31 +142,26 @@ def test_packets_that_do_not_grow_are_the_least_whatever_the_streams() -> None:
     assert packet(cells, p, "path").tolist() == [Parameters().mtu - HEADERS] * 3
 
 
-def test_simgrid_and_the_fixed_point_agree_over_a_grid(simgrid: Engine) -> None:
-    for name in SHIPPED:
-        settings = shipped(name)
-        for streams, origins, cores, rtt, limit in (
-            (1, 1, 8, 0.1, None),
-            (3, 2, 16, 10, None),
-            (7, 8, 64, 120, 1000),
-            (24, 4, 16, 30, None),
-            (60, 2, 128, 3, None),
-            (200, 8, 32, 60, 1000),
-            (520, 4, 128, 120, None),
-        ):
-            one = Parameters(
-                streams=streams,
-                origins=origins,
-                cores=cores,
-                rtt=rtt,
-                queue_limit=limit,
-                bandwidth=200,
-                file_size=10**9,
-                tcp_buffer=2**29,
-            )
-            physics, queues = settings.parameters, settings.queues
-            expected = fixed_point(one, physics, queues)
-            assert by_simgrid(simgrid, one, physics, queues) == pytest.approx(expected, rel=APART), one
+GRID = (
+    (1, 1, 8, 0.1, None),
+    (3, 2, 16, 10, None),
+    (7, 8, 64, 120, 1000),
+    (24, 4, 16, 30, None),
+    (60, 2, 128, 3, None),
+    (200, 8, 32, 60, 1000),
+    (520, 4, 128, 120, None),
+)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_simgrid_and_the_fixed_point_agree_over_a_grid(simgrid: Engine, name: str) -> None:
+    settings = shipped(name)
+    for place in GRID:
+        named = dict(zip(("streams", "origins", "cores", "rtt", "queue_limit"), place, strict=True))
+        one = Parameters(**named, bandwidth=200, file_size=10**9, tcp_buffer=2**29)
+        expected = fixed_point(one, settings.parameters, settings.queues)
+        found = by_simgrid(simgrid, one, settings.parameters, settings.queues)
+        assert found == pytest.approx(expected, rel=APART), one
 
 
 CELL = st.builds(
@@ -228,16 +205,6 @@ def test_a_simulation_that_fails_says_why(simgrid: Engine) -> None:
     with pytest.raises(SimulationError, match="KeyError"):
         simgrid.simulate({"phases": [], "cpu_seconds": 1})
     assert by_simgrid(simgrid, Parameters()) > 0  # the next is simulated all the same
-
-
-def test_without_simgrid_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (engine, extras):
-        monkeypatch.setattr(module, "SIMGRID_PYTHON", sys.executable)
-    with (
-        pytest.raises(SimulationError, match=r"make setup EXTRAS=simulation`$"),
-        engine.started(tmp_path / "simgrid.log"),
-    ):
-        pass
 
 
 def test_draws_stay_in_their_ranges_and_intervals_hold_the_value() -> None:
@@ -332,52 +299,52 @@ def test_no_claim_is_an_input_and_follows_from_an_assumption_too() -> None:
         assert not set(shipped(name).inputs) & set(shipped(name).assumptions)
 
 
-def sweep(folder: Path, **parameters: Any) -> Configuration:
+def sweep(folder: Path, testbed: str = "simulation", **parameters: Any) -> Configuration:
     path = folder / "asked.yaml"
     path.write_text(yaml.safe_dump({"parameters": parameters}))
-    settings = {"sweep": str(path), "testbed": "simulation", "results": str(folder / "results")}
-    return load(settings, ROOT)
+    return load({"sweep": str(path), "testbed": testbed, "results": str(folder / "results")}, ROOT)
+
+
+GRIDFTP = {"tool": "globus-url-copy", "copy_mode": "push"}
+IPERF = {"tool": "iperf3", "layer": "network", "copy_mode": "push"}
+IN_FILE = "in config/testbeds/simulation.yaml"
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("testbed", "parameters", "said"),
     [
+        ("simulation", {"loss": 0.01}, "given 1 %, allowed: 0 %: testbeds of kind simulation do not support"),
+        ("simulation", {"layer": "disk_to_disk"}, f"disk_read_rate and disk_write_rate (null {IN_FILE})"),
+        ("simulation", {"layer": "memory_to_disk"}, f"numbers for disk_write_rate (null {IN_FILE})"),
+        ("simulation", {"congestion_control": "bbr"}, "given bbr, allowed: cubic: testbeds of kind"),
+        ("simulation", IPERF, "gfal-copy or curl or gfal2 or native"),
+        ("simulation", {"tool": ["curl", "gfal-copy"]}, "does not tell them apart"),
+        ("simulation", {"tcp_streams": 4, "tool": "curl"}, "given 4, allowed: 1: testbeds of kind"),
+        ("simulation", {"cores": 500}, f"host_cores {IN_FILE}"),
+        ("simulation", {"file_size": "4 TB"}, f"memory {IN_FILE}"),
+        ("simulation", {"encryption": "tls"}, "allowed: usual: what other encryption"),
+        ("simulation-usatlas2007", {"tool": "gfal-copy"}, "globus-url-copy or iperf3"),
         (
-            {"loss": 0.01},
-            "parameters.loss: given 1 %, allowed: 0 %: testbeds of kind simulation do not support",
+            "simulation-usatlas2007",
+            GRIDFTP | {"loss": 0.01},
+            "loss: given 1 %, allowed: 0 %: testbeds of kind",
         ),
-        (
-            {"layer": "disk_to_disk"},
-            "disk_read_rate and disk_write_rate (null in config/testbeds/simulation.yaml)",
-        ),
-        ({"congestion_control": "bbr"}, "given bbr, allowed: cubic: testbeds of kind"),
-        ({"tool": "iperf3", "layer": "network", "copy_mode": "push"}, "gfal-copy or curl or gfal2 or native"),
-        ({"layer": "memory_to_disk"}, "numbers for disk_write_rate (null"),
-        ({"tool": ["curl", "gfal-copy"]}, "does not tell them apart"),
-        ({"tcp_streams": 4, "tool": "curl"}, "given 4, allowed: 1: testbeds of kind"),
-        ({"cores": 500}, "host_cores in config/testbeds/simulation.yaml"),
-        ({"file_size": "4 TB"}, "memory in config/testbeds/simulation.yaml"),
+        ("simulation-cambridge", GRIDFTP, "allowed: davix-put"),
+        ("simulation-cambridge", {"tool": "davix-put", "copy_mode": "push"}, "none: what other encryption"),
     ],
 )
 def test_what_the_model_does_not_know_is_refused(
-    tmp_path: Path, parameters: dict[str, Any], said: str
+    tmp_path: Path, testbed: str, parameters: dict[str, Any], said: str
 ) -> None:
-    assert said in " ".join(map(str, check(sweep(tmp_path, **parameters))))
+    assert said in " ".join(map(str, check(sweep(tmp_path, testbed, **parameters))))
 
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
     """A small sweep, simulated as a run does it."""
     folder = tmp_path_factory.mktemp("sweep")
-    asked = {
-        "streams": [1, 8],
-        "rtt": [1, 60],
-        "origins": [1, 2],
-        "cores": 8,
-        "bandwidth": 20,
-        "file_size": "1 GB",
-    }
-    return folded(sweep(folder, **asked), folder)
+    axes = {"streams": [1, 8], "rtt": [1, 60], "origins": [1, 2]}
+    return folded(sweep(folder, **axes, cores=8, bandwidth=20, file_size="1 GB"), folder)
 
 
 def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> None:

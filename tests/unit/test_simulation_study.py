@@ -19,7 +19,8 @@ from tpcsweep import extras
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.testbeds.simulation import engine, study
+from tpcsweep.testbeds.simulation import engine
+from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
 from tpcsweep.testbeds.simulation.model import cells_of
 from tpcsweep.testbeds.simulation.result import SAMPLES, in_steady_state
@@ -143,13 +144,16 @@ def test_a_cell_that_simgrid_cannot_compute_fails_with_the_reason(
     assert summary["throughput"].isnull().sum() == 1
 
 
-@pytest.mark.parametrize("python", [sys.executable, "/nowhere"])
+@pytest.mark.parametrize(
+    ("python", "said"),
+    [(sys.executable, r"make setup EXTRAS=simulation`$"), ("/nowhere", "cannot be run")],
+)
 def test_without_simgrid_one_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, said: str
 ) -> None:
     for module in (engine, extras):
         monkeypatch.setattr(module, "SIMGRID_PYTHON", python)
-    with pytest.raises(SimulationError) as caught:
+    with pytest.raises(SimulationError, match=said) as caught:
         study.simulate(asked(tmp_path, SECONDS), tmp_path / "cells.jsonl", tmp_path, 2)
     assert not isinstance(caught.value, CellError)
     assert not (tmp_path / "cells.jsonl").exists()
@@ -180,9 +184,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tpcsweep.configuration.loading import load
-from tpcsweep.testbeds.simulation import study
+from tpcsweep.testbeds.simulation import testbed as study
 
-usual, study.AT_ONCE, left = study._Study.texts, 2, [2]
+usual, study.AT_ONCE, left = study._Lines.of, 2, [2]
 
 def texts(*given):
     if not left[0]:
@@ -190,7 +194,7 @@ def texts(*given):
     left[0] -= 1
     return usual(*given)
 
-study._Study.texts = texts
+study._Lines.of = texts
 folder = Path(sys.argv[1])
 config = {"sweep": str(folder / "asked.yaml"), "testbed": "simulation", "results": str(folder / "results")}
 study.simulate(load(config, Path(sys.argv[2])), folder / "cells.jsonl", folder, 1)

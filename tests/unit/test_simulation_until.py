@@ -18,21 +18,12 @@ from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
-from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
+from tpcsweep.testbeds.simulation.engine import Engine, SimulationError, plan
 from tpcsweep.testbeds.simulation.model import cells_of, central, terms
-from tpcsweep.testbeds.simulation.plan import plan
 from tpcsweep.testbeds.simulation.result import course
 from tpcsweep.variables import TRANSFERS
 
-from tests.support.simulating import (
-    AT_ONCE,
-    PHYSICS,
-    ROOT,
-    by_simgrid,
-    fixed_point,
-    folded,
-    simulated_course,
-)
+from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, by_simgrid, fixed_point, folded, simulated_course
 
 CLOSE = 0.01
 
@@ -138,12 +129,7 @@ def test_every_byte_is_in_the_course(rates: list[float], step: float, streams: i
     """Of samples of any rates: averages are of what has arrived, whatever each stream stands for."""
     arrived = np.cumsum(rates) * step
     duration = step * len(rates)
-    cell: dict[str, Any] = {
-        "files": None,
-        "weight": weight,
-        "times": 2,
-        "streams": [0] * streams,
-    }
+    cell: dict[str, Any] = {"files": None, "weight": weight, "times": 2, "streams": [0] * streams}
     found = {
         "duration": duration,
         "moved": [float(arrived[-1]) / streams] * streams,
@@ -189,14 +175,9 @@ def test_a_cell_that_takes_too_long_all_the_same_says_what_to_do(simgrid: Engine
 
 
 def test_single_transfers_reach_the_dataset_and_say_that_they_are_simulated(tmp_path: Path) -> None:
-    configuration = configured(
-        tmp_path,
-        {"until": "files", "files": 3, "max_time": "1 h"},
-        streams=[2, 40],
-        rtt=20,
-        bandwidth=10,
-        file_size="1 GB",
-    )
+    three = {"until": "files", "files": 3, "max_time": "1 h"}
+    asked: dict[str, Any] = {"streams": [2, 40], "rtt": 20, "bandwidth": 10, "file_size": "1 GB"}
+    configuration = configured(tmp_path, three, **asked)
     made = folded(configuration, tmp_path)
     dataset.write(made, tmp_path / "dataset.nc")
     transfers = xr.load_dataset(tmp_path / "dataset.nc", group=dataset.TRANSFERS_GROUP)

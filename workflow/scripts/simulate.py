@@ -10,7 +10,7 @@ from pathlib import Path
 from tpcsweep.running.scripts import reported
 from tpcsweep.running.studies import Studies
 from tpcsweep.testbeds.simulation.engine import SimulationError
-from tpcsweep.testbeds.simulation.study import simulate
+from tpcsweep.testbeds.simulation.testbed import simulate
 
 study = Studies(snakemake.config)[snakemake.wildcards.study]
 log = Path(snakemake.log[0])

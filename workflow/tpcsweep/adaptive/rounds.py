@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep measured in rounds: the coarse subset, then what `adaptive` chooses, until the surface is known well enough.
+"""A sweep measured in rounds: the coarse subset, then the choices of `choice`, until the surface is known well enough.
 
-What has been measured is always read from the cells' files. So a run that was interrupted goes on where it was, and
-cells that are there already are used and not measured again.
+The state is always read from the cells' files. A run that was interrupted continues, and cells that are measured
+already are used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -21,36 +21,24 @@ import xarray as xr
 from scipy import stats
 
 from tpcsweep import dataset, figures
-from tpcsweep.adaptive.choice import (
-    EXHAUSTED,
-    Belief,
-    Costs,
-    Space,
-    batch,
-    believe,
-    choose,
-    error,
-    finished,
-    first,
-)
+from tpcsweep.adaptive import choice
+from tpcsweep.adaptive.choice import Belief, Costs, Mask, Rows, Space
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import REPETITION, Cell
 from tpcsweep.files import write_json
-from tpcsweep.models.baseline import fit_process
-from tpcsweep.models.observations import NothingMeasuredError, observe
+from tpcsweep.models import fit_process, observe
+from tpcsweep.models.base import Floats
+from tpcsweep.models.observations import NothingMeasuredError
 from tpcsweep.running import results
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 Measure = Callable[[Sequence[Cell]], object]
-"""Measures some cells. Those that it cannot measure stay stale."""
+"""A function that measures some cells. Cells that it cannot measure remain stale."""
 
 UNREACHABLE = "the deployments of all cells that are left failed"
 
 
 class RoundError(RuntimeError):
-    """A round that brought nothing to go on with."""
+    """A round after which the sweep cannot continue."""
 
 
 @dataclass
@@ -63,15 +51,15 @@ class Rounds:
     error: float
     """The estimated error at which it ends, as a share of the surface's range."""
     log: list[dict[str, Any]] = field(default_factory=list)
-    """A round an entry, those of earlier runs too."""
+    """An entry for each round, also of earlier runs."""
     reason: str = ""
-    """Why it ended."""
+    """The reason to end."""
     failed: list[str] = field(default_factory=list)
     """Deployments that could not be measured."""
 
     @property
     def folder(self) -> Path:
-        """Where the dataset with what is predicted goes, and the log of rounds."""
+        """The folder of the dataset with predictions and the log of rounds."""
         return self.configuration.folder / "adaptive"
 
     @cached_property
@@ -88,8 +76,8 @@ class Rounds:
         return {name: values for name, values in self.configuration.grid.axes.items() if name != REPETITION}
 
     @cached_property
-    def places(self) -> tuple[NDArray[np.int64], ...]:
-        """For each axis but the repetition the place of each point's value."""
+    def places(self) -> tuple[Rows, ...]:
+        """The place of each point's value on each axis but the repetition."""
         return tuple(
             np.array([values.index(point[0].axes[name]) for point in self.cells])
             for name, values in self.axes.items()
@@ -105,10 +93,10 @@ class Rounds:
         return Space(pd.DataFrame({name: labels[name].values[place] for name, place in columns}))
 
     def run(self) -> None:
-        """Measure, learn and choose until one of the reasons to end holds.
+        """Measure, learn and choose until there is a reason to end.
 
         Raises:
-            RoundError: when no deployment of a round could be measured, or every cell failed.
+            RoundError: if no deployment of a round could be measured, or every cell failed.
         """
         predicted: tuple[Belief, list[int]] | None = None
         self._adopt()
@@ -116,7 +104,7 @@ class Rounds:
         while True:
             measured = self.measured()
             available = ~measured & ~self._unreachable()
-            rows = [row for row in first(self.space) if available[row]]
+            rows = [row for row in choice.first(self.space) if available[row]]
             if not rows:
                 belief = self._learn(measured, available, predicted)
                 if self.reason:
@@ -124,20 +112,17 @@ class Rounds:
                 if belief is None:
                     message = "cells went well with one value of each axis alone: nothing can be predicted"
                     raise RoundError(message)
-                seed = self.configuration.sweep.seed
-                rows = choose(self.space, belief, available, self.costs(), batch(len(self.space)), seed)
+                count, seed = choice.batch(len(self.space)), self.configuration.sweep.seed
+                rows = choice.choose(self.space, belief, available, self.costs(), count, seed)
                 predicted = belief, rows
             self._round(rows)
 
     def _learn(
-        self,
-        measured: NDArray[np.bool_],
-        available: NDArray[np.bool_],
-        predicted: tuple[Belief, list[int]] | None,
+        self, measured: Mask, available: Mask, predicted: tuple[Belief, list[int]] | None
     ) -> Belief | None:
-        """Learn from all cells, log how wrong the surface still is, say why it ends if it does, and publish.
+        """Learn from all cells, log the error of the surface, set the reason to end if there is one, and publish.
 
-        `predicted` is what was believed before the last round, and the points that were measured in it.
+        `predicted` is the belief before the last round, and the points of that round.
         """
         folded = self.fold()
         throughput = self.throughput(folded.summary)
@@ -149,7 +134,7 @@ class Rounds:
         if belief is not None:
             if not self.log:
                 self.log.append({"cells": []})
-            estimated, noise = error(belief, measured, throughput)
+            estimated, noise = choice.error(belief, measured, throughput)
             share = float(measured.mean())
             self.log[-1] |= {"share": share, "error": estimated, "noise": noise, "doubt": belief.doubt}
             cells = sum(len(point) for point, known in zip(self.cells, measured, strict=True) if known)
@@ -158,51 +143,51 @@ class Rounds:
                 f"estimated error of the others {estimated:.1%} of the range"
             )
             errors = [(entry["error"], entry["noise"]) for entry in self.log if "error" in entry]
-            self.reason = finished(self.error, errors, len(surprise), measured)
+            self.reason = choice.finished(self.error, errors, len(surprise), measured)
         elif measured.all():
-            self.reason = EXHAUSTED
+            self.reason = choice.EXHAUSTED
         if not self.reason and not available.any():
             self.reason = UNREACHABLE
         self.publish(folded, belief)
         return belief
 
     def costs(self) -> Costs:
-        """What deployments and points are expected to take."""
+        """Return the expected seconds of deployments and points."""
         sweep, testbed = self.configuration.sweep, self.configuration.testbed
         cell = sum(sweep.measurement.bounds) / 2 + testbed.cell_seconds
         return Costs(testbed.deploy_seconds, sweep.repetitions * cell)
 
-    def measured(self) -> NDArray[np.bool_]:
-        """Which points have all their cells, also those that failed: measuring these again would tell no more."""
+    def measured(self) -> Mask:
+        """Tell which points have all their cells, also failed ones: measuring these again would tell no more."""
         return np.array([not any(self._stale(cell) for cell in cells) for cells in self.cells])
 
     def fold(self) -> dataset.Folded:
-        """Fold the cells that are measured, over the whole grid."""
+        """Fold the measured cells, over the whole grid."""
         settings = self.configuration
         current = (cell for cell in settings.grid.cells if not self._stale(cell))
         files = {settings.cell_file(cell): wanted(settings, cell) for cell in current}
         return dataset.fold(files, settings.grid.axes, files.values(), attributes=settings.attributes)
 
-    def throughput(self, summary: xr.Dataset) -> NDArray[np.float64]:
-        """Give the mean over the repetitions of each point in Gbit/s; NaN where there is none."""
+    def throughput(self, summary: xr.Dataset) -> Floats:
+        """Return the mean over the repetitions of each point in Gbit/s; NaN without any."""
         ok = summary["status"] == dataset.STATUS.index("ok")
         mean = summary["throughput"].where(ok).mean(REPETITION).transpose(*self.space.points)
         return np.asarray(mean.values[self.places], float)
 
     def learn(self, summary: xr.Dataset, surprise: Sequence[float] = ()) -> Belief | None:
-        """Say what the cells tell of the whole grid; None where only one point was measured.
+        """Return the belief about the whole grid; None if only one point was measured.
 
         Raises:
-            RoundError: when every cell failed.
+            RoundError: if every cell failed.
         """
         try:
             observations = observe(summary)
         except NothingMeasuredError as error:
             raise RoundError(f"every cell so far failed; see their messages: {error}") from error
-        return believe(fit_process(observations), self.space, surprise) if observations.axes else None
+        return choice.believe(fit_process(observations), self.space, surprise) if observations.axes else None
 
     def publish(self, folded: dataset.Folded, belief: Belief | None) -> None:
-        """Write the dataset with what is predicted, and the log of rounds."""
+        """Write the dataset with predictions, and the log of rounds."""
         summary = folded.summary
         if belief is not None:
             summary = predicted(summary, self.places, belief, self.configuration.sweep.measurement.confidence)
@@ -220,7 +205,7 @@ class Rounds:
         write_json(self.folder / "rounds.json", content)
 
     def _round(self, rows: Sequence[int]) -> None:
-        """Measure some points, and note what came of it."""
+        """Measure some points, and log the outcome."""
         began = datetime.datetime.now(datetime.UTC)
         cells = [cell for row in rows for cell in self.cells[row] if self._stale(cell)]
         deployments = list(dict.fromkeys(cell.deployment.path for cell in cells))
@@ -239,7 +224,7 @@ class Rounds:
             {"began": began.isoformat(timespec="seconds"), "seconds": round(took, 1), "cells": paths}
         )
 
-    def _unreachable(self) -> NDArray[np.bool_]:
+    def _unreachable(self) -> Mask:
         return np.array([cells[0].deployment.path in self.failed for cells in self.cells])
 
     def _adopt(self) -> None:
@@ -250,7 +235,7 @@ class Rounds:
         results.adopt(self.configuration)
 
     def _remember(self) -> None:
-        """Take over the rounds of earlier runs, as far as their cells are still there."""
+        """Continue the log of earlier runs, up to the first round whose cells are no longer current."""
         known = self.configuration.grid.by_path
         try:
             rounds = orjson.loads((self.folder / "rounds.json").read_bytes())["rounds"]
@@ -265,10 +250,8 @@ class Rounds:
         return results.stale(self.configuration.cell_file(cell), wanted(self.configuration, cell))
 
 
-def predicted(
-    summary: xr.Dataset, places: tuple[NDArray[np.int64], ...], belief: Belief, confidence: float
-) -> xr.Dataset:
-    """Add what is predicted of every point of the grid, with the interval of one more measurement."""
+def predicted(summary: xr.Dataset, places: tuple[Rows, ...], belief: Belief, confidence: float) -> xr.Dataset:
+    """Add the prediction for every point of the grid, with the interval of one more measurement."""
     dimensions = [str(name) for name in summary["throughput"].dims if name != REPETITION]
     half = stats.norm.ppf(0.5 + confidence / 2) * belief.deviation
     of_interval = "end of the interval of a measurement, as predicted"
@@ -286,9 +269,9 @@ def predicted(
 
 
 def completed(summary: xr.Dataset) -> xr.Dataset:
-    """Complete the surface for figures with what is predicted where nothing was measured.
+    """Complete the surface for figures with predictions of the cells that were not measured.
 
-    The result has a variable `predicted`, true for these cells.
+    The variable `predicted` of the result is true for these cells.
     """
     not_measured = summary["status"] == dataset.STATUS.index("not_measured")
     holes = not_measured & summary["throughput_predicted"].notnull()

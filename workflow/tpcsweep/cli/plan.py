@@ -15,7 +15,7 @@ import click
 from tpcsweep.cli import common
 
 if TYPE_CHECKING:
-    from tpcsweep.planning.answering import Answer
+    from tpcsweep.planning.recommendations import Answer
 
 
 class Question(click.Command):
@@ -86,12 +86,11 @@ def plan(
     }
     dataset = common.dataset_of(results)
     with common.completed(dataset) as whole:
-        from tpcsweep.planning import answering
+        from tpcsweep.planning.recommendations import EXPECTED, answer_question
 
-        with common.reported(*answering.EXPECTED, OSError), _models_of(dataset, whole) as models:
-            answer = answering.answer(
-                whole, models, {"target": target, **given}, recommend or output is not None
-            )
+        with common.reported(*EXPECTED, OSError), _models_of(dataset, whole) as models:
+            question = {"target": target, **given}
+            answer = answer_question(whole, models, question, recommend or output is not None)
             if output is not None:
                 _write(answer, output, whole, models)
     if as_json:
@@ -160,9 +159,9 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
 
 
 def _show(answer: Answer, recommend: bool) -> None:
-    from tpcsweep.planning.overview import recommended, table
+    from tpcsweep.planning.recommendations import shown_plan, shown_recommendations
 
     if answer.plan is not None:
-        common.show(table(answer.plan))
+        common.show(shown_plan(answer.plan))
     if recommend:
-        common.show(recommended(answer))
+        common.show(shown_recommendations(answer))

@@ -17,7 +17,7 @@ from tpcsweep.figures.labels import axis_label, title_of, words
 from tpcsweep.figures.panels import COLOURS, curve_handles, head, styled, tiles
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.places import Predictor
+from tpcsweep.models.predictor import Predictor
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]

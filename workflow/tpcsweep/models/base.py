@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a throughput model is: a formula over the parameters of cells, with unknowns to be fitted.
+"""The parts of a throughput model: a formula over the parameters of cells, with unknowns that are fitted.
 
 Units are those of the dataset: throughput and bandwidth in Gbit/s, RTT in ms, sizes in bytes.
 """
@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tpcsweep import tcp
 from tpcsweep.files import number
 
 Floats = NDArray[np.float64]
-"""Arrays of numbers; of models one for each cell."""
+"""Arrays of numbers; one number for each cell in models."""
 
 Points = Mapping[str, Floats]
 """Columns of equal length: the parameters of cells, in base units."""
@@ -36,7 +35,7 @@ UNSAID: Mapping[str, float] = {
     "file_size": math.inf,
     "streams": 1.0,
 }
-"""What a model takes for what the data do not say: limits so wide that none of them binds."""
+"""The values of parameters that the data lack: limits so wide that none of them binds."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,12 @@ class Parameter:
     needs: tuple[str, ...] = ()
     """Axes that must have several values, or no data can tell this parameter from others."""
     neutral: float | None = None
-    """Where it takes no effect: it is held there when a needed axis has one value."""
+    """The value without effect: the parameter is held there when a needed axis has one value."""
     absorbed: bool = False
-    """Whether another parameter is meant to stand for its effect where it is held."""
+    """Whether another parameter stands for its effect while it is held."""
 
     def to_unit(self, value: Floats | float) -> Floats:
-        """Map [low, high] to [0, 1], by the logarithm where that is the scale."""
+        """Map [low, high] to [0, 1], by the logarithm if that is the scale."""
         low, high, at = self.low, self.high, np.asarray(value, float)
         if self.scale == "log":
             low, high, at = math.log(low), math.log(high), np.log(at)
@@ -82,70 +81,29 @@ class Model:
     source: str
     """Paper with year."""
     axes: tuple[str, ...]
-    """What it speaks about; along all other axes it predicts the same."""
+    """The parameters of cells in the formula; along all other axes it predicts the same."""
     parameters: tuple[Parameter, ...]
     function: Callable[..., Floats]
-    """`function(points, **values)` returns Gbit/s; what it returns broadcasts to the columns of `points`. Pure."""
+    """`function(points, **values)` returns Gbit/s in a shape that broadcasts to the columns of `points`. Pure."""
 
     def __call__(self, points: Points, values: Mapping[str, Floats | float]) -> Floats:
-        """Return Gbit/s for each cell; with columns of values, cells in a row for each of these."""
+        """Return Gbit/s for each cell; with columns of values, a row of cells for each of these."""
         shapes = (np.shape(value) for value in values.values())
         shape = np.broadcast_shapes(np.shape(points["streams"]), *shapes)
         return np.broadcast_to(self.function(points, **values), shape)
 
 
-BASE = Parameter(
-    "base", "ms", "RTT that hosts add to the path's", 0.01, 20.0, 0.3, "log", needs=("rtt",), neutral=0.1
-)
-"""The addition to the RTT that every model with 1/RTT has, so that a LAN's 0 ms is no division by zero."""
-
-EFFICIENCY = Parameter(
-    "efficiency", "1", "largest share of the path's bandwidth that is goodput", 1e-4, 1.1, 0.9, "log"
-)
-"""The ceiling of models that know of one limit beside the streams' own."""
-
-WINDOW = Parameter(
-    "window",
-    "1",
-    "window of a connection as a share of the largest TCP buffer",
-    1e-4,
-    2.0,
-    0.5,
-    "log",
-    needs=("rtt",),
-)
-"""Of the buffer that sysctl names, Linux keeps a part for overhead, and congestion control may stay below."""
-
-BACKGROUND = Parameter(
-    "background",
-    "1",
-    "share of packets lost beside those that the path is set to lose",
-    1e-10,
-    0.3,
-    1e-5,
-    "log",
-    needs=("rtt",),
-)
-"""Loss that nobody set: of queues that overflow, and of congestion."""
-
-
-def segment(points: Points) -> Floats:
-    """Payload of a packet in bytes."""
-    return np.asarray(points["mtu"] - tcp.HEADERS)
-
-
-def mathis_rate(points: Points, rtt: Floats, background: float) -> Floats:
-    """Rate of one connection of each point, Gbit/s, by `tcp.mathis`."""
-    return tcp.mathis(segment(points), rtt, np.minimum(points["loss"] + background, 1.0))
-
-
-def connections(points: Points) -> Floats:
-    """TCP connections that carry data: streams, each with so many."""
-    return np.asarray(points["streams"] * points["tcp_streams"])
+def complete(frame: pd.DataFrame | Points) -> Points:
+    """Return the numeric columns as arrays, and columns of `UNSAID` for the parameters that are missing."""
+    columns = {str(name): np.asarray(frame[name]) for name in frame}
+    length = len(next(iter(columns.values()), [0]))
+    unsaid = {name: np.full(length, value) for name, value in UNSAID.items() if name not in columns}
+    said = {name: column.astype(float) for name, column in columns.items() if column.dtype.kind in "biuf"}
+    return unsaid | said
 
 
 def plain(value: Any) -> Any:
-    """Give what JSON has of values, containers and tables: numbers with six digits, and null for no limit."""
+    """Return values, containers and tables as JSON has them: numbers with six digits, null for no limit."""
     match value:
         case pd.Series():
             return plain(value.to_dict())

@@ -1,41 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which model predicts cells that it has not seen, by leaving out whole values of an axis and whole deployments."""
+"""The choice of a model by cross-validation: whole values of an axis and whole deployments are left out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.models.base import Floats, Model, plain
-from tpcsweep.models.fit import Fit, fit
-from tpcsweep.models.learned import LEARNED, Learner
-from tpcsweep.models.least_squares import units_of
+from tpcsweep.models.fit import Fit
+from tpcsweep.models.least_squares import UnfittableError, optimum_of, units_of
 from tpcsweep.models.observations import Observations
+from tpcsweep.models.predictor import Predictor
+from tpcsweep.models.process import fit_hybrid, fit_process
+from tpcsweep.models.table import fit_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KINDS = ("rtt", "streams", "deployment")
-"""What is left out."""
+"""The kinds of folds."""
 
 POOLED, GROUPED = "all", "each"
-"""Fitted to all cells at once, or to each setting of the axes that the model does not speak about."""
+"""Ways of fitting: to all cells at once, or to each setting of the axes that are not in the formula."""
 
 _MOST_FOLDS = 12
-_FEWEST_VALUES = 3  # of two, leaving out one leaves no axis
+_FEWEST_VALUES = 3  # without one of two values no axis is left
 _FLOOR = 0.05  # relative errors are to a cell's throughput, but at least to this share of the largest
 _DRAWS = 1000
 
 
-Fitter = Callable[[Observations], Any]
-"""Gives what has been fitted to observations: its `estimate` takes a table, and gives Gbit/s for each row."""
+class Learner(Protocol):
+    """A function that returns a fitted predictor, and raises ValueError if the observations are not enough."""
+
+    def __call__(self, observations: Observations, *, seed: int = 0) -> Predictor: ...
+
+
+LEARNED: Mapping[str, Learner] = {
+    "hybrid": fit_hybrid,
+    "gaussian_process": fit_process,
+    "table": fit_table,
+}
+"""Predictors that learn the cells, by name; of those that predict equally well the first is preferred."""
+
+Candidate = Callable[[Observations, Observations], Mapping[str, Floats]]
+"""A function of the observations to fit and of those left out. It returns Gbit/s for each row of the latter (NaN if
+the fit fails), by way of fitting."""
 
 
 @dataclass(frozen=True)
@@ -46,40 +62,42 @@ class Fold:
     held: str
     test: NDArray[np.bool_]
     inside: NDArray[np.bool_]
-    """Of the rows left out, which are interpolations: strictly inside the values that remain."""
+    """For the rows left out, whether they are interpolations: strictly inside the values that remain."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What cross-validation found."""
+    """The outcome of cross-validation."""
 
     errors: pd.DataFrame
     """A row for each model, way of fitting, kind, and inside or at an edge: cells and their errors."""
     scores: pd.DataFrame
-    """A row for each model and way of fitting, best first: score (Gbit/s), of best, tied, aicc, bic, skill."""
+    """A row for each model and way of fitting, best first: score (Gbit/s), tied with the best, aicc, bic, skill."""
     predictions: pd.DataFrame
     """A row for each cell left out: model, fitted, kind, held, row, inside, measured, predicted."""
     best: str = ""
-    """What to predict with, of what was fitted to all cells at once: the first of the formula, of `LEARNED` in their
-    order, that cannot be told from what predicted best; empty where nothing could be left out."""
+    """The model to predict with, of those fitted to all cells at once: the first that cannot be told from the best of
+    them, of the best formula and then `LEARNED` in their order; empty if nothing could be left out."""
     problems: tuple[str, ...] = ()
+
+    @classmethod
+    def none(cls, problem: str) -> Choice:
+        """Return the outcome if nothing can be chosen."""
+        return cls(pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), "", (problem,))
 
     @property
     def winner(self) -> str:
-        """The name of the model with the best score; empty where nothing could be left out."""
+        """The name of the model with the best score; empty if nothing could be left out."""
         return str(self.scores["model"].iloc[0]) if len(self.scores) else ""
 
     @property
     def formula(self) -> str:
-        """The name of the best formula that was fitted to all cells at once, and so predicts new settings."""
-        return next((name for name in self._pooled if name not in LEARNED), "")
-
-    @property
-    def _pooled(self) -> list[str]:
-        return [] if self.scores.empty else self.scores.query("fitted == @POOLED")["model"].tolist()
+        """The name of the best formula of those fitted to all cells at once, which predict new settings."""
+        pooled = [] if self.scores.empty else self.scores.query("fitted == @POOLED")["model"]
+        return next((str(name) for name in pooled if name not in LEARNED), "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the tables as JSON has them, without the single predictions."""
+        """Return the tables as JSON has them, without the single predictions."""
         return {
             "winner": self.winner,
             "best": self.best,
@@ -99,7 +117,7 @@ def choose(
     seed: int = 0,
     pool: Executor | None = None,
 ) -> Choice:
-    """Cross-validate every model, and what learns the cells, in the processes of a pool if there is one.
+    """Cross-validate every model, and those that learn the cells, in the processes of a pool if there is one.
 
     The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
     values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
@@ -109,24 +127,32 @@ def choose(
     """
     folds = leave_out(observations)
     if not folds:
-        nothing = pd.DataFrame()
-        return Choice(nothing, nothing, nothing, "", ("no axis has enough values to leave one out",))
-    tables, problems = [], []
-    names, ways, fitters = zip(*_candidates(models, learned, observations, fits, seed), strict=True)
+        return Choice.none("no axis has enough values to leave one out")
+    candidates: dict[str, Candidate] = {
+        **{
+            name: _model_candidate(model, observations, fits.get(name), seed)
+            for name, model in models.items()
+        },
+        **{name: partial(_learned, learner, seed) for name, learner in learned.items()},
+    }
     validate = partial(cross_validate, observations=observations, folds=folds)
-    validated = (pool.map if pool else map)(validate, fitters)
-    for name, fitted, (table, failed) in zip(names, ways, validated, strict=True):
-        tables.append(table.assign(model=name, fitted=fitted))
-        if failed:
-            problems.append(f"{name} ({fitted}) could not be fitted without {', '.join(failed)}")
-    predictions = pd.concat(tables, ignore_index=True)
+    validated = (pool.map if pool else map)(validate, candidates.values())
+    predictions = pd.concat(
+        [table.assign(model=name) for name, table in zip(candidates, validated, strict=True)],
+        ignore_index=True,
+    )
+    failed = predictions[~np.isfinite(predictions["predicted"])]
+    problems = tuple(
+        f"{name} ({fitted}) could not be fitted without {', '.join(held.unique())}"
+        for (name, fitted), held in failed.groupby(["model", "fitted"], sort=False)["held"]
+    )
     errors = _errors(predictions, float(observations.throughput.max()))
     losses = _losses(predictions, units_of(observations))
-    return Choice(errors, _scores(losses, fits, seed), predictions, _best(losses, seed), tuple(problems))
+    return Choice(errors, _scores(losses, fits, seed), predictions, _best(losses, seed), problems)
 
 
 def leave_out(observations: Observations) -> list[Fold]:
-    """Give the folds: each value of RTT and streams, and each deployment; at most 12 of a kind, neighbours joined.
+    """Return the folds: each value of RTT and streams, and each deployment; at most 12 of a kind, neighbours joined.
 
     An axis with fewer than three values is never left out. A value at an edge of its axis is an extrapolation, and
     so is a deployment at a corner of the grid: one that is extreme on every axis.
@@ -158,7 +184,7 @@ def _folds(kind: str, values: pd.Series, order: Sequence[Any], inside: NDArray[n
 
 
 def _corners(observations: Observations) -> NDArray[np.bool_]:
-    """Which rows are extreme on every axis along which deployments differ."""
+    """Tell which rows are extreme on every axis along which deployments differ."""
     corner = np.ones(len(observations), bool)
     for name in observations.numeric:
         if observations.frame.groupby("deployment")[name].nunique().max() == 1 or name == "rtt":
@@ -167,88 +193,82 @@ def _corners(observations: Observations) -> NDArray[np.bool_]:
     return corner
 
 
-def cross_validate(
-    fitter: Fitter, observations: Observations, folds: Sequence[Fold]
-) -> tuple[pd.DataFrame, list[str]]:
-    """Give the prediction of every row left out, NaN where the fit failed, and the folds where it did."""
-    tables, failed = [], []
+def cross_validate(candidate: Candidate, observations: Observations, folds: Sequence[Fold]) -> pd.DataFrame:
+    """Return the prediction of every row left out, for each way of fitting."""
+    tables: dict[str, list[pd.DataFrame]] = {}
     for fold in folds:
-        rows = np.flatnonzero(fold.test)
-        test = observations.take(rows)
-        try:
-            predicted = fitter(observations.take(~fold.test)).estimate(test.frame)
-        except (ValueError, np.linalg.LinAlgError):
-            predicted = np.full(len(rows), np.nan)
-        if not np.all(np.isfinite(predicted)):
-            failed.append(fold.held)
+        test = observations.take(fold.test)
         columns = {
             "kind": fold.kind,
             "held": fold.held,
-            "row": rows,
+            "row": np.flatnonzero(fold.test),
             "inside": fold.inside,
             "measured": test.throughput,
-            "predicted": predicted,
         }
-        tables.append(pd.DataFrame(columns))
-    return pd.concat(tables, ignore_index=True), failed
+        for fitted, predicted in candidate(observations.take(~fold.test), test).items():
+            table = pd.DataFrame({**columns, "predicted": predicted, "fitted": fitted})
+            tables.setdefault(fitted, []).append(table)
+    return pd.concat([table for parts in tables.values() for table in parts], ignore_index=True)
 
 
-@dataclass
-class GroupedFit:
-    """A model fitted apart to each setting of the axes that it does not speak about.
+def _model_candidate(model: Model, observations: Observations, whole: Fit | None, seed: int) -> Candidate:
+    """Return the candidate of a model, whose searches begin at the fit to all cells.
 
-    This is how models of one axis are published: for a path, a host. A setting that was not measured, or not often
-    enough, has the parameters of the fit to all cells.
+    It is fitted apart to each setting of the axes that are not in the formula, too, if these have enough cells.
     """
-
-    model: Model
-    axes: tuple[str, ...]
-    seed: int
-    start: Mapping[str, float] | None
-    observations: Observations
-
-    def estimate(self, points: pd.DataFrame) -> Floats:
-        frame = self.observations.frame
-        pooled = fit(self.model, self.observations, resamples=0, seed=self.seed, start=self.start)
-        measured = {key: rows.index for key, rows in frame.groupby(self._settings(frame))}
-        estimates = np.full(len(points), np.nan)
-        for key, rows in points.reset_index(drop=True).groupby(self._settings(points)):
-            estimates[rows.index] = self._apart(measured.get(key, ()), pooled).estimate(rows)
-        return estimates
-
-    def _apart(self, rows: Sequence[int], pooled: Fit) -> Fit:
-        """The fit to some rows alone; the pooled one where they are too few or it fails."""
-        if len(rows) <= len(self.model.parameters) or not pooled.ok:
-            return pooled
-        alone = fit(self.model, self.observations.take(np.asarray(rows)), resamples=0, start=pooled.values)
-        return alone if alone.ok else pooled
-
-    def _settings(self, frame: pd.DataFrame) -> list[pd.Series]:
-        return [frame.get(f"{name}_class", frame[name]) for name in self.axes]
+    start = whole.values if whole and whole.ok else None
+    apart = tuple(name for name in observations.axes if name not in model.axes)
+    if apart:
+        cells = observations.frame.groupby([observations.classes(name) for name in apart]).size()
+        if cells.max() <= len(model.parameters) + 1:  # as one value is left out of a setting
+            apart = ()
+    return partial(_fitted, model, apart, seed, start)
 
 
-def _candidates(
-    models: Mapping[str, Model],
-    learned: Mapping[str, Learner],
-    observations: Observations,
-    fits: Mapping[str, Fit],
+def _fitted(
+    model: Model,
+    apart: Sequence[str],
     seed: int,
-) -> Iterator[tuple[str, str, Fitter]]:
-    """Give name, way of fitting and what fits, for every model and all that learns.
+    start: Mapping[str, float] | None,
+    train: Observations,
+    test: Observations,
+) -> dict[str, Floats]:
+    """Predict by a model fitted to all cells, and to each setting of the axes `apart` if there are any.
 
-    Searches begin at the fit to all cells.
+    Models of one axis are published so: for a path, a host. A setting that was not measured, or not often enough, has
+    the parameters of the fit to all cells.
     """
-    for model in models.values():
-        whole = fits.get(model.name)
-        start = whole.values if whole and whole.ok else None
-        yield model.name, POOLED, partial(fit, model, resamples=0, seed=seed, start=start)
-        apart = tuple(name for name in observations.axes if name not in model.axes)
-        if apart:
-            cells = observations.frame.groupby([observations.classes(name) for name in apart]).size()
-            if cells.max() > len(model.parameters) + 1:  # as one value is left out of a setting
-                yield model.name, GROUPED, partial(GroupedFit, model, apart, seed, start)
-    for name, learner in learned.items():
-        yield name, POOLED, partial(learner, seed=seed)
+    pooled = _values(model, train, seed, start)
+    if pooled is None:
+        return dict.fromkeys([POOLED, *([GROUPED] if apart else [])], np.full(len(test), np.nan))
+    found = {POOLED: np.maximum(model(test.points, pooled), 0.0)}
+    if apart:
+        found[GROUPED] = np.empty(len(test))
+        measured = train.frame.groupby([train.classes(name) for name in apart]).indices
+        for key, rows in test.frame.groupby([test.classes(name) for name in apart]).indices.items():
+            known, values = measured.get(key, ()), None
+            if len(known) > len(model.parameters):
+                values = _values(model, train.take(np.asarray(known)), 0, pooled)
+            part = model(test.take(rows).points, values or pooled)
+            found[GROUPED][rows] = np.maximum(part, 0.0)
+    return found
+
+
+def _values(
+    model: Model, observations: Observations, seed: int, start: Mapping[str, float] | None
+) -> dict[str, float] | None:
+    try:
+        problem, units, *_ = optimum_of(model, observations, seed, start)
+    except UnfittableError:
+        return None
+    return problem.values(units)
+
+
+def _learned(learner: Learner, seed: int, train: Observations, test: Observations) -> dict[str, Floats]:
+    try:
+        return {POOLED: learner(train, seed=seed).estimate(test.frame)}
+    except (ValueError, np.linalg.LinAlgError):
+        return {POOLED: np.full(len(test), np.nan)}
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
@@ -271,7 +291,7 @@ def _root_mean_square(values: pd.Series) -> float:
 
 
 def _losses(predictions: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
-    """Give the part of each unit (columns) in the score of each candidate (rows); NaN where it could not predict."""
+    """Return the part of each unit (columns) in the score of each candidate (rows); NaN if it could not predict."""
     off = (predictions["predicted"] - predictions["measured"]).abs()
     first = predictions[["model", "fitted"]].eq(predictions[["model", "fitted"]].iloc[0]).all(axis=1)
     cells = predictions[first]["kind"].value_counts()
@@ -305,14 +325,14 @@ def _scores(losses: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd.Data
 
 
 def _tied(losses: pd.Series, least: pd.Series, seed: int) -> bool:
-    """Whether resamples of the units may have the score of one candidate at or below the least."""
+    """Tell whether in resamples of the units the score of a candidate may be at or below the least."""
     gap = (losses - least).to_numpy()
     drawn = np.random.default_rng(seed).integers(0, len(gap), (_DRAWS, len(gap)))
     return bool(np.isfinite(gap).all() and np.quantile(gap[drawn].sum(axis=1), 0.025) <= 0)
 
 
 def _best(losses: pd.DataFrame, seed: int) -> str:
-    """The first that cannot be told from the best, of what was fitted to all cells: a formula knows limits."""
+    """Return the first candidate fitted to all cells that cannot be told from the best: a formula knows limits."""
     pooled = losses.xs(POOLED, level="fitted")
     scores = pooled.sum(axis=1, skipna=False).dropna().sort_values()
     formulas = [name for name in scores.index if name not in LEARNED]

@@ -12,46 +12,42 @@ import numpy as np
 from scipy import optimize, stats
 
 from tpcsweep.files import number
-from tpcsweep.models.base import Floats, Model, Parameter, Points
-from tpcsweep.models.determined import undetermined
-from tpcsweep.models.least_squares import Problem, bootstrap
-from tpcsweep.models.observations import Observations, complete
-from tpcsweep.models.places import Domain, Predictor, levels
-from tpcsweep.models.runs import new_run
-from tpcsweep.models.scatter import Scatter, log_ratio
+from tpcsweep.models.base import Floats, Model, Parameter, Points, complete
+from tpcsweep.models.formulas import MODELS
+from tpcsweep.models.least_squares import UnfittableError, bootstrap, optimum_of, undetermined
+from tpcsweep.models.observations import Observations
+from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, log_ratio, new_run
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 RESAMPLES = 200
-CONFIDENCE = 0.95
 _TAILS = 4  # degrees of freedom of the t distribution that the information criteria assume of residuals
 
 
 @dataclass(frozen=True)
 class Fit(Predictor):
-    """The outcome of fitting one model, also where that failed: then `problems` say why and values are NaN."""
+    """The outcome of fitting one model. After a failure `problems` contain the reason and values are NaN."""
 
     model: Model
     values: Mapping[str, float]
     low: Mapping[str, float]
     """Lower ends of the 95 % intervals of the parameters: by the bootstrap, and by what the data do not say."""
     high: Mapping[str, float]
-    determined: Mapping[str, bool]
     reasons: Mapping[str, str]
-    """Why a parameter is not determined."""
+    """Why a parameter is not determined, for those that are not."""
     correlations: Floats
     """Of the parameters over the bootstrap, in the order of the model, each on its scale."""
     samples: Floats
     """Bootstrap: resamples × parameters."""
     scatter: Scatter
-    residuals: Floats
-    """Measured less fitted, Gbit/s; empty after a round trip through JSON."""
+    """Of log(measured / fitted)."""
     observed: int
+    """The number of observations."""
     aicc: float
     bic: float
     drawn: str = ""
-    """What the bootstrap drew: runs, deployments or cells."""
+    """The units that the bootstrap drew: runs, deployments or cells."""
 
     @property
     def name(self) -> str:
@@ -66,28 +62,33 @@ class Fit(Predictor):
         """Whether it can predict."""
         return all(math.isfinite(value) for value in self.values.values())
 
+    @property
+    def determined(self) -> dict[str, bool]:
+        return {name: name not in self.reasons for name in self.values}
+
     def estimate(self, points: Points | pd.DataFrame) -> Floats:
-        full = complete(self.domain.filled(points, self.model.axes))
-        return np.maximum(self.model(full, self.values), 0.0)
+        return self._rates(points, self.values)
 
     def uncertainty(
         self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
     ) -> tuple[Floats, Floats]:
         tail = 50 * (1 - confidence)
-        low, high = np.percentile(self._rates(points, len(self.samples)), [tail, 100 - tail], axis=0)
+        low, high = np.percentile(self._resampled(points), [tail, 100 - tail], axis=0)
         return low, high
 
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
         # Each draw has the parameters of one resample, and one quantile of the scatter of cells at all points.
-        off = self.scatter.residuals(levels(count, seed), self.estimate(points))
-        return np.asarray(self._rates(points, count) * np.exp(off))
+        off = self.scatter.drawn(count, seed, self.estimate(points))
+        rates = self._resampled(points)
+        return np.asarray(rates[np.arange(count) % len(rates)] * np.exp(off))
 
-    def _rates(self, points: Points | pd.DataFrame, count: int) -> Floats:
-        """Throughput of so many resamples: resamples × points."""
+    def _resampled(self, points: Points | pd.DataFrame) -> Floats:
+        """Return the throughput of each resample: resamples × points."""
+        return self._rates(points, dict(zip(self.values, self.samples.T[:, :, np.newaxis], strict=True)))
+
+    def _rates(self, points: Points | pd.DataFrame, values: Mapping[str, Floats | float]) -> Floats:
         full = complete(self.domain.filled(points, self.model.axes))
-        columns = dict(zip(self.values, self.samples.T[:, :, np.newaxis], strict=True))
-        rates = np.maximum(self.model(full, columns), 0.0)
-        return rates[np.arange(count) % len(rates)]
+        return np.maximum(self.model(full, values), 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -115,13 +116,13 @@ class Fit(Predictor):
         }
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], models: Mapping[str, Model]) -> Fit:
-        """Give back the fit that `to_dict` wrote; `models` is `tpcsweep.models.MODELS`.
+    def from_dict(cls, content: Mapping[str, Any]) -> Fit:
+        """Return the fit that `to_dict` wrote.
 
         Raises:
-            KeyError: for a model that is not among `models`, or has other parameters there.
+            KeyError: for a model that is not among `MODELS`, or has other parameters there.
         """
-        parameters, model = content["parameters"], models[content["model"]]
+        parameters, model = content["parameters"], MODELS[content["model"]]
         if list(parameters) != [parameter.name for parameter in model.parameters]:
             raise KeyError(f"parameters of {model.name}")
         values, low, high = (
@@ -133,12 +134,10 @@ class Fit(Predictor):
             values=values,
             low=low,
             high=high,
-            determined={name: about["determined"] for name, about in parameters.items()},
             reasons={name: about["reason"] for name, about in parameters.items() if about["reason"]},
             correlations=np.array(content["correlations"], float).reshape(len(parameters), len(parameters)),
             samples=np.array(content["samples"], float).reshape(-1, len(parameters)),
             scatter=Scatter.from_dict(content["scatter"]),
-            residuals=np.empty(0),
             observed=content["observations"],
             aicc=_known(content["aicc"]),
             bic=_known(content["bic"]),
@@ -156,56 +155,45 @@ def fit(
     seed: int = 0,
     start: Mapping[str, float] | None = None,
 ) -> Fit:
-    """Fit a model; what goes wrong is said in `problems`, and nothing is raised for it.
+    """Fit a model. `problems` of the fit contain what went wrong; nothing is raised for it.
 
     The loss is soft L1 (scipy's `least_squares`) of residuals over errors (`Observations.error_at`), with the knee at
     1.345 times their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull.
     Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at the optimum. It draws whole runs
-    where cells were measured in several, in each of them whole deployments where there are at least 8, else cells,
-    with the repetitions of each cell drawn anew.
+    if cells were measured in several; in each run it draws whole deployments if there are at least 8, and otherwise
+    cells. The repetitions of each cell are drawn again, too.
 
     Args:
         model: with the unknowns.
-        observations: what it is fitted to.
+        observations: the cells to fit it to.
         resamples: of the bootstrap; 0: no intervals.
         seed: of the bootstrap and of the points below.
         start: parameters to begin at, besides the model's guess; None: the best of 64 seeded points of the parameter
             space.
     """
-    problem = Problem.of(model, observations)
-    count, unknowns = len(observations), len(problem.free)
-    if count < unknowns + 1:
-        return _failed(model, observations, f"{count} observations do not determine {unknowns} parameters")
-    optimum = problem.search(seed, start)
-    if optimum is None:
-        return _failed(model, observations, "no start led to a finite fit")
-    units, scale, converged = optimum
+    try:
+        problem, units, scale, converged = optimum_of(model, observations, seed, start)
+    except UnfittableError as error:
+        return _failed(model, observations, str(error))
     problems = [] if converged else ["the search ended before it had converged"]
-    values = problem.values(units)
+    values, unknowns = problem.values(units), len(problem.free)
     estimate = model(observations.points, values)
-    if not np.all(np.isfinite(estimate)):
-        return _failed(model, observations, "the model has no value at some of the cells")
-    residuals = observations.throughput - estimate
     drawn, samples = bootstrap(problem, units, scale, resamples, seed)
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
-    low, high = _percentiles(values, samples)
-    if resamples:
-        low, high = _widened(low, high, problem.alternatives(units, scale, seed))
-    reasons = undetermined(problem, units, low, high)
-    aicc, bic = _information(residuals, observations.error_at(estimate), unknowns)
+    alternatives = problem.alternatives(units, scale, seed) if resamples else []
+    low, high = _intervals(values, samples, alternatives)
+    aicc, bic = _information(observations, estimate, unknowns)
     return Fit(
         model=model,
         values=values,
         low=low,
         high=high,
-        determined={parameter.name: parameter.name not in reasons for parameter in model.parameters},
-        reasons=reasons,
+        reasons=undetermined(problem, units, low, high),
         correlations=_correlations(model.parameters, samples),
         samples=samples,
         scatter=_scatter(observations, estimate, unknowns),
-        residuals=residuals,
-        observed=count,
+        observed=len(observations),
         aicc=aicc,
         bic=bic,
         domain=Domain.of(observations),
@@ -214,29 +202,45 @@ def fit(
     )
 
 
+def _failed(model: Model, observations: Observations, problem: str) -> Fit:
+    nothing = {parameter.name: math.nan for parameter in model.parameters}
+    size = len(nothing)
+    return Fit(
+        model=model,
+        values=nothing,
+        low=nothing,
+        high=nothing,
+        reasons=dict.fromkeys(nothing, "not fitted"),
+        correlations=np.full((size, size), np.nan),
+        samples=np.full((1, size), np.nan),
+        scatter=Scatter.none(),
+        observed=len(observations),
+        aicc=math.inf,
+        bic=math.inf,
+        domain=Domain.of(observations),
+        problems=(problem,),
+    )
+
+
 def _scatter(observations: Observations, estimate: Floats, unknowns: int) -> Scatter:
-    """Log ratios of measured to fitted, widened by the degrees of freedom that the fit used up, and for a new run."""
+    """Return log ratios of measured to fitted, widened for a new run and the degrees of freedom that the fit used."""
     freedom = len(observations) - unknowns
     off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
     return Scatter.of(off * new_run(off, observations), estimate, freedom)
 
 
-def _widened(
-    low: Mapping[str, float], high: Mapping[str, float], alternatives: Sequence[Mapping[str, float]]
+def _intervals(
+    values: Mapping[str, float], samples: Floats, alternatives: Sequence[Mapping[str, float]]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Intervals that hold what else may be so."""
-    return (
-        {name: min([end, *(other.get(name, end) for other in alternatives)]) for name, end in low.items()},
-        {name: max([end, *(other.get(name, end) for other in alternatives)]) for name, end in high.items()},
-    )
-
-
-def _percentiles(values: Mapping[str, float], samples: Floats) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the ends of intervals: percentiles of the bootstrap, widened until they contain the alternatives."""
     if len(samples) < 2:
         return dict.fromkeys(values, math.nan), dict.fromkeys(values, math.nan)
     tail = 50 * (1 - CONFIDENCE)
-    low, high = np.percentile(samples, [tail, 100 - tail], axis=0).tolist()
-    return dict(zip(values, low, strict=True)), dict(zip(values, high, strict=True))
+    low, high = {}, {}
+    for name, ends in zip(values, np.percentile(samples, [tail, 100 - tail], axis=0).T.tolist(), strict=True):
+        others = [other[name] for other in alternatives if name in other]
+        low[name], high[name] = min([ends[0], *others]), max([ends[1], *others])
+    return low, high
 
 
 def _correlations(parameters: Sequence[Parameter], samples: Floats) -> Floats:
@@ -249,11 +253,12 @@ def _correlations(parameters: Sequence[Parameter], samples: Floats) -> Floats:
         return np.corrcoef(units, rowvar=False).reshape(size, size)
 
 
-def _information(residuals: Floats, error: Floats, unknowns: int) -> tuple[float, float]:
-    """AICc and BIC of residuals that have Student's t distribution with 4 degrees of freedom.
+def _information(observations: Observations, estimate: Floats, unknowns: int) -> tuple[float, float]:
+    """Return AICc and BIC of residuals that have Student's t distribution with 4 degrees of freedom.
 
     Its heavy tails are those of the robust loss (Lange, Little, Taylor 1989); its scale is one more parameter.
     """
+    residuals, error = observations.throughput - estimate, observations.error_at(estimate)
     count, k = len(residuals), unknowns + 1
 
     def cost(log_scale: float) -> float:
@@ -263,28 +268,6 @@ def _information(residuals: Floats, error: Floats, unknowns: int) -> tuple[float
     least = float(optimize.minimize_scalar(cost, bounds=(-7, 14), method="bounded").fun)
     aicc = least + 2 * k + 2 * k * (k + 1) / (count - k - 1) if count > k + 1 else math.inf
     return aicc, least + k * math.log(count)
-
-
-def _failed(model: Model, observations: Observations, problem: str) -> Fit:
-    nothing = {parameter.name: math.nan for parameter in model.parameters}
-    size = len(nothing)
-    return Fit(
-        model=model,
-        values=nothing,
-        low=nothing,
-        high=nothing,
-        determined=dict.fromkeys(nothing, False),
-        reasons=dict.fromkeys(nothing, "not fitted"),
-        correlations=np.full((size, size), np.nan),
-        samples=np.full((1, size), np.nan),
-        scatter=Scatter.none(),
-        residuals=np.full(len(observations), np.nan),
-        observed=len(observations),
-        aicc=math.inf,
-        bic=math.inf,
-        domain=Domain.of(observations),
-        problems=(problem,),
-    )
 
 
 def _known(value: float | None) -> float:

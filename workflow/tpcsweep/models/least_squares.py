@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model's least-squares problem, and what comes out of it for resamples of the observations."""
+"""A model's least-squares problem: its optimum, bootstrap, and the parameters that the data do not determine."""
 
 from __future__ import annotations
 
@@ -21,14 +21,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MANY_DEPLOYMENTS = 8
-"""From so many deployments on these are what the bootstrap draws: cells of one deployment share its luck."""
+"""The fewest deployments that the bootstrap draws as a whole: cells of one deployment share its luck."""
 
-_SCREENED = 64  # points of the parameter space that are looked at, before the best become starts
+_SCREENED = 64  # points of the parameter space, of which the best become starts
 _STARTS = 4
 _HUBER = 1.345  # times the scale of residuals: 95 % efficiency for normal errors
-_AWAY = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # shares of the way to a bound at which what is held is tried
+_AWAY = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # shares of the way to a bound at which held parameters are tried
 _STEP = math.sqrt(np.finfo(float).eps)  # of the derivatives for a search
 _AS_GOOD = 1.92  # half of the 95 % quantile of χ² with one degree of freedom
+
+_SPAN = 0.5  # an interval that covers more than this share of the bounds says nothing,
+_FACTOR = 10.0  # nor does one on a logarithmic scale whose ends differ by more than this factor
+_EDGE = 2e-3  # of the range: nearer to a bound is at it
+_FLAT = 1e-6  # influence of a parameter over its whole range, relative to that of the most influential
+_SINGULAR = 1e-5  # smallest singular value of the scaled Jacobian, relative to the largest
+_ALIKE = 0.98  # correlation from which two parameters are one
+
+
+class UnfittableError(ValueError):
+    """Observations that a model cannot be fitted to; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Problem:
     def residuals(self, units: Floats) -> Floats:
         """Return residuals over errors, of one point of the space or of points × parameters.
 
-        Where the model has no value, it is a residual that no search stays at.
+        A point where the model has no value has a residual that no search stays at.
         """
         with np.errstate(all="ignore"):
             estimate = self.model(self.observations.points, self.values(units))
@@ -98,10 +109,10 @@ class Problem:
             return None
 
     def alternatives(self, units: Floats, scale: float, seed: int) -> list[dict[str, float]]:
-        """Give the free parameters of fits with other values of what is held, as far as they are as good.
+        """Return the free parameters of the fits with other values of held parameters that are as good.
 
         One is the best with everything free. For the others each held parameter is moved in steps towards its bounds,
-        until all others, fitted anew, cannot make up for it.
+        until a fit of all others cannot make up for it.
         """
         best = self.solve(units, scale, 1)
         loose = tuple(one for one in self.model.parameters if one.name in self.held and not one.absorbed)
@@ -134,17 +145,16 @@ class Problem:
         return found
 
     def search(self, seed: int, start: Mapping[str, float] | None) -> tuple[Floats, float, bool] | None:
-        """Give the optimum, the scale of its residuals and whether it converged."""
+        """Return the optimum, the scale of its residuals and whether it converged; None if no start leads to one."""
         guess = np.array([float(parameter.to_unit(parameter.guess)) for parameter in self.free])
         if not self.free:
             return guess, _scale(self.residuals(guess)), True
         if start is None:
-            starts = [guess, *self._screened(guess, seed)]
+            starts = self._screened(len(guess), seed)
         else:
-            given = [float(parameter.to_unit(start[parameter.name])) for parameter in self.free]
-            starts = [guess, np.array(given)]
-        solutions = [self.solve(begin, 1.0, 50, 1e-4) for begin in starts]
-        solutions = [solution for solution in solutions if solution is not None]
+            starts = [np.array([float(one.to_unit(start[one.name])) for one in self.free])]
+        tried = [self.solve(begin, 1.0, 50, 1e-4) for begin in (guess, *starts)]
+        solutions = [solution for solution in tried if solution is not None]
         if not solutions:
             return None
         best = min(solutions, key=lambda solution: float(solution.cost))
@@ -152,18 +162,38 @@ class Problem:
         final = self.solve(best.x, scale, 300) or best
         return final.x, scale, bool(final.status > 0)
 
-    def _screened(self, guess: Floats, seed: int) -> list[Floats]:
-        """Give the best of seeded points of the parameter space, by their median absolute residuals.
+    def _screened(self, unknowns: int, seed: int) -> list[Floats]:
+        """Return the best of seeded points of the parameter space, by their median absolute residuals.
 
         The median is not misled by a few residuals that are huge far from the optimum.
         """
-        cube = stats.qmc.Sobol(len(guess), seed=seed).random(_SCREENED)
+        cube = stats.qmc.Sobol(unknowns, seed=seed).random(_SCREENED)
         costs = np.median(np.abs(self.residuals(cube)), axis=1)
         return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])
 
 
+def optimum_of(
+    model: Model, observations: Observations, seed: int, start: Mapping[str, float] | None
+) -> tuple[Problem, Floats, float, bool]:
+    """Return a model's problem with the result of its search.
+
+    Raises:
+        UnfittableError: if the model has no optimum, or no value at some of the observations.
+    """
+    problem = Problem.of(model, observations)
+    count, unknowns = len(observations), len(problem.free)
+    if count < unknowns + 1:
+        raise UnfittableError(f"{count} observations do not determine {unknowns} parameters")
+    found = problem.search(seed, start)
+    if found is None:
+        raise UnfittableError("no start led to a finite fit")
+    if not np.all(np.isfinite(model(observations.points, problem.values(found[0])))):
+        raise UnfittableError("the model has no value at some of the cells")
+    return problem, *found
+
+
 def bootstrap(problem: Problem, units: Floats, scale: float, resamples: int, seed: int) -> tuple[str, Floats]:
-    """Give what was drawn, and the parameters of each resample."""
+    """Return the kind of the units that were drawn, and the parameters of each resample."""
     optimum = list(problem.values(units).values())
     if not problem.free or not resamples:
         return "nothing", np.tile(optimum, (max(resamples, 1), 1))
@@ -178,13 +208,13 @@ def bootstrap(problem: Problem, units: Floats, scale: float, resamples: int, see
 
 
 def units_of(observations: Observations) -> pd.Series:
-    """Give the unit of each row that shares its luck: the deployment where there are many, else the point."""
+    """Return the unit of each row that shares its luck: the deployment if there are many, otherwise the point."""
     many = observations.frame["deployment"].nunique() >= MANY_DEPLOYMENTS
     return observations.frame["deployment" if many else "point"]
 
 
 def _drawer(observations: Observations) -> tuple[str, Callable[[np.random.Generator], NDArray[np.int64]]]:
-    """Give what is drawn, and a function that draws the rows of a resample: in each run that it draws, units of it."""
+    """Return the kind of the units, and a function that draws the rows of a resample: runs, and units in each run."""
     frame, runs, units = observations.frame, observations.runs, units_of(observations)
     numbers = np.zeros(len(frame), np.int64) if runs is None else runs
     cells: dict[int, dict[str, list[NDArray[np.int64]]]] = {}
@@ -210,3 +240,64 @@ def _drawer(observations: Observations) -> tuple[str, Callable[[np.random.Genera
 
 def _scale(residuals: Floats) -> float:
     return max(float(1.4826 * np.median(np.abs(residuals))), 0.05)
+
+
+def undetermined(
+    problem: Problem, units: Floats, low: Mapping[str, float], high: Mapping[str, float]
+) -> dict[str, str]:
+    """Return the reason for each parameter that the data do not determine, by its interval."""
+    values = problem.values(units)
+    names = [parameter.name for parameter in problem.free]
+    jacobian = dict(zip(names, problem.slopes(units).T, strict=True))
+    reasons: dict[str, str] = {}
+    same = _indistinguishable(jacobian)
+    norms = {name: float(np.linalg.norm(column)) for name, column in jacobian.items()}
+    largest = max(norms.values(), default=0.0)
+    for parameter in problem.model.parameters:
+        name = parameter.name
+        if lacking := [axis for axis in parameter.needs if axis not in problem.observations.axes]:
+            end = f": held at {parameter.neutral:g}" if name in problem.held else ""
+            reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
+        elif norms[name] <= _FLAT * largest:
+            reasons[name] = "it makes no difference to any measured cell"
+        elif reason := _at_bound(parameter, values[name]) or _too_wide(parameter, low[name], high[name]):
+            reasons[name] = reason
+        elif name in same:
+            reasons[name] = f"it cannot be told from {' and '.join(same[name])}"
+    return reasons
+
+
+def _at_bound(parameter: Parameter, value: float) -> str:
+    unit = float(parameter.to_unit(value))
+    if unit < _EDGE:
+        return f"it is at its lower bound, {parameter.low:g}"
+    return f"it is at its upper bound, {parameter.high:g}" if unit > 1 - _EDGE else ""
+
+
+def _too_wide(parameter: Parameter, low: float, high: float) -> str:
+    if math.isnan(low):
+        return ""
+    if parameter.scale == "log" and high > _FACTOR * low:
+        return f"its interval spans a factor of {high / low:.2g}"
+    unit = parameter.to_unit(np.array([low, high]))
+    return "its interval spans most of its bounds" if unit[1] - unit[0] > _SPAN else ""
+
+
+def _indistinguishable(jacobian: Mapping[str, Floats]) -> dict[str, list[str]]:
+    """Return the parameters whose effects on the cells are combinations of each other, with these others."""
+    names = [name for name, column in jacobian.items() if np.linalg.norm(column) > 0]
+    if len(names) < 2:
+        return {}
+    scaled = np.column_stack([jacobian[name] / np.linalg.norm(jacobian[name]) for name in names])
+    same: dict[str, list[str]] = {}
+    _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
+    for value, direction in zip(singular, directions, strict=True):
+        if value < _SINGULAR * singular[0]:
+            among = [name for name, part in zip(names, direction, strict=True) if abs(part) > 0.2]
+            same |= {name: [other for other in among if other != name] for name in among}
+    alike = np.abs(scaled.T @ scaled)
+    for at, name in enumerate(names):
+        others = [names[to] for to in np.flatnonzero(alike[at] > 1 - (1 - _ALIKE) ** 2) if to != at]
+        if others:
+            same.setdefault(name, others)
+    return same

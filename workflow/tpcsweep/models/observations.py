@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models are fitted to: a row for each measured cell and repetition, with its error."""
+"""The measured cells that models are fitted to: a row for each cell and repetition, with its error."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from tpcsweep.configuration.parameters import CELL
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.observations import observations
-from tpcsweep.models.base import UNSAID, Floats, Points
+from tpcsweep.models.base import Floats, Points, complete
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FLOOR = 0.05
-"""No error is taken for less than this share of the mean throughput of its point: cells of the same setting,
-deployed anew, differ by about as much, and no model is exact. Nor for less than this share of the median throughput
-of all cells."""
+"""The floor of errors, as a share of the mean throughput of the point, and of the median throughput of all cells.
+
+Cells of the same setting differ by about as much in another deployment, and no model is exact."""
 
 NO_INTERVAL = 0.2
-"""The share of the throughput of its point that an observation without interval may be off, where no point has
-repetitions that would tell."""
+"""The error of an observation without interval, as a share of the throughput of its point, if nothing was repeated."""
 
 NEAR = 0.1
 """Values of an axis with more than `MANY` of them are one class when they differ by no more than this share."""
@@ -54,11 +53,11 @@ class Observations:
     frame: pd.DataFrame
     """A row for each cell and repetition: axes, fixed parameters, throughput, error, deployment, point, run, flags."""
     axes: tuple[str, ...]
-    """Names of the parameters with several values, in the dataset's order; `repetition` is none of them."""
+    """Names of the parameters with several values, in the dataset's order, without `repetition`."""
     label: str = ""
-    """What was measured, for figures: sweep demo, measured on netns."""
+    """The data, for figures: sweep demo, measured on netns."""
     how: str = "measured"
-    """How the throughput came about: measured or simulated."""
+    """The origin of the throughput: measured or simulated."""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -75,7 +74,7 @@ class Observations:
 
     @cached_property
     def points(self) -> Points:
-        """Every numeric parameter, with what is not said as `UNSAID`."""
+        """Every numeric parameter; `UNSAID` has the values of those that the data lack."""
         return complete(self.frame)
 
     @cached_property
@@ -90,29 +89,29 @@ class Observations:
 
     @cached_property
     def level(self) -> Floats:
-        """Mean throughput of each row's point in Gbit/s, of which the floor of its error is a share."""
+        """Mean throughput of each row's point in Gbit/s: the floor of its error is a share of this."""
         return np.asarray(self.frame["level"], float)
 
     @property
     def runs(self) -> NDArray[np.int64] | None:
-        """The number of each row's run, where there are several and most points were measured in more than one.
+        """The number of each row's run; None unless most points were measured in several runs.
 
-        Else nobody can tell what differs from run to run from what was set: None.
+        Otherwise differences between runs cannot be told from those between settings.
         """
         repeated = self.frame.groupby("point")["run"].nunique() > 1
         return self.frame["run"].to_numpy(np.int64) if repeated.mean() > _MOST else None
 
     def error_at(self, estimate: Floats) -> Floats:
-        """Standard errors in Gbit/s whose floor is a share of what is estimated, where that is more than `level`.
+        """Return standard errors in Gbit/s whose floor is a share of the estimate, if that is more than `level`.
 
-        A cell that stalled at a hundredth of what its neighbours reach has the smallest interval of all. By its own
-        throughput alone it would outweigh them; by this no residual is larger than 1/FLOOR.
+        A cell that stalled at a hundredth of its neighbours' throughput has the smallest interval of all. By its own
+        throughput alone it would outweigh them; with this floor no residual is larger than 1/FLOOR.
         """
         floor = FLOOR**2 * (np.maximum(estimate, self.level) ** 2 - self.level**2)
         return np.asarray(np.sqrt(self.error**2 + floor))
 
     def classes(self, name: str) -> pd.Series:
-        """What counts as one value of an axis: see `classes`. Rows that were taken keep what they were."""
+        """Return the class of each row's value of an axis, see `classes`. Rows that were taken keep theirs."""
         return self.frame.get(f"{name}_class", self.frame[name])
 
     def take(self, rows: NDArray[Any]) -> Observations:
@@ -126,23 +125,23 @@ class Observations:
 
 
 def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
-    """Take the cells that were measured well from a dataset.
+    """Return the cells of a dataset that were measured well.
 
-    The error of a row is the standard error that its interval stands for, in quadrature with the floors.
+    The error of a row is the standard error behind its interval, in quadrature with the floors.
 
     Args:
         ds: The dataset.
-        most: The most cells that are all taken. From more, a random sample of `SAMPLE` is taken, the same one each
+        most: The most cells that are all returned. Of more, a random sample of `SAMPLE` is returned, the same one each
             time, and the label says so.
 
     Raises:
-        NothingMeasuredError: where there is no such cell.
+        NothingMeasuredError: if there is no such cell.
     """
     cells = observations(ds)
     frame = cells[cells["reason"] == ""].drop(columns="reason").reset_index(drop=True)
     if frame.empty:
         raise NothingMeasuredError("the dataset has no cell with the status ok and a throughput")
-    # The axes in the dataset's order, then what lies along one of them, such as the host of a record.
+    # The axes in the dataset's order, then the coordinates along them, such as the host of a record.
     names = dict.fromkeys(map(str, (*ds["throughput"].dims, *ds.coords)))
     parameters = [name for name in names if name in frame and name != REPETITION]
     numbers = [name for name in parameters if pd.api.types.is_numeric_dtype(frame[name])]
@@ -166,17 +165,8 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     return Observations(frame, axes, label, how)
 
 
-def complete(frame: pd.DataFrame | Points) -> Points:
-    """Numeric columns as arrays, with what is not said as `UNSAID`."""
-    columns = {str(name): np.asarray(frame[name]) for name in frame}
-    length = len(next(iter(columns.values()), [0]))
-    unsaid = {name: np.full(length, value) for name, value in UNSAID.items() if name not in columns}
-    said = {name: column.astype(float) for name, column in columns.items() if column.dtype.kind in "biuf"}
-    return unsaid | said
-
-
 def classes(values: pd.Series) -> pd.Series:
-    """What counts as one value of an axis: each by itself, or the smallest of those near it where there are many.
+    """Return the class of each value of an axis: the value, or the smallest one near it if there are many.
 
     RTTs that were measured rather than set are never twice the same.
     """
@@ -192,7 +182,7 @@ def classes(values: pd.Series) -> pd.Series:
 
 
 def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
-    """Texts such as origins=2/rtt=80, from the given columns."""
+    """Return texts such as origins=2/rtt=80, from the given columns."""
     key = pd.Series("", index)
     for name, values in columns.items():
         shown = values.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
@@ -201,10 +191,10 @@ def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
 
 
 def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Standard errors in Gbit/s, and the levels of which their floors are a share.
+    """Return standard errors in Gbit/s, and the levels of which their floors are a share.
 
-    The share that repetitions tell is of what was measured alone: an error that grew with the estimate would reward
-    estimates that are too high.
+    The share that repetitions tell is one of the measured level alone: an error that grew with the estimate would
+    reward estimates that are too high.
     """
     throughput, error = frame["throughput"], frame["error"].to_numpy()
     typical = float(throughput.median()) or float(throughput.max()) or 1.0
@@ -218,10 +208,10 @@ def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 def _of_repetitions(frame: pd.DataFrame) -> float:
-    """The standard deviation of repetitions in one run, as a share of their mean; `NO_INTERVAL` without any.
+    """Return the standard deviation of repetitions in one run, as a share of their mean; `NO_INTERVAL` without any.
 
-    It is pooled over the points by the median, which no stalled cell moves, and widened to what it would be of a
-    variance (Wilson and Hilferty's median of χ²).
+    It is pooled over the points by the median, which no stalled cell moves, and widened by the ratio of mean to median
+    of χ² (Wilson and Hilferty).
     """
     groups = frame.groupby(["point", "run"])["throughput"]
     about = groups.agg(["mean", "var", "size"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that was fitted to a sweep, as one JSON file."""
+"""All fits of a sweep as one JSON file."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.files import write_json
-from tpcsweep.models.base import Model
-from tpcsweep.models.choice import Choice
+from tpcsweep.configuration.sides import DATASET
+from tpcsweep.files import is_made_of, write_json
+from tpcsweep.models.choice import LEARNED, Choice
 from tpcsweep.models.fit import Fit
-from tpcsweep.models.learned import LEARNED
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.places import Predictor
+from tpcsweep.models.predictor import Predictor
 
 FORMAT = 4
 
+FILE = "models.json"
+"""The fits beside a study's dataset."""
+
 
 class SavedError(ValueError):
-    """A file that holds no fits of this format; the text names the file and what to do."""
+    """A file without fits of this format; the text names the file and what to do."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What was read from a file of fits."""
+    """The content of a file of fits."""
 
     label: str
-    """What the fits are of: sweep demo, measured on netns."""
+    """The data: sweep demo, measured on netns."""
     fits: Mapping[str, Fit]
     choice: Mapping[str, Any]
-    """What `Choice.to_dict` gave."""
+    """As `Choice.to_dict` returns it."""
 
     @property
     def chosen(self) -> bool:
@@ -41,10 +43,10 @@ class Saved:
 
     @property
     def formula(self) -> Fit:
-        """The fit of the formula that predicted left-out cells best, of those to all cells at once.
+        """The fit to all cells of the formula that predicted left-out cells best.
 
         Raises:
-            SavedError: where no model could be fitted, or nothing could be left out to choose one.
+            SavedError: if no model could be fitted, or nothing could be left out to choose one.
         """
         name = self.choice["formula"]
         if name not in self.fits or not self.fits[name].ok:
@@ -52,10 +54,10 @@ class Saved:
         return self.fits[name]
 
     def best(self, observations: Observations) -> Predictor:
-        """Give what predicted left-out cells best: a fit, or what learns the cells anew.
+        """Return the predictor that predicted left-out cells best; one that learns the cells is fitted to them again.
 
         Args:
-            observations: those that the fits are of.
+            observations: those of the fits.
 
         Raises:
             SavedError: as `formula`.
@@ -65,7 +67,7 @@ class Saved:
 
 
 def write(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
-    """Write fits and choice: beside their place, then renamed."""
+    """Write fits and choice to a file, which is replaced as a whole."""
     content = {
         "format": FORMAT,
         "label": label,
@@ -75,8 +77,8 @@ def write(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice)
     write_json(Path(path), content)
 
 
-def read(path: str | Path, models: Mapping[str, Model]) -> Saved:
-    """Read what `write` wrote; `models` is `tpcsweep.models.MODELS`.
+def read(path: str | Path) -> Saved:
+    """Read a file of `write`.
 
     Raises:
         SavedError: for a file of another format.
@@ -86,9 +88,21 @@ def read(path: str | Path, models: Mapping[str, Model]) -> Saved:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise KeyError("format")
-        fits = {name: Fit.from_dict(about, models) for name, about in content["fits"].items()}
+        fits = {name: Fit.from_dict(about) for name, about in content["fits"].items()}
         return Saved(content["label"], fits, content["choice"])
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise SavedError(
             f"{path}: no fits of format {FORMAT} ({error!r}). Delete the file and run snakemake again."
         ) from error
+
+
+def current(dataset: Path) -> Path | None:
+    """Return the file with the fits of a study's dataset; None if it is missing, older or of another format."""
+    file = dataset.with_name(FILE)
+    if dataset.name != DATASET or not is_made_of(file, dataset):
+        return None
+    try:
+        read(file)
+    except SavedError:
+        return None
+    return file

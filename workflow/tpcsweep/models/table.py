@@ -5,32 +5,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from scipy.interpolate import RegularGridInterpolator
 
 from tpcsweep.models.base import Floats, Points
-from tpcsweep.models.baseline import Features, logarithms
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.places import Domain, Predictor, levels
-from tpcsweep.models.runs import new_run
-from tpcsweep.models.scatter import Scatter, log_ratio
+from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, log_ratio, new_run
+from tpcsweep.models.process import Features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NAME = "table"
-
-_MOST = 100_000  # places; a larger grid holds next to nothing in each
+_MOST = 100_000  # places; the cells of a larger grid are next to nothing in it
 _PARTS = 8  # of the points, each left out in turn
 _SMALLEST = 1e-9  # Gbit/s
 
 
-@dataclass(frozen=True)
-class Table(Predictor):
-    """Throughput over the grid of the axes, linear between its places in logarithms, constant beyond them."""
+class _Grid(NamedTuple):
+    """Throughput over the grid of the axes."""
 
     features: Features
     places: Mapping[str, Floats]
@@ -38,33 +33,90 @@ class Table(Predictor):
     words: Mapping[str, tuple[str, ...]]
     rates: Floats
     """log(throughput in Gbit/s): words × places, in their order."""
+
+    @classmethod
+    def of(cls, observations: Observations, features: Features) -> _Grid:
+        """Return the medians of observations. Raises ValueError for a grid of too many places."""
+        frame = observations.frame
+        words = {name: tuple(sorted(set(frame[name].astype(str)))) for name in features.words}
+        places: dict[str, Floats] = {}
+        index: list[NDArray[np.int64]] = [
+            np.searchsorted(values, frame[name].astype(str)) for name, values in words.items()
+        ]
+        for name in features.centres:
+            at = pd.Series(features.logarithms(frame, name))
+            classes = observations.classes(name).reset_index(drop=True)
+            if classes.nunique() > 1:
+                middles = at.groupby(classes).median()
+                places[name] = middles.to_numpy(float)
+                index.append(np.searchsorted(middles.index.to_numpy(), classes))
+        shape = [len(values) for values in (*words.values(), *places.values())]
+        if np.prod(shape, dtype=float) > _MOST:
+            raise ValueError(f"a table of {np.prod(shape, dtype=float):.0f} places")
+        rates = np.full(shape, np.nan)
+        logs = pd.Series(np.log(np.maximum(observations.throughput, _SMALLEST)))
+        for key, value in logs.groupby(list(index)).median().items() if index else [((), logs.median())]:
+            rates[key] = value
+        return cls(features, places, words, _filled(rates, list(places.values()), len(words)))
+
+    def look_up(self, points: Points | pd.DataFrame) -> Floats:
+        """Interpolate between places; a word that is not in the table has the mean of all. Returns Gbit/s."""
+        at = [
+            np.clip(self.features.logarithms(points, name), line[0], line[-1])
+            for name, line in self.places.items()
+        ]
+        length = len(next(iter(np.asarray(points[name]) for name in points), []))
+        index = [
+            pd.Categorical(np.asarray(points[name]).astype(str), values).codes
+            for name, values in self.words.items()
+        ]
+        keys = pd.Series(list(zip(*index, strict=True)) if index else [()] * length)
+        found = np.empty(length)
+        for key, rows in keys.groupby(keys).indices.items() if length else ():
+            part = self.rates
+            for place, code in reversed(list(enumerate(key))):
+                part = part.mean(axis=place) if code < 0 else part.take(code, axis=place)
+            if at:
+                inside = np.column_stack([line[rows] for line in at])
+                part = RegularGridInterpolator(tuple(self.places.values()), part)(inside)
+            found[rows] = part
+        return np.exp(found)
+
+
+@dataclass(frozen=True)
+class Table(Predictor):
+    """Throughput over the grid of the axes, linear between its places in logarithms, constant beyond them."""
+
+    grid: _Grid
     scatter: Scatter
-    """Of single measurements about what the table says without their points."""
+    """Of single measurements about the table without their points."""
     medians: Scatter
     """Of the medians of points."""
-    name = NAME
+    name = "table"
     about = "Lookup table: medians of the cells, and straight lines between them"
 
     def estimate(self, points: Points | pd.DataFrame) -> Floats:
-        columns = self.domain.filled(points, (*self.places, *self.words))
-        return np.exp(_looked_up(columns, self.features, self.places, self.words, self.rates))
+        return self.grid.look_up(self.domain.filled(points, (*self.grid.places, *self.grid.words)))
 
-    def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    def uncertainty(
+        self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
+    ) -> tuple[Floats, Floats]:
         tail = (1 - confidence) / 2
         middle = self.estimate(points)
-        low, high = np.exp(self.medians.residuals(np.array([tail, 1 - tail]), middle))
-        return middle * low, middle * high
+        low, high = middle * np.exp(self.medians.residuals(np.array([tail, 1 - tail]), middle))
+        return low, high
 
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
         middle = self.estimate(points)
-        return np.asarray(middle * np.exp(self.scatter.residuals(levels(count, seed), middle)))
+        return np.asarray(middle * np.exp(self.scatter.drawn(count, seed, middle)))
 
 
 def fit_table(observations: Observations, *, seed: int = 0) -> Table:
     """Make a table of the medians of points.
 
-    A place of the grid that was not measured has the mean of what lines along each axis say there, those between
-    measured places first. How far measurements lie from the table is seen where an eighth of the points is left out.
+    A place of the grid that was not measured has the mean of the lines along each axis there, those between measured
+    places first. The scatter of measurements about the table is estimated by leaving out an eighth of the points at a
+    time.
 
     Raises:
         ValueError: for observations of fewer than three points, and a grid of more than 100,000 places.
@@ -78,44 +130,15 @@ def fit_table(observations: Observations, *, seed: int = 0) -> Table:
     estimate = np.empty(len(observations))
     for at in range(int(part.max()) + 1):
         out = part[points] == at
-        grid = _grid(observations.take(~out), features)
-        estimate[out] = np.exp(_looked_up(observations.take(out).frame, features, *grid))
+        estimate[out] = _Grid.of(observations.take(~out), features).look_up(observations.take(out).frame)
     off = log_ratio(observations.throughput, estimate)
     rows = pd.DataFrame({"off": off, "estimate": estimate}).groupby(points).median()
-    freedom = count - 1
     return Table(
-        features,
-        *_grid(observations, features),
-        Scatter.of(off * new_run(off, observations), estimate, freedom),
-        Scatter.of(rows["off"].to_numpy(), rows["estimate"].to_numpy(), freedom),
+        _Grid.of(observations, features),
+        Scatter.of(off * new_run(off, observations), estimate, count - 1),
+        Scatter.of(rows["off"].to_numpy(), rows["estimate"].to_numpy(), count - 1),
         domain=Domain.of(observations),
     )
-
-
-def _grid(
-    observations: Observations, features: Features
-) -> tuple[dict[str, Floats], dict[str, tuple[str, ...]], Floats]:
-    """Places of each axis, words of each, and the logarithm of the throughput at all of them."""
-    words = {name: tuple(sorted(set(observations.frame[name].astype(str)))) for name in features.words}
-    places: dict[str, Floats] = {}
-    index: list[NDArray[np.int64]] = [
-        np.searchsorted(values, observations.frame[name].astype(str)) for name, values in words.items()
-    ]
-    for name in features.centres:
-        at = pd.Series(_logarithms(observations.frame, name, features))
-        classes = observations.classes(name).reset_index(drop=True)
-        if classes.nunique() > 1:
-            middles = at.groupby(classes).median()
-            places[name] = middles.to_numpy(float)
-            index.append(np.searchsorted(middles.index.to_numpy(), classes))
-    shape = [len(values) for values in (*words.values(), *places.values())]
-    if np.prod(shape, dtype=float) > _MOST:
-        raise ValueError(f"a table of {np.prod(shape, dtype=float):.0f} places")
-    rates = np.full(shape, np.nan)
-    logs = pd.Series(np.log(np.maximum(observations.throughput, _SMALLEST)))
-    for key, value in logs.groupby(list(index)).median().items() if index else [((), logs.median())]:
-        rates[key] = value
-    return places, words, _filled(rates, list(places.values()), len(words))
 
 
 def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
@@ -156,33 +179,3 @@ def _mean(values: Floats, axis: int | tuple[int, ...], *, keepdims: bool = False
     count = known.sum(axis=axis, keepdims=keepdims)
     total = np.where(known, values, 0.0).sum(axis=axis, keepdims=keepdims)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _looked_up(
-    points: Points | pd.DataFrame,
-    features: Features,
-    places: Mapping[str, Floats],
-    words: Mapping[str, tuple[str, ...]],
-    rates: Floats,
-) -> Floats:
-    """Interpolate between places; a word that is not in the table has the mean of all."""
-    at = [np.clip(_logarithms(points, name, features), line[0], line[-1]) for name, line in places.items()]
-    length = len(next(iter(np.asarray(points[name]) for name in points), []))
-    found = np.empty(length)
-    index = [
-        pd.Categorical(np.asarray(points[name]).astype(str), values).codes for name, values in words.items()
-    ]
-    keys = pd.Series(list(zip(*index, strict=True)) if index else [()] * length)
-    for key, rows in keys.groupby(keys).indices.items() if length else ():
-        part = rates
-        for place, code in reversed(list(enumerate(key))):
-            part = part.mean(axis=place) if code < 0 else part.take(code, axis=place)
-        inside = np.column_stack([line[rows] for line in at]) if at else None
-        found[rows] = (
-            part if inside is None else RegularGridInterpolator(tuple(places.values()), part)(inside)
-        )
-    return found
-
-
-def _logarithms(points: Points | pd.DataFrame, name: str, features: Features) -> Floats:
-    return logarithms(np.asarray(points[name], float), features.offsets[name], features.limits[name])

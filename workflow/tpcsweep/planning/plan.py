@@ -1,36 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a throughput takes: the cheapest origins, cores and streams with which a fitted model reaches it. Pure.
+"""The cheapest origins, cores and streams with which a fitted model reaches a throughput. Pure.
 
-Throughput is in Gbit/s, RTT in ms, and of other parameters what sweeps say.
+Throughput is in Gbit/s, RTT in ms, and other parameters are in the units of sweeps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from tpcsweep.configuration.parameters import show_value
+from tpcsweep.configuration.parameters import Parameters, Value, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, from_pydantic
 from tpcsweep.models import Fit, Observations, Predictor, fit
-from tpcsweep.models.base import plain
-from tpcsweep.models.places import Domain
+from tpcsweep.models.base import UNSAID, plain
+from tpcsweep.models.predictor import CONFIDENCE, Domain
 from tpcsweep.models.saved import Saved
-from tpcsweep.planning.candidates import DRAWS, FIGURES, candidates, evaluate, model_input, span
 from tpcsweep.planning.question import KNOBS, PROBABILITY, Given, Question
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 BEYOND = 4.0
-"""How far beyond the data a target is looked for that cannot be reached inside: so many times the largest value."""
+"""The search for a target that cannot be reached inside the data ends at so many times their largest values."""
 
 FRONT = "fewer cores or streams"
 """The name of the settings of the front."""
 
+DRAWS = 1000
+FIGURES = ("throughput", "throughput_low", "throughput_high", "assured", "probability", "extrapolated")
+"""The figures of a setting; throughputs in Gbit/s."""
+
 _NEARLY = 0.99  # of the best is as good
+_WHOLE = 48  # values of a knob in whole numbers
+_PARTS = 24  # values of cores in parts
+_FEW = 16  # values of a knob beyond the data
+_BLOCK = 2000  # settings that are drawn at once, for the sake of memory
+_COUNTS = ("origins", "streams")
 _MEANING = (
     "The probability is that of one measurement, the mean goodput of a cell after warm-up: "
     f"the share of {DRAWS} draws of the model's parameters and of the scatter of cells about it."
@@ -39,22 +50,20 @@ _MEANING = (
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer: every setting that was looked at, and the few that matter."""
+    """The answer: every setting that was tried, and the few that matter."""
 
     target: float
     probability: float
     model: str
     fixed: Given
-    """What was given, in base units."""
+    """The given parameters, in base units."""
     settings: pd.DataFrame
-    """Cheapest first: cores, origins, streams, throughput with throughput_low and throughput_high (95 % of
-    measurements), `assured` (what a measurement reaches with the probability), `probability` (of reaching the target)
-    and `extrapolated`."""
+    """Settings, cheapest first: `KNOBS`, and `FIGURES` as `evaluate` adds them."""
     beyond: pd.DataFrame
-    """The same beyond the data; no rows where the target is reached inside."""
+    """Settings beyond the data; no rows if the target is reached inside."""
     notes: tuple[str, ...] = ()
     data: str = ""
-    """What the model was fitted to."""
+    """The data that the model was fitted to."""
 
     @property
     def reached(self) -> bool:
@@ -68,13 +77,13 @@ class Plan:
 
     @property
     def largest(self) -> pd.Series:
-        """The cheapest of the settings whose throughput is the largest but for 1 %: nobody pays for less."""
+        """The cheapest setting whose throughput is within 1 % of the largest: nobody pays for less."""
         throughput = self.settings["throughput"]
         return self.settings[throughput >= _NEARLY * throughput.max()].iloc[0]
 
     @property
     def surest(self) -> pd.Series | None:
-        """The cheapest of the settings that are nearly the likeliest to reach the target; None if it is reached."""
+        """The cheapest of the settings that are nearly the likeliest to reach the target; None if one reaches it."""
         likely = self.settings["probability"]
         if self.reached or not likely.max() > 0:
             return None
@@ -82,7 +91,7 @@ class Plan:
 
     @property
     def extrapolation(self) -> pd.Series | None:
-        """The cheapest setting beyond the data that reaches the target, where none inside does; or None."""
+        """The cheapest setting beyond the data that reaches the target, if none inside does; or None."""
         return self._first(self.beyond)
 
     @property
@@ -94,7 +103,7 @@ class Plan:
 
     @property
     def answers(self) -> pd.DataFrame:
-        """The settings that matter as one table, with a column that says what each is."""
+        """The settings that matter as one table, with a column for the name of each."""
         rows = [("cheapest", self.cheapest)]
         rows += [(FRONT, row) for _, row in self.front.iterrows()]
         rows += [("likeliest to reach it", self.surest), ("largest throughput", self.largest)]
@@ -102,7 +111,7 @@ class Plan:
         return pd.DataFrame([{"answer": name, **row} for name, row in rows if row is not None])
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all of it, as JSON has it: no limit is null."""
+        """Return everything as JSON has it: no limit is null."""
         content = {
             "reached": self.reached,
             "model": self.model,
@@ -119,24 +128,6 @@ class Plan:
             "beyond": self.beyond,
         }
         return {"target": self.target, "probability": self.probability, **plain(content)}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Plan:
-        tables = {name: pd.DataFrame(content[name]) for name in ("settings", "beyond")}
-        return cls(
-            **{name: content[name] for name in ("target", "probability", "model", "data")},
-            fixed={name: tuple(v) if isinstance(v, list) else v for name, v in content["fixed"].items()},
-            notes=tuple(content["notes"]),
-            **{
-                name: table.assign(cores=table["cores"].astype(float).fillna(math.inf)).astype(
-                    {"extrapolated": bool}
-                )
-                for name, table in tables.items()
-            },
-        )
-
-    def _repr_html_(self) -> str:
-        return str(self.answers.to_html(index=False, float_format="{:.4g}".format))
 
     def _enough(self, settings: pd.DataFrame) -> pd.DataFrame:
         return settings[settings["assured"] >= self.target]
@@ -157,24 +148,22 @@ def plan(
 ) -> Plan:
     """Find the cheapest setting with which one measurement reaches the target with the probability.
 
-    Cheaper is fewer cores, then fewer origins, then fewer streams. Searched are the ranges of the data, with every
-    value measured: whole numbers, thinned where there are many, and cores in steps of some percent where the data
-    have parts of a core. Where no setting reaches the target, up to four times the largest values are searched too, and
-    kept apart in `beyond`.
+    Cheaper is fewer cores, then fewer origins, then fewer streams. The search covers the ranges of the data, with every
+    measured value: whole numbers, thinned if there are many, and cores in steps of some percent if the data have parts
+    of a core. If no setting reaches the target, it goes on to four times the largest values; these are in `beyond`.
 
     Args:
-        model: a fit, or the Gaussian process.
+        model: a fit, or a predictor that learns the cells.
         target: Gbit/s, or text with a unit.
         probability: a share, or text with a unit.
-        data: what the model was fitted to, for figures.
+        data: the data that the model was fitted to, for figures.
         seed: of the model's draws.
         **fixed: parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
-            from; words, such as a tool, say what the model was fitted to. All that varies in the data except these
-            three must be given.
+            from; words, such as a tool, are those of the fitted cells. Every parameter that varies in the data, except
+            these three, is needed.
 
     Raises:
-        ConfigurationError: for a value that is no quantity of its kind, and for a parameter that is missing or
-            unknown.
+        ConfigurationError: for a value of the wrong kind, and for a missing or unknown parameter.
     """
     question = asked(target=target, probability=probability, **fixed)
     wanted, sure, given = question.needed_target(), question.probability, question.given
@@ -200,13 +189,13 @@ def plan(
 
 
 def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Predictor, str]:
-    """Give the chosen model, and what it is of.
+    """Return the chosen model, and its data.
 
-    A formula is fitted anew to the cells with the words that are given, if not all have them: it tells no words apart.
+    A formula tells no words apart: it is fitted again to the cells with the given words, unless all have them.
 
     Raises:
         ConfigurationError: for a word that no cell has.
-        SavedError: where no model was chosen.
+        SavedError: if no model was chosen.
     """
     frame, label = observations.frame, saved.label
     rows, problems = np.ones(len(frame), bool), []
@@ -230,7 +219,7 @@ def asked(**content: object) -> Question:
     """Check a question.
 
     Raises:
-        ConfigurationError: with all that is wrong in it.
+        ConfigurationError: with all its problems.
     """
     try:
         question: Question = Question.model_validate(content)
@@ -240,7 +229,7 @@ def asked(**content: object) -> Question:
 
 
 def _outside(domain: Domain, fixed: Given) -> list[str]:
-    """What is to be said of values beyond the data."""
+    """Return the notes about values beyond the data."""
     notes = []
     for name, value in fixed.items():
         values = value if isinstance(value, tuple) else (value,)
@@ -252,7 +241,7 @@ def _outside(domain: Domain, fixed: Given) -> list[str]:
 
 
 def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
-    """What makes no difference to the model: asked of it, since it may be any."""
+    """Return the notes about parameters without effect, by trying the model with other values."""
     before, notes = model.estimate(settings), []
     points = settings.drop(columns=list(FIGURES))
     for name in points:
@@ -263,3 +252,119 @@ def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
         if all(np.allclose(model.estimate(points.assign(**{name: end})), before) for end in ends):
             notes.append(f"Of {name} the model says that it makes no difference here.")
     return notes
+
+
+def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
+    """Return all settings to try, cheapest first, with the fixed parameters; measured values are among them.
+
+    Args:
+        domain: the ranges of the data, and the values in them.
+        fixed: the given parameters.
+        reach: the largest value to try over the largest one in the data.
+
+    Raises:
+        ConfigurationError: for a parameter that varies in the data and is not given, a list, or a word that they lack.
+    """
+    _refuse(domain, fixed)
+    knobs = [_knob(name, domain, fixed, reach) for name in KNOBS]
+    grid = np.meshgrid(*knobs, indexing="ij")
+    table = pd.DataFrame({name: axis.ravel() for name, axis in zip(KNOBS, grid, strict=True)})
+    table = table.astype(dict.fromkeys(_COUNTS, int))
+    others = {name: value for name, value in fixed.items() if name not in KNOBS}
+    known = (name for name, value in others.items() if name in domain.words or not isinstance(value, str))
+    return table.assign(**{name: others[name] for name in known})
+
+
+def evaluate(
+    model: Predictor, grid: pd.DataFrame, probability: float, targets: Sequence[float], seed: int = 0
+) -> list[pd.DataFrame]:
+    """Add the predictions of one measurement to settings; a table for each target.
+
+    `throughput` is the fit, `throughput_low` and `throughput_high` are the ends of the 95 % interval of measurements.
+    A measurement reaches `assured` with the probability, and the target with `probability`. `extrapolated` is true
+    beyond the data.
+
+    Raises:
+        ValueError: if the model has no value.
+    """
+    tail = 50 * (1 - CONFIDENCE)
+    # The draw that at least this share of draws reaches.
+    place = int(DRAWS * (1 - probability) + 1e-9)
+    figures, chances = [], []
+    for start in range(0, len(grid), _BLOCK):
+        points = grid.iloc[start : start + _BLOCK].reset_index(drop=True)
+        bandwidth = points.get("bandwidth", model.domain.fixed.get("bandwidth", math.inf))
+        # No path carries more than its bandwidth, whatever the scatter of slower cells would make of it.
+        draws = np.sort(np.minimum(model.draws(points, DRAWS, seed), np.asarray(bandwidth)), axis=0)
+        if not np.all(np.isfinite(draws)):
+            raise ValueError(f"{model.name} has no value at some settings: {'; '.join(model.problems)}")
+        low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
+        figures.append(np.column_stack([model.estimate(points), low, high, draws[place]]))
+        chances.append(np.column_stack([np.mean(draws >= target, axis=0) for target in targets]))
+    table = grid.assign(**dict(zip(FIGURES, np.concatenate(figures).T, strict=False)))
+    outside = model.domain.outside(grid)
+    return [table.assign(probability=chance, extrapolated=outside) for chance in np.concatenate(chances).T]
+
+
+def _refuse(domain: Domain, fixed: Given) -> None:
+    problems = []
+    vary = [*domain.ranges, *(name for name, words in domain.words.items() if len(words) > 1)]
+    for name in vary:
+        if name in Parameters.model_fields and name not in KNOBS and name not in fixed:
+            allowed = f"this key is needed, for {name} varies in the data: {span(name, domain)}"
+            problems.append(Problem(name, "nothing", allowed))
+    for name, value in fixed.items():
+        if isinstance(value, tuple) and name not in KNOBS:
+            problems.append(Problem(name, "a list", f"one value; lists are for {', '.join(KNOBS)}"))
+        elif name in domain.words and value not in domain.words[name]:
+            problems.append(Problem(name, repr(value), f"what the data have: {span(name, domain)}"))
+    if problems:
+        raise ConfigurationError(problems)
+
+
+def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.float64]:
+    """Return the values to try, in order."""
+    if name in fixed:
+        value = fixed[name]
+        return np.unique([model_input(part) for part in (value if isinstance(value, tuple) else (value,))])
+    if name in domain.ranges:
+        low, high = domain.ranges[name]
+        whole = name in _COUNTS or (low.is_integer() and high.is_integer())
+        most = _FEW if reach > 1 else _WHOLE if whole else _PARTS
+        steps = ladder(low, high * reach, most, whole=whole)
+        return np.unique([*steps, *domain.values.get(name, ())])
+    return np.array([domain.fixed.get(name, UNSAID[name])])
+
+
+def ladder(low: float, high: float, most: int, *, whole: bool) -> NDArray[np.float64]:
+    """Return at most so many values from low to high, both included: all whole ones, or in even ratios."""
+    if not math.isfinite(high):  # no limit has no multiple
+        return np.unique([low, high])
+    if whole and high - low < most:
+        return np.arange(low, high + 0.5)
+    steps = np.geomspace(low, high, most)[1:-1]
+    rounded = np.round(steps) if whole else np.array([float(f"{step:.2g}") for step in steps])
+    return np.unique([low, *np.clip(rounded, low, high), high])
+
+
+def span(name: str, domain: Domain) -> str:
+    """Describe the values of a parameter in the data."""
+    if name in domain.words:
+        return ", ".join(domain.words[name])
+    if name in domain.ranges:
+        return " to ".join(_shown(name, value) for value in domain.ranges[name])
+    if name not in domain.fixed or domain.fixed[name] == UNSAID.get(name):
+        return "they do not say"
+    return _shown(name, domain.fixed[name])
+
+
+def _shown(name: str, value: float) -> str:
+    if math.isinf(value):
+        return "no limit"
+    whole = isinstance(value, float) and value.is_integer()
+    return show_value(name, int(value) if whole else float(value))
+
+
+def model_input(value: Value) -> str | float:
+    """Return a value for models: infinity for null, which is no limit."""
+    return value if isinstance(value, str) else math.inf if value is None else float(value)

@@ -1,21 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many streams a transfer service should run, as a table over RTT and target. Pure."""
+"""The answer to a question about a dataset: the plan for a target, and streams for each RTT and target.
+
+Both are tables for people, too.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
 
-from tpcsweep.models import Observations, Predictor
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
+from tpcsweep.extras import MissingExtraError
+from tpcsweep.models import Observations, Predictor, observe, saved
 from tpcsweep.models.base import UNSAID, plain
-from tpcsweep.planning.candidates import candidates, evaluate
-from tpcsweep.planning.plan import Plan, asked
-from tpcsweep.planning.question import PROBABILITY
+from tpcsweep.models.observations import NothingMeasuredError
+from tpcsweep.planning.plan import BEYOND, FRONT, Plan, asked, candidates, chosen, evaluate, plan
+from tpcsweep.planning.question import KNOBS, PROBABILITY, Question
 from tpcsweep.variables import Variable
+
+EXPECTED = (ConfigurationError, saved.SavedError, NothingMeasuredError, MissingExtraError)
+"""Errors of `answer_question`."""
 
 FORMAT = 1
 
@@ -32,10 +47,57 @@ COLUMNS = {
     "probability": Variable("1", "probability that one measurement reaches the target"),
     "extrapolated": Variable("", "whether this lies beyond the data"),
 }
-"""The columns of the table. Of a target that is not reached, the row is the setting most likely to reach it."""
+"""The columns of recommendations. The row of a target that is not reached is the setting most likely to reach it."""
 
 _MOST_RTTS = 8
 _SMALLEST = 0.02  # of the largest throughput: targets begin there
+_EXTRAPOLATED = "* extrapolated: beyond the data"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a question."""
+
+    question: Question
+    model: str
+    data: str
+    """The data that the model was fitted to."""
+    plan: Plan | None
+    """None without a target."""
+    table: pd.DataFrame | None
+    """Recommendations with the columns `COLUMNS`; None unless they were asked for."""
+
+    def recommendations(self) -> dict[str, Any]:
+        """Return the table as JSON has it, with the question."""
+        assert self.table is not None
+        about = {"data": self.data, "model": self.model, "probability": self.question.probability}
+        return as_dict(self.table, {**about, "given": self.question.given})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan with the recommendations, or these alone, as JSON has them."""
+        if self.plan is None:
+            return self.recommendations()
+        return {**self.plan.to_dict(), "recommendations": self.recommendations()}
+
+
+def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], recommendations: bool) -> Answer:
+    """Answer a question by the model that predicted left-out cells best.
+
+    Args:
+        dataset: the dataset.
+        models: the file with the fits of the dataset.
+        content: target, probability and parameters, as `plan.asked` checks them.
+        recommendations: whether to tabulate recommendations too.
+
+    Raises:
+        Exception: one of `EXPECTED`.
+    """
+    question = asked(**content)
+    observations = observe(xr.load_dataset(dataset))
+    model, data = chosen(saved.read(models), observations, question.given)
+    planned = None if question.target is None else plan(model, data=data, **question.content)
+    table = recommend(model, measured_rtts(observations), **question.content) if recommendations else None
+    return Answer(question, model.name, data, planned, table)
 
 
 def recommend(
@@ -47,14 +109,13 @@ def recommend(
     seed: int = 0,
     **fixed: object,
 ) -> pd.DataFrame:
-    """Give the cheapest setting for each RTT and target: a row with `COLUMNS`, see `plan` for what they mean.
+    """Return the cheapest setting for each RTT and target: a row with `COLUMNS`, as `plan` defines them.
 
-    Targets are 1, 2, 5, 10 … of a decimal place up to what the model predicts at most, with a `target` that is given.
+    Targets are 1, 2, 5, 10 … of a decimal place up to the largest prediction of the model, and a given `target`.
 
     Args:
-        model: a fit, or the Gaussian process.
-        rtts: in ms, to which an `rtt` that is given is added; without any a few from the smallest to the largest of
-            the data are taken.
+        model: as for `plan`.
+        rtts: in ms, to which a given `rtt` is added; by default a few from the smallest to the largest of the data.
         target: as for `plan`.
         probability: as for `plan`.
         seed: of the model's draws.
@@ -75,21 +136,21 @@ def recommend(
     for rtt, grid in grids.items():
         tables = evaluate(model, grid, sure, targets, seed)
         for wanted, table in zip(targets, tables, strict=True):
-            plan = Plan(wanted, sure, model.name, given, table, table.iloc[:0])
-            best = next(row for row in (plan.cheapest, plan.surest, plan.largest) if row is not None)
-            about = {"rtt": rtt, "target": wanted, "tcp_streams": connections, "reached": plan.reached}
+            one = Plan(wanted, sure, model.name, given, table, table.iloc[:0])
+            best = next(row for row in (one.cheapest, one.surest, one.largest) if row is not None)
+            about = {"rtt": rtt, "target": wanted, "tcp_streams": connections, "reached": one.reached}
             rows.append({**best, **about})
     return pd.DataFrame(rows)[list(COLUMNS)]
 
 
 def measured_rtts(observations: Observations) -> list[float]:
-    """Give the RTTs of the data in ms; none where there are too many for a table, or one alone."""
+    """Return the RTTs of the data in ms; none if there are too many for a table, or one alone."""
     values = sorted(set(observations.classes("rtt"))) if "rtt" in observations.numeric else []
     return [float(value) for value in values] if len(values) <= _MOST_RTTS else []
 
 
 def as_dict(table: pd.DataFrame, about: dict[str, Any]) -> dict[str, Any]:
-    """Give a table as JSON has it, with what it is about and what its columns mean."""
+    """Return recommendations as JSON has them, with the given entries and the meanings of columns."""
     return {
         "format": FORMAT,
         **about,
@@ -101,13 +162,77 @@ def as_dict(table: pd.DataFrame, about: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """Give a table as CSV, a line for its columns first."""
+    """Return recommendations as CSV, with a header."""
     shown = table.replace({"cores": {math.inf: None}})
     return str(shown.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
+def shown_plan(plan: Plan) -> RenderableType:
+    """Return a plan for people: the verdict in a line, the settings that matter, and notes."""
+    sure = show(plan.probability, FRACTION)
+    rows = _rows("", "cores", "origins", "streams", "Gbit/s", f"{sure} reach", "chance")
+    for row in _settings(plan):
+        rows.add_row(
+            row["answer"] + ("*" if row["extrapolated"] else ""),
+            _cores(row["cores"]),
+            str(row["origins"]),
+            str(row["streams"]),
+            f"{row['throughput']:.3g} ({row['throughput_low']:.3g} to {row['throughput_high']:.3g})",
+            f"{row['assured']:.3g}",
+            f"{100 * row['probability']:.1f} %",
+        )
+    notes = [_EXTRAPOLATED] if plan.answers["extrapolated"].any() else []
+    notes += [f"- {note}" for note in plan.notes]
+    verdict = "reached" if plan.reached else "not reached by any setting inside the data"
+    if not plan.reached and plan.extrapolation is None:
+        verdict += f", nor by any up to {BEYOND:g} times their largest values"
+    title = f"{show(plan.target, RATE)} with a probability of {sure}: {verdict}"
+    return Group(f"{title}\nmodel {plan.model}, {plan.data}", rows, *notes)
+
+
+def shown_recommendations(answer: Answer) -> RenderableType:
+    """Return recommendations for people: a row for each RTT and target."""
+    assert answer.table is not None
+    sure = show(answer.question.probability, FRACTION)
+    rows = _rows("RTT", "target", "streams", "origins", "cores", "Gbit/s", f"{sure} reach", "chance")
+    for row in answer.table.to_dict("records"):
+        rows.add_row(
+            show(row["rtt"], RTT),
+            show(row["target"], RATE) + ("" if row["reached"] else " not reached"),
+            str(row["streams"]),
+            str(row["origins"]),
+            _cores(row["cores"]),
+            f"{row['throughput']:.3g}" + ("*" if row["extrapolated"] else ""),
+            f"{row['assured']:.3g}",
+            f"{100 * row['probability']:.1f} %",
+        )
+    notes = [_EXTRAPOLATED] if answer.table["extrapolated"].any() else []
+    about = f"recommended settings, each the cheapest that reaches the target with a probability of {sure}"
+    return Group(f"{about}\nmodel {answer.model}, {answer.data}", rows, *notes)
+
+
+def _rows(*columns: str) -> Table:
+    return Table(*columns, box=SIMPLE_HEAD)  # it fits 80 columns
+
+
+def _settings(plan: Plan) -> list[dict[str, Any]]:
+    """Return the settings that matter, each once, with all its names."""
+    settings: dict[tuple[float, ...], dict[str, Any]] = {}
+    for row in plan.answers.to_dict("records"):
+        place = tuple(float(row[name]) for name in KNOBS)
+        if place not in settings:
+            settings[place] = row
+        elif row["answer"] != FRONT:
+            settings[place]["answer"] += f" and\n{row['answer']}"
+    return list(settings.values())
+
+
+def _cores(cores: float) -> str:
+    return "no limit" if math.isinf(cores) else f"{cores:g}"
+
+
 def _rtts(model: Predictor) -> list[float]:
-    """A few from the smallest to the largest of the data."""
+    """Return a few RTTs from the smallest to the largest of the data."""
     if "rtt" not in model.domain.ranges:
         return [model.domain.fixed.get("rtt", UNSAID["rtt"])]
     low, high = model.domain.ranges["rtt"]
@@ -116,7 +241,7 @@ def _rtts(model: Predictor) -> list[float]:
 
 
 def _targets(most: float) -> list[float]:
-    """1, 2, 5, 10 … of a decimal place, up to the largest throughput."""
+    """Return 1, 2, 5, 10 … of a decimal place, up to the largest throughput."""
     if not most > 0:
         return []
     first = math.floor(math.log10(_SMALLEST * most))

@@ -24,7 +24,7 @@ from tpcsweep.figures import save
 from tpcsweep.figures.panels import in_common
 from tpcsweep.files import write_json
 from tpcsweep.published.figures import PublishedFigure
-from tpcsweep.testbeds.simulation.redrawn import datasets
+from tpcsweep.testbeds.simulation.model import datasets
 
 DRAWS = 40  # random parameter sets that simulated data are judged under
 INPUT = "input"

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the simulated testbed from measured cells: fitted, with intervals, and tried on cells left out.
 
-The fit is that of `models.fit`, of the model's fixed point. docs/simulation.md says what came out.
+`models.fit` fits the model's fixed point. docs/simulation.md has the results.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+import yaml
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import UNITS, Physics
@@ -27,20 +27,18 @@ from tpcsweep.testbeds.simulation.model import NUMBERS, WORDS, Cells, solve
 
 PARAMETERS = (
     Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
-    # Of files of one size, round trips of the set-up and a smaller window cannot be told apart: then what was found
-    # with files of one byte (measure.limits).
+    # With files of one size, round trips of the set-up cannot be told from a smaller window: they are held at the
+    # number that was found with files of one byte (measure.limits).
     Parameter("setup_rtts", "1", "before the first byte", 0, 40, 6, needs=("rtt", "file_size"), neutral=6),
-    Parameter("setup_cpu", "s", "CPU of each side for a transfer", 1e-4, 1, 0.02, "log", needs=("cores",)),
-    Parameter(
-        "redirector_rtts", "1", "what redirectors add", 0, 60, 13, needs=("rtt", "origins"), neutral=13
-    ),
-    Parameter("core_rate_destination", "Gbit/s", "of a core", 0.1, 60, 3, "log", needs=("cores",)),
-    Parameter("contention", "1", "CPU lost for each stream", 1e-4, 1, 0.01, "log", needs=("streams",)),
+    Parameter("setup_cpu", "s", "CPU of each side for a transfer", 1e-4, 1, 0.02, "log", ("cores",)),
+    Parameter("redirector_rtts", "1", "RTTs of redirectors", 0, 60, 13, needs=("rtt", "origins"), neutral=13),
+    Parameter("core_rate_destination", "Gbit/s", "of a core", 0.1, 60, 3, "log", ("cores",)),
+    Parameter("contention", "1", "CPU lost for each stream", 1e-4, 1, 0.01, "log", ("streams",)),
     Parameter("window_share", "1", "of tcp_buffer", 0.02, 1, 0.6, needs=("rtt",)),
-    Parameter("initial_window", "1", "segments at the start", 1, 300, 10, "log", needs=("rtt",)),
+    Parameter("initial_window", "1", "segments at the start", 1, 300, 10, "log", ("rtt",)),
     Parameter("saturation", "1", "of a full path", 0.5, 1, 0.9, needs=("streams",)),
 )
-"""What is fitted, with bounds and guesses."""
+"""The fitted parameters, with bounds and guesses."""
 
 HELD: Mapping[str, tuple[float | None, str]] = {
     "redirector_time": (0.0, "not fitted: part of setup_time"),
@@ -67,10 +65,10 @@ class CalibrationError(ValueError):
 
 
 def model_for(ratio: float) -> Model:
-    """The fixed point as a model to be fitted.
+    """Return the fixed point as a model to be fitted.
 
     Args:
-        ratio: what a source's core sends over what a destination's receives, by the CPU that both used.
+        ratio: the rate of a source's core over that of a destination's, by the CPU that both used.
     """
     held = {name: np.array(np.inf if value is None else value) for name, (value, _) in HELD.items()}
 
@@ -91,17 +89,17 @@ def model_for(ratio: float) -> Model:
 
 
 def observed(summary: xr.Dataset) -> tuple[Observations, float]:
-    """Measured cells with the columns of `Cells`, and the ratio that `model_for` takes; without those that use disks.
+    """Return measured cells with the columns of `Cells`, without those that use disks, and the ratio for `model_for`.
 
     Raises:
-        CalibrationError: for a simulated dataset, and for one of which no cell is left.
+        CalibrationError: for a simulated dataset, and for one without other cells.
         NothingMeasuredError: see `observe`.
     """
     if summary.attrs.get("testbed_kind") == SIMULATED:
         raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells alone")
     observations = observe(summary)
     frame = observations.frame
-    # Older datasets do not tell of parameters that came later; they had their defaults.
+    # Older datasets lack parameters that came later; their cells had the defaults.
     for name in (*NUMBERS, *WORDS):
         if name not in frame:
             default = Parameters.model_fields[name].default
@@ -125,7 +123,7 @@ def calibrate(observations: Observations, ratio: float, resamples: int = RESAMPL
 
 
 def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
-    """Each value of each axis left out in turn: what parameters fitted to all other cells say of its cells.
+    """Predict the cells of each value of each axis with parameters fitted to all other cells.
 
     Columns: `left_out` (axis=value), the axes, `measured` and `predicted` in Gbit/s, `ratio`. Values at the ends of
     an axis are extrapolations, and marked so in `extrapolated`. Without an axis of three values there are no rows.
@@ -150,23 +148,19 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
 
 def write(path: str | Path, fitted: Fit, ratio: float, observations: Observations) -> None:
     """Write a testbed's file: all parameters, each with its source. A testbed can have it as its base."""
-    # In one line, as it is in a comment: names in a dataset may be anything.
+    # Names in a dataset may be anything, and a comment has one line.
     data = " ".join(f"{observations.label}, {len(observations)} cells".split())
-    lines = [
-        f"# Fitted to {data}. Written by `tpcsweep calibrate`; docs/simulation.md says how.",
-        "kind: simulation",
-        "queues: path",
-        "parameters:",
-    ]
-    for name in Physics.model_fields:
-        lines += [f"  {name}:", f"    {{{_entry(name, fitted, ratio, data)}}}"]
-    write_text(Path(path), "\n".join(lines) + "\n")
+    about = f"# Fitted to {data}. Written by `tpcsweep calibrate`; docs/simulation.md says how.\n"
+    parameters = {name: _entry(name, fitted, ratio, data) for name in Physics.model_fields}
+    content = {"kind": "simulation", "queues": "path", "parameters": parameters}
+    write_text(Path(path), about + yaml.safe_dump(content, allow_unicode=True, sort_keys=False, width=110))
 
 
-def _entry(name: str, fitted: Fit, ratio: float, data: str) -> str:
+def _entry(name: str, fitted: Fit, ratio: float, data: str) -> dict[str, Any]:
+    """Return value, range, unit and source of a parameter."""
     if name in HELD:
         value, source = HELD[name]
-        return _estimate(name, (value, value, value), source)
+        return {"value": value, "low": value, "high": value, "unit": UNITS[name], "source": source}
     known, times, more = name, 1.0, ""
     if name == "core_rate_source":
         known, times = "core_rate_destination", ratio
@@ -174,18 +168,9 @@ def _entry(name: str, fitted: Fit, ratio: float, data: str) -> str:
     if not fitted.determined[known]:
         more += f"; not determined by them: {fitted.reasons[known]}"
     value = fitted.values[known]
-    ends = (value, min(fitted.low[known], value), max(fitted.high[known], value))
-    value, low, high = (end * times for end in ends)
-    return _estimate(name, (value, low, high), f"fitted to {data}, 95 % interval{more}")
-
-
-def _estimate(name: str, values: tuple[float | None, float | None, float | None], source: str) -> str:
-    named = zip(("value", "low", "high"), values, strict=True)
-    unit = UNITS[name]
-    told = [f"{key}: {_number(value)}" for key, value in named if value is not None or key == "value"]
-    return f'{", ".join(told)}, unit: "{unit}",\n     source: {json.dumps(source, ensure_ascii=False)}'
-
-
-def _number(value: float | None) -> str:
-    """A number as YAML here reads one: without an exponent."""
-    return "null" if value is None else f"{Decimal(f'{value:.4g}'):f}"
+    ends = {"value": value, "low": min(fitted.low[known], value), "high": max(fitted.high[known], value)}
+    return {
+        **{end: float(f"{times * number:.4g}") for end, number in ends.items()},
+        "unit": UNITS[name],
+        "source": f"fitted to {data}, 95 % interval{more}",
+    }

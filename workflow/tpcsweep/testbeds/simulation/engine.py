@@ -1,18 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that simulates cells with SimGrid, one after another."""
+"""Cells by SimGrid: the plan of a cell for `simulate.py`, and the process that simulates one cell after another."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
+import numpy as np
+
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import Physics
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.extras import SIMGRID_PYTHON, missing
+from tpcsweep.testbeds.simulation import model
+from tpcsweep.testbeds.simulation.model import Terms
+from tpcsweep.variables import GBIT
 
 PROGRAM = Path(__file__).with_name("simulate.py")
+MOST = 32
+"""The most streams that are simulated one by one. Of more, one of several equal origins is simulated, and its streams
+in groups that move together."""
+CPU_SECONDS = 120
+"""The most for a cell: it takes a tenth of a second, and one of an hour some seconds."""
+ENDLESS = 10.0
+"""Seconds' worth of data that a stream without files moves at a time; the size of these parts makes no difference."""
 
 
 class SimulationError(Exception):
@@ -38,7 +54,7 @@ class Engine:
             SimulationError: if SimGrid has ended.
         """
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and so has what it says
+        with contextlib.suppress(BrokenPipeError):  # `_answer` reports a process that has ended
             self._process.stdin.write(json.dumps(cell) + "\n")
             self._process.stdin.flush()
         return self._answer()
@@ -50,9 +66,8 @@ class Engine:
         if "error" in answer:
             said = self._log.read_text(errors="replace").strip().splitlines()
             last = f": {said[-1]}" if said else ""
-            program = f"{SIMGRID_PYTHON} {PROGRAM.name}"
             kind = CellError if line else SimulationError
-            raise kind(f"{program}: {answer['error']}{last} (see {self._log})")
+            raise kind(f"{SIMGRID_PYTHON} {PROGRAM.name}: {answer['error']}{last} (see {self._log})")
         return answer
 
 
@@ -61,7 +76,7 @@ def started(log: Path) -> Iterator[Engine]:
     """Run the process for the length of a `with`.
 
     Args:
-        log: The file for what it prints, in a folder that exists.
+        log: The file for its messages, in a folder that exists.
 
     Raises:
         SimulationError: if SimGrid is missing.
@@ -85,3 +100,84 @@ def started(log: Path) -> Iterator[Engine]:
         except SimulationError as error:
             raise SimulationError("; ".join([str(error), *missing(["simulation"])])) from error
         yield engine
+
+
+def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
+    """Return a cell for `simulate.py`: rates in Gbit/s, sizes in Gbit, times in s; `queues` as in `model.terms`."""
+    cells, p = model.cells_of([wanted]), model.central(physics)
+    begin = model.least(model.terms(np.zeros(1), cells, p, queues))
+    at = model.terms(begin, cells, p, queues)
+    used, rtt = int(model.used_origins(cells)[0]), float(model.round_trip(cells, p)[0])
+    throughput, setup_cpu, file = float(model.least(at)[0]), float(p["setup_cpu"]), wanted.file_size * GBIT
+    endless = bool(cells.endless[0])
+    if endless:
+        file, setup_cpu = ENDLESS * throughput / wanted.streams + float(at.ramp[0]), 0.0
+    origins, streams, weight = dealt(wanted.streams, used)
+    times = used / origins
+    ceiling = {name: float(np.ravel(value)[0]) for name, value in at.ceilings.items()}
+    interface = ceiling["interface"] / used
+    shared = min(ceiling[name] for name in ("path", "server", "disk_read", "disk_write"))
+    if queues == "origin":
+        interface = min(interface, ceiling["path_queue"] / used)
+    else:
+        shared = min(shared, ceiling["path_queue"])
+    cores = float(model.instance_cores(cells, p)[0])
+    phases = _phases(at, rtt, file)
+    return {
+        "origins": origins,
+        "streams": streams,
+        "weight": weight,
+        "times": times,
+        "phases": phases,
+        "again": len(phases) - 1 if endless else 0,
+        "cores": cores / float(model.slowdown(cells, p)[0]),
+        "stream_cores": min(1.0, cores),
+        "sides": [
+            {"core_rate": float(p[f"core_rate_{side}"]), "per_gbit": setup_cpu / file}
+            for side in ("source", "destination")
+        ],
+        "spill": float(p["spill"]),
+        "spill_per_gbit": rtt / 8 * 1000 / float(p["cache"]),
+        "stream": _finite(float(at.window[0])),
+        "interface": _finite(interface),
+        "shared": _finite(shared / times),
+        "guess": throughput,
+        "cpu_seconds": CPU_SECONDS,
+        "interval": measurement.interval,
+        "files": None if endless else measurement.files,
+        "seconds": measurement.bounds[1],
+        "listed": measurement.until == "files" and weight * times == 1 and not endless,
+    }
+
+
+def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
+    """Deal `streams` out to the `used` origins.
+
+    Returns:
+        The number of simulated origins, the origin of each simulated stream, and how many real streams each stands for.
+    """
+    if streams <= MOST:
+        return used, [number % used for number in range(streams)], 1.0
+    each = min(MOST, math.ceil(streams / used))
+    origins = max(1, min(used, MOST // each))
+    return origins, [number % origins for number in range(each * origins)], streams / used / each
+
+
+def _phases(at: Terms, rtt: float, file: float) -> list[dict[str, float]]:
+    """Return set-up, slow start up to its last round trip, that round trip, and the rest at any rate (0 s)."""
+    rounds, ramp = float(at.rounds[0]), float(at.ramp[0])
+    phases = [{"seconds": float(at.setup[0]), "gbit": 0.0}]
+    if rounds > 1:  # half of the last window, and so half of all with the first
+        last = ramp / 2 * (1 + 1 / (2**rounds - 1))
+        phases.append({"seconds": (rounds - 1) * rtt, "gbit": ramp - last})
+        phases.append({"seconds": rtt, "gbit": last})
+    elif ramp > 0:
+        phases.append({"seconds": rounds * rtt, "gbit": ramp})
+    if file - ramp > 1e-6 * file:
+        phases.append({"seconds": 0.0, "gbit": file - ramp})
+    return phases
+
+
+def _finite(value: float) -> float:
+    """Replace infinity, which JSON lacks: SimGrid needs a bandwidth."""
+    return min(value, 1e6)

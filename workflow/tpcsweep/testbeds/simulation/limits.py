@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep may ask for of the simulated testbed: what its model knows."""
+"""The checks of a sweep on the simulated testbed: its model knows some parameters and values only."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tpcsweep.configuration.problems import Problem
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.configuration.units import CORES
 from tpcsweep.testbeds.rules import at_most, one_of
+from tpcsweep.testbeds.simulation.engine import MOST
 from tpcsweep.testbeds.simulation.model import DISKS, cells_of, central, solve
-from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
 from tpcsweep.variables import GBIT
 
 MOST_TRANSFERS = 1e5
-"""In a cell whose end is given, of those streams that are simulated: half a minute of CPU time (plan.CPU_SECONDS)."""
+"""The most transfers of simulated streams in a cell: they take half a minute of CPU time (engine.CPU_SECONDS)."""
 
 ALIKE = ("tool", "copy_mode", "source_content")
 """Parameters whose values the model does not tell apart: as axes they would show that nothing changes."""
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """Everything that the sweep asks for and the model does not know."""
+    """Return everything in the sweep that the model does not know."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Simulation)
     rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
@@ -46,7 +46,7 @@ def _axes(configuration: Configuration) -> Iterator[Problem]:
 
 
 def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem]:
-    """The cell whose time or files take the most transfers to simulate, where these are too many."""
+    """Yield the cell with the most transfers to simulate, if they are too many."""
     measurement = configuration.sweep.measurement
     if measurement.until == "steady":
         return
@@ -69,7 +69,7 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
 
 
 def _known_by(tool: str) -> str | None:
-    """What the model knows of a tool: whether it encrypts, and whether it moves files."""
+    """Return the part of a tool that the model knows: whether it encrypts, and whether it moves files."""
     protocol = TOOLS[tool].protocol if tool in TOOLS else None
     return protocol if protocol in ("https", "iperf3") else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of a cell: what a transfer takes, what each part of site and path lets through, and its fixed point. Pure.
+"""The model of a cell: the time of a transfer, the ceiling of each part of site and path, and its fixed point. Pure.
 
 Throughputs are in Gbit/s, sizes in Gbit, times in s; docs/simulation.md derives every formula. Columns of cells have
 the shape (cells,). `p` is the model's parameters by name: arrays without dimensions, or (draws, 1), which broadcast.
@@ -7,14 +7,18 @@ the shape (cells,). `p` is the model's parameters by name: arrays without dimens
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
+import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.physics import Physics
+from tpcsweep.configuration.physics import UNITS, Physics
+from tpcsweep.configuration.testbeds import Simulation
+from tpcsweep.dataset import SIMULATED, STATUS
 from tpcsweep.paths.plan import SUPER_PACKET
 from tpcsweep.tcp import HEADERS, slow_start
 from tpcsweep.tools import TOOLS
@@ -24,28 +28,18 @@ Array = NDArray[np.float64]
 
 TLS = 16384 / (16384 + 22)
 """Payload of a TLS 1.3 record of the largest size (RFC 8446, section 5): header 5, type 1, tag 16 bytes."""
-NUMBERS = (
-    "streams",
-    "origins",
-    "cores",
-    "rtt",
-    "bandwidth",
-    "queue_limit",
-    "mtu",
-    "tcp_buffer",
-    "file_size",
-)
+NUMBERS = ("streams", "origins", "cores", "rtt", "bandwidth", "queue_limit", "mtu", "tcp_buffer", "file_size")
 WORDS = ("endpoint", "tool", "layer", "encryption")
-"""Parameters that the model knows: those that are numbers, and those that are words."""
+"""Parameters that the model knows: the numbers, and the words."""
 ROUNDS = 12
-"""Of iteration for the fixed point. As more throughput costs more a byte, and by less than in proportion, each round
+"""Iterations for the fixed point. As more throughput costs more a byte, and by less than in proportion, each round
 shrinks the relative error by (√(1+γ) − 1)/(√(1+γ) + 1) at least, a sixth for a spill γ of 1: 10⁻⁹ is left."""
 PACED = 2**10
-"""Packets that a stream sends in a second while they grow with its rate: each is what it sends, at the pace that TCP
-gives it, in 2^-10 s (sk_pacing_shift; tcp_tso_autosize() in Linux' net/ipv4/tcp_output.c)."""
+"""Packets that a stream sends in a second while they grow with its rate: each has the data of 2^-10 s at TCP's pace
+(sk_pacing_shift; tcp_tso_autosize() in Linux' net/ipv4/tcp_output.c)."""
 SEED = 2023
 DISKS = {"memory_to_disk": (False, True), "disk_to_disk": (True, True)}
-"""Of layers with files on disks: whether the source's are, and the destination's."""
+"""Layers with files on disks: whether the source's are, and the destination's."""
 
 
 class Cells(NamedTuple):
@@ -73,7 +67,7 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> Cells:
-        """Cells by columns of the parameters in NUMBERS and WORDS; no limit is None or inf."""
+        """Return the cells of columns of the parameters in NUMBERS and WORDS; no limit is None or inf."""
         numbers = [np.array([_number(value) for value in columns[name]]) for name in NUMBERS]
         redirected = (np.asarray(columns["endpoint"]) == "redirector") & (numbers[1] > 1)
         https = np.array([TOOLS[name].protocol == "https" for name in columns["tool"]])
@@ -85,7 +79,7 @@ class Cells(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What bounds cells at some throughput."""
+    """The bounds of cells at some throughput."""
 
     setup: Array
     """Seconds of a transfer before its first byte."""
@@ -94,54 +88,54 @@ class Terms(NamedTuple):
     ramp: Array
     """Gbit that slow start moves."""
     stream: Array
-    """What a stream reaches at most after slow start, alone on everything that it passes."""
+    """The largest rate of a stream after slow start, alone on everything that it passes."""
     window: Array
-    """What its window leaves it."""
+    """The largest rate of a stream by its window."""
     demand: Array
-    """What all streams would reach by themselves."""
+    """The throughput of all streams without ceilings."""
     ceilings: Mapping[str, Array]
-    """What each part lets through, all its instances together."""
+    """The largest throughput of each part, all its instances together."""
 
 
 def cells_of(parameters: Iterable[Parameters]) -> Cells:
-    """Columns of some cells."""
+    """Return the columns of some cells."""
     cells = [*parameters]
     return Cells.of({name: [getattr(cell, name) for cell in cells] for name in (*NUMBERS, *WORDS)})
 
 
 def central(physics: Physics) -> dict[str, Array]:
-    """The values of parameters, each an array without dimensions; null is inf."""
+    """Return the values of parameters, each an array without dimensions; null is inf."""
     return {name: np.array(_number(getattr(physics, name).value)) for name in Physics.model_fields}
 
 
 def _number(value: float | None) -> float:
-    """A number, where None stands for no limit."""
+    """Return a number; None is no limit."""
     return np.inf if value is None else float(value)
 
 
 def round_trip(cells: Cells, p: Mapping[str, Array]) -> Array:
-    """RTT in s, which is never below what the site has without any emulation."""
+    """Return the RTT in s, which is never below that of the site without any emulation."""
     return np.maximum(cells.rtt, p["base_rtt"]) / 1000
 
 
 def payload_share(cells: Cells, p: Mapping[str, Array]) -> Array:
-    """Payload over bytes on the path."""
+    """Return payload over bytes on the path."""
     records: Array = np.where(cells.encrypted > 0, TLS, 1.0)
     return records * (cells.mtu - HEADERS) / (cells.mtu + p["framing"])
 
 
 def used_origins(cells: Cells) -> Array:
-    """Origins that have a stream: streams are dealt out to them in turn."""
+    """Return the origins with a stream: streams are dealt out to them in turn."""
     return np.minimum(cells.origins, cells.streams)
 
 
 def instance_cores(cells: Cells, p: Mapping[str, Array]) -> Array:
-    """Cores that an origin has and can use."""
+    """Return the cores that an origin has and can use."""
     return np.minimum(np.minimum(cells.cores, p["host_cores"]) / cells.origins, p["instance_cores"])
 
 
 def slowdown(cells: Cells, p: Mapping[str, Array]) -> Array:
-    """CPU of an origin over what is left of it when more streams are runnable than cores: 1 + α·(n − 1).
+    """Return 1 + α·(n − 1): by how much an origin is slower when n streams are runnable on a core.
 
     A quota below one core still runs on one: what contends is threads for cores, not shares of a core.
     """
@@ -150,18 +144,18 @@ def slowdown(cells: Cells, p: Mapping[str, Array]) -> Array:
 
 
 def spilling(throughput: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
-    """What a byte costs over what it costs while data under way fit into the last-level cache: 1 + γ·x/(1 + x)."""
+    """Return 1 + γ·x/(1 + x): the cost of a byte over that while data under way fit into the last-level cache."""
     x = throughput * round_trip(cells, p) / 8 * 1000 / p["cache"]
     return 1 + p["spill"] * x / (1 + x)
 
 
 def packet(cells: Cells, p: Mapping[str, Array], queues: str) -> Array:
-    """Payload in bytes of what a queue limit counts as one packet, where the limit binds.
+    """Return the payload in bytes of one packet of a queue limit, where the limit binds.
 
-    Linux makes a packet of what a stream sends in 1/`PACED` s at its pacing rate, `queue_pacing` times its own: no less
-    than `queue_segments` segments and no more than a super-packet. In between a stream sends `PACED`/`queue_pacing`
-    packets a second at any rate, so that only their number decides: streams that are few enough for a queue's packets
-    a second grow theirs to super-packets, and those of more shrink theirs to the least.
+    Linux makes a packet of the data that a stream sends in 1/`PACED` s at its pacing rate, `queue_pacing` times its own
+    rate: no less than `queue_segments` segments and no more than a super-packet. In between a stream sends
+    `PACED`/`queue_pacing` packets a second at any rate, so that only their number decides: streams that are few enough
+    for a queue's packets a second grow theirs to super-packets, and those of more shrink theirs to the least.
     """
     least = p["queue_segments"] * (cells.mtu - HEADERS)
     sharing = cells.streams / used_origins(cells) if queues == "origin" else cells.streams
@@ -171,10 +165,10 @@ def packet(cells: Cells, p: Mapping[str, Array], queues: str) -> Array:
 
 
 def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) -> Terms:
-    """What bounds cells while they have a throughput, which decides how much of their data leaves the cache.
+    """Return the bounds of cells at a throughput, which decides how much of their data leaves the cache.
 
-    `throughput` is (cells,) or (draws, cells); `queues` is "origin" where each origin has the queue of a queue limit,
-    and else the path has one.
+    `throughput` is (cells,) or (draws, cells); `queues` is "origin" if each origin has the queue of a queue limit, and
+    otherwise the path has one.
     """
     rtt, share, used = round_trip(cells, p), payload_share(cells, p), used_origins(cells)
     cores, cost = instance_cores(cells, p), spilling(throughput, cells, p)
@@ -184,7 +178,7 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     queue = p["queue_use"] * cells.queue_limit * packet(cells, p, queues) * GBIT / (p["queue_delay"] * rtt)
     pool = cores / slowdown(cells, p)
     each = {
-        # What each file costs is spread over its bytes.
+        # The set-up's CPU is spread over the bytes of the file.
         **{
             f"cpu_{side}": pool * (1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file))
             for side in ("source", "destination")
@@ -219,15 +213,15 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
 
 
 def least(at: Terms) -> Array:
-    """What is left of the streams' demand under all ceilings."""
+    """Return the streams' demand under all ceilings."""
     return np.asarray(np.minimum.reduce(np.broadcast_arrays(at.demand, *at.ceilings.values())))
 
 
 def solve(cells: Cells, p: Mapping[str, Array], queues: str) -> tuple[Array, Terms]:
-    """The model's mean-field fixed point: throughput of all cells in Gbit/s, and what bounds them at it.
+    """Return the model's mean-field fixed point: throughput of all cells in Gbit/s, and their bounds at it.
 
-    It is T = min(what the streams demand, every ceiling), where the cost of a byte depends on T. No transfer is
-    simulated. The shape is (cells,), or (draws, cells) under parameters with draws.
+    It is T = min(demand, every ceiling), where the cost of a byte depends on T. No transfer is simulated. The shape is
+    (cells,), or (draws, cells) under parameters with draws.
     """
     throughput = np.zeros(
         np.broadcast_shapes(cells.streams.shape, *(np.shape(value) for value in p.values()))
@@ -239,10 +233,10 @@ def solve(cells: Cells, p: Mapping[str, Array], queues: str) -> tuple[Array, Ter
 
 
 def drawn(physics: Physics, count: int) -> dict[str, Array]:
-    """Random parameter sets, each parameter (count, 1), or without dimensions where its range is a point.
+    """Return random parameter sets: each parameter (count, 1), or without dimensions if its range is a point.
 
-    Independent, uniform between low and high, of the logarithm where low is above 0: most are known to a factor.
-    The same for all cells and sweeps, so that what differs between cells differs within a set.
+    They are independent and uniform between low and high, of the logarithm if low is above 0: most are known to a
+    factor. All cells and sweeps have the same sets, so that differences between cells are those within a set.
     """
     generator = np.random.default_rng(SEED)
     values = central(physics)
@@ -256,12 +250,74 @@ def drawn(physics: Physics, count: int) -> dict[str, Array]:
 
 
 def spread(cells: Cells, physics: Physics, queues: str, count: int, confidence: float) -> tuple[Array, Array]:
-    """Between which factors of the throughput a share `confidence` of the parameter sets lies: two arrays (cells,).
+    """Return the factors of the throughput, (cells,) each, between which a share `confidence` of the sets lies.
 
-    Each factor is one of the fixed point, for what is simulated otherwise too; 1 is always within.
+    Both are factors of the fixed point, also for cells that SimGrid simulates; 1 is always within.
     """
     middle = solve(cells, central(physics), queues)[0]
     throughput = solve(cells, drawn(physics, count), queues)[0]
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.broadcast_to(throughput, (count, middle.size)), [tail, 1 - tail], axis=0)
     return np.minimum(low / middle, 1), np.maximum(high / middle, 1)
+
+
+def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
+    """Yield a simulated dataset under each of its testbed's random parameter sets, on which claims are judged.
+
+    Throughput and CPU are those of the fixed point; the interval is the throughput alone.
+
+    Raises:
+        ValueError: for a dataset that is not simulated, or whose cells have several testbeds' parameters.
+    """
+    settings = settings_of(summary)
+    cells, over = columns_of(summary), summary["throughput"]
+    ok = (summary["status"] == STATUS.index("ok")).values
+    # The ratio of the largest second to the mean belongs to the course, which is the same in all sets.
+    largest = summary.get("throughput_max", xr.zeros_like(over) * np.nan) / over
+    sets = drawn(settings.parameters, settings.draws)
+    for number in range(settings.draws):
+        p = {name: value[number, 0] if np.ndim(value) else value for name, value in sets.items()}
+        figures = solved(cells, p, settings.queues)
+        figures["throughput_max"] = largest.values.ravel() * figures["throughput"]
+        shaped = {name: np.where(ok, values.reshape(over.shape), np.nan) for name, values in figures.items()}
+        yield summary.assign({name: (over.dims, values) for name, values in shaped.items()})
+
+
+def solved(cells: Cells, p: Mapping[str, Array], queues: str) -> dict[str, Array]:
+    """Return a dataset's variables by the fixed point, each (cells,): throughput without a spread, and CPU."""
+    throughput, at = solve(cells, p, queues)
+    cores = used_origins(cells) * instance_cores(cells, p)
+    return {
+        **dict.fromkeys(("throughput", "throughput_low", "throughput_high"), throughput),
+        **{
+            f"{side}_cpu": cores * np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1)
+            for side in ("source", "destination")
+        },
+    }
+
+
+def settings_of(summary: xr.Dataset) -> Simulation:
+    """Return the testbed that a dataset was simulated on, by its cells. Raises ValueError."""
+    if summary.attrs.get("testbed_kind") != SIMULATED:
+        raise ValueError("not a simulated dataset: it has no parameter sets")
+    records = summary["provenance_record"].values
+    known = {orjson.dumps(orjson.loads(str(record))["simulation"]) for record in records}
+    if len(known) != 1:
+        raise ValueError(f"cells of {len(known)} sets of parameters: run snakemake again on one testbed")
+    settings = orjson.loads(known.pop())
+    of_dataset, of_model = set(settings["parameters"]), set(UNITS)
+    if of_dataset != of_model:
+        differences = (("unknown", of_dataset - of_model), ("missing", of_model - of_dataset))
+        named = "; ".join(f"{kind}: {', '.join(sorted(names))}" for kind, names in differences if names)
+        raise ValueError(f"simulated by another version of the model (parameters {named}): simulate it again")
+    settings["parameters"] = {
+        name: {"value": value, "low": low, "high": high, "unit": UNITS[name], "source": "as the dataset says"}
+        for name, (value, low, high) in settings["parameters"].items()
+    }
+    return Simulation.model_validate({"kind": SIMULATED, **settings})
+
+
+def columns_of(summary: xr.Dataset) -> Cells:
+    """Return the parameters of a dataset's cells, flattened in the order of its dimensions."""
+    over = summary["throughput"]
+    return Cells.of({name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)})

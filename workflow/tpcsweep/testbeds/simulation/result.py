@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The courses of simulated cells, and the results that their files contain. Pure.
+"""The courses of simulated cells, and the results in their files. Pure.
 
-The file has the figures that a model knows, and null for what only measurements tell.
+Figures that only measurements tell are null.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.measure.limits import NONE_FOUND, RAMP
 from tpcsweep.measure.transfers import MOST_ROWS, fairness
 from tpcsweep.testbeds.simulation import model
-from tpcsweep.testbeds.simulation.model import Array, Cells
-from tpcsweep.testbeds.simulation.plan import ENDLESS
+from tpcsweep.testbeds.simulation.engine import ENDLESS
+from tpcsweep.testbeds.simulation.model import Array, Cells, Terms
 from tpcsweep.variables import GBIT, SUMMARY, TRANSFERS
 
 SAMPLES = 2
-"""At most, of a cell of the fixed point: enough to draw its constant goodput."""
+"""The most samples of a cell of the fixed point: enough to draw its constant goodput."""
 REACHED = 0.95
-"""Share of a ceiling, or of what the streams demand, from which on it binds."""
+"""The share of a ceiling, or of the streams' demand, from which on it binds."""
 LIMIT_OF = {"interface": "bandwidth", "path": "bandwidth", "disk_read": "disk", "disk_write": "disk"}
-"""What a cell's limit is called that one of `Terms.ceilings` bounds, where it is another name."""
+"""The limit of a cell that one of `Terms.ceilings` bounds, if it has another name."""
 _DERIVED = ("cell", "startup", "sending", "total", "rate")
 _TIMES = ("stream", "number", "start", "first_byte", "end")
 
@@ -37,11 +37,11 @@ class Course(NamedTuple):
     throughput: float
     """After the warm-up."""
     rates: Array
-    """What each simulated stream contributed to it, (streams,); only their ratios mean something."""
+    """The contribution of each simulated stream, (streams,); only their ratios mean something."""
     average: float
-    """The warm-up included."""
+    """With the warm-up."""
     largest: float
-    """In any one second, or in a sample where these are longer."""
+    """In any one second, or in a sample if these are longer."""
     warmup: float
     duration: float
     step: float
@@ -49,12 +49,12 @@ class Course(NamedTuple):
     goodput: Array
     """(samples,)."""
     transfers: int
-    """That ended."""
+    """The number that ended."""
     rows: tuple[tuple[float, ...], ...] = ()
-    """Of those that are listed: stream, number, start, first byte, end."""
+    """Listed transfers: stream, number, start, first byte, end."""
     steady: bool = True
     complete: bool = True
-    """Whether every stream has had the files that it was to have."""
+    """Whether every stream has transferred its files."""
 
 
 def in_steady_state(throughput: Array, cells: Cells, interval: float) -> list[Course]:
@@ -72,28 +72,19 @@ def in_steady_state(throughput: Array, cells: Cells, interval: float) -> list[Co
     # Few different times, as each is a place on the dataset's axis of time.
     steps = interval * 4 ** np.floor(np.log(np.maximum(durations / SAMPLES / interval, 1)) / np.log(4))
     counts = np.clip(durations // steps, 1, SAMPLES).astype(int)
-    columns = (throughput, durations, steps, counts, cells.streams)
+    columns = (column.tolist() for column in (throughput, durations, steps, counts, cells.streams))
+    alike = np.ones(1)  # streams are alike
     return [
-        Course(
-            throughput=rate,
-            rates=np.ones(1),  # streams are alike
-            average=rate,
-            largest=rate,
-            warmup=0.0,
-            duration=duration,
-            step=step,
-            goodput=np.full(count, rate),
-            transfers=int(streams),
-        )
-        for rate, duration, step, count, streams in zip(*(c.tolist() for c in columns), strict=True)
+        Course(rate, alike, rate, rate, 0.0, duration, step, np.full(count, rate), int(streams))
+        for rate, duration, step, count, streams in zip(*columns, strict=True)
     ]
 
 
 def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
-    """Return the course of a cell that `plan` has made, by the answer of `simulate`.
+    """Return the course of a cell of `engine.plan`, by the answer of `simulate.py`.
 
-    The warm-up is over when every stream has its first slow start behind it. There is no noise to find it by, as a
-    measured cell's is found. A warm-up of half of the cell or more is not cut.
+    The warm-up is over when every stream has finished its first slow start: there is no noise to find it by, as in
+    measured cells. A warm-up of half of the cell or more is not cut.
     """
     scale = cell["weight"] * cell["times"]
     duration, moved, step = answer["duration"], np.array(answer["moved"]), answer["step"]
@@ -123,7 +114,7 @@ def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
 def results(
     wanted: Sequence[Parameters], courses: Sequence[Course], settings: Simulation, confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results of cells, each as `measure.cell.measure` returns one.
+    """Yield the results of cells in the form of `measure.cell.measure`.
 
     Args:
         wanted: The parameters of each cell.
@@ -131,38 +122,16 @@ def results(
         settings: The testbed.
         confidence: The share of the random parameter sets that the throughput's interval spans.
     """
-    physics, queues = settings.parameters, settings.queues
-    cells, p = model.cells_of(wanted), model.central(physics)
     throughput = np.array([course.throughput for course in courses])
-    at = model.terms(throughput, cells, p, queues)
-    low, high = model.spread(cells, physics, queues, settings.draws, confidence)
-    rtt, wire = model.round_trip(cells, p), throughput / model.payload_share(cells, p)
-    used = {name: throughput / value for name, value in at.ceilings.items()}
-    cores = model.used_origins(cells) * model.instance_cores(cells, p)
-    busy = {side: np.minimum(used[f"cpu_{side}"], 1) for side in ("source", "destination")}
-    waits = at.setup + at.rounds * rtt
-    # The share of a transfer's time that set-up and slow start take when nothing is shared.
-    ramp = waits / (waits + (cells.file_size * GBIT - at.ramp) / at.stream) * (cells.endless == 0)
-    columns = {
-        "throughput": throughput,
-        "throughput_low": throughput * low,
-        "throughput_high": throughput * high,
-        "wire_throughput": wire,
-        "path_used": wire / cells.bandwidth,
-        "window_used": throughput / cells.streams / at.window,
-        "ramp": ramp,
-        "rtt_idle": rtt * 1000,
-        "transfers_failed": np.zeros(len(wanted), int),
-        **{f"{side}_cpu": share * cores for side, share in busy.items()},
-        **{f"{side}_quota_used": share for side, share in busy.items()},
-    }
-    shares = _rows({**used, "demand": throughput / at.demand}, len(wanted))
-    windowed = at.stream >= at.window
-    for one, course, row, shared, by_window in zip(
-        wanted, courses, _rows(columns, len(wanted)), shares, windowed.tolist(), strict=True
-    ):
+    cells = model.cells_of(wanted)
+    at = model.terms(throughput, cells, model.central(settings.parameters), settings.queues)
+    columns = _rows(_figures(throughput, cells, at, settings, confidence), len(wanted))
+    used = {**at.ceilings, "demand": at.demand}
+    shares = _rows({name: throughput / most for name, most in used.items()}, len(wanted))
+    windowed = (at.stream >= at.window).tolist()
+    for one, course, row, shared, by_window in zip(wanted, courses, columns, shares, windowed, strict=True):
         limit, evidence = judge(shared, row["ramp"], by_window)
-        files = one.layer != "network"  # streams without files have neither of these, as measured ones
+        files = one.layer != "network"  # as in measured cells, streams without files have neither of these
         summary = {
             **row,
             "throughput_average": course.average,
@@ -205,6 +174,34 @@ def failed(message: str) -> dict[str, Any]:
     }
 
 
+def _figures(
+    throughput: Array, cells: Cells, at: Terms, settings: Simulation, confidence: float
+) -> dict[str, Array]:
+    """Return the figures of summaries that need no course, each (cells,)."""
+    physics, p = settings.parameters, model.central(settings.parameters)
+    low, high = model.spread(cells, physics, settings.queues, settings.draws, confidence)
+    rtt, wire = model.round_trip(cells, p), throughput / model.payload_share(cells, p)
+    cores = model.used_origins(cells) * model.instance_cores(cells, p)
+    busy = {
+        side: np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1) for side in ("source", "destination")
+    }
+    waits = at.setup + at.rounds * rtt
+    return {
+        "throughput": throughput,
+        "throughput_low": throughput * low,
+        "throughput_high": throughput * high,
+        "wire_throughput": wire,
+        "path_used": wire / cells.bandwidth,
+        "window_used": throughput / cells.streams / at.window,
+        # The share of a transfer's time that set-up and slow start take when nothing is shared.
+        "ramp": waits / (waits + (cells.file_size * GBIT - at.ramp) / at.stream) * (cells.endless == 0),
+        "rtt_idle": rtt * 1000,
+        "transfers_failed": np.zeros(len(throughput), int),
+        **{f"{side}_cpu": share * cores for side, share in busy.items()},
+        **{f"{side}_quota_used": share for side, share in busy.items()},
+    }
+
+
 def _rows(columns: Mapping[str, Array], count: int) -> Iterator[dict[str, Any]]:
     """Yield the values of each cell by name; columns have the shape (cells,) or none."""
     values = [np.broadcast_to(column, count).tolist() for column in columns.values()]
@@ -212,7 +209,7 @@ def _rows(columns: Mapping[str, Array], count: int) -> Iterator[dict[str, Any]]:
 
 
 def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
-    """Every column of single transfers; XRootD's monitoring says nothing of those that are simulated."""
+    """Return every column of single transfers; those of XRootD's monitoring are empty."""
     count = len(rows)
     known: dict[str, list[Any]] = {
         **{name: [row[place] for row in rows] for place, name in enumerate(_TIMES)},
@@ -226,11 +223,11 @@ def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
 def judge(shares: Mapping[str, float], ramp: float, windowed: bool) -> tuple[str, dict[str, Any]]:
     """Return the limit of a cell, and the evidence.
 
-    Where no ceiling binds, the streams themselves do: by their set-up and slow start, by their windows, or by the one
+    If no ceiling binds, the streams themselves do: by their set-up and slow start, by their windows, or by the one
     core that moves a stream's bytes.
 
     Args:
-        shares: The shares used of every ceiling, and of what the streams `demand`.
+        shares: The used shares of every ceiling, and of the streams' `demand`.
         ramp: The share of a transfer's time that set-up and slow start take.
         windowed: Whether a stream's window bounds it.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulate cells with SimGrid: NDJSON in, NDJSON out, a process of its own under the system's Python.
 
-Standard library and Debian's python3-simgrid only, and nothing of the package. Each line is a cell as `plan.plan` has
-it; the answer is what `result.course` reads. SimGrid runs once in a process, so that each cell is simulated in a fork,
-which ends without SimGrid's own end (it can hang).
+Standard library and Debian's python3-simgrid only, and nothing of the package. Each line is a cell by `engine.plan`,
+and each answer is for `result.course`. SimGrid runs once in a process, so that each cell is simulated in a fork, which
+ends without SimGrid's own end (it can hang).
 
 A stream is a loop of transfers, each a set-up, slow start in two steps, and the rest: the phases of a cell. Each phase
 is a communication over a FATPIPE link, which caps every stream by itself, and over the links that streams share: one
@@ -27,98 +27,81 @@ from simgrid import Comm, Engine, Link, LinkInRoute
 BYTES = 125e6
 """Of a Gbit."""
 TICK = 1e6
-"""Bytes a second of the link that stands for waiting: a microsecond each."""
+"""Bytes a second of the link for waiting: a microsecond each."""
 CHANCE = (0.5, 1.5)
-"""What a set-up takes over its mean where streams would fall into step otherwise; an assumption."""
+"""The time of a set-up over its mean, where streams would fall into step otherwise; an assumption."""
 SEED = 2023
 SOON = 1e-9
 """Seconds that count as none."""
 MOST_SAMPLES = 10_000
-"""Of a cell; of more every second is kept, as of measured ones (measure.readings.History)."""
+"""Of a cell; of more, every second one is kept, as in measured cells (measure.readings.History)."""
 
 
-if simgrid.simgrid_version.startswith("3."):  # of Debian 12
+DEBIAN_12 = simgrid.simgrid_version.startswith("3.")
+"""Version 4.0, of Debian 13, has other names for the same."""
+
+if DEBIAN_12:
     from simgrid import Actor, NetZone
-
-    class Platform:
-        """Hosts, links between them, and the actor that uses them."""
-
-        def __init__(self, _engine: Engine) -> None:
-            self._zone = NetZone.create_full_zone("site")
-            self.seal = self._zone.seal
-
-        def host(self, name: str) -> Any:
-            return self._zone.create_host(name, 1)
-
-        def link(self, name: str, bandwidth: float) -> Any:
-            return self._zone.create_link(name, bandwidth)
-
-        def route(self, one: Any, other: Any, links: list[Any]) -> None:
-            route = [LinkInRoute(link) for link in links]
-            self._zone.add_route(one.netpoint, other.netpoint, None, None, route, True)
-
-        def actor(self, host: Any, does: Callable[[], None]) -> None:
-            Actor.create("streams", host, does)
-
-    def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
-        """Wait for one of the communications; its place, or -1 where none has ended in that time."""
-        place: int = Comm.wait_any_for(comms, seconds)
-        return place
-
-else:  # 4.0, of Debian 13, has other names for the same, and sets that forget what has ended
+else:
     from simgrid import ActivitySet, TimeoutException
 
-    class Platform:  # type: ignore[no-redef]
-        """Hosts, links between them, and the actor that uses them."""
 
-        def __init__(self, engine: Engine) -> None:
-            self._engine, self._zone = engine, engine.netzone_root.add_netzone_full("site")
-            self.seal = self._zone.seal
+class Platform:
+    """Hosts, links between them, and the actor that uses them."""
 
-        def host(self, name: str) -> Any:
-            return self._zone.add_host(name, 1)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        if DEBIAN_12:
+            self._zone = NetZone.create_full_zone("site")
+            self.host, self.link = self._zone.create_host, self._zone.create_link
+        else:
+            self._zone = engine.netzone_root.add_netzone_full("site")
+            self.host, self.link = self._zone.add_host, self._zone.add_link
 
-        def link(self, name: str, bandwidth: float) -> Any:
-            return self._zone.add_link(name, bandwidth)
+    def seal(self) -> None:
+        self._zone.seal()
 
-        def route(self, one: Any, other: Any, links: list[Any]) -> None:
-            self._zone.add_route(one, other, [LinkInRoute(link) for link in links], True)
+    def route(self, one: Any, other: Any, links: list[Any]) -> None:
+        ends = (one.netpoint, other.netpoint, None, None) if DEBIAN_12 else (one, other)
+        self._zone.add_route(*ends, [LinkInRoute(link) for link in links], True)
 
-        def actor(self, host: Any, does: Callable[[], None]) -> None:
-            self._engine.add_actor("streams", host, does)
+    def run(self, host: Any, does: Callable[[], None]) -> None:
+        (Actor.create if DEBIAN_12 else self._engine.add_actor)("streams", host, does)
+        self._engine.run()
 
-    def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
-        """Wait for one of the communications; its place, or -1 where none has ended in that time."""
-        try:
-            return comms.index(ActivitySet(comms).wait_any_for(seconds))
-        except TimeoutException:
-            return -1
+
+def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
+    """Wait for one of the communications. Return its place, or -1 if none has ended in that time."""
+    if DEBIAN_12:
+        place: int = Comm.wait_any_for(comms, seconds)
+        return place
+    try:
+        return comms.index(ActivitySet(comms).wait_any_for(seconds))
+    except TimeoutException:
+        return -1
 
 
 class Site:
-    """Hosts and links of a cell that `plan` has made."""
+    """Hosts and links of a cell by `engine.plan`."""
 
     def __init__(self, cell: dict[str, Any]) -> None:
         self.cell = cell
         self.phases = cell["phases"]  # the first is the set-up, in which no byte moves
-        self.engine = Engine(
-            [
-                "simulate",
-                "--log=root.thres:critical",
-                "--cfg=network/model:CM02",  # without LV08's factors, which multiply latency by 13
-                "--cfg=network/TCP-gamma:0",  # windows are in the caps
-                "--cfg=network/crosstraffic:0",
-            ]
-        )
-        self.platform = Platform(self.engine)
-        self.sinks = [self.platform.host(f"phase{number}") for number in range(len(self.phases))]
+        options = [
+            "--log=root.thres:critical",
+            "--cfg=network/model:CM02",  # without LV08's factors, which multiply latency by 13
+            "--cfg=network/TCP-gamma:0",  # windows are in the caps
+            "--cfg=network/crosstraffic:0",
+        ]
+        self.platform = Platform(Engine(["simulate", *options]))
+        self.sinks = [self.platform.host(f"phase{number}", 1) for number in range(len(self.phases))]
         self.caps = [self.platform.link(f"cap{number}", 1.0) for number in range(len(self.phases))]
         shared = self.platform.link("shared", cell["shared"] * BYTES)
         origins, self.pools = [], []
         for cap in self.caps:
             cap.set_sharing_policy(Link.SharingPolicy.FATPIPE, None)
         for number in range(cell["origins"]):
-            origins.append(self.platform.host(f"origin{number}"))
+            origins.append(self.platform.host(f"origin{number}", 1))
             self.pools.append(self.platform.link(f"pool{number}", 1.0))
             for phase, sink, cap in zip(self.phases, self.sinks, self.caps, strict=True):
                 links = [cap, self.pools[-1], shared] if phase["gbit"] else [cap]
@@ -127,7 +110,7 @@ class Site:
         self.hosts = [origins[origin] for origin in cell["streams"]]
 
     def allow(self, throughput: float) -> None:
-        """Set what depends on the cost of a byte, for a throughput of the whole cell in Gbit/s."""
+        """Set the bandwidths that depend on the cost of a byte, for a throughput of the whole cell in Gbit/s."""
         cell = self.cell
         x = throughput * cell["spill_per_gbit"]
         cost = 1 + cell["spill"] * x / (1 + x)
@@ -156,13 +139,9 @@ class Site:
         size = phase["gbit"] * self.cell["weight"] * BYTES
         return Comm.sendto_async(self.hosts[number], self.sinks[at], max(1, round(size)))
 
-    def run(self, streams: Callable[[], None]) -> None:
-        self.platform.actor(self.sinks[0], streams)
-        self.engine.run()
-
 
 class Samples:
-    """What has arrived at multiples of a step: every second one is dropped where there would be too many."""
+    """The data that arrived by multiples of a step; every second sample is dropped if there are too many."""
 
     def __init__(self, step: float) -> None:
         self.step = step
@@ -170,7 +149,7 @@ class Samples:
         self.due = step
 
     def add(self, gbit: float) -> None:
-        """Take in what has arrived at the time that was due."""
+        """Record the data that arrived by the due time."""
         self.arrived.append(gbit)
         if len(self.arrived) == MOST_SAMPLES:
             self.arrived = self.arrived[1::2]
@@ -197,7 +176,7 @@ class Stream:
         return self._ended + max(self._gbit - left, 0.0)
 
     def end(self) -> bool:
-        """Take the end of its phase in; whether a transfer has ended with it."""
+        """End the present phase. Return whether a transfer has ended with it."""
         self._ended += self._gbit
         self.comm, self._gbit = None, 0.0
         if self.at == 0:
@@ -220,69 +199,81 @@ class Stream:
             self.comm = self._site.begin(self.number, self.at)
 
 
-def run(site: Site) -> dict[str, Any]:
-    """Simulate from the start of all streams at once until time is up, or until each has transferred its files.
+class Cell:
+    """A cell from the start of all streams at once until time is up, or until each has transferred its files.
 
     Where time alone decides, set-ups after the first are longer and shorter by chance. Without, streams fall into step
     with each other in time: all move bytes, then all wait.
     """
-    cell, phases = site.cell, site.phases
-    longest, files = cell["seconds"], cell["files"]
-    ramped = 1 + max((at for at, phase in enumerate(phases) if phase["seconds"]), default=0)
-    samples, rows = Samples(cell["interval"]), []
-    answer: dict[str, Any] = {"warmup": None, "warm": []}
 
-    def streams() -> None:
+    def __init__(self, site: Site) -> None:
+        self._site, self._cell = site, site.cell
+        phases = enumerate(site.phases)
+        self._ramped = 1 + max((at for at, phase in phases if phase["seconds"]), default=0)
+        self._samples, self._rows = Samples(self._cell["interval"]), []
+        self.answer: dict[str, Any] = {"warmup": None, "warm": []}
+
+    def run(self) -> None:
+        """Fill the answer. To be called by SimGrid's actor."""
+        site, cell = self._site, self._cell
         site.allow(cell["guess"])
         chance = random.Random(SEED)
         every = [
-            Stream(site, number, lambda: 1.0 if files else chance.uniform(*CHANCE))
+            Stream(site, number, lambda: 1.0 if cell["files"] else chance.uniform(*CHANCE))
             for number in range(len(site.hosts))
         ]
         active, ramping = list(every), set(every)
         since, before, ended = 0.0, 0.0, 0
         while active:
-            until = min(samples.due, longest)
+            until = min(self._samples.due, cell["seconds"])
             left = until - Engine.clock
             place = first_to_end([stream.comm for stream in active], left) if left > SOON else -1
             if place < 0:
-                if until == samples.due:
-                    samples.add(sum(stream.moved() for stream in every))
-                if until >= longest - SOON:
+                if until == self._samples.due:
+                    self._samples.add(sum(stream.moved() for stream in every))
+                if until >= cell["seconds"] - SOON:
                     break
                 continue
             stream = active[place]
-            start = stream.start
-            if stream.end():
-                ended += 1
-                if cell["listed"]:
-                    rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
-            if stream in ramping and (stream.done or stream.at == ramped):
+            ended += self._end(stream)
+            if stream in ramping and (stream.done or stream.at == self._ramped):
                 ramping.discard(stream)
                 if not ramping:
-                    answer.update(warmup=Engine.clock, warm=[other.moved() for other in every])
-            if stream.done == files:
+                    self.answer.update(warmup=Engine.clock, warm=[other.moved() for other in every])
+            if stream.done == cell["files"]:
                 active.remove(stream)
                 continue
             stream.go_on()
             if ended == len(every):
                 arrived = sum(other.moved() for other in every)
-                moved = (arrived - before) * cell["weight"] * cell["times"]  # by all streams that there are
+                moved = (arrived - before) * cell["weight"] * cell["times"]  # by all real streams
                 site.allow(moved / (Engine.clock - since))
                 since, before, ended = Engine.clock, arrived, 0
-        answer.update(
+        self.answer.update(
             duration=Engine.clock,
             moved=[stream.moved() for stream in every],
             transfers=sum(stream.done for stream in every),
-            rows=rows,
-            step=samples.step,
-            arrived=samples.arrived,
+            rows=self._rows,
+            step=self._samples.step,
+            arrived=self._samples.arrived,
         )
         for stream in active:
             stream.comm.cancel()
 
-    site.run(streams)
-    return answer
+    def _end(self, stream: Stream) -> bool:
+        """End the phase of a stream, and list the transfer that has ended with it. Return whether one has."""
+        start = stream.start
+        ended = stream.end()
+        if ended and self._cell["listed"]:
+            self._rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
+        return ended
+
+
+def run(site: Site) -> dict[str, Any]:
+    """Simulate a cell, and return its answer."""
+    cell = Cell(site)
+    site.platform.run(site.sinks[0], cell.run)
+    return cell.answer
 
 
 def say(content: dict[str, Any]) -> None:

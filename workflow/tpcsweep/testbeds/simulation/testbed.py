@@ -1,18 +1,197 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated testbed: nothing is deployed on it, and `study` computes all cells of a sweep at once."""
+"""The simulated testbed: nothing is deployed, and `simulate` computes all cells of a sweep into one file.
+
+Cells that end when they are steady are those of the model's fixed point: no transfer is simulated. SimGrid simulates
+cells that end after a time or after files.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import orjson
+
+from tpcsweep.configuration import cell_file
+from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.parameters import Parameters, complete
+from tpcsweep.configuration.physics import Physics
+from tpcsweep.configuration.sweep import Cell
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.testbeds.simulation.engine import SimulationError
+from tpcsweep.files import replacing
+from tpcsweep.flags import IMPLAUSIBLE, implausible
+from tpcsweep.measure import provenance
+from tpcsweep.testbeds.simulation import engine, model
+from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError, plan
+from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state, results
 
 EXPECTED = (SimulationError,)
 
+AT_ONCE = 1000
+"""Cells of the fixed point that a thread computes at once: each takes 2 kB for every random parameter set."""
+
 
 def require(_settings: Simulation) -> None:
-    """Do nothing: a simulation needs at most SimGrid, whose absence `study` reports."""
+    """Do nothing: a simulation needs at most SimGrid, whose absence `simulate` reports."""
 
 
 def reap(_settings: Simulation) -> list[str]:
     """Return nothing: a simulation leaves nothing behind."""
     return []
+
+
+class _Line(NamedTuple):
+    """The place of a cell in a file."""
+
+    file: Path
+    start: int
+    size: int
+
+
+def simulate(configuration: Configuration, file: Path, logs: Path, processes: int) -> None:
+    """Compute the cells of a simulated sweep into one file.
+
+    A line of the file is the text of a cell's file. Lines are in the order of the grid. Cells that the file already
+    contains under the wanted specification are not computed again. A job that is killed leaves its cells in a file
+    beside it, for the next job.
+
+    Args:
+        configuration: The sweep and the testbed.
+        file: The file, which is replaced as a whole.
+        logs: A folder that exists, for the logs of SimGrid.
+        processes: The number of cells that are computed side by side.
+
+    Raises:
+        SimulationError: if SimGrid is needed and is missing, or has ended.
+    """
+    computed = file.with_name(f".{file.name}.computed")
+    cells = configuration.grid.cells
+    keys = [_key(wanted(configuration, cell)) for cell in cells]
+    lines = {key: line for path in (file, computed) for key, line in _lines(path)}
+    missing = [number for number, key in enumerate(keys) if key not in lines]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    texts = _computed(configuration, [cells[number] for number in missing], logs, processes)
+    with computed.open("ab") as target, closing(texts):
+        target.write(b"\n")  # the last line of a killed job may have no end
+        for number, text in zip(missing, texts, strict=True):
+            lines[keys[number]] = _Line(computed, target.tell(), len(text))
+            target.write(text + b"\n")
+            target.flush()
+    with replacing(file) as part, ExitStack() as stack:
+        target = stack.enter_context(part.open("wb"))
+        opened = {
+            path: stack.enter_context(path.open("rb")) for path in {line.file for line in lines.values()}
+        }
+        for line in map(lines.__getitem__, keys):
+            opened[line.file].seek(line.start)
+            target.write(opened[line.file].read(line.size) + b"\n")
+    computed.unlink()
+
+
+def origin(settings: Simulation) -> dict[str, Any]:
+    """Return the provenance of a testbed's cells: its model. Host, kernel and CPU have no part in them."""
+    estimates = {name: getattr(settings.parameters, name) for name in Physics.model_fields}
+    return {
+        "simulation": {
+            **settings.model_dump(mode="json", include={"inputs", "assumptions", "queues", "draws"}),
+            "parameters": {name: [known.value, *known.range] for name, known in estimates.items()},
+        }
+    }
+
+
+def _key(specification: Mapping[str, Any]) -> bytes:
+    """Return the same few bytes for equal specifications: there may be 10⁵ of them."""
+    text = orjson.dumps(complete(specification), option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).digest()[:16]
+
+
+def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
+    """Yield the undamaged lines of a file, each with the key of its specification."""
+    if not file.exists():
+        return
+    start = 0
+    with file.open("rb") as source:
+        for text in source:
+            try:
+                yield _key(cell_file.content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
+            except (cell_file.DamagedError, TypeError):
+                pass
+            start += len(text)
+
+
+def _computed(
+    configuration: Configuration, cells: Sequence[Cell], logs: Path, processes: int
+) -> Generator[bytes]:
+    """Yield the line of each cell."""
+    at_once = AT_ONCE if configuration.sweep.measurement.until == "steady" else 1
+    with ThreadPoolExecutor(processes) as pool, ExitStack() as stack:
+        simgrids = []
+        if cells and at_once == 1:
+            files = [logs / f"simgrid{number}.log" for number in range(processes)]
+            simgrids = [stack.enter_context(engine.started(file)) for file in files]
+        lines = _Lines(configuration, simgrids)
+        waiting: deque[Future[list[bytes]]] = deque()
+        for first in range(0, len(cells), at_once):
+            waiting.append(pool.submit(lines.of, cells[first : first + at_once]))
+            if len(waiting) > 2 * processes:  # lines that wait for their turn take memory
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+
+
+class _Lines:
+    """Computes the lines of cells, in several threads: numpy and SimGrid let them run side by side."""
+
+    def __init__(self, configuration: Configuration, simgrids: Sequence[Engine]) -> None:
+        assert isinstance(configuration.testbed, Simulation)
+        self._configuration, self._settings = configuration, configuration.testbed
+        self._measurement = configuration.sweep.measurement
+        self._free: SimpleQueue[Engine] = SimpleQueue()
+        for simgrid in simgrids:
+            self._free.put(simgrid)
+        software = {"simgrid": simgrids[0].version} if simgrids else {}
+        self._origin = provenance.workflow({"software": software, **origin(self._settings)})
+
+    def of(self, cells: Sequence[Cell]) -> list[bytes]:
+        """Return the lines of cells: of one cell if SimGrid simulates it."""
+        started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        parameters = [cell.parameters for cell in cells]
+        made = zip(cells, parameters, self._results(parameters), strict=True)
+        return [self._text(*one, started) for one in made]
+
+    def _results(self, parameters: Sequence[Parameters]) -> Iterable[dict[str, Any]]:
+        physics, queues, measurement = self._settings.parameters, self._settings.queues, self._measurement
+        if measurement.until == "steady":
+            cells = model.cells_of(parameters)
+            throughput, _ = model.solve(cells, model.central(physics), queues)
+            courses = in_steady_state(throughput, cells, measurement.interval)
+        else:
+            planned = plan(parameters[0], physics, queues, measurement)
+            simgrid = self._free.get()
+            try:
+                courses = [course(planned, simgrid.simulate(planned))]
+            except CellError as error:
+                return [failed(str(error))]
+            finally:
+                self._free.put(simgrid)
+        return results(parameters, courses, self._settings, measurement.confidence)
+
+    def _text(self, cell: Cell, parameters: Parameters, result: dict[str, Any], started: str) -> bytes:
+        spec = wanted(self._configuration, cell)
+        if implausible(result["status"], result["summary"], parameters.bandwidth):
+            result["flags"] = [*result["flags"], IMPLAUSIBLE]
+        content = {
+            "spec": spec,
+            "format": spec["format"],
+            **result,
+            "summary": {**result["summary"], "attempts": 1},
+            "provenance": {"started": started, **self._origin},
+        }
+        return cell_file.text_of(content)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Gaussian process over the axes: by itself, which knows no physics, or of what a formula misses (the hybrid)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import linalg, stats
+
+from tpcsweep.models.base import Floats, Points
+from tpcsweep.models.fit import Fit, fit
+from tpcsweep.models.formulas import MODELS
+from tpcsweep.models.observations import Observations
+from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, new_run
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    from numpy.typing import NDArray
+
+_LEARN = 300  # points from which lengths are learned: the time grows with the cube
+_HOLD = 1500  # points that predictions stand on
+_FARTHEST = 20.0  # the largest factor between measured and the hybrid's formula: larger ones count as this
+
+
+@dataclass(frozen=True)
+class Features:
+    """Axes as a matrix: logarithms of numbers, scaled, and a column for each word."""
+
+    offsets: Mapping[str, float]
+    """The addition before the logarithm: 0 ms must have one."""
+    limits: Mapping[str, float]
+    """The number for "no limit": twice the largest value."""
+    centres: Mapping[str, tuple[float, float]]
+    words: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, observations: Observations) -> Features:
+        offsets, limits, centres = {}, {}, {}
+        for name in observations.numeric:
+            values = observations.frame[name].to_numpy(float)
+            finite = values[np.isfinite(values)]
+            # Counts begin at 1 ms, stream or byte. Axes that may be below 1 (cores) are never 0.
+            offsets[name] = 1.0 if finite.min(initial=1.0) == 0 else 0.0
+            limits[name] = 2 * float(finite.max(initial=1.0))
+            logs = _logarithms(values, offsets[name], limits[name])
+            centres[name] = (float(logs.mean()), float(logs.std()) or 1.0)
+        return cls(offsets, limits, centres, observations.words)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return (*self.centres, *self.words)
+
+    def logarithms(self, points: Points | pd.DataFrame, name: str) -> Floats:
+        """Return the logarithms of an axis of numbers, unscaled."""
+        return _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
+
+    def __call__(self, points: Points | pd.DataFrame) -> Floats:
+        """Return points × features."""
+        columns = [
+            (self.logarithms(points, name) - middle) / spread
+            for name, (middle, spread) in self.centres.items()
+        ]
+        for name, words in self.words.items():
+            values = np.asarray(points[name]).astype(str)
+            columns += [(values == word).astype(float) for word in words]
+        return np.column_stack(columns)
+
+
+def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
+    return np.log(np.maximum(np.where(np.isfinite(values), values, limit) + offset, 1e-12))
+
+
+@dataclass(frozen=True)
+class GaussianProcess(Predictor):
+    """A fitted Gaussian process: of the throughput, or of its ratio to what a formula says.
+
+    Far from all data the ratio is the mean of all ratios, which is about 1.
+    """
+
+    regressor: Any
+    features: Features
+    noise: float
+    """Standard deviation of the mean of a point's repetitions about the surface besides their errors, Gbit/s."""
+    single: float
+    """Standard deviation of one more measurement about the surface, Gbit/s, by the errors of measurements."""
+    scatter: Scatter
+    """Of single measurements, each from the surface without its point, in deviations of the process."""
+    formula: Fit | None = None
+    """The formula of a hybrid."""
+
+    @property
+    def name(self) -> str:
+        return "hybrid" if self.formula else "gaussian_process"
+
+    @property
+    def about(self) -> str:
+        if self.formula:
+            return (
+                f"Hybrid: the formula {self.formula.name}, times a Gaussian process for measured over fitted"
+            )
+        return "Gaussian process over the axes, which knows no physics"
+
+    def estimate(self, points: Points | pd.DataFrame) -> Floats:
+        return self._formula(points) * self._surface(points)[0]
+
+    def uncertainty(
+        self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
+    ) -> tuple[Floats, Floats]:
+        times, (middle, spread) = self._formula(points), self._surface(points)
+        half = spread * stats.norm.ppf(0.5 + confidence / 2)
+        return times * np.maximum(middle - half, 0.0), times * (middle + half)
+
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
+        middle, spread = self._surface(points)
+        off = self.scatter.drawn(count, seed, middle) * np.hypot(spread, self.single)
+        return np.asarray(self._formula(points) * np.maximum(middle + off, 0.0))
+
+    def inputs(self, points: Points | pd.DataFrame) -> Floats:
+        """Return points × features of the regressor."""
+        return self.features(self.domain.filled(points, self.features.axes))
+
+    def _formula(self, points: Points | pd.DataFrame) -> Floats | float:
+        return self.formula.estimate(points) if self.formula else 1.0
+
+    def _surface(self, points: Points | pd.DataFrame) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of the surface itself: without a measurement's noise."""
+        middle, spread = self.regressor.predict(self.inputs(points), return_std=True)
+        # scikit-learn's deviation contains the white kernel.
+        inner = np.sqrt(np.maximum(np.asarray(spread) ** 2 - self.noise**2, 0.0))
+        return np.maximum(np.asarray(middle), 0.0), inner
+
+
+def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess:
+    """Fit a Gaussian process with a Matérn 5/2 kernel, a length for each axis (Rasmussen, Williams 2006).
+
+    It is fitted to the median of each point's repetitions. Lengths are learned by maximum likelihood from at most 300
+    points. The scatter of single measurements is estimated by leaving out each point.
+
+    Raises:
+        ValueError: for observations without an axis.
+    """
+    if not observations.axes:
+        raise ValueError("a Gaussian process needs an axis with several values")
+    features, frame = Features.of(observations), observations.frame
+    groups = frame.groupby("point", sort=False)
+    cells, counts = list(groups.indices.values()), groups.size().to_numpy()
+    rows = features(frame)
+    inputs = np.array([rows[of_point].mean(axis=0) for of_point in cells])
+    outputs = groups["throughput"].median().to_numpy(float)
+    errors = groups["error"].mean().to_numpy(float) / np.sqrt(counts)
+    generator = np.random.default_rng(seed)
+    held = _some(len(outputs), _HOLD, generator)
+    inputs, outputs, errors = inputs[held], outputs[held], errors[held]
+    scale = float(outputs.std()) or 1.0
+    regressor = _regressor(inputs, outputs, errors / scale, _some(len(outputs), _LEARN, generator), seed)
+    noise = math.sqrt(float(regressor.kernel_.k2.noise_level)) * scale
+    repeated = float(groups["throughput"].var().mean())  # NaN without repetitions
+    single = math.sqrt(noise**2 + (repeated if math.isfinite(repeated) else float(np.mean(errors**2))))
+    place, row = np.repeat(np.arange(len(held)), counts[held]), np.concatenate([cells[at] for at in held])
+    off, spread = left_out(regressor)
+    middle, spread = outputs - scale * off, scale * spread
+    inner = np.sqrt(np.maximum(spread**2 - noise**2 - errors**2, 0.0))
+    off = (observations.throughput[row] - middle[place]) / np.hypot(inner, single)[place]
+    off = off * new_run(off, observations.take(row))
+    scatter = Scatter.of(off, np.maximum(middle, 0.0)[place], len(held) - 1)
+    return GaussianProcess(regressor, features, noise, single, scatter, domain=Domain.of(observations))
+
+
+def fit_hybrid(observations: Observations, *, seed: int = 0) -> GaussianProcess:
+    """Fit the formula `combined`, and a process to measured over fitted: physics beyond the data, the data inside.
+
+    Raises:
+        ValueError: for observations without an axis, or to which the formula could not be fitted.
+    """
+    formula = fit(MODELS["combined"], observations, resamples=0, seed=seed)
+    if not formula.ok:
+        raise ValueError("; ".join(formula.problems))
+    estimate = np.maximum(formula.estimate(observations.frame), 1e-9)
+    ratio = np.clip(observations.throughput / estimate, 1 / _FARTHEST, _FARTHEST)
+    error = observations.error_at(estimate) / estimate
+    ratios = replace(observations, frame=observations.frame.assign(throughput=ratio, error=error))
+    return replace(fit_process(ratios, seed=seed), formula=formula, problems=formula.problems)
+
+
+def left_out(regressor: Any) -> tuple[Floats, Floats]:
+    """Return for each output of a regressor how far it is from its prediction by all others, and the deviation.
+
+    Both are shares of the outputs' standard deviation.
+
+    Source:
+        C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2
+    """
+    inverse = np.diag(linalg.cho_solve((regressor.L_, True), np.eye(len(regressor.L_))))
+    return np.ravel(regressor.alpha_) / inverse, 1 / np.sqrt(inverse)
+
+
+def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray[np.int64], seed: int) -> Any:
+    """Return scikit-learn's process of all points, with the lengths of those in `learned`; errors are scaled."""
+    # Loading scikit-learn takes a second, and other models do not need it.
+    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+    from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
+    from sklearn.gaussian_process.kernels import (  # type: ignore[import-untyped]
+        ConstantKernel,
+        Matern,
+        WhiteKernel,
+    )
+
+    lengths = Matern(np.ones(inputs.shape[1]), (0.05, 1e3), nu=2.5)
+    kernel = ConstantKernel(1.0, (1e-2, 1e2)) * lengths + WhiteKernel(1e-2, (1e-6, 1.0))
+    settings: dict[str, Any] = {"normalize_y": True, "random_state": seed}
+    with warnings.catch_warnings():
+        # A length at its bound is an axis that does not matter, and no fault.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        first = GaussianProcessRegressor(
+            kernel, alpha=errors[learned] ** 2, n_restarts_optimizer=1, **settings
+        ).fit(inputs[learned], outputs[learned])
+    if len(learned) == len(outputs):
+        return first
+    return GaussianProcessRegressor(first.kernel_, alpha=errors**2, optimizer=None, **settings).fit(
+        inputs, outputs
+    )
+
+
+def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    if count <= most:
+        return np.arange(count)
+    return np.sort(generator.choice(count, most, replace=False))
