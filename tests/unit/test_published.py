@@ -47,6 +47,7 @@ from tpcsweep.testbeds.netns.limits import Machine
 
 from tests.support import simulated
 from tests.support.pictures import drawn, embedded, hues, pixels
+from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT
 
 MACHINE = Machine(
@@ -277,6 +278,20 @@ def test_shipped_measurements_are_not_taken_for_those_of_this_machine(tmp_path: 
         assert verdicts[claim, "measured"] == "shipped: examples/terena2005"
         assert pd.isna(verdicts[claim, "by formula"])
         assert pd.isna(verdicts[claim, "simulated"])
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_verdicts_of_the_study_are_those_in_the_results_or_those_that_ship(
+    made: bool, tmp_path: Path
+) -> None:
+    own = tmp_path / "terena2005/verdicts.json"
+    if made:
+        own.parent.mkdir()
+        own.write_text("[]")
+    done = snakemake("-n", "published", "--config", "sweep=chep2024_fig8@simulation", f"results={tmp_path}")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert (str(own) in done.stdout) == made
+    assert ("examples/terena2005-verdicts.json" in done.stdout) != made
 
 
 # --- scaling
