@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments that a kernel with netem runs, in user-mode-linux: one knob each."""
+"""The experiments that a kernel with netem runs in user-mode-linux: one knob each."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ SMALL = 128 * 2**10
 PLENTY = 100_000  # pages of memory for TCP that bind nothing here
 SECONDS = 5
 OMITTED = 3  # seconds before the measurement, for slow start and what follows its first losses
+INSIDE = Path(__file__).with_name("inside.py")
 NEEDED = ("veth", "sch_netem", "sch_ingress", "cls_matchall", "act_police")  # kernel modules
 EACH = 3 * (SECONDS + OMITTED) + 10  # seconds that an experiment may take on a busy machine
 BOOT = 120  # seconds that the kernel and Python may take to start there
@@ -72,10 +73,10 @@ EXPERIMENTS = (
 
 
 def measure(experiments: Sequence[Experiment] = EXPERIMENTS) -> dict[str, Any]:
-    """Run experiments on a kernel with netem: what was found of each, with the kernel. Takes about 10 s for each.
+    """Run experiments on a kernel with netem, about 10 s each; return their results, with the kernel.
 
     Raises:
-        UmlError: with what went wrong.
+        UmlError: if the kernel is not installed or an experiment fails.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -84,7 +85,7 @@ def measure(experiments: Sequence[Experiment] = EXPERIMENTS) -> dict[str, Any]:
         script = (
             f"{sys.executable} {uml.MODULES} {' '.join(NEEDED)} || exit 1\n"
             "uname -sr\nnproc\n"
-            f"{sys.executable} -m {__package__}.inside {asked} 2>/run/error || {{ cat /run/error; exit 1; }}\n"
+            f"{sys.executable} {INSIDE} {asked} 2>/run/error || {{ cat /run/error; exit 1; }}\n"
         )
         kernel, cpus, *lines = uml.run(script, folder, BOOT + EACH * len(experiments)).splitlines()
     return {
