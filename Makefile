@@ -72,11 +72,9 @@ cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-clust
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
-docs: setup-test ## write the generated parts of docs/: architecture, command line, equation, blind prediction
+docs: setup-test ## write the generated parts of docs/: architecture, command line
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/commands.py
-	$(BIN)/python studies/equation/equation_page.py
-	$(BIN)/python studies/blind_prediction/blind_page.py
 
 # It is said of every link that leads nowhere, and of every docstring that cannot be read.
 docs-site: setup-test ## the documentation as a site, build/site/index.html; to read it takes no network

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A blind prediction: models conditioned on figures 2 to 4 of chep2024, and what they then say of figures 5 to 8. Pure.
+"""A blind prediction: models conditioned on figures 2 to 4 of chep2024 predict figures 5 to 8. Pure.
 
-What is stated of a figure is a fact: a number of its curve with a least and a most. Of many random parameter sets those
-are kept that agree with the facts of the first figures, and predict those of the others. docs/blind-prediction.md says
-where the ranges are from that sets are drawn in, and what came out.
+A fact is a number of a figure's curve, between a least and a most. The random parameter sets that agree with the facts
+of the first figures are kept, and predict those of the others. docs/blind-prediction.md has the result.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,9 @@ import xarray as xr
 from numpy.typing import NDArray
 from tpcsweep.claims.effects import MARGIN
 from tpcsweep.claims.predicates import reached
+from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.physics import Estimate, Physics
+from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset.observations import observations
 from tpcsweep.models import MODELS
 from tpcsweep.testbeds.simulation.model import Array, Cells, drawn, payload_share, solve
@@ -34,10 +36,6 @@ KEPT = 0.01
 SEED = 2024
 NEAR = 1.1
 """The factor within which a predicted number is about the stated one, as for the claim chep2024.server_cap."""
-COLUMNS = (
-    *("figure", "stated", "by", "points", "sets", "agreed"),
-    *("median", "low", "high", "error", "right", "before"),
-)
 TAIL = 0.05
 """Of the sets that are kept, on each side of the interval of a prediction."""
 
@@ -159,25 +157,33 @@ def combined() -> Predictor:
 
 
 def full_path(cells: pd.DataFrame) -> Array:
-    """What knows nothing: every path is full, but for headers."""
+    """Predict that every path is full but for headers, without knowing anything else."""
     columns = _columns(cells)
     return np.atleast_2d(columns.bandwidth * payload_share(columns, {"framing": np.array(38.0)}))
 
 
+def predictors() -> dict[str, Predictor]:
+    """Return the simulation as its testbed ships, `combined`, and a full path."""
+    study = {"sweep": "config/published/chep2024_fig5.yaml", "testbed": "simulation"}
+    testbed = load(study, Path(__file__).parents[2]).testbed
+    assert isinstance(testbed, Simulation)
+    by_simulation = simulation(testbed.parameters, testbed.queues)
+    return {"simulation": by_simulation, "combined": combined(), "a full path": full_path}
+
+
 def table(facts: Sequence[Fact], predictors: Mapping[str, Predictor]) -> pd.DataFrame:
-    """A row for each panel that is predicted and each predictor. A panel has the facts of one text in a figure.
+    """Return a row for each predicted panel and predictor. A panel has the facts of one text in a figure.
 
     Columns: `figure`, `stated`, `by`, `points` (facts of the panel), `sets` (that are kept) and `agreed` (with every
-    fact of the first figures); `median`, `low` and `high` of what the kept sets say, of a panel of one point; `error`,
-    the decimal logarithm of the median over what is stated, or over the end of it that is missed (of several points the
-    median magnitude); `right`, the share of points with which kept sets agree, and `before`, of all sets.
+    fact of the first figures); `median`, `low` and `high` of the kept sets, for a panel of one point; `error`, the
+    decimal logarithm of the median over the fact, or over the end of it that is missed (the median magnitude of several
+    points); `right`, the share of points with which kept sets agree, and `before`, with which all sets agree.
     """
     cells, ends = _cells(facts)
     rows = []
     for by, predictor in predictors.items():
         curves = np.split(predictor(cells), ends, axis=1)
-        values = [_figure(fact, curve) for fact, curve in zip(facts, curves, strict=True)]
-        pairs = [*zip(facts, values, strict=True)]
+        pairs = [(fact, _figure(fact, curve)) for fact, curve in zip(facts, curves, strict=True)]
         misfit = np.mean([np.abs(fact.off(value)) for fact, value in pairs if fact.figure in FITTED], axis=0)
         kept = misfit <= np.quantile(misfit, KEPT)
         panels: dict[tuple[int, str], list[tuple[Fact, Array]]] = {}
@@ -190,11 +196,23 @@ def table(facts: Sequence[Fact], predictors: Mapping[str, Predictor]) -> pd.Data
             alone = len(panel) == 1
             said = panel[0][1][kept] if alone else np.array([np.nan])
             low, median, high = np.quantile(said, [TAIL, 0.5, 1 - TAIL])
-            numbers = (median, low, high, errors[0] if alone else np.median(np.abs(errors)))
-            shares = (agree[kept].mean(), agree.mean())
-            counts = (len(panel), int(kept.sum()), int((misfit == 0).sum()))
-            rows.append((figure, text, by, *counts, *map(float, (*numbers, *shares))))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+            rows.append(
+                {
+                    "figure": figure,
+                    "stated": text,
+                    "by": by,
+                    "points": len(panel),
+                    "sets": int(kept.sum()),
+                    "agreed": int((misfit == 0).sum()),
+                    "median": median,
+                    "low": low,
+                    "high": high,
+                    "error": errors[0] if alone else float(np.median(np.abs(errors))),
+                    "right": agree[kept].mean(),
+                    "before": agree.mean(),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def _figure(fact: Fact, curve: Array) -> Array:
@@ -203,34 +221,18 @@ def _figure(fact: Fact, curve: Array) -> Array:
 
 
 def _cells(facts: Sequence[Fact]) -> tuple[pd.DataFrame, list[int]]:
-    """The cells of all facts, one after another, and where those of the second begin, and so on."""
+    """Return the cells of all facts, one after another, and where those of each fact but the first begin."""
+    axes = ("origins", "cores", "rtt", "bandwidth")
     rows = [
-        {
-            "streams": streams,
-            "origins": fact.origins,
-            "cores": fact.cores,
-            "rtt": fact.rtt,
-            "bandwidth": fact.bandwidth,
-        }
+        {"streams": streams, **{name: getattr(fact, name) for name in axes}}
         for fact in facts
         for streams in fact.streams
     ]
-    fixed = {
-        "queue_limit": np.inf,
-        "mtu": 9000,
-        "tcp_buffer": 1e9,
-        "file_size": 4e9,
-        "tcp_streams": 1,
-        "loss": 0.0,
-    }
-    words = {
-        "endpoint": "redirector",
-        "tool": "gfal-copy",
-        "layer": "memory_to_memory",
-        "encryption": "usual",
-    }
+    fixed: dict[str, Any] = {"queue_limit": np.inf, "mtu": 9000, "tcp_buffer": 1e9, "file_size": 4e9}
+    fixed |= {"tcp_streams": 1, "loss": 0.0, "endpoint": "redirector", "tool": "gfal-copy"}
+    fixed |= {"layer": "memory_to_memory", "encryption": "usual"}
     ends = np.cumsum([len(fact.streams) for fact in facts])[:-1]
-    return pd.DataFrame(rows).assign(**fixed, **words), ends.tolist()
+    return pd.DataFrame(rows).assign(**fixed), ends.tolist()
 
 
 def _columns(cells: pd.DataFrame) -> Cells:

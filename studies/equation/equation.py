@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The equation: streams, cores, origins and buffers that a throughput takes at an RTT. Pure.
 
-It is the model `combined` solved for them, where streams and servers are to bind alike, and a stream has one core at
-most; docs/equation.md has the formulas.
+The equation is the model `combined` solved for them. Streams and servers bind alike, and a stream has at most one core;
+docs/equation.md has the formulas.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tpcsweep.tcp import HEADERS, INITIAL_WINDOW, slow_start, window_rate
 from tpcsweep.variables import GBIT, GBIT_PER_MS
 
 INSTANCE_CORES = 16
-"""Cores that one origin uses. Not found here: by the claim chep2024.instance_cores it does not scale past them."""
+"""Cores that one origin uses. The claim chep2024.instance_cores says that an origin does not scale past them."""
 
 _ROUNDS = 50  # of the search for the streams that keep as many origins busy as they were computed with
 
 
 @dataclass(frozen=True)
 class Path:
-    """What is given: the path, its hosts' buffers, and the files."""
+    """A path, its hosts' buffers, and the files."""
 
     rtt: float
     """ms."""
@@ -40,7 +40,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Needed:
-    """What a throughput takes, of each side."""
+    """The setting that a throughput takes, on each side."""
 
     streams: int
     cores: float
@@ -51,19 +51,19 @@ class Needed:
     stream: float
     """Gbit/s of a stream, its pauses between files included."""
     headroom: float
-    """What streams and servers must each be able to do, over the throughput."""
+    """The capacity of the streams, and of the servers, over the throughput."""
 
 
 def needed(
     target: float, path: Path, constants: Mapping[str, float], origins: int | None = None
 ) -> Needed | None:
-    """Give what a throughput takes, at even odds; None where the path or the client has not so much.
+    """Return what a throughput takes at even odds; None if the path or the client cannot reach it.
 
     Args:
         target: Gbit/s.
-        path: What is given.
-        constants: The parameters of the model `combined`, as of a fit to it.
-        origins: Of each side; None: one for every `INSTANCE_CORES` cores.
+        path: path, buffers and files.
+        constants: parameters of the model `combined`, as in a fit of it.
+        origins: of each side; None: one for every `INSTANCE_CORES` cores.
     """
     q = constants["sharpness"]
     fixed = (constants["efficiency"] * path.bandwidth, constants["client"] * path.file_size * GBIT)
@@ -85,7 +85,7 @@ def needed(
 def _with(
     count: int, each: float, target: float, path: Path, constants: Mapping[str, float]
 ) -> Needed | None:
-    """What it takes with so many origins; None where these have not so much."""
+    """Return the setting with so many origins; None if these cannot reach the target."""
     busy, crowd = float(count), 0.0
     for _ in range(_ROUNDS):
         origin = each * (1 + constants["crowding"] * crowd) / busy
@@ -102,12 +102,14 @@ def _with(
     cores = _cores(constants["per_core"] * (1 / origin - 1 / constants["instance"]), constants["coherency"])
     if cores is None:
         return None
-    window = path.tcp_buffer or _window(origin, path, constants)
+    # A buffer with which no window binds a stream that has an origin to itself.
+    unbound = _most(origin, path, constants) * (path.rtt + constants["base"]) / GBIT_PER_MS
+    window = path.tcp_buffer or unbound / constants["window"]
     return Needed(streams, count * cores, count, window, stream, each / target)
 
 
 def _cores(each: float, coherency: float) -> float | None:
-    """Cores c of an origin with 1/c + γ max(c − 1, 0) = `each`; None where γ, the `coherency`, lets no number do."""
+    """Solve 1/c + γ max(c − 1, 0) = `each` for the cores c of an origin; None if γ, the coherency, allows none."""
     if each >= 1:
         return 1 / each
     half = (coherency + each) / 2
@@ -116,31 +118,20 @@ def _cores(each: float, coherency: float) -> float | None:
 
 
 def _stream(origin: float, path: Path, constants: Mapping[str, float], origins: int) -> float:
-    """Gbit/s of one stream, of which an origin does at most `origin`."""
+    """Return the Gbit/s of one stream, of which an origin does at most `origin`."""
     rtt = path.rtt + constants["base"]
-    connection = float(mathis_rate(_points(path), np.array([rtt]), constants["background"])[0])
+    points = {"mtu": np.array([path.mtu], float), "loss": np.zeros(1)}
+    connection = float(mathis_rate(points, np.array([rtt]), constants["background"])[0])
     if path.tcp_buffer is not None:
         connection = min(connection, float(window_rate(constants["window"] * path.tcp_buffer, rtt)))
     alone = min(connection, _most(origin, path, constants))
     first = window_rate(INITIAL_WINDOW * (path.mtu - HEADERS), rtt)
-    trips = (
-        constants["handshakes"] + constants["redirection"] * (origins > 1) + float(slow_start(alone, first))
-    )
+    trips = constants["handshakes"] + float(slow_start(alone, first))
+    trips += constants["redirection"] * (origins > 1)
     pause = 1e3 * constants["setup"] + rtt * trips
     return 1 / (1 / alone + pause / (GBIT_PER_MS * path.file_size))
 
 
 def _most(origin: float, path: Path, constants: Mapping[str, float]) -> float:
-    """Gbit/s of a stream without a window: one core moves its bytes, which `combined` does not know of."""
+    """Return the Gbit/s of a stream without a window. One core moves its bytes, which `combined` does not know."""
     return min(constants["efficiency"] * path.bandwidth, origin, constants["per_core"])
-
-
-def _window(origin: float, path: Path, constants: Mapping[str, float]) -> float:
-    """Bytes of a buffer with which no window binds a stream that has an origin to itself."""
-    return (
-        _most(origin, path, constants) * (path.rtt + constants["base"]) / (GBIT_PER_MS * constants["window"])
-    )
-
-
-def _points(path: Path) -> dict[str, np.ndarray]:
-    return {"mtu": np.array([path.mtu], float), "loss": np.zeros(1)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What netem's packet limit leaves of a path, by arithmetic alone: docs/open-questions.md. Pure.
+"""What netem's packet limit leaves of a path, and of every set-up that the published one may have been. Pure.
 
 How large packets are, Linux decides (tcp_tso_autosize() in net/ipv4/tcp_output.c): what the connection's pacing rate
 sends in 1/1024 s (sk_pacing_shift), at least two segments (net.ipv4.tcp_min_tso_segs), at most 64 KiB. The pacing rate
@@ -8,10 +8,14 @@ is 1.2 times the connection's own (2 in slow start; net.ipv4.tcp_pacing_ca_ratio
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 from tpcsweep.paths.plan import SUPER_PACKET, held
 from tpcsweep.tcp import HEADERS
 
@@ -27,12 +31,16 @@ class Span(NamedTuple):
     high: float
 
 
+RTT = 120.0  # ms, of question (1)
+STREAMS = (100, 500)
+NEAR, FAR = 10.0, 60.0  # ms, of question (2)
+DELAYS = {"one side": 1.0, "half on each side": 0.5}
+"""The sides where the delay may have been set, with the share of the RTT there."""
 RATIO = Span(1.2, 2.0)  # pacing rate over a connection's own: congestion avoidance, slow start
 REACHED = Span(0.85, 1.0)
-"""What cubic keeps of a path that drops what is above its cap. The least is what was measured: 0.85 with 32 real
-transfers at 120 and 240 ms (docs/shipped-sweeps.md, netem-limit). That is less than the 0.925 of connections that do
-nothing but back off together: cubic comes back from 0.7 of its window to all of it along a curve whose mean is
-1 − 0.3/4 (RFC 9438). Connections that never back off together keep all of it."""
+"""What cubic keeps of a path that drops packets above its cap: 0.85 was measured with 32 real transfers at 120 and
+240 ms (docs/shipped-sweeps.md, netem-limit); connections that never back off together keep all. Those that do nothing
+but back off together keep 0.925, the mean of cubic's curve from 0.7 of its window to all of it (RFC 9438)."""
 ABOUT_1 = Span(1 / 1.5, 1.5)  # Gbit/s that count as about 1, as for the claim chep2023.rtt120_cap
 
 
@@ -46,6 +54,10 @@ class Setup:
     offloads: bool = True  # whether senders make super-packets
     limit: int = DEFAULT_LIMIT  # packets of each queue
     queues: int = 1  # how many data leave through
+
+    def times(self, factor: float) -> Setup:
+        """Return the path whose RTT is so many times as long."""
+        return replace(self, delay=factor * self.delay)
 
     @property
     def packets(self) -> Span:
@@ -84,14 +96,14 @@ class Setup:
 
 
 def rtt_exponent(near: Span, far: Span, rtts: tuple[float, float], other: float = math.inf) -> Span:
-    """Exponents of RTT that the caps of two RTTs may make.
+    """Return the exponents of RTT that the caps of two RTTs allow.
 
     The steepest is from the largest packets to the smallest; the flattest from the largest of the far path to the
     same, as packets are no smaller on the near one.
 
     Args:
         near: the cap at the shorter RTT, Gbit/s.
-        far: that at the longer one.
+        far: the cap at the longer RTT.
         rtts: both, to which delays are proportional.
         other: Gbit/s that something else lets through.
     """
@@ -99,3 +111,39 @@ def rtt_exponent(near: Span, far: Span, rtts: tuple[float, float], other: float 
     steepest = min(far.low, other) / min(near.high, other)
     flattest = min(far.high, other) / min(far.high * longer, other)
     return Span(math.log(steepest, longer), math.log(flattest, longer))
+
+
+def setups() -> Iterator[tuple[dict[str, Any], Setup]]:
+    """Yield every set-up that the published one may have been: its unknowns, and its path at an RTT of 1 ms."""
+    for side, mtu, offloads, queues in itertools.product(DELAYS, (1500, 9000), (True, False), (1, 2)):
+        unknown = {"delay": side, "MTU": mtu, "offloads": "on" if offloads else "off", "interfaces": queues}
+        yield unknown, Setup(DELAYS[side], mtu, offloads, queues=queues)
+
+
+def first() -> pd.DataFrame:
+    """Question (1): goodput in Gbit/s at 120 ms, least and most over the streams, a row for each set-up."""
+    rows = []
+    for unknown, path in setups():
+        spans = [path.times(RTT).goodput(count) for count in STREAMS]
+        low, high = min(span.low for span in spans), max(span.high for span in spans)
+        about = low <= ABOUT_1.high and ABOUT_1.low <= high
+        crossover = path.times(RTT).crossover.high
+        rows.append(
+            {**unknown, "from streams": crossover, "least": low, "most": high, "about 1 Gbit/s": about}
+        )
+    return pd.DataFrame(rows)
+
+
+def second(streams: int, others: Sequence[float]) -> pd.DataFrame:
+    """Question (2): the exponent of RTT from 10 to 60 ms that netem's limit leaves, a row for each set-up.
+
+    Something else lets through `others`, in Gbit/s.
+    """
+    rows = []
+    for (unknown, path), other in itertools.product(setups(), others):
+        low, high = rtt_exponent(
+            path.times(NEAR).cap(streams), path.times(FAR).cap(streams), (NEAR, FAR), other
+        )
+        inverse = bool(np.isclose(low, -1) and np.isclose(high, -1))
+        rows.append({**unknown, "other limit": other, "least": low, "most": high, "1/RTT": inverse})
+    return pd.DataFrame(rows)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiments that a kernel with netem runs, in user-mode-linux: one knob each."""
+"""The experiments that a kernel with netem runs in user-mode-linux: one knob each."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ EXPERIMENTS = (
 
 
 def measure(experiments: Sequence[Experiment] = EXPERIMENTS) -> dict[str, Any]:
-    """Run experiments on a kernel with netem: what was found of each, with the kernel. Takes about 10 s for each.
+    """Run experiments on a kernel with netem, about 10 s each; return their results, with the kernel.
 
     Raises:
-        UmlError: with what went wrong.
+        UmlError: if the kernel is not installed or an experiment fails.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The explanations: what each predicts for both questions, what would tell it apart, and what was seen. Pure.
+"""The explanations: their predictions for both questions, what tells them apart, and observations. Pure.
 
-What is predicted for the published set-up is arithmetic, with the figures that are published: 120 ms, up to 500
-streams, about 1 Gbit/s. What is expected of an experiment is a range of exponents, of streams and of RTT.
+Predictions for the published set-up are arithmetic with the published figures: 120 ms, up to 500 streams, about
+1 Gbit/s. An experiment is expected to have exponents of streams and of RTT in a range.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from arithmetic import Setup, Span
-from predictions import first
+from arithmetic import RTT, Setup, Span, first
 from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.models.formulas import RANGE
 from tpcsweep.paths.plan import held
@@ -23,7 +22,6 @@ INVERSE = Region(-1.3, -0.7)
 AS_STREAMS = Region(0.7, 1.3)
 BETWEEN = Region(-1.3, 0.3)
 
-RTT = 0.12  # s, of question (1)
 RATE = 1e9  # bit/s, of question (1)
 STREAMS = (10, 500)
 PAGE = 4096
@@ -33,23 +31,22 @@ MEASURE = "snakemake -s studies/open_questions/Snakefile measured"
 
 @dataclass(frozen=True)
 class Explanation:
-    """One of the things that may be behind both open questions."""
+    """A possible cause of both open questions."""
 
     name: str
     title: str
-    first: str
-    """What it predicts for question (1), and the next for question (2)."""
-    second: str
+    first: str  # prediction for question (1)
+    second: str  # prediction for question (2)
     apart: str
     """An observable that tells it apart, with the command."""
     streams: Region
-    """Exponents of streams at the longest RTT that experiments with it are to have."""
+    """Exponents of streams at the longest RTT that are expected of experiments with it."""
     rtt: Region  # exponents of RTT
 
 
 def _caps(*, offloads: bool) -> str:
-    """What the limit leaves at 120 ms with packets of 9000 and of 1500 bytes, for people."""
-    caps = (Setup(1000 * RTT, mtu, offloads).cap(STREAMS[1]).low for mtu in (9000, 1500))
+    """Return the caps of the limit at 120 ms with MTU 9000 and 1500, as text."""
+    caps = (Setup(RTT, mtu, offloads).cap(STREAMS[1]).low for mtu in (9000, 1500))
     return " or ".join(f"{cap:.2g}" for cap in caps)
 
 
@@ -59,14 +56,14 @@ def _crossover(rtt: float) -> str:
 
 
 def _window(streams: int) -> float:
-    """KiB of a window that make the published rate of so many streams."""
-    return RATE * RTT / 8 / streams / 1024
+    """Return the window in KiB with which so many streams make the published rate."""
+    return RATE * RTT / 1000 / 8 / streams / 1024
 
 
 def explanations() -> tuple[Explanation, ...]:
-    """All of them, netem's limit first."""
-    memory = RATE * RTT / 8
-    ranges = STREAMS[1] * RANGE * 8 / (2 * RTT) / 1e9
+    """Return all explanations, netem's limit first."""
+    memory = RATE * RTT / 1000 / 8
+    ranges = STREAMS[1] * RANGE * 8 / (2 * RTT / 1000) / 1e9
     few, many = STREAMS
     right = first()["about 1 Gbit/s"]
     return (
@@ -135,7 +132,7 @@ def explanations() -> tuple[Explanation, ...]:
 
 
 def table(seen: pd.DataFrame) -> pd.DataFrame:
-    """A row for each explanation: what it predicts, what tells it apart, what was seen by `observed.read`."""
+    """Return a row for each explanation: its predictions, what tells it apart, and the rows of `observed.read`."""
     return pd.DataFrame(
         {
             "explanation": explanation.title,
@@ -149,9 +146,9 @@ def table(seen: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(explanation: Explanation, seen: pd.DataFrame) -> str:
-    """What experiments with an explanation's knob showed, of each source: exponents, and whether as expected.
+    """Say for each source which exponents experiments with an explanation's knob had, and whether as expected.
 
-    With a limit only of cells whose packets are as small as they get; the others have no exponent of their own.
+    Exponents with a limit are those of cells whose packets are as small as they get.
     """
     said = []
     for source, rows in seen[seen["explanation"] == explanation.name].groupby("source"):
@@ -179,9 +176,9 @@ def _compare(seen: Span | None, expected: Region, axis: str) -> str:
 
 
 def exponent(rows: pd.DataFrame, axis: str) -> Span | None:
-    """The exponent e of throughput ~ axis^e between its ends, all else in these rows equal, within 2 standard errors.
+    """Return the exponent e of throughput ~ axis^e between the ends of the axis, within two standard errors.
 
-    None where there are no two values.
+    All else in these rows is equal. None for fewer than two values.
     """
     levels = rows.groupby(axis).agg(
         throughput=("throughput", "mean"),
@@ -197,9 +194,9 @@ def exponent(rows: pd.DataFrame, axis: str) -> Span | None:
 
 
 def corners(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Of rows of one source and explanation those along streams at the longest RTT, and along RTT at the most streams.
+    """Return the rows along streams at the longest RTT, and along RTT at the most streams.
 
-    Of several settings those that have the most rows.
+    All rows have one source and explanation. Those of the setting with the most rows are returned.
     """
 
     def reach(group: pd.DataFrame) -> tuple[int, int]:
@@ -211,11 +208,11 @@ def corners(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def limits(seen: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a packet limit beside the arithmetic, and whether both overlap within two standard errors.
+    """Return the rows with a packet limit beside the arithmetic.
 
     Returns:
-        Their columns, `inside`, and `of_law`: throughput over limit × packet / delay with the packets that were seen,
-        where they were.
+        Also `inside`, whether both overlap within two standard errors, and `of_law`, throughput over limit × packet /
+        delay with the observed packets.
     """
     rows = seen[np.isfinite(seen["limit"].astype(float))].copy()
     rows["inside"] = (rows["throughput"] + 2 * rows["error"] >= rows["least"]) & (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether one set-up has all that was published of emulated RTTs: three facts judged together on the simulation.
+"""Three published facts on emulated RTTs, judged together on the simulation of every possible set-up.
 
 (a) from 0.1 to 10 ms throughput falls five-fold; (b) from 10 to 60 ms it is not as 1/RTT; (c) at 120 ms it is about
 1 Gbit/s, whatever the streams. Cells are those of the published figure, by the fixed point.
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from arithmetic import DELAYS
 from numpy.typing import NDArray
 from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Outcome, judge_claim
@@ -42,7 +43,6 @@ PACKETS: Mapping[str, Mapping[str, float]] = {
     "by rate": {"queue_segments": 2},
 }
 """What netem's limit may have counted as a packet; in the last they are as large as a stream's rate makes them."""
-DELAYS = {"one side": 1.0, "half on each side": 0.5}
 QUEUES = {"each interface": "origin", "one for all": "path"}
 NONE = "no limit"
 
@@ -52,45 +52,46 @@ _FEWEST = 10  # streams from which on they are not to matter
 
 
 @dataclass(frozen=True)
-class Setup:
-    """What may have been: `unknown` for people, and the same for cells, for the model, and of its queues."""
+class Simulated:
+    """A set-up of the published figure."""
 
     unknown: Mapping[str, Any]
+    """The set-up for people."""
     cells: Mapping[str, Any]
     physics: Mapping[str, float]
     queues: str
 
 
-def setups() -> Iterator[Setup]:
-    """Every set-up with netem's limit, and every one without."""
+def setups() -> Iterator[Simulated]:
+    """Yield every set-up with netem's limit, and every one without."""
     for mtu, (buffers, most) in itertools.product(MTUS, BUFFERS.items()):
         ends = {"MTU": mtu, "buffers": buffers}
         given = {"mtu": mtu, "tcp_buffer": most}
         for packets, delay, queues in itertools.product(PACKETS, DELAYS, QUEUES):
             unknown = {**ends, "packets": packets, "delay": delay, "queues": queues}
             physics = {**PACKETS[packets], "queue_delay": DELAYS[delay]}
-            yield Setup(unknown, given, physics, QUEUES[queues])
+            yield Simulated(unknown, given, physics, QUEUES[queues])
         unknown = {**ends, "packets": NONE, "delay": "", "queues": ""}
-        yield Setup(unknown, {**given, "queue_limit": None}, {}, "path")
+        yield Simulated(unknown, {**given, "queue_limit": None}, {}, "path")
 
 
 def published() -> Configuration:
-    """The published figure, on the testbed that simulates it."""
+    """Return the published figure, on the testbed that simulates it."""
     config = {"sweep": "config/published/chep2023_fig4.yaml", "testbed": "simulation-chep2023"}
     return load(config, Path(__file__).parents[2])
 
 
 def table(figure: Configuration, draws: int) -> pd.DataFrame:
-    """A row for each set-up, by both readings.
+    """Return a row for each set-up, by both readings.
 
     Args:
-        figure: What `published` gives.
-        draws: Random sets of the parameters that a set-up leaves open.
+        figure: the published one.
+        draws: random sets of the parameters that a set-up leaves open.
 
     Returns:
-        What is unknown; of each fact the effect by its claim over the whole figure, and in `holds` the facts whose
-        claims hold; and in columns of its name and `: sets`, in which share of the sets it holds by the panel that the
-        publication gives in numbers, `all: sets` being that of all at one number of streams.
+        The unknowns; the effect of each fact by its claim over the whole figure; in `holds` the facts whose claims
+        hold; and in columns of the fact's name and `: sets` the share of the sets in which it holds by the panel that
+        the publication gives in numbers; `all: sets` is the share of all facts at one number of streams.
     """
     assert isinstance(figure.testbed, Simulation)
     middle, sets = central(figure.testbed.parameters), drawn(figure.testbed.parameters, draws)
@@ -102,8 +103,8 @@ def table(figure: Configuration, draws: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def by_claims(figure: Configuration, setup: Setup, p: Mapping[str, Array]) -> dict[str, Any]:
-    """The facts' effects as their claims have them of all cells of the figure, and which of the claims hold."""
+def by_claims(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) -> dict[str, Any]:
+    """Return the effects of the facts' claims on all cells of the figure, and the facts whose claims hold."""
     axes = figure.grid.axes
     parameters = [cell.parameters.model_copy(update=dict(setup.cells)) for cell in figure.grid.cells]
     fixed = {name: value for name, value in parameters[0].model_dump().items() if name not in axes}
@@ -122,10 +123,10 @@ def by_claims(figure: Configuration, setup: Setup, p: Mapping[str, Array]) -> di
     return {**effects, "holds": ", ".join(held)}
 
 
-def by_panel(figure: Configuration, setup: Setup, p: Mapping[str, Array]) -> dict[str, float]:
-    """In which share of parameter sets the facts hold with 2 origins of 128 cores, each with some number of streams.
+def by_panel(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) -> dict[str, float]:
+    """Return the share of parameter sets in which each fact holds with 2 origins of 128 cores.
 
-    That is generous: at which number of streams the first two were found was not published.
+    Any number of streams is enough. That is generous: the number of streams of the first two was not published.
     """
     cells = [
         cell.parameters.model_copy(update={**setup.cells, **({"queue_limit": None} if rtt < 1 else {})})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was observed: rows of one form, from user-mode-linux and from datasets of sweeps, beside the arithmetic."""
+"""Observations: rows of one form, from user-mode-linux and from datasets of sweeps, beside the arithmetic."""
 
 from __future__ import annotations
 
@@ -14,56 +14,61 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from arithmetic import Setup
 from experiments import AMPLE
-from sources import SHIPPED
 from tpcsweep.claims.cells import UNTRUSTED
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.dataset.observations import observations
 
+SWEEPS = ("rivals", "netem-limit", "settle")  # sweeps that speak to the questions
+SHIPPED = Path(__file__).parents[2] / "examples" / "open_questions"
+"""Measurements of the project: the experiments, and a dataset for each sweep."""
 COLUMNS = (
-    *(
-        "source",
-        "simulated",
-        "explanation",
-        "streams",
-        "rtt",
-        "delay",
-        "limit",
-        "mtu",
-        "offloads",
-        "bandwidth",
-    ),
-    *("throughput", "error", "least", "most", "settled", "packet", "drops", "trusted"),
+    *("source", "simulated", "explanation", "streams", "rtt", "delay", "limit", "mtu", "offloads"),
+    *("bandwidth", "throughput", "error", "packet", "drops", "trusted"),
 )
 """source: where, for people. delay: ms in the queue. limit: packets, inf for none. bandwidth: Gbit/s that passes
-besides. throughput, error: Gbit/s. least, most: of the throughput, by arithmetic. settled: whether packets are as
-small as they get. packet: mean bytes of one as the queue counts it, where that was seen. drops: of the queue. trusted:
-neither unsteady nor of a machine whose CPUs were all busy."""
-
+besides. throughput, error: Gbit/s. packet: mean bytes of one as the queue counts it, where that was seen. drops: of the
+queue. trusted: neither unsteady nor of a machine whose CPUs were all busy."""
 FLOOR = 0.05
-"""No error is taken for less than this share of a throughput: cells measured anew differ by about as much."""
+"""The least error as a share of the throughput: cells measured again differ by about as much."""
 SMALL_BUFFER = 2**20  # TCP buffers below this are what a row is about
 
 
+def own_experiments(results: Path) -> Path:
+    """Return the file of this machine's experiments in user-mode-linux, below a folder of results."""
+    return results / "published" / "open_questions" / "netem_in_uml.json"
+
+
+def files(results: Path) -> tuple[Path, tuple[Path, ...]]:
+    """Return experiments and datasets to read: those of this machine, and shipped ones for those that are missing."""
+    own = own_experiments(results)
+    datasets = [
+        path
+        for sweep in SWEEPS
+        for name in (sweep, f"{sweep}@*")  # on this machine, and on every other testbed
+        for path in sorted(results.glob(f"{name}/dataset.nc"))
+    ]
+    sweeps = {path.parent.name for path in datasets}
+    shipped = (path for path in sorted(SHIPPED.glob("*.nc")) if path.stem not in sweeps)
+    return own if own.exists() else SHIPPED / own.name, (*datasets, *shipped)
+
+
 def read(experiments: Path, datasets: Iterable[Path]) -> pd.DataFrame:
-    """Everything that is there of the given files; no rows where nothing is."""
+    """Return a row for each measurement in the files that exist, with the columns of `with_arithmetic`."""
     rows: list[Mapping[str, Any]] = []
-    if experiments.exists():
-        rows += _told(of_experiments(json.loads(experiments.read_text())), experiments)
-    for path in datasets:
-        if path.exists():
-            rows += _told(of_dataset(xr.load_dataset(path)), path)
+    for path in filter(Path.exists, (experiments, *datasets)):
+        found = (
+            of_experiments(json.loads(path.read_text()))
+            if path == experiments
+            else of_dataset(xr.load_dataset(path))
+        )
+        where = f" (shipped: examples/{SHIPPED.name}/{path.name})" if path.parent == SHIPPED else ""
+        rows += [{**row, "source": row["source"] + where} for row in found]
     return with_arithmetic(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
-def _told(rows: Iterable[Mapping[str, Any]], file: Path) -> list[Mapping[str, Any]]:
-    """Rows that say so where they were not measured on this machine."""
-    where = f" (shipped: examples/{SHIPPED.name}/{file.name})" if file.parent == SHIPPED else ""
-    return [{**row, "source": row["source"] + where} for row in rows]
-
-
 def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of what `kernel.measure` gave. The best without any knob is what the machine passes at all."""
+    """Return the rows of experiments. The best one without any knob is the bandwidth of the machine."""
     experiments = content["experiments"]
     without = [run["throughput"] for run in experiments if run["explanation"] == "none"]
     machine = max(without, default=math.inf)
@@ -84,7 +89,7 @@ def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
-    """The rows of a sweep whose path has half of the RTT on each side, as all testbeds here make it."""
+    """Return the rows of a sweep. Its path has half of the RTT on each side, as on all testbeds."""
     rows = observations(ds, also=["path_drops"])
     rows = rows[rows["throughput"].notna() & (rows["rtt"] > 0)]
     rows = rows.assign(trusted=~rows[list(UNTRUSTED)].any(axis=1), error=rows["error"].fillna(0.0))
@@ -109,7 +114,7 @@ def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
 
 
 def explanation(row: Mapping[str, Any]) -> str:
-    """Which explanation a sweep's cell tries; the first where it has several knobs."""
+    """Return the explanation that a sweep's cell tries; the first if it has several knobs."""
     if row["loss"] > 0:
         return "loss"
     if math.isfinite(row["queue_limit"]):
@@ -120,19 +125,20 @@ def explanation(row: Mapping[str, Any]) -> str:
 
 
 def with_arithmetic(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with what the arithmetic gives for those with a limit, and errors not below the floor."""
+    """Add the arithmetic to rows with the columns `COLUMNS`, and raise errors to the floor.
+
+    Returns:
+        Also `least` and `most`, Gbit/s that the limit and the bandwidth leave, NaN without a limit; and `settled`,
+        whether packets are as small as they get.
+    """
     spans = pd.DataFrame(
-        [expected(row) for row in rows.to_dict("records")], rows.index, ["least", "most", "settled"]
+        [_expected(row) for row in rows.to_dict("records")], rows.index, ["least", "most", "settled"]
     )
     error = np.hypot(rows["error"].astype(float), FLOOR * rows["throughput"].astype(float))
     return rows.assign(**spans, error=error)
 
 
-def expected(row: Mapping[str, Any]) -> tuple[float, float, bool]:
-    """The least and most Gbit/s that the limit leaves of a row's path, and whether its packets are the smallest.
-
-    No more than its bandwidth. NaN where it has no limit.
-    """
+def _expected(row: Mapping[str, Any]) -> tuple[float, float, bool]:
     if not math.isfinite(row["limit"]):
         return math.nan, math.nan, True
     setup = Setup(row["delay"], int(row["mtu"]), bool(row["offloads"]), int(row["limit"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the open questions: what netem's limit leaves by arithmetic, and what was measured beside it."""
+"""Figures of the open questions: netem's limit by arithmetic, and measurements beside it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from arithmetic import ABOUT_1, Setup
+from arithmetic import ABOUT_1, RTT, Setup
 from matplotlib.figure import Figure
-from predictions import RTT
 from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import styled
 
@@ -18,24 +17,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-_MARKERS = "osD^vP"
 _STREAMS = range(1, 521)
 
 
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.grid(visible=True, alpha=0.3)
-    return figure, axes
+def _look(place: int) -> dict[str, Any]:
+    """Return colour and marker of a series by its place."""
+    at = place % len(_COLOURS)
+    return {"color": _COLOURS[at], "marker": "osD^vP"[at], "markersize": 4}
 
 
 @styled()
 def prediction() -> Figure:
-    """Goodput over streams by arithmetic at 120 ms: a band for each MTU, with and without offloads.
+    """Draw goodput over streams by arithmetic at 120 ms: a band for each MTU, with and without offloads.
 
     Bands go from all of the delay on one side to half on each; they are faint where packets may have any size.
     """
-    figure, axes = _axes(6.4, 3.8)
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    axes = figure.add_subplot()
     settings = [(mtu, offloads) for mtu in (9000, 1500) for offloads in (True, False)]
     for colour, (mtu, offloads) in zip(_COLOURS, settings, strict=False):
         whole, half = (Setup(share * RTT, mtu, offloads) for share in (1, 0.5))
@@ -49,29 +47,23 @@ def prediction() -> Figure:
     axes.axhspan(*ABOUT_1, color="#555555", alpha=0.15, label="about 1 Gbit/s, as published")
     axes.set(xscale="log", yscale="log", xlabel="streams", ylabel="goodput (Gbit/s), by arithmetic")
     axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {RTT:g} ms")
+    axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
     return figure
 
 
 @styled()
 def against_arithmetic(seen: pd.DataFrame) -> Figure:
-    """Throughput of everything with a packet limit against what the arithmetic gives, from the least to the most."""
+    """Draw throughput with a packet limit against the arithmetic, from the least to the most."""
     rows = seen[np.isfinite(seen["limit"].astype(float))]
-    figure, axes = _axes(6.4, 4.4)
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.add_subplot()
     for place, (source, group) in enumerate(rows.groupby("source")):
         middle = np.sqrt(group["least"] * group["most"])
-        axes.errorbar(
-            middle,
-            group["throughput"],
-            xerr=[middle - group["least"], group["most"] - middle],
-            yerr=2 * group["error"],
-            fmt=_MARKERS[place % len(_MARKERS)],
-            color=_COLOURS[place % len(_COLOURS)],
-            markersize=4,
-            linewidth=0.8,
-            alpha=0.8,
-            label=plain(f"SIMULATED: {source}" if group["simulated"].any() else source),
-        )
+        ends = [middle - group["least"], group["most"] - middle]
+        label = plain(f"SIMULATED: {source}" if group["simulated"].any() else source)
+        bars: dict[str, Any] = {"xerr": ends, "yerr": 2 * group["error"], "linewidth": 0.8, "linestyle": ""}
+        axes.errorbar(middle, group["throughput"], **bars, **_look(place), alpha=0.8, label=label)
     if len(rows):
         ends = [rows[["least", "throughput"]].min().min(), rows[["most", "throughput"]].max().max()]
         axes.plot(ends, ends, color="#555555", linestyle=":", linewidth=1, label="as by arithmetic")
@@ -79,12 +71,13 @@ def against_arithmetic(seen: pd.DataFrame) -> Figure:
         axes.legend(fontsize="small")
     axes.set(xlabel="by arithmetic, least to most (Gbit/s)", ylabel="throughput (Gbit/s)")
     axes.set_title("Throughput with a packet limit, and what the limit leaves by arithmetic")
+    axes.grid(visible=True, alpha=0.3)
     return figure
 
 
 @styled()
 def over_rtt(seen: pd.DataFrame) -> Figure:
-    """Throughput over RTT at fixed streams: a panel for each source, a line for each setting with three RTTs."""
+    """Draw throughput over RTT at fixed streams: a panel for each source, a line for each setting with three RTTs."""
     alike = ["source", "explanation", "streams", "limit", "mtu"]
     lines = [(key, rows) for key, rows in seen.groupby(alike, dropna=False) if rows["rtt"].nunique() > 2]
     sources = sorted({key[0] for key, _ in lines}) or ["not measured"]
@@ -107,12 +100,9 @@ def _over_rtt(axes: Axes, key: tuple[object, ...], rows: pd.DataFrame, place: in
     _, _, streams, limit, mtu = key
     rows = rows.groupby("rtt", as_index=False).mean(numeric_only=True)
     packets = "no limit" if limit == math.inf else f"limit {limit:g}"
-    colour = _COLOURS[place % len(_COLOURS)]
-    look: dict[str, Any] = {"color": colour, "marker": _MARKERS[place % len(_MARKERS)], "markersize": 4}
     label = f"{streams:g} streams, {packets}, MTU {mtu:g}"
-    axes.errorbar(rows["rtt"], rows["throughput"], yerr=2 * rows["error"], label=label, **look)
+    axes.errorbar(rows["rtt"], rows["throughput"], yerr=2 * rows["error"], label=label, **_look(place))
     last = rows.iloc[-1]
     inverse = last["throughput"] * last["rtt"] / rows["rtt"]
-    axes.plot(
-        rows["rtt"], inverse, color=colour, linestyle=":", linewidth=1, label="1/RTT" if not place else None
-    )
+    colour, label = _look(place)["color"], "" if place else "1/RTT"
+    axes.plot(rows["rtt"], inverse, color=colour, linestyle=":", linewidth=1, label=label)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What terena2005 published, and what is run beside it: by ns-3, and on this kernel. Every job imports it.
+"""The published rows of terena2005, and the cases that ns-3 and this kernel run beside them. Every job imports it.
 
 Bandwidths are in Gbit/s, RTTs in ms, MTUs in bytes, and times in s.
 """
@@ -18,7 +18,7 @@ Kind = Literal["recovery", "loss", "mtu_fairness"]
 
 @dataclass(frozen=True)
 class Stream:
-    """What one Reno stream was published to get."""
+    """A published rate or utilisation of one Reno stream."""
 
     id: str
     path: str
@@ -41,30 +41,6 @@ SHARES = (
 )
 """Two streams that differ in their MTU on one path, in Gbit/s over 4000 s."""
 
-_CONDITIONS = (
-    "loss, MTU, queue and duration of the test were not published: fitting them to the four rates would be no "
-    "reproduction"
-)
-_OWN_SIGHT = "the tuning and the loss of the path were not published"
-_NO_FAST = "FAST is in no Linux kernel and not in ns-3; " + _CONDITIONS
-
-IRREPRODUCIBLE = (
-    ("variants.reno", "Reno, 9.5 Gbit/s, 264 ms", "3.0 Gbit/s", _CONDITIONS),
-    ("variants.westwood", "Westwood+, 9.5 Gbit/s, 264 ms", "4.1 Gbit/s", _CONDITIONS),
-    ("variants.bic", "BIC, 9.5 Gbit/s, 264 ms", "5.0 Gbit/s", _CONDITIONS),
-    ("variants.fast", "FAST, 9.5 Gbit/s, 264 ms", "7.3 Gbit/s", _NO_FAST),
-    ("variants.1g_reno", "Reno, 1 Gbit/s, 180 ms", "19 %", _OWN_SIGHT),
-    ("variants.1g_tuned", "Reno, tuned, 1 Gbit/s, 180 ms", "27 %", _OWN_SIGHT),
-    ("variants.1g_fast", "FAST, 1 Gbit/s, 180 ms", "95 %", _NO_FAST),
-    (
-        "disk",
-        "disk to disk where the network carries 7.5 Gbit/s",
-        "500 to 536 MB/s",
-        "it was a property of those servers' disks",
-    ),
-)
-"""What is not tried: each with its id, its setting, what was published, and why it is not."""
-
 
 @dataclass(frozen=True)
 class Case:
@@ -75,7 +51,7 @@ class Case:
     bandwidth: float  # of the bottleneck
     rtt: float  # without queueing
     seconds: float = field(compare=False)
-    """Length of a repetition, `warm_up` included; of a measured recovery the most that it may take."""
+    """Length of a repetition with its `warm_up`; a measured recovery may take so long."""
     control: str = "reno"  # congestion control as Linux calls it
     loss: float = 0.0  # share of packets that are lost at random
     mtus: tuple[int, ...] = (1500,)  # one for each flow

@@ -42,18 +42,18 @@ Repetitions = tuple[list[dict[str, Any]], dict[str, list[float]]]
 
 
 class MeasurementError(RuntimeError):
-    """Connections that are to be measured are missing, or end too early."""
+    """Connections are missing, or end too early."""
 
 
 def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None]) -> None:
-    """Measure what `folder` does not hold yet, a file for each case.
+    """Measure the cases that have no file in `folder` yet, a file for each case.
 
-    A case that fails, as where the machine is busy and the path is not what was asked for, costs the others nothing.
+    If a case fails, as on a busy machine whose path is not as asked, the others are measured all the same.
 
     Raises:
         MachineError: for a machine that cannot measure.
         TeardownError: for a network of which something stays.
-        MeasurementError: at the end, with what has failed.
+        MeasurementError: at the end, with the cases that failed.
     """
     require()
     if shutil.which("iptables-restore") is None:
@@ -109,21 +109,18 @@ def measure(case: Case, logs: File) -> dict[str, Any]:
 
 
 def carried(connection: Connection) -> int:
-    """Give the payload that a connection has carried so far, in bytes.
-
-    That is what arrived, or at the end that sends what left for the first time: what arrives there is no payload.
-    """
+    """Return the payload in bytes that arrived so far, or that left for the first time at the sending end."""
     return max(connection.received, connection.sent - connection.resent)
 
 
 def largest(connections: Iterable[Connection], count: int) -> list[Connection]:
-    """Give the connections that have carried most, in the order of their cookies: those of data, not of control."""
+    """Return the connections that have carried most, those of data, in the order of their cookies."""
     chosen = sorted(connections, key=carried)[-count:]
     return sorted(chosen, key=lambda connection: connection.cookie)
 
 
 def goodputs(before: Sequence[Connection], after: Sequence[Connection], seconds: float) -> dict[int, float]:
-    """Give what each connection carried between two looks, payload in Gbit/s, by cookie.
+    """Return the payload rate of each connection between two looks, in Gbit/s, by cookie.
 
     Raises:
         MeasurementError: for a connection that has ended.
@@ -217,15 +214,12 @@ def _recovery(net: Network, case: Case) -> Repetitions:
     for drop, end in zip(counted, ends, strict=True):
         until = bisect_right(times, end)
         repetitions.append(asdict(follow(times[:until], windows[:until], drop)))
-    kept: list[int] = []
-    for i, now in enumerate(times):
-        if not kept or now - times[kept[-1]] >= SERIES_INTERVAL:
-            kept.append(i)
-    return repetitions, {
-        "time": [times[i] for i in kept],
-        "window": [windows[i] for i in kept],
-        "drops": drops,
-    }
+    series: dict[str, list[float]] = {"time": [], "window": [], "drops": drops}
+    for now, window in zip(times, windows, strict=True):
+        if not series["time"] or now - series["time"][-1] >= SERIES_INTERVAL:
+            series["time"].append(now)
+            series["window"].append(window)
+    return repetitions, series
 
 
 METHODS: dict[str, Callable[[Network, Case], Repetitions]] = {

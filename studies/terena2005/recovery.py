@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a congestion window says of a loss: when it fell, and how long it took to recover. Pure."""
+"""A congestion window after a loss: when it fell, and how long it took to recover. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ class Fall:
 
     lost_at: float  # when the packet was dropped, in s
     before: float  # the window when the sender knew of the loss, in any unit
-    lowest: float  # the smallest window after that, in the same unit; `before` where it did not fall
-    seconds: (
-        float | None
-    )  # how long it took to recover: 0 where it did not fall, None where that was not seen
+    lowest: float  # the smallest window after that, in the same unit; `before` if it did not fall
+    seconds: float | None
+    """Time to recover: 0 if the window did not fall, None if it did not recover."""
 
 
 def follow(times: Sequence[float], windows: Sequence[float], lost_at: float) -> Fall:

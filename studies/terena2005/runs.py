@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was simulated and measured of the cases, read back, and means of it with intervals."""
+"""Simulated and measured runs of the cases, read from their files, and means with intervals."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -61,15 +61,10 @@ class Run:
         return [run["goodputs"] for run in self.repetitions if "goodputs" in run]
 
 
-def read(files: Iterable[str | Path]) -> list[Run]:
-    """Read the files of runs."""
-    paths = [Path(file) for file in sorted(map(str, files))]
-    return [_run(json.loads(path.read_text()), path.parent == SHIPPED) for path in paths]
-
-
 def read_folder(folder: Path) -> list[Run]:
-    """Read what the folder of the study has; where nothing was measured, measurements that are shipped."""
-    return read([*folder.glob("simulated/*.json"), *measured_in(folder / "measured")])
+    """Read the runs in the study's folder; if it has no measurements, those that ship."""
+    files = [*sorted(folder.glob("simulated/*.json")), *measured_in(folder / "measured")]
+    return [_run(json.loads(file.read_text()), file.parent == SHIPPED) for file in files]
 
 
 def _run(content: Mapping[str, Any], shipped: bool) -> Run:
@@ -91,7 +86,7 @@ def _run(content: Mapping[str, Any], shipped: bool) -> Run:
 
 
 def interval(values: Sequence[float]) -> Interval | None:
-    """Give the mean with Student's interval; of one value an interval without ends (NaN), of none None."""
+    """Return the mean with Student's interval, without ends (NaN) for one value; None for none."""
     if not values:
         return None
     mean = float(np.mean(values))

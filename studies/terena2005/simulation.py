@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate a case with ns-3: run the program `bottleneck`, and say what its samples mean."""
+"""Simulate a case with ns-3: compile and run the program `bottleneck`, and interpret its samples."""
 
 from __future__ import annotations
 
@@ -22,15 +22,7 @@ from tpcsweep.tools.base import package_versions
 from tpcsweep.variables import GBIT
 
 SOURCE = Path(__file__).with_name("bottleneck.cc")
-LIBRARIES = (
-    "point-to-point-layout",
-    "applications",
-    "point-to-point",
-    "internet",
-    "traffic-control",
-    "network",
-    "core",
-)
+LIBRARIES = "point-to-point-layout applications point-to-point internet traffic-control network core"
 CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
 """ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked: none of them is offered."""
 MINIMUM_RTO = 0.2  # seconds, as in Linux and in bottleneck.cc
@@ -51,7 +43,7 @@ class CrashError(RuntimeError):
 
 @dataclass(frozen=True)
 class Sample:
-    """Of each flow at a time the bytes that have arrived, and the congestion window in bytes."""
+    """The bytes that have arrived of each flow at a time, and its congestion window in bytes."""
 
     time: float
     received: Sequence[int]
@@ -66,30 +58,21 @@ def build(binary: Path) -> None:
         SimulationError: for a program that does not compile.
     """
     require("ns3")
-    libraries = [f"-lns3-{name}" for name in LIBRARIES]
+    libraries = [f"-lns3-{name}" for name in LIBRARIES.split()]
     # The headers of Debian 12's release do not compile as C++20, those of Debian 13's, 3.43, as nothing older.
     standard = "c++17" if package_versions("libns3-dev").get("libns3-dev", "").startswith("3.37") else "c++20"
-    command = [
-        "g++",
-        f"-std={standard}",
-        "-O2",
-        "-Wall",
-        "-Wextra",
-        "-o",
-        str(binary),
-        str(SOURCE),
-        *libraries,
-    ]
+    options = [f"-std={standard}", "-O2", "-Wall", "-Wextra"]
+    command = ["g++", *options, "-o", str(binary), str(SOURCE), *libraries]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SimulationError(f"{SOURCE.name} could not be compiled: {done.stderr.strip()[-2000:]}")
 
 
 def arguments(case: Case, seed: int) -> dict[str, Any]:
-    """Give the arguments of the program for a case.
+    """Return the arguments of the program for a case.
 
-    A flow begins with the window that it has on average, in congestion avoidance: slow start is not what is asked.
-    The queue holds one bandwidth-delay product, as on paths that are measured.
+    A flow begins in congestion avoidance with its average window: slow start is no part of the question. The queue
+    holds one bandwidth-delay product, as on measured paths.
     """
     payload = case.bottleneck_mtu - tcp.HEADERS
     full = tcp.bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
@@ -144,10 +127,10 @@ def run(binary: Path, told: dict[str, Any]) -> list[Sample]:
 
 
 def stall(case: Case, samples: Sequence[Sample]) -> float | None:
-    """Give the time, in s, since which a flow moved nothing, or by timeouts alone, for longer than losses explain.
+    """Return the time, in s, since which a flow moved nothing, or by timeouts alone, for longer than losses explain.
 
-    None if all flows moved. It is a defect of ns-3 that the window stays at a segment, and what was lost counts as
-    under way. A repetition in which that happens has no throughput.
+    None if all flows moved. By a defect of ns-3 a window stays at a segment, and lost packets count as under way. Such
+    a repetition has no throughput.
     """
     timeout = MINIMUM_RTO + case.rtt / 1000
     allowed = min((2**DOUBLINGS - 1) * timeout, max(3 * timeout, (case.seconds - case.warm_up) / 2))
@@ -163,7 +146,7 @@ def stall(case: Case, samples: Sequence[Sample]) -> float | None:
 
 
 def goodputs(case: Case, samples: Sequence[Sample]) -> list[float]:
-    """Give what each flow received after warm-up, payload in Gbit/s."""
+    """Return what each flow received after warm-up, payload in Gbit/s."""
     first = next(sample for sample in samples if sample.time >= case.warm_up)
     last = samples[-1]
     return [

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of TCP on long fat paths: what was published, formulas, simulations and measurements side by side.
+"""Figures of TCP on long fat paths: published values, formulas, simulations and measurements side by side.
 
-A simulated value is never drawn like a measured one: hollow squares by ns-3, filled circles on a kernel, stars as
-published, lines by formula, and the legend says so.
+Simulated values never look like measured ones: hollow squares for ns-3, filled circles for a kernel, stars for
+published values, lines for formulas, and the legend says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,18 +24,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LOOKS: dict[Made, dict[str, Any]] = {
-    "simulated": {"marker": "s", "markerfacecolor": "none", "markersize": 6},
-    "measured": {"marker": "o", "markersize": 5},
+    "simulated": {"marker": "s", "markerfacecolor": "none", "markersize": 6, "label": "simulated by ns-3"},
+    "measured": {"marker": "o", "markersize": 5, "label": "measured on a kernel"},
 }
-MEANINGS: dict[Made, str] = {"simulated": "simulated by ns-3", "measured": "measured on a kernel"}
 _LOSSES = np.logspace(-6, -1, 101)
 _CONTROLS = {"reno": "#0072b2", "cubic": "#d55e00", "bbr": "#009e73"}
 _PUBLISHED = Line2D([], [], linestyle="", marker="*", markersize=11, color="black", label="published")
 _BARS = "Bars: 95 % confidence interval over repetitions."
-_RECOVERY_TIME: dict[str, Callable[[float, float, int], float]] = {
-    "reno": tcp.recovery_time,
-    "cubic": tcp.cubic_recovery_time,
-}
 
 
 @styled()
@@ -44,12 +39,14 @@ def utilisation(runs: Sequence[Run]) -> Figure:
     runs = _of(runs, "loss")
     paths = sorted({(run.case.rtt, run.case.bandwidth) for run in runs if run.case.control == "reno"})
     shades = dict(zip(paths, ("#56b4e9", "#e69f00", "#0072b2", "#cc79a7"), strict=False))
-    figure = Figure(figsize=(7.8, 3.0), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, (left, right) = _two_panels(sharey=True)
     for (rtt, bandwidth), shade in shades.items():
         for acks, style in ((1, "-"), (2, ":")):
             used = [tcp.utilisation(bandwidth, rtt, 1500, loss, acks) for loss in _LOSSES]
             left.plot(_LOSSES, used, style, color=shade, linewidth=1.2)
+    for control, formula in (("reno", tcp.utilisation), ("cubic", tcp.cubic_utilisation)):
+        used = [formula(1, 120, 1500, loss) for loss in _LOSSES]
+        right.plot(_LOSSES, used, color=_CONTROLS[control], linewidth=1.2)
     for run in runs:
         case = run.case
         if case.control == "reno":
@@ -59,21 +56,16 @@ def utilisation(runs: Sequence[Run]) -> Figure:
     for row in UTILISATIONS:
         for axes in (left, right) if row.rtt == 120 else (left,):
             axes.plot(row.loss, row.published, "*", color="black", markersize=11, zorder=5)
-    for control, formula in (("reno", tcp.utilisation), ("cubic", tcp.cubic_utilisation)):
-        used = [formula(1, 120, 1500, loss) for loss in _LOSSES]
-        right.plot(_LOSSES, used, color=_CONTROLS[control], linewidth=1.2)
-    left.set_title("Reno, 1 Gbit/s, MTU 1500")
-    right.set_title("120 ms: 1 Gbit/s; BBR 0.1 Gbit/s")
+    left.set(title="Reno, 1 Gbit/s, MTU 1500", ylabel="payload over bandwidth")
+    right.set(title="120 ms: 1 Gbit/s; BBR 0.1 Gbit/s")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="share of packets lost", ylim=(2e-5, 1.6))
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-        axes.grid(visible=True, alpha=0.3)
-    left.set_ylabel("payload over bandwidth")
     handles = [Line2D([], [], color=shade, label=f"RTT {rtt:g} ms") for (rtt, _), shade in shades.items()]
     handles += _controls(runs)
     handles += [Line2D([], [], color="grey", linestyle=":", label="formula, delayed ACKs")]
     note = "Lines: formula, an ACK for each packet (Mathis; for CUBIC RFC 9438)."
-    _finish(figure, "Utilisation of one TCP stream against loss", note, handles, runs)
+    _finish(figure, "Utilisation of one TCP stream against loss", [note, _BARS], handles, runs)
     return figure
 
 
@@ -81,19 +73,17 @@ def utilisation(runs: Sequence[Run]) -> Figure:
 def recovery(runs: Sequence[Run]) -> Figure:
     """Draw times to recover from one loss over those of the formula, and the congestion windows that show them."""
     runs = _of(runs, "recovery")
-    figure = Figure(figsize=(7.8, 3.0), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = _two_panels()
     left.axhline(1, color="grey", linewidth=1)
     for row in RECOVERIES:
-        over = row.published / row.by_formula
-        left.plot(row.by_formula, over, "*", color="black" if row.agrees else "#cc0000", markersize=10)
+        place = (row.by_formula, row.published / row.by_formula)
+        left.plot(*place, "*", color="black" if row.agrees else "#cc0000", markersize=10)
         if not row.agrees:
-            left.annotate(
-                row.path, (row.by_formula, over), (-8, 0), textcoords="offset points", ha="right", va="center"
-            )
+            left.annotate(row.path, place, (-8, 0), textcoords="offset points", ha="right", va="center")
+    formulas = {"reno": tcp.recovery_time, "cubic": tcp.cubic_recovery_time}
     for run in runs:
         case = run.case
-        if formula := _RECOVERY_TIME.get(case.control):
+        if formula := formulas.get(case.control):
             expected = formula(case.bandwidth, case.rtt, case.mtus[0])
             ratios = [seconds / expected for seconds in run.seconds]
             _point(left, expected, ratios, run.made, _CONTROLS[case.control])
@@ -108,16 +98,14 @@ def recovery(runs: Sequence[Run]) -> Figure:
             right.plot(run.series["time"], run.series["window"], style, color=colour, linewidth=1)
     right.set(xlabel="time (s)", ylabel="congestion window (packets)", ylim=(0, None))
     right.set_title(f"100 Mbit/s, {longest:g} ms (dashed: simulated)")
-    for axes in (left, right):
-        axes.grid(visible=True, alpha=0.3)
     note = "Grey: as the formula says. Red: the published time that its own formula does not give."
-    _finish(figure, "Recovery from one loss", note, _controls(runs), runs)
+    _finish(figure, "Recovery from one loss", [note, _BARS], _controls(runs), runs)
     return figure
 
 
 @styled()
 def fairness(runs: Sequence[Run]) -> Figure:
-    """Draw what two Reno streams that differ in MTU alone get of one path, as shares of what both get."""
+    """Draw the shares that two Reno streams with different MTUs get of one path."""
     runs = _of(runs, "mtu_fairness")
     mtus = [row.mtu for row in SHARES]
     bars = [
@@ -136,22 +124,29 @@ def fairness(runs: Sequence[Run]) -> Figure:
         drawn = axes.bar(names, shares, bottom=bottom, color=colour, label=f"MTU {mtu}", width=0.6)
         axes.bar_label(drawn, [f"{share:.0%}" for share in shares], label_type="center", fontsize=8)
         bottom += shares
+        for patch, name in zip(drawn, names, strict=True):
+            if name.startswith("simulated"):
+                patch.set(hatch="//", edgecolor="white")
     for x, run in enumerate(runs, start=len(bars) - len(runs)):
         rates = zip(*(run.goodputs(mtu) for mtu in mtus), strict=True)
         spread = interval([small / (small + large) for small, large in rates])
         if spread is not None and np.isfinite(spread.low):
             ends = [[spread.value - max(0.0, spread.low)], [min(1.0, spread.high) - spread.value]]
             axes.errorbar([x + 0.2], [spread.value], ends, color="black", capsize=3, linewidth=1)
-    for patch, (name, _) in zip(axes.patches, bars * len(mtus), strict=True):
-        if name.startswith("simulated"):
-            patch.set(hatch="//", edgecolor="white")
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.set_ylabel("share of both streams' goodput")
-    handles, _ = axes.get_legend_handles_labels()
-    notes = ["Hatched: simulated by ns-3.", f"{_BARS} One repetition has none.", _left_out(runs)]
-    title = f"Two Reno streams of different MTU on one path: {_sources(runs)}"
-    head(figure, title, [note for note in notes if note], handles)
+    notes = ["Hatched: simulated by ns-3.", f"{_BARS} One repetition has none."]
+    handles = axes.get_legend_handles_labels()[0]
+    _finish(figure, "Two Reno streams of different MTU on one path", notes, handles, runs, marked=False)
     return figure
+
+
+def _two_panels(*, sharey: bool = False) -> tuple[Figure, Sequence[Axes]]:
+    figure = Figure(figsize=(7.8, 3.0), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=sharey)
+    for axes in panels:
+        axes.grid(visible=True, alpha=0.3)
+    return figure, panels
 
 
 def _of(runs: Sequence[Run], kind: Kind) -> list[Run]:
@@ -165,7 +160,8 @@ def _point(axes: Axes, x: float, values: Sequence[float], made: Made, colour: st
     # On a logarithmic scale the lower end stays above nothing.
     low = mean.value - max(mean.low, mean.value / 10) if np.isfinite(mean.low) else 0.0
     high = mean.high - mean.value if np.isfinite(mean.high) else 0.0
-    axes.errorbar([x], [mean.value], [[low], [high]], color=colour, capsize=2, linewidth=1, **LOOKS[made])
+    look = {**LOOKS[made], "label": None}
+    axes.errorbar([x], [mean.value], [[low], [high]], color=colour, capsize=2, linewidth=1, **look)
 
 
 def _controls(runs: Sequence[Run]) -> list[Line2D]:
@@ -175,29 +171,22 @@ def _controls(runs: Sequence[Run]) -> list[Line2D]:
     ]
 
 
-def _finish(figure: Figure, title: str, note: str, handles: Sequence[Any], runs: Sequence[Run]) -> None:
-    used = {run.made for run in runs}
-    points = [
-        Line2D([], [], linestyle="", color="grey", label=MEANINGS[made], **look)
-        for made, look in LOOKS.items()
-        if made in used
-    ]
-    notes = [text for text in (note, _BARS, _left_out(runs)) if text]
-    head(figure, f"{title}: {_sources(runs)}", notes, [_PUBLISHED, *points, *handles])
-
-
-def _left_out(runs: Sequence[Run]) -> str:
-    texts = []
-    broken = sum(len(run.broken) for run in runs)
-    if broken:
-        texts.append(f"{broken} repetitions in which ns-3 stalled or crashed are left out.")
+def _finish(
+    figure: Figure,
+    title: str,
+    notes: Sequence[str],
+    handles: Sequence[Any],
+    runs: Sequence[Run],
+    *,
+    marked: bool = True,
+) -> None:
+    """Add the title with the sources, notes with missing data, and the legend, with marks if they are drawn."""
+    looks = [look for made, look in LOOKS.items() if any(run.made == made for run in runs)]
+    notes = [*notes]
+    if broken := sum(len(run.broken) for run in runs):
+        notes.append(f"{broken} repetitions in which ns-3 stalled or crashed are left out.")
     if not any(run.made == "measured" for run in runs):
-        texts.append("Nothing was measured: snakemake -s studies/terena2005/Snakefile measured.")
-    return " ".join(texts)
-
-
-def _sources(runs: Sequence[Run]) -> str:
-    used = {run.made for run in runs}
-    return ", ".join(
-        ["published", "by formula", *(words for made, words in MEANINGS.items() if made in used)]
-    )
+        notes.append("Nothing was measured: snakemake -s studies/terena2005/Snakefile measured.")
+    marks = [_PUBLISHED, *(Line2D([], [], linestyle="", color="grey", **look) for look in looks)]
+    sources = ", ".join(["published", "by formula", *(look["label"] for look in looks)])
+    head(figure, f"{title}: {sources}", notes, [*(marks if marked else []), *handles])

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks/crash_reproducer/reproduce.py"
+SCRIPT = Path(__file__).parents[2] / "studies/crashes/reproduce.py"
 
 
 @pytest.mark.parametrize("slow", ["cpu", "enable"])

@@ -1,32 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notebooks as tests run them."""
+"""Notebooks run in the test's own process, so that tests can replace what these import."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
-
-from tests.support.workflow import ROOT
 
 
-def code_of(name: str) -> list[str]:
-    """Return the code of a notebook by its path without suffix; it is valid, has parameters and no outputs."""
-    notebook = nbformat.read(ROOT / f"{name}.ipynb", as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+def code_of(notebook: Path) -> list[str]:
+    """Return the code of a notebook; it is valid, has parameters and no outputs."""
+    content = nbformat.read(notebook, as_version=4)
+    nbformat.validate(content)
+    code = [cell for cell in content.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)
     assert "parameters" in code[0].metadata.tags
     return [cell.source for cell in code]
 
 
-def executed(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Execute a notebook in the folder `notebooks` of a root, where its default paths point to; return its names."""
-    (root / "notebooks").mkdir()
-    monkeypatch.chdir(root / "notebooks")
+def executed(notebook: Path, root: Path | None = None, /, **parameters: object) -> dict[str, Any]:
+    """Run the code of a notebook, and return its names.
+
+    The parameters replace those of the notebook's cell of parameters. With a root the notebook runs in its folder
+    `notebooks`, where the default paths of the shipped notebooks point to.
+    """
+    first, *others = code_of(notebook)
+    folder = Path.cwd() if root is None else root / "notebooks"
+    folder.mkdir(exist_ok=True)
     space: dict[str, Any] = {}
-    for source in code_of(name):
-        exec(source, space)
+    with contextlib.chdir(folder):
+        exec(first, space)
+        assert parameters.keys() <= space.keys()
+        space |= parameters
+        for source in others:
+            exec(source, space)
     return space

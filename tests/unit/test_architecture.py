@@ -19,7 +19,9 @@ TEXTS = [
     *(file for file in ROOT.glob("*.md") if file.name != "CONTRIBUTING.md"),  # its examples are not there
     *(ROOT / "docs").glob("*.md"),
     *(ROOT / "notebooks").glob("*.ipynb"),
+    *(ROOT / "studies").glob("*/*.ipynb"),
     *(ROOT / name / "README.md" for name in ("benchmarks", "config", "examples")),
+    *(ROOT / "studies").glob("*/README.md"),
 ]
 
 
@@ -28,7 +30,8 @@ def linted(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
         cwd=folder,
-        env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"},
+        # That of this checkout or copy, wherever the package is installed.
+        env={"PYTHONPATH": f"{folder / 'workflow'}:{folder}", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,

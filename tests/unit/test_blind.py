@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import blind
-import blind_page
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +14,8 @@ from blind import FITTED, STATED, Fact, Predictor
 from tpcsweep.configuration.loading import load, load_import
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.importing import import_table
+
+from tests.support.notebooks import executed
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sweep": "smoke", "testbed": "simulation"}
@@ -100,11 +101,15 @@ def test_an_error_is_how_far_outside_a_prediction_is() -> None:
     assert number.agrees(np.array([240.0, 280.0, 300.0])).tolist() == [True, True, False]
 
 
-def test_the_page_has_what_is_predicted() -> None:
-    found = re.search(blind_page.MARKS, blind_page.PAGE.read_text())
-    assert found is not None
-    said, computed = (
-        [float(number) for number in re.findall(r"[\d.]+", text)]
-        for text in (found[0], blind_page.lines(blind_page.predicted()))
+def test_the_notebook_makes_the_table_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "studies/blind_prediction")
+    found = executed(ROOT / "studies/blind_prediction/blind_prediction.ipynb", folder=str(tmp_path))["table"]
+    assert pd.read_csv(tmp_path / "predictions.csv")["by"].unique().tolist() == list(blind.predictors())
+    text = (ROOT / "docs/blind-prediction.md").read_text()
+    said = re.findall(
+        r"^\| (\d) \| [^|]+ \| ([\d.]+) [^|]*\| ([\d.]+) [^|]*\| ([\d.]+) [^|]*\|$", text, re.MULTILINE
     )
-    assert said == pytest.approx(computed, rel=0.02, abs=0.02)
+    computed = found.pivot_table("median", ["figure", "stated"], "by", sort=False)[list(blind.predictors())]
+    assert [float(figure) for figure, *_ in said] == list(computed.index.get_level_values("figure"))
+    medians = [[float(value) for value in row[1:]] for row in said]
+    assert np.allclose(medians, computed, rtol=0.02)

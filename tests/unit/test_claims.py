@@ -678,10 +678,10 @@ def test_from_three_to_six_gigabits_is_the_recovery_of_six() -> None:
 
 
 def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ds = case_world("chep2023.origins_help", "true", kind="simulation").assign_attrs(title="A sweep")
     (tmp_path / "results/demo").mkdir(parents=True)
     ds.to_netcdf(tmp_path / "results/demo/dataset.nc")
-    executed("notebooks/claims", tmp_path, monkeypatch)
+    executed(ROOT / "notebooks/claims.ipynb", tmp_path)
     assert "The data are simulated." in capsys.readouterr().out

@@ -7,18 +7,22 @@ import functools
 import itertools
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path as File
 from typing import Any
 
-import equation_page
+import equation_tables
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from equation import INSTANCE_CORES, Needed, Path, needed
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.models import MODELS, Fit, Predictor, fit, fit_hybrid, observe
-from tpcsweep.planning.plan import plan
+
+from tests.support.notebooks import executed
+from tests.support.pictures import hues, pixels
 
 ROOT = File(__file__).parents[2]
 CONSTANTS = {
@@ -110,39 +114,38 @@ def hybrid() -> Predictor:
     return fit_hybrid(observe(xr.load_dataset(ROOT / "examples/surface.nc")))
 
 
-@pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6, 0.8), equation_page.RTTS)])
-def test_plan_says_the_same(target: float, rtt: float) -> None:
-    found = needed(target, equation_page.path_of(rtt, fitted()), fitted().values, 1)
+@pytest.mark.parametrize(
+    ("model", "target", "rtt"),
+    [
+        *itertools.product([fitted], (0.4, 0.6, 0.8), equation_tables.RTTS),
+        *itertools.product(
+            [hybrid], (0.4, 0.6), equation_tables.RTTS
+        ),  # the model that the command `plan` asks
+    ],
+)
+def test_plan_says_nearly_the_same(model: Callable[[], Predictor], target: float, rtt: float) -> None:
+    found = needed(target, equation_tables.path_of(rtt, fitted()), fitted().values, 1)
     assert found is not None
-    cheapest = plan(fitted(), target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
-    assert cheapest is not None
-    assert abs(cheapest["streams"] - found.streams) <= max(1, 0.25 * found.streams)
-
-
-@pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6), equation_page.RTTS)])
-def test_the_hybrid_that_the_command_plan_asks_says_nearly_the_same(target: float, rtt: float) -> None:
-    found = needed(target, equation_page.path_of(rtt, fitted()), fitted().values, 1)
-    assert found is not None
-    cheapest = plan(hybrid(), target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
-    assert cheapest is not None
-    assert abs(cheapest["streams"] - found.streams) <= max(1, 0.25 * found.streams)
+    planned = equation_tables.planned_streams(model(), target, rtt, found)
+    assert abs(planned - found.streams) <= max(1, 0.25 * found.streams)
 
 
 def test_the_page_has_what_the_equation_says() -> None:
     text = (ROOT / "docs/equation.md").read_text()
-    rows = re.findall(
-        r"^\| ([\d.]+) Gbit/s \| (\d+) ms \| ([\d.]+) \([^)]*\) \| (\d+) \(", text, re.MULTILINE
-    )
-    assert len(rows) == len(equation_page.TARGETS) * len(equation_page.RTTS)
-    for target, rtt, cores, streams in rows:
-        found = needed(float(target), equation_page.path_of(float(rtt), fitted()), fitted().values, 1)
-        assert found is not None
-        assert float(cores) == pytest.approx(found.cores, rel=0.1)
-        assert abs(int(streams) - found.streams) <= max(1, 0.15 * found.streams)
+    rows = re.findall(r"^\| (\d+) Gbit/s \| (\d+) ms \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    assert [(float(target), float(rtt)) for target, rtt, *_ in rows] == [
+        (target, rtt) for target, rtt, _ in equation_tables.PUBLISHED
+    ]
+    scale = equation_tables.at_scale(fitted())[["cores", "origins", "streams"]].to_numpy()
+    assert np.array([row[2:] for row in rows], float) == pytest.approx(scale, rel=0.1)
+    for name in ("window", "redirection", "per_core", "efficiency", "sharpness"):
+        [value] = re.findall(rf"^\| `{name}` \|.*?\| ([\d.]+)[^|]*\|", text, re.MULTILINE)
+        assert float(value) == pytest.approx(fitted().values[name], rel=0.02)
 
 
-def test_only_what_is_between_its_marks_is_made_anew() -> None:
-    text = "a\n<!-- x: made by equation.py -->\n<!-- end -->\nb\n<!-- y: made by equation.py -->\nold\n<!-- end -->\nc"
-    once = equation_page.page(text, {"x": "new", "y": "too"})
-    assert once == text.replace("-->\n<!-- end -->\nb", "-->\nnew\n<!-- end -->\nb").replace("old", "too")
-    assert equation_page.page(once, {"x": "new", "y": "too"}) == once
+def test_the_notebook_runs_with_few_resamples(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "studies/equation")
+    executed(ROOT / "studies/equation/equation.ipynb", folder=str(tmp_path), resamples=20)
+    for name, rows in {"constants": len(CONSTANTS), "plan": 16, "scale": 7}.items():
+        assert len(pd.read_csv(tmp_path / f"{name}.csv")) == rows
+    assert hues(pixels(tmp_path / "equation.png")) > 0

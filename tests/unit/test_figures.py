@@ -24,6 +24,7 @@ from tpcsweep.variables import LIMITS
 from tests.support import synthetic
 from tests.support.notebooks import code_of, executed
 from tests.support.pictures import Pixels, hues, pixels
+from tests.support.workflow import ROOT
 
 ONE = [1]
 
@@ -339,7 +340,7 @@ def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(
 
 def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:
     for name, field in Notebooks.model_fields.items():
-        code = code_of(f"notebooks/{name}")
+        code = code_of(ROOT / f"notebooks/{name}.ipynb")
         (model,) = (kind for kind in get_args(field.annotation) if kind is not type(None))
         space: dict[str, Any] = {}
         exec(code[0], space)
@@ -373,7 +374,6 @@ def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() 
 )
 def test_the_notebooks_run_on_their_own(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     name: str,
     sweep: str,
     axes: dict[str, Sequence[Value]],
@@ -381,7 +381,7 @@ def test_the_notebooks_run_on_their_own(
 ) -> None:
     results = tmp_path / "results" / sweep
     dataset.write(folded(tmp_path / "cells", axes), results / "dataset.nc")
-    executed(f"notebooks/{name}", tmp_path, monkeypatch)
+    executed(ROOT / f"notebooks/{name}.ipynb", tmp_path)
     found = {path.name for path in (results / "figures").iterdir()}
     tables = {f"{name}.csv"} if name in Notebooks.model_fields else set()
     assert found == {f"{figure}.{end}" for figure in made for end in ("png", "svg")} | tables

@@ -53,6 +53,8 @@ def test_a_snakefile_is_a_table_of_rules(file: Path) -> None:
     assert not re.findall(
         r"\blambda\b|\.dag\b|get_argument_parser|sys\.|subprocess|os\.system|\bprint\(", text
     )
+    # The copy that source_path makes of a study's notebook would not have the study's modules beside it.
+    assert file.parent.parent.name != "studies" or "source_path" not in text
     loops = re.findall(r"^ *for .*", text, re.MULTILINE)
     assert loops == (["for deployments in STUDIES.deployments:"] if file.name == "measure.smk" else [])
 

@@ -45,6 +45,7 @@ from tpcsweep.testbeds.netns.limits import NetnsMachine
 from tests.support import simulated
 from tests.support.notebooks import executed
 from tests.support.pictures import drawn, embedded, hues, pixels
+from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT
 
 MACHINE = NetnsMachine(
@@ -276,6 +277,20 @@ def test_shipped_measurements_are_not_taken_for_those_of_this_machine(tmp_path: 
     for claim in TABLED:
         assert testbeds[claim, "measured"] == "shipped: examples/terena2005"
         assert testbeds[claim, "by formula"] is testbeds[claim, "simulated"] is None
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_verdicts_of_the_study_are_those_in_the_results_or_those_that_ship(
+    made: bool, tmp_path: Path
+) -> None:
+    own = tmp_path / "terena2005/verdicts.json"
+    if made:
+        own.parent.mkdir()
+        own.write_text("[]")
+    done = snakemake("-n", "published", "--config", "sweep=chep2024_fig8@simulation", f"results={tmp_path}")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert (str(own) in done.stdout) == made
+    assert ("examples/terena2005-verdicts.json" in done.stdout) != made
 
 
 # --- scaling
@@ -543,7 +558,7 @@ def test_the_notebook_runs_on_its_own_and_has_no_outputs(
     place.symlink_to(dataset("chep2024_fig7"))
     displayed: list[object] = []
     monkeypatch.setattr("IPython.display.display", displayed.append)
-    space = executed("notebooks/published", tmp_path, monkeypatch)
+    space = executed(ROOT / "notebooks/published.ipynb", tmp_path)
     assert hues(pixels(tmp_path / "results/published/notebook/chep2024_fig7.png")) > 0
     said = "\n".join(shown.data for shown in displayed if isinstance(shown, Markdown))
     for claim in space["shown"].claims:

@@ -10,17 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import arithmetic
 import experiments
 import explanations
 import inside
 import joint
-import nbformat
 import numpy as np
 import observed
 import pandas as pd
-import predictions
 import pytest
-import sources
 import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
@@ -33,6 +31,7 @@ from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
 from tpcsweep.paths.plan import Path as NetworkPath
 
+from tests.support.notebooks import executed
 from tests.support.pictures import hues, pixels
 
 ROOT = Path(__file__).parents[2]
@@ -119,7 +118,7 @@ def test_what_else_binds_makes_the_exponent_no_steeper(
 
 
 def test_the_published_rate_is_among_what_netems_limit_leaves_and_not_with_every_set_up() -> None:
-    found = predictions.first()
+    found = arithmetic.first()
     assert len(found) == 16
     assert (found["least"] <= found["most"]).all()
     likely = found[
@@ -135,7 +134,7 @@ def test_the_published_rate_is_among_what_netems_limit_leaves_and_not_with_every
 
 
 def test_the_exponent_depends_on_what_else_binds() -> None:
-    found = predictions.second(50, (1.0, 1e6))
+    found = arithmetic.second(50, (1.0, 1e6))
     flat = found[found["other limit"] == 1.0]
     alone = found[(found["other limit"] == 1e6) & (found["offloads"] == "off")]
     assert (flat["most"] > -1).all()
@@ -358,20 +357,20 @@ def test_without_user_mode_linux_the_package_is_named(
 
 
 def test_what_is_shipped_is_read_where_nothing_was_measured(tmp_path: Path) -> None:
-    file, datasets = sources.there(tmp_path)
-    assert {file.parent, *(path.parent for path in datasets)} == {sources.SHIPPED}
+    file, datasets = observed.files(tmp_path)
+    assert {file.parent, *(path.parent for path in datasets)} == {observed.SHIPPED}
     seen = observed.read(file, datasets)
     assert len(seen)
     assert seen["source"].str.contains("shipped: examples/open_questions/").all()
 
 
 def test_what_was_measured_comes_before_what_is_shipped(tmp_path: Path) -> None:
-    file = sources.experiments(tmp_path)
+    file = observed.own_experiments(tmp_path)
     dataset = tmp_path / "rivals" / "dataset.nc"
     for path in (file, dataset):
         path.parent.mkdir(parents=True)
         path.touch()
-    assert sources.there(tmp_path) == (file, (dataset,))
+    assert observed.files(tmp_path) == (file, (dataset,))
 
 
 UNKNOWN = {"MTU": 9000, "buffers": "1 GB", "delay": "one side"}
@@ -411,24 +410,17 @@ def test_the_notebook_runs_on_its_own_with_and_without_measurements(
     measured: bool, shipped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not shipped:
-        monkeypatch.setattr(sources, "SHIPPED", tmp_path / "none")
+        monkeypatch.setattr(observed, "SHIPPED", tmp_path / "none")
     some = [*joint.setups()][:1]
     monkeypatch.setattr(joint, "setups", lambda: some)
-    notebook = nbformat.read(ROOT / "studies/open_questions/open_questions.ipynb", as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert not any(cell.outputs or cell.execution_count for cell in code)
-    assert "parameters" in code[0].metadata.tags
     results = tmp_path / "results"
     (results / "netem-limit").mkdir(parents=True)
     if measured:
         dataset().to_netcdf(results / "netem-limit/dataset.nc")
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.chdir(tmp_path / "notebooks")
-    space: dict[str, Any] = {}
-    for cell in code:
-        exec(cell.source, space)
-    folder = sources.experiments(results).parent
+    (tmp_path / "studies/open_questions").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "studies/open_questions")
+    executed(ROOT / "studies/open_questions/open_questions.ipynb")
+    folder = observed.own_experiments(results).parent
     table = pd.read_csv(folder / "explanations.csv")
     not_measured = table["seen"].str.startswith("not measured")
     assert not_measured.sum() == (0 if shipped else len(table) - measured)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,19 @@ def test_parameters_are_given_whatever_their_defaults_look_like(tmp_path: Path) 
     notebooks.run(tmp_path / "one.ipynb", tmp_path / "done.ipynb", {"base": "mine:cores=1", "unknown": 2})
     *_, last = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
     assert last.outputs[0].text == "mine:cores=1 1\n"
+
+
+def test_a_notebook_imports_modules_beside_it_and_the_environment_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "it's a folder"
+    folder.mkdir()
+    (folder / "beside.py").write_text("NUMBER = 42\n")
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("import beside; print(beside.NUMBER)")],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    )
+    nbformat.write(notebook, folder / "one.ipynb")
+    before = dict(os.environ)
+    notebooks.run(folder / "one.ipynb", tmp_path / "done.ipynb", {})
+    assert dict(os.environ) == before
+    (cell,) = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
+    assert cell.outputs[0].text == "42\n"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -27,6 +28,10 @@ from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.extras import missing
 from tpcsweep.linux.sockets import Connection
 
+from tests.support.notebooks import executed
+from tests.support.workflow import ROOT
+
+SHIPPED_VERDICTS = ROOT / "examples/terena2005-verdicts.json"
 BANDWIDTHS = st.floats(0.01, 100)
 RTTS = st.floats(0.01, 500)
 MTUS = st.integers(576, 65536)
@@ -208,15 +213,13 @@ def test_without_measurements_the_table_says_which_command_makes_them() -> None:
     asked = [row for row in rows if row.measured == table.MEASURE]
     assert len(asked) == len(MEASURED) + 1  # two rows of two MTUs
     assert {row.id for row in rows} >= {
-        "terena2005.recovery.chicago",
-        "terena2005.loss.wan",
-        "terena2005.mtu_fairness.9000",
-        "terena2005.variants.fast",
-        "terena2005.disk",
+        f"terena2005.{row.id}" for row in (*RECOVERIES, *UTILISATIONS, *SHARES)
     }
     [wrong] = [row for row in rows if "not what the publication's own formula gives" in row.note]
     assert (wrong.published, wrong.formula) == ("1 h 32 min", "1 h 42.7 min")
-    assert not any("simulated" in row.measured and "alone" not in row.measured for row in rows)
+    assert {row.simulated for row in rows} == {"not simulated"}
+    assert {row.measured for row in rows} == {"not measured", table.MEASURE}
+    assert len(table.markdown(rows).splitlines()) == len(rows) + 2
 
 
 def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
@@ -306,3 +309,24 @@ def test_shipped_measurements_stand_in_until_something_is_measured_here(tmp_path
     here = tmp_path / "loss.json"
     here.touch()
     assert measured_in(tmp_path) == [here]
+
+
+def test_the_notebook_makes_the_verdicts_that_ship(tmp_path: Path) -> None:
+    executed(ROOT / "studies/terena2005/terena2005.ipynb", results=str(tmp_path))
+    for name in (
+        "table.csv",
+        "table.md",
+        "figures/utilisation.png",
+        "figures/recovery.svg",
+        "figures/fairness.svg",
+    ):
+        assert (tmp_path / name).stat().st_size > 0
+    made, shipped = (json.loads(file.read_text()) for file in (tmp_path / "verdicts.json", SHIPPED_VERDICTS))
+    assert len(made) == len(shipped)
+    for new, old in zip(made, shipped, strict=True):
+        assert new.keys() == old.keys()
+        for key, value in old.items():
+            assert new[key] == (pytest.approx(value) if isinstance(value, float) else value), (
+                old["claim"],
+                key,
+            )

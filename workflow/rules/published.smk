@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from os.path import exists
 
 
 rule published_figure:
@@ -30,10 +29,11 @@ rule published_verdicts:
     """Collect the verdicts on all published claims in one table, and show all figures on one page."""
     input:
         figures=expand("<results>/{study}/published.png", study=STUDIES.figures),
-        # That of studies/terena2005 if it was made here, otherwise the one that ships.
-        terena2005=next(
-            filter(exists, [f"{STUDIES.results}/terena2005/verdicts.json"]),
-            workflow.source_path("../../examples/terena2005-verdicts.json"),
+        # The file that studies/terena2005 wrote into this folder of results, otherwise the one that ships.
+        terena2005=branch(
+            exists(f"{STUDIES.results}/terena2005/verdicts.json"),
+            then="<results>/terena2005/verdicts.json",
+            otherwise=workflow.source_path("../../examples/terena2005-verdicts.json"),
         ),
     output:
         table="<results>/verdicts.csv",

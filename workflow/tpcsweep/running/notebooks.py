@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import ast
 import logging
-import os
 import tempfile
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import nbformat
 import papermill  # type: ignore[import-untyped]
@@ -60,16 +58,17 @@ def make(name: str, output: Path, values: Mapping[str, Any]) -> None:
 def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
     """Run a notebook, and write it with its outputs when it has run to its end.
 
-    Of the values those are given to it that are its parameters. It can import modules beside it, as in Jupyter.
+    The notebook gets the values that it declares as parameters, and imports modules from its own folder, as in Jupyter.
 
     Raises:
         NotebookError: for a cell that raises.
     """
     declared = _declared(notebook)
     parameters = {name: value for name, value in values.items() if name in declared}
-    beside = os.pathsep.join(filter(None, [str(notebook.parent.absolute()), os.environ.get("PYTHONPATH")]))
-    with mock.patch.dict(os.environ, PYTHONPATH=beside):
-        executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False)
+    beside = f"--IPKernelApp.exec_lines=import sys; sys.path.insert(0, {str(notebook.parent.absolute())!r})"
+    executed = papermill.execute_notebook(
+        notebook, None, parameters, progress_bar=False, extra_arguments=[beside]
+    )
     write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]
 
 

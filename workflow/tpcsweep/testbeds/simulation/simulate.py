@@ -210,7 +210,8 @@ class Cell:
         self._site, self._cell = site, site.cell
         phases = enumerate(site.phases)
         self._ramped = 1 + max((at for at, phase in phases if phase["seconds"]), default=0)
-        self._samples, self._rows = Samples(self._cell["interval"]), []
+        self._samples = Samples(self._cell["interval"])
+        self._rows: list[tuple[int, int, float, float, float]] = []
         self.answer: dict[str, Any] = {"warmup": None, "warm": []}
 
     def run(self) -> None:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does an XRootD server survive many TLS handshakes whose clients hang up, when its threads run late?
 
-    python3 reproduce.py SERVER [--slow cpu|poll|wait|enable] [--runs 5] [--seconds 60]
+    python3 studies/crashes/reproduce.py SERVER [--slow cpu|poll|wait|enable] [--runs 5] [--seconds 60]
 
 SERVER is the folder of an XRootD (installed, or the build's), or a program to run in the place of `xrootd`. Each run
 starts one server on 127.0.0.1, with HTTPS and nothing else, and has clients connect, shake hands and hang up. `cpu`
