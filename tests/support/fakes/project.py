@@ -38,7 +38,7 @@ class Project:
         for file in ("Snakefile", "workflow/Snakefile", "config/config.yaml"):
             (project.folder / file).parent.mkdir(exist_ok=True)
             shutil.copyfile(ROOT / file, project.folder / file)
-        for part in ("envs", "notebooks"):
+        for part in ("envs", "examples", "notebooks"):
             (project.folder / part).symlink_to(ROOT / part)
         (project.folder / "config/sweeps").mkdir()
         project.define(**sweep)
