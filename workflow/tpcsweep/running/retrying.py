@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The choice of cells to measure again in their deployment, and of one of two measurements. Pure.
 
-A cell is measured again because it failed or because of its circumstances, never because of its throughput, nor of how
-that varied: a choice by it would bias the results.
+A cell is measured again because it failed or because of its circumstances, never because of its throughput or
+of how the throughput varied: that choice would bias the results.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tpcsweep.variables import CPU_LIMITS
 
 CAUSES = ("disturbed", "machine_saturated")
 """Flags of circumstances that may change, the gravest first."""
+VARIATION = frozenset({"not_steady"})
+"""Warnings about how the throughput varied. They do not decide which of two measurements is kept."""
 SLOWER = 0.15
 """Share by which the machine was slower than in the fastest cell, from which on a CPU-bound cell is measured again. It
 is no flag: a clock that rises for a single busy core has the same effect every time."""
@@ -52,6 +54,8 @@ def chosen(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
 def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Return the later of two measurements of a cell, unless it failed or has more warnings than the earlier one.
 
+    Warnings in VARIATION do not count.
+
     If both have as many and a CPU bound both, the one on the faster machine is returned. Its `others` describes the
     other measurement: start, throughput with the interval, speed of the machine, flags and status. `attempts` of its
     summary counts both.
@@ -78,5 +82,5 @@ def _work(cell: Mapping[str, Any]) -> float:
 
 
 def _faults(cell: Mapping[str, Any]) -> tuple[bool, int, int]:
-    flags = set(cell["flags"]) - {"not_steady"}
+    flags = set(cell["flags"]) - VARIATION
     return cell["status"] != "ok", len(graded(flags, "invalid")), len(graded(flags, "warning"))
