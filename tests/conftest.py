@@ -10,9 +10,9 @@ import pytest
 # Their assertions say what they found, as those of tests do.
 pytest.register_assert_rewrite("tests.support")
 
-# How long an example takes is the machine's business, and machines are shared.
+# How long an example takes depends on the machine, and machines are shared. Every run draws other examples.
 hypothesis.settings.register_profile(
-    "shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "shared", deadline=None, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("shared")
 

@@ -30,14 +30,13 @@ from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming, node_of
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
-from tests.cluster import local
+from tests.cluster import local, sweeps
 from tests.cluster.local.build import ROOT
 from tests.cluster.local.settings import GROUP
-from tests.cluster.sweeps import LONGEST as USUAL
 from tests.cluster.sweeps import Space, space
 from tests.support.workflow import wait_until
 
-LONGEST = 3 * USUAL
+LONGEST = 3 * sweeps.LONGEST
 """Seconds for dozens of deployments at a time, on a machine that has much else to do."""
 NODES = int(os.environ.get("TPCSWEEP_NODES", "400"))
 """TPCSWEEP_NODES=1000 has a hundred deployments at a time, and takes minutes."""

@@ -70,7 +70,7 @@ def test_a_line_says_what_became_of_every_cell(
     assert before == ([said] if skipped else [])
 
 
-def test_of_two_measurements_of_a_cell_the_line_counts_the_one_that_is_kept(
+def test_a_second_measurement_of_a_cell_replaces_the_first_in_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begin(tmp_path, 1)

@@ -80,7 +80,7 @@ class Shown:
         self._draw("" if steady is None else f"{steady.mean:.3g} Gbit/s after {seconds:.0f} s")
 
     def end(self, cell: str, status: str, throughput: float | None, flags: list[str]) -> None:
-        """Count a cell that ended; its second measurement, if that is kept, takes the place of the first."""
+        """Count a cell that ended. A second call for the same cell replaces its first result."""
         with _counts(self._folder) as self._run:
             self._run["done"] += cell not in self._ended
         self._ended[cell] = (status, throughput, flags)

@@ -45,7 +45,10 @@ BUSY = 50.0
 """Per cent of the machine's CPU time in use above which it is not calm."""
 DAMAGED = "its file in staging was damaged"
 CAUSES = ("disturbed", "machine_saturated")
-"""Flags of circumstances that may change, the gravest first."""
+"""Flags of circumstances that may change, the gravest first. Never throughput, nor how it varied: a choice by those would
+bias the results."""
+VARIATION = frozenset({"not_steady"})
+"""Warnings about how the throughput varied. They do not decide which of two measurements is kept."""
 SLOWER = 0.15
 """Share by which the machine was slower than in the fastest cell, from which on a CPU-bound cell is measured again. It
 is no flag: a clock that rises for a single busy core has the same effect every time."""
@@ -290,7 +293,7 @@ def chosen(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
 def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Return the later of two measurements of a cell, unless it failed or has more warnings than the earlier one.
 
-    If both have as many and a CPU bound both, the one on the faster machine is returned. Its `others` describes the
+    Warnings in VARIATION do not count. If both have as many and a CPU bound both, the one on the faster machine is returned. Its `others` describes the
     other measurement: start, throughput with the interval, speed of the machine, flags and status. `attempts` of its
     summary counts both.
 
@@ -316,5 +319,5 @@ def _work(cell: Mapping[str, Any]) -> float:
 
 
 def _faults(cell: Mapping[str, Any]) -> tuple[bool, int, int]:
-    flags = set(cell["flags"]) - {"not_steady"}
+    flags = set(cell["flags"]) - VARIATION
     return cell["status"] != "ok", len(graded(flags, "invalid")), len(graded(flags, "warning"))

@@ -71,7 +71,7 @@ def flagged_files(study: Configuration, flag: str) -> list[Path]:
         for path, content in _contents(study)
         if content is not None and flag in content.get("flags", [])
     )
-    return [file for file in files if file.exists()]  # cells in staging have none yet
+    return [file for file in files if file.exists()]  # a new cell is in staging alone
 
 
 def table(study: Configuration, status: Status) -> RenderableType:
