@@ -293,9 +293,9 @@ def chosen(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
 def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Return the later of two measurements of a cell, unless it failed or has more warnings than the earlier one.
 
-    Warnings in VARIATION do not count. If both have as many and a CPU bound both, the one on the faster machine is returned. Its `others` describes the
-    other measurement: start, throughput with the interval, speed of the machine, flags and status. `attempts` of its
-    summary counts both.
+    Warnings in VARIATION do not count. If both have as many and a CPU bound both, the one on the faster machine is
+    returned. Its `others` describes the other measurement: start, throughput with the interval, speed of the machine,
+    flags and status. `attempts` of its summary counts both.
 
     Both are a cell's file without its specification.
     """
