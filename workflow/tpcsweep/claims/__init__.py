@@ -4,18 +4,18 @@
 `docs/claims.md` describes how each is read. A claim is an entry in the YAML file of its publication, and one line in
 `configuration/testbeds.py`. An entry contains:
 
-    source, published   where the statement stands in the publication, and its text
-    tested              the tested statement; {region} or the names of `regions` stand for the regions
-    needs               by axis or fixed parameter: the values to write into a sweep, then requirements. A requirement
-                        is a number of values, a range with one value or more ([low, high] or [low, high, count]), a
-                        word, or a list of words of which the dataset must have one
-    cells               a pandas query of the cells that the claim is about (`cells.Cells` lists the columns)
-    region, regions     the effects with which the claim is true: a word of `_REGIONS`, [low, high], or a function of
-                        `_REGION_OF` with its figure
-    test                a name of `_TESTS`, alone or with its settings
-    beyond, advice      without a test: why no dataset can show it, and what would
-    elsewhere           where it is judged, or why it is not, if no published figure carries it
-    rows                evidence that does not depend on a dataset
+- source, published: where the statement stands in the publication, and its text
+- tested: the tested statement; {region} or the names of `regions` stand for the regions
+- needs: by axis or fixed parameter: the values to write into a sweep, then requirements. A requirement is a number of
+  values, a range with one value or more ([low, high] or [low, high, count]), a word, or a list of words of which the
+  dataset must have one
+- cells: a pandas query of the cells that the claim is about (`cells.Cells` lists the columns)
+- region, regions: the effects with which the claim is true: a word of `_REGIONS`, [low, high], or a function of
+  `_REGION_OF` with its figure
+- test: a name of `_TESTS`, alone or with its settings
+- beyond, advice: without a test: why no dataset can show it, and what would
+- elsewhere: where it is judged, or why it is not, if no published figure carries it
+- rows: evidence that does not depend on a dataset
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ BUSY = 50.0
 """Per cent of the machine's CPU time in use above which it is not calm."""
 DAMAGED = "its file in staging was damaged"
 CAUSES = ("disturbed", "machine_saturated")
-"""Flags of circumstances that may change, the gravest first. Never throughput, nor how it varied: a choice by those would
+"""Flags of circumstances that may change, the gravest first. Never throughput or how it varied: a choice by those would
 bias the results."""
 VARIATION = frozenset({"not_steady"})
 """Warnings about how the throughput varied. They do not decide which of two measurements is kept."""
