@@ -170,8 +170,8 @@ class Program(Tool):
 class Worker(Tool):
     """A tool that is one process for all transfers of a cell; it and the client exchange lines of JSON.
 
-    The worker begins with READY. The client writes a transfer as `{"number": …}` with the fields of `Transfer`; the worker
-    answers `{"number": …, "failure": null}` or with the failure's text, in any order.
+    The worker begins with READY. The client writes a transfer as `{"number": …}` with the fields of `Transfer`; the
+    worker answers `{"number": …, "failure": null}` or with the failure's text, in any order.
 
     The worker ends when its standard input does, or by a signal, whatever runs: so it never outlives the client.
     """
