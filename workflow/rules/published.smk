@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+from tpcsweep.published.figures import drawn
+
+DRAWN = drawn(STUDIES)
 
 
 rule published_figure:
@@ -28,7 +31,7 @@ rule published_figure:
 rule published_verdicts:
     """Collect the verdicts on all published claims in one table, and show all figures on one page."""
     input:
-        figures=expand("<results>/{study}/published.png", study=STUDIES.figures),
+        figures=expand("<results>/{study}/published.png", study=DRAWN),
         # The file that studies/terena2005 wrote into this folder of results, otherwise the one that ships.
         terena2005=branch(
             exists(f"{STUDIES.results}/terena2005/verdicts.json"),

@@ -63,6 +63,11 @@ FIGURES: Mapping[str, PublishedFigure] = {figure.name: figure for figure in _fig
 """Every figure by its name."""
 
 
+def drawn(studies: Mapping[str, Study]) -> list[str]:
+    """Return the names of the studies of which a published figure is drawn."""
+    return [name for name, study in studies.items() if figure_of(study)]
+
+
 def figure_of(study: Study) -> str:
     """Return the name of the published figure that is made of a study; empty if there is none.
 

@@ -16,7 +16,6 @@ from typing import Any
 from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
 from tpcsweep.configuration.sweep import Group
-from tpcsweep.published.figures import figure_of
 from tpcsweep.running import results
 
 NEVER = "(?!)"
@@ -136,11 +135,6 @@ class Studies(Mapping[str, Study]):
         """Names of the studies whose datasets the workflow makes: all but imported ones in their places."""
         places = {name: study.folder / "dataset.nc" for name, study in self.items()}
         return [name for name, place in places.items() if self._sources(name) != [str(place)]]
-
-    @property
-    def figures(self) -> list[str]:
-        """Names of the studies of which a published figure is drawn."""
-        return [name for name, study in self.items() if figure_of(study)]
 
     @property
     def cells(self) -> list[str]:

@@ -22,6 +22,8 @@ Place = Literal["client", "source", "destination"]
 LONGEST = 300
 """Characters of a failure at most: a line that a pipe takes at once is never mixed with another thread's."""
 READY = {"ready": True}
+VALID_HOURS = 365 * 24
+"""Validity of certificates and tokens, longer than any deployment: they are made for one, and deleted with it."""
 PACKAGE = Path(__file__).resolve().parents[2]
 """The folder that `tpcsweep` is in: another Python than the client's own finds it by PYTHONPATH."""
 

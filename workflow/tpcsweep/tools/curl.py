@@ -9,8 +9,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tpcsweep.tools.base import Credentials, Program, Transfer, first_line
-from tpcsweep.xrootd.servers import VALID_HOURS
+from tpcsweep.tools.base import VALID_HOURS, Credentials, Program, Transfer, first_line
 
 CAVEATS = {
     "caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"],

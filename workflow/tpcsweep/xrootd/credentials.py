@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tpcsweep.xrootd.servers import VALID_HOURS
+from tpcsweep.tools.base import VALID_HOURS
 
 USER = "alice"
 ROOT_USER = "root"

@@ -125,6 +125,6 @@ def in_image(name: str) -> Release:
         there = ", ".join(sorted(path.name for path in IN_IMAGE.glob("*"))) or "none"
         raise ReleaseError(
             f"xrootd {name}: the image has no {folder}; it has {SYSTEM} and of others {there}: "
-            f"build it with --xrootd {name} (envs/image/README.md), or correct `releases` of the testbed"
+            f"add it to the image (envs/image/README.md), or correct `releases` of the testbed"
         )
     return read(name, folder)

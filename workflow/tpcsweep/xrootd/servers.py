@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tpcsweep.tools.base import VALID_HOURS
 from tpcsweep.xrootd.releases import Release, ReleaseError, number
 
 PORT = 8080
@@ -31,9 +32,6 @@ READY_FILE = "ready"
 CMSD_LOGGED_IN = "Waiting for primary server"
 """What an origin's cmsd logs when its admin socket exists. xrootd looks for that socket only every ten seconds,
 so that one started earlier stalls the whole cluster for as long."""
-
-VALID_HOURS = 365 * 24
-"""Validity of certificates and tokens, longer than any deployment: they are made for one, and deleted with it."""
 
 OLDEST = "5.5.0"
 """The first release whose monitoring reports HTTP third-party copies, which confirms each cell's count of transfers.
