@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# Runs as root inside the image once its Debian packages are in, from Containerfile and from build.py alike.
+# Runs as root inside the image once its Debian packages are in.
 set -eu
 # A number that no machine gives to people, so that `runAsNonRoot` can check it. Its home is there, and not its own.
 getent passwd tpcsweep >/dev/null || useradd --uid 10940 --user-group --no-log-init --no-create-home \

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image of the testbed, built for real, by build.py and by an engine from the Containerfile.
-
-What pods run starts as their user on a read-only root, and the image imports.
-"""
+"""The testbed's image, built from the Containerfile: programs of pods start as their user on a read-only root."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -21,9 +19,8 @@ from typing import Any
 import pytest
 from tpcsweep.testbeds.kubernetes import archive
 
-from envs.image.building import image
-from envs.image.building.private import WORK
 from tests.cluster.local import build
+from tests.support.private import WORK
 
 pytestmark = pytest.mark.cluster
 
@@ -64,20 +61,10 @@ def built() -> Path:
 
 
 @pytest.fixture(scope="module")
-def enter(built: Path) -> Iterator[Callable[..., str]]:
+def run(built: Path) -> Iterator[Callable[..., str]]:
     """Run a command inside the image as its user; returns all that it said."""
     with entered(built) as inside:
         yield inside
-
-
-@pytest.fixture(scope="module", params=["build.py", "Containerfile"])
-def run(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
-    """The same, in what each way of building makes."""
-    if request.param == "build.py":
-        yield request.getfixturevalue("enter")
-    else:
-        with entered(build.engine_image("site")) as inside:
-            yield inside
 
 
 @contextlib.contextmanager
@@ -116,7 +103,7 @@ def unpack(built: Path, root: Path) -> None:
 
 
 def inside(holder: int, *command: str) -> str:
-    settings = " ".join(f"{key}={value}" for key, value in image.ENVIRONMENT.items())
+    settings = " ".join(re.findall(r"^ENV (LANG.*)$", build.CONTAINERFILE.read_text(), re.MULTILINE))
     done = subprocess.run(
         ["nsenter", f"--target={holder}", "--mount", *PRIVATE, "bash", "-euc", ENTER, WORK, *command],
         env={**os.environ, "ENVIRONMENT": settings},
@@ -162,22 +149,15 @@ def test_what_pods_run_needs_the_standard_library_alone(run: Callable[..., str])
     )
 
 
-def test_a_release_beside_the_systems_runs_and_says_its_version(enter: Callable[..., str]) -> None:
+def test_a_release_beside_the_systems_runs_and_says_its_version(run: Callable[..., str]) -> None:
     ask = f"from tpcsweep.xrootd.releases import in_image; print(in_image({build.RELEASE!r}).describe())"
-    said = ast.literal_eval(enter("env", BROUGHT, "python3", "-c", ask))
+    said = ast.literal_eval(run("env", BROUGHT, "python3", "-c", ask))
     assert (said["release"], said["version"], said["debian"]) == (build.RELEASE, build.RELEASE, "trixie")
 
 
-def test_nothing_of_the_machine_that_built_is_in_it(enter: Callable[..., str]) -> None:
-    enter("sh", "-c", "! [ -e /etc/hostname ] && ! [ -e /etc/resolv.conf ] && ! [ -s /etc/machine-id ]")
-    assert enter("find", "/var/log", "/tmp", "-type", "f") == ""
-
-
-def test_it_is_built_the_same_again(built: Path, tmp_path: Path) -> None:
-    again = tmp_path / "again.tar"
-    assert image.build(again, "site", build.IMAGE, [build.RELEASE]) == digest(built)
-    assert again.read_bytes() == built.read_bytes()
-    again.unlink()
+def test_nothing_of_the_machine_that_built_is_in_it(run: Callable[..., str]) -> None:
+    run("sh", "-c", "! [ -e /etc/hostname ] && ! [ -e /etc/resolv.conf ] && ! [ -s /etc/machine-id ]")
+    assert run("find", "/var/log", "/tmp", "-type", "f") == ""
 
 
 def digest(built: Path) -> str:

@@ -261,7 +261,7 @@ def test_an_image_that_is_none_is_refused_and_the_next_is_taken(
     with pytest.raises(local.ClusterError, match=r"image .*broken\.tar"):
         cluster.load(broken)
     other = tmp_path / "other.tar"
-    build.pack(other, "localhost/other:1", b"\0" * 10240, {"Entrypoint": ["/none"]})
+    build.scratch_image(other, "localhost/other:1", Path("/bin/true"))
     cluster.load(other)
     for node in cluster.nodes:
         listed = cluster.enter(["ctr", "-a", str(node.socket), "-n", "k8s.io", "images", "ls", "-q"])

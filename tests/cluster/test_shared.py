@@ -15,29 +15,26 @@ from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
-from envs.image.building.debian import SITE_LIST, debian_layer, packages
-from envs.image.building.layers import in_memory
-from envs.image.building.oci import pack
-from envs.image.building.tars import File
 from tests.cluster import local
 from tests.cluster.local import build
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, account, local_testbed
 
 OTHERS = "localhost/others/xrootd:1"
 BARE = "localhost/others/bare:1"
-GONE = ("bin/.wh.curl", "bin/.wh.gfal-copy", "bin/.wh.davix-get", "bin/.wh.iperf3", "sbin/.wh.tc")
+WITHOUT_TOOLS = """
+RUN rm /usr/bin/curl /usr/bin/gfal-copy /usr/bin/davix-get /usr/bin/iperf3 /usr/sbin/tc \\
+    && echo 'root:x:0:0:root:/root:/bin/sh' >/etc/passwd
+ENV LANG= PYTHONDONTWRITEBYTECODE=
+"""
 
 
 @pytest.fixture(scope="module")
 def images(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Of a site: without the client's tools, our user and our variables; and one in which there is no Python at all."""
-    users = {"etc/passwd": File(b"root:x:0:0:root:/root:/bin/sh\n")}
-    programs = {f"usr/{path}": File(b"") for path in GONE}
-    python = {f"usr/bin/.wh.{name}": File(b"") for name in ("python3", "python3.11")}
-    for name, files in ((OTHERS, users | programs), (BARE, python)):
+    """A site's images: one without the client's tools, our user and our variables; one without tools and Python."""
+    without_python = f"{WITHOUT_TOOLS}RUN rm /usr/bin/python3 /usr/bin/python3.11"
+    for name, steps in ((OTHERS, WITHOUT_TOOLS), (BARE, without_python)):
         archive = tmp_path_factory.mktemp("image") / "image.tar"
-        layers = [debian_layer(packages(SITE_LIST)), in_memory(files, "of others")]
-        pack(archive, name, layers, {"Cmd": ["sh"]})
+        build.changed_image(archive, name, steps)
         cluster.load(archive)
     return OTHERS, BARE
 

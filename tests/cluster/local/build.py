@@ -11,14 +11,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import io
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections import deque
@@ -26,17 +23,23 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from envs.image.building import debian, image
-from envs.image.building.messages import ImageError
-from envs.image.building.private import in_private
-from envs.image.building.venv import REQUIREMENTS
+from tpcsweep.measure.provenance import commit
+from tpcsweep.xrootd.obtaining import obtain
+from tpcsweep.xrootd.releases import IN_IMAGE
+
+from tests.support.private import in_private
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 KUBERNETES = "v1.34.4"
-IMAGES = ROOT / "envs" / "image"
+CONTAINERFILE = ROOT / "envs/image/Containerfile"
+SITE_INPUTS = [
+    CONTAINERFILE,
+    *(CONTAINERFILE.with_name(name) for name in ("debian.txt", "dpkg.cfg", "finish.sh")),
+]
 IMAGE = "localhost/tpcsweep:site"
 WORKFLOW = "localhost/tpcsweep:workflow"
+PACKAGES_IMAGE = "localhost/tpcsweep:environment"
 PAUSE = "localhost/pause:1"
 RELEASE = "5.8.1"
 """Of XRootD, beside Debian 12's own in the testbed's image: unpacked from Debian 13 in seconds."""
@@ -70,13 +73,17 @@ SHOWN = 250
 ASIDE = 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec nice -n 19 "$@"'
 """Where the kernel shares the CPUs among sessions (sched_autogroup), `nice` counts only inside of one."""
 
+BASE = "bookworm"
 ENGINE = r"""
-# What FROM names; TMPDIR is in memory too, for what the engine copies.
+engine() { buildah --root "$PWD/images" --runroot "$PWD/run" --storage-driver overlay "$@" >&2; }
+build() { engine build --isolation chroot --pull-never "$@"; }
+"""
+FROM_DEBIAN = r"""
+# What FROM names, without a registry; TMPDIR is in memory too, for what the engine copies.
 mmdebstrap --quiet --mode=root --variant=minbase --format=tar --skip=output/dev --dpkgopt=force-unsafe-io \
-  "$SUITE" base.tar
-engine() { buildah --root "$PWD/images" --runroot "$PWD/run" --storage-driver vfs "$@" >&2; }
+  "$BASE" base.tar
 printf 'FROM scratch\nADD base.tar /\n' >Base
-engine build --isolation chroot --tag localhost/debian:12-slim --file Base .
+build --tag localhost/debian:12-slim --file Base .
 rm base.tar
 # pip asks where this machine's is told to ask.
 cp /etc/ssl/certs/ca-certificates.crt .
@@ -84,11 +91,30 @@ cp /etc/ssl/certs/ca-certificates.crt .
   printf '[global]\ncert = /etc/pip.crt\n'
   $PIP config list | sed -nE "s/^global\.(.*)='(.*)'$/\1 = \2/p" | grep -v '^cert ' || true
 } >pip.conf
-engine build --isolation chroot --pull-never --target "$TARGET" --tag "$NAME" \
+build --target "$TARGET" --tag "$NAME" \
   --volume "$PWD/pip.conf:/etc/pip.conf:ro" --volume "$PWD/ca-certificates.crt:/etc/pip.crt:ro" \
   --file "$ROOT/envs/image/Containerfile" "$ROOT"
+"""
+WITH_RELEASE = r"""
+printf 'FROM %s\nCOPY . %s/\n' "$NAME" "$PLACE" | build --tag "$NAME" --file - "$RELEASE"
+"""
+WITH_REPOSITORY = r"""
+engine pull --quiet "oci-archive:$ENVIRONMENT"
+build --target workflow --build-arg "ENVIRONMENT=$PACKAGES" --build-arg "COMMIT=$COMMIT" --tag "$NAME" \
+  --file "$ROOT/envs/image/Containerfile" "$ROOT"
+"""
+WITH_CHANGES = r"""
+engine pull --quiet "oci-archive:$SITE"
+printf 'FROM %s\nUSER 0:0\n%s\n' "$SITE_NAME" "$STEPS" | build --tag "$NAME" --file - .
+"""
+FROM_SCRATCH = r"""
+cp "$PROGRAM" program
+printf 'FROM scratch\nCOPY program /\nENTRYPOINT ["/program"]\n' | build --tag "$NAME" --file - .
+"""
+PUSH = """
 engine push --quiet --compression-format zstd "$NAME" "oci-archive:$OUT:$NAME"
 """
+"""Scripts for bash: buildah makes the images from the Containerfile, and has its storage in memory."""
 
 
 class BuildError(RuntimeError):
@@ -122,92 +148,72 @@ def pause_image() -> Path:
     source = HERE / "pause.c"
 
     def make(folder: Path) -> None:
-        program = folder / "pause"
-        run(["gcc", "-static", "-Os", "-s", "-o", str(program), str(source)])
-        layer = io.BytesIO()
-        with tarfile.open(fileobj=layer, mode="w") as tar:
-            tar.add(program, "pause", filter=_anonymous)
-        pack(folder / "image.tar", PAUSE, layer.getvalue(), {"Entrypoint": ["/pause"]})
+        run(["gcc", "-static", "-Os", "-s", "-o", str(folder / "pause"), str(source)])
+        scratch_image(folder / "image.tar", PAUSE, folder / "pause")
 
-    return cached("pause", [source], make) / "image.tar"
+    return cached("pause", [source], make, [ENGINE, FROM_SCRATCH]) / "image.tar"
 
 
 def site_image() -> Path:
-    """The archive of the testbed's own image, made by envs/image/build.py."""
+    """The archive of the testbed's own image, with a release of XRootD beside Debian's."""
 
     def make(made: Path) -> None:
-        _image(made / "image.tar", "site", IMAGE, "--xrootd", RELEASE)
+        places = _release(lambda _: IN_IMAGE / RELEASE)
+        _build(FROM_DEBIAN + WITH_RELEASE, made / "image.tar", IMAGE, TARGET="site", **places)
 
-    programs = [IMAGES / "build.py", *sorted((IMAGES / "building").glob("*.py"))]
-    return cached("site", [*programs, *_site_inputs()], make, [RELEASE]) / "image.tar"
+    return cached("site", SITE_INPUTS, make, [ENGINE, FROM_DEBIAN, WITH_RELEASE, RELEASE]) / "image.tar"
 
 
-def engine_image(target: str) -> Path:
-    """The archive of an image made by an engine, buildah, from the Containerfile; `localhost/engine:TARGET`.
-
-    Its base is Debian without a registry. All that is unpacked is in memory, in namespaces of its own. A workflow's
-    repository may be that of an earlier call: what the Containerfile does with it is the same.
-    """
-    name = f"localhost/engine:{target}"
-
-    def make(made: Path) -> None:
-        places = {"ROOT": str(ROOT), "OUT": str(made / "image.tar")}
-        environment = {"SUITE": debian.SUITE, "TARGET": target, "NAME": name, **places}
-        environment["PIP"] = f"{sys.executable} -m pip"
-        with tempfile.TemporaryFile() as out:
-            in_private(ENGINE, environment, out, "buildah")
-
-    if shutil.which("buildah") is None:
-        raise BuildError("there is no `buildah`; apt-get install buildah")
-    inputs = [IMAGES / "Containerfile", *_site_inputs()]
-    if target == "workflow":
-        inputs += [*debian.WORKFLOW_LISTS, *REQUIREMENTS, ROOT / "pyproject.toml"]
-    return cached(f"engine-{target}", inputs, make, [ENGINE]) / "image.tar"
+def changed_image(out: Path, name: str, steps: str) -> None:
+    """Write the archive of the testbed's image after steps of a Containerfile, which run as root."""
+    _build(WITH_CHANGES, out, name, SITE=str(site_image()), SITE_NAME=IMAGE, STEPS=steps)
 
 
 def workflow_image(out: Path) -> None:
-    """Write the archive of the image with the whole workflow; its layers that take long are kept."""
-    _image(out, "workflow", WORKFLOW)
+    """Write the archive of the image with the whole workflow, which has the repository as it is now."""
+    packages = {"ENVIRONMENT": str(_environment()), "PACKAGES": PACKAGES_IMAGE, "COMMIT": commit()}
+    _build(WITH_REPOSITORY + WITH_RELEASE, out, WORKFLOW, **packages, **_release(lambda folder: folder))
 
 
-def _image(out: Path, target: str, name: str, *more: str) -> None:
-    how = ["--target", target, "--name", name, *more]
-    run(aside([sys.executable, str(IMAGES / "build.py"), str(out), *how]), start_new_session=True)
+def _release(place: Callable[[Path], Path]) -> dict[str, str]:
+    """The variables of WITH_RELEASE; `place` tells the release's folder in the image from that on this machine."""
+    folder = obtain(RELEASE, {}, say).folder
+    assert folder is not None
+    return {"RELEASE": str(folder), "PLACE": str(place(folder))}
 
 
-def _site_inputs() -> list[Path]:
-    return [IMAGES / name for name in ("debian.txt", "dpkg.cfg", "finish.sh")]
+def _environment() -> Path:
+    """The archive of the workflow's packages, which take minutes."""
+
+    def make(made: Path) -> None:
+        _build(FROM_DEBIAN, made / "image.tar", PACKAGES_IMAGE, TARGET="environment")
+
+    inputs = [
+        *SITE_INPUTS,
+        *(ROOT / name for name in re.findall(r"envs/[\w-]+\.txt", CONTAINERFILE.read_text())),
+    ]
+    return cached("environment", inputs, make, [ENGINE, FROM_DEBIAN]) / "image.tar"
 
 
-def pack(out: Path, name: str, layer: bytes, config: dict[str, object]) -> None:
-    """Write an image of one layer as an archive that `ctr images import` takes."""
-    begun = "1970-01-01T00:00:00Z"
-    described = {
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
-        "os": "linux",
-        "created": begun,
-        "config": config,
-        "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]},
-        "history": [{"created": begun}],
+def _build(script: str, out: Path, name: str, **variables: str) -> None:
+    if shutil.which("buildah") is None:
+        raise BuildError("there is no `buildah`; apt-get install buildah")
+    fixed = {
+        "BASE": BASE,
+        "ROOT": str(ROOT),
+        "OUT": str(out),
+        "NAME": name,
+        "PIP": f"{sys.executable} -m pip",
     }
-    configuration = json.dumps(described).encode()
-    config_name = hashlib.sha256(configuration).hexdigest() + ".json"
-    manifest = [{"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}]
-    with tarfile.open(out, "w") as tar:
-        for member, data in (
-            (config_name, configuration),
-            ("layer.tar", layer),
-            ("manifest.json", json.dumps(manifest).encode()),
-        ):
-            entry = tarfile.TarInfo(member)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
+    try:
+        in_private(ENGINE + script + PUSH, {**fixed, **variables})
+    except RuntimeError as error:
+        raise BuildError(f"{name}: {error}") from error
 
 
-def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = entry.mtime = 0
-    entry.uname = entry.gname = ""
-    return entry
+def scratch_image(out: Path, name: str, program: Path) -> None:
+    """Write the archive of an image that has and runs one program."""
+    _build(FROM_SCRATCH, out, name, PROGRAM=str(program))
 
 
 def _compile(folder: Path) -> None:
@@ -363,10 +369,7 @@ def everything() -> None:
         from tests.cluster.local.images import unpacked  # which needs this module
 
         say(str(unpacked([pause_image(), site_image()])))
-        for target in image.TARGETS:
-            say(str(engine_image(target)))
-        with scratch("workflow") as folder:
-            workflow_image(folder / "workflow.tar")
+        say(str(_environment()))
 
     def programs() -> Path:
         made = kubernetes()
@@ -384,5 +387,5 @@ if __name__ == "__main__":
     os.nice(19)
     try:
         everything()
-    except (BuildError, ImageError) as error:
+    except BuildError as error:
         sys.exit(f"build: {error}")
