@@ -42,10 +42,11 @@ def begin(studies: Studies) -> None:
         sys.exit(str(error))
 
 
-def end(studies: Studies, *, well: bool) -> None:
+def end(studies: Studies, *, well: bool, published: bool = False) -> None:
     """Print how the sweeps ended and where the pages are, and run the user's command for the end of a run.
 
-    If cells could not be measured in a run that went well, the process ends with status 1.
+    If cells could not be measured in a run that went well, the process ends with status 1. `published` is whether
+    published figures are drawn.
     """
     # Snakemake has deleted what it deletes; a user who deletes a cell now wants another one.
     for study in studies.measured:
@@ -70,7 +71,7 @@ def end(studies: Studies, *, well: bool) -> None:
     pages = [study.folder / "index.html" for study in studies.values()]
     if len(pages) > 1:
         pages = [Path(studies.results, "index.html")]
-    if studies.figures:
+    if published:
         pages.append(Path(studies.results, "published.html"))
     for page in filter(Path.is_file, pages):
         _say(f"page: {page.absolute()}")
