@@ -37,15 +37,20 @@ def put(study: Configuration, number: int, **changes: Any) -> Path:
 
 
 def ended(
-    found: Studies, capsys: pytest.CaptureFixture[str], *, well: bool = True, code: int = 0
+    found: Studies,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    well: bool = True,
+    published: bool = False,
+    code: int = 0,
 ) -> list[str]:
     """The lines at the end of a run."""
     if code:
         with pytest.raises(SystemExit) as error:
-            hooks.end(found, well=well)
+            hooks.end(found, well=well, published=published)
         assert error.value.code == code
     else:
-        hooks.end(found, well=well)
+        hooks.end(found, well=well, published=published)
     return capsys.readouterr().err.splitlines()
 
 
@@ -87,7 +92,7 @@ def test_the_end_of_many_sweeps_has_six_lines(
         put(found.measured[3], number)
     for name in ("index.html", "published.html"):
         (tmp_path / name).touch()
-    lines = ended(found, capsys, well=well)
+    lines = ended(found, capsys, well=well, published=True)
     assert len(lines) == 6
     assert lines[0].startswith("demo: 0 of 24 cells measured")
     assert lines[2] == "and 4 more; 1 of 6 sweeps are complete"
