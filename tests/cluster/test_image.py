@@ -8,7 +8,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import shutil
 import subprocess
 import tarfile
@@ -75,14 +74,14 @@ def entered(built: Path) -> Iterator[Callable[..., str]]:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"\n"
         root = Path(f"/proc/{holder.pid}/root{WORK}")
-        unpack(built, root)
+        environment = unpack(built, root)
         (root / PACKAGE).write_bytes(archive.content())
-        yield functools.partial(inside, holder.pid)
+        yield functools.partial(inside, holder.pid, environment)
         holder.kill()
 
 
-def unpack(built: Path, root: Path) -> None:
-    """Lay an image's layers over one another."""
+def unpack(built: Path, root: Path) -> str:
+    """Lay an image's layers over one another; return its environment as words for `env`."""
     with tarfile.open(built) as tar:
 
         def content(name: str) -> bytes:
@@ -92,7 +91,8 @@ def unpack(built: Path, root: Path) -> None:
             return content(f"blobs/{descriptor['digest'].replace(':', '/')}")
 
         (index,) = json.loads(content("index.json"))["manifests"]
-        for layer in json.loads(blob(index))["layers"]:
+        manifest = json.loads(blob(index))
+        for layer in manifest["layers"]:
             flags = [f"--{kind}" for kind in ("zstd", "gzip") if layer["mediaType"].endswith(f"+{kind}")]
             extract = ["tar", *flags, "-C", str(root), "--xattrs", "-xf", "-"]
             subprocess.run(extract, input=blob(layer), check=True)
@@ -100,13 +100,13 @@ def unpack(built: Path, root: Path) -> None:
                 hidden = gone.with_name(gone.name.removeprefix(".wh."))
                 gone.unlink()
                 shutil.rmtree(hidden) if hidden.is_dir() else hidden.unlink(missing_ok=True)
+        return " ".join(json.loads(blob(manifest["config"]))["config"]["Env"])
 
 
-def inside(holder: int, *command: str) -> str:
-    settings = " ".join(re.findall(r"^ENV (LANG.*)$", build.CONTAINERFILE.read_text(), re.MULTILINE))
+def inside(holder: int, environment: str, *command: str) -> str:
     done = subprocess.run(
         ["nsenter", f"--target={holder}", "--mount", *PRIVATE, "bash", "-euc", ENTER, WORK, *command],
-        env={**os.environ, "ENVIRONMENT": settings},
+        env={**os.environ, "ENVIRONMENT": environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -21,7 +21,7 @@ rule published_figure:
     log:
         "<results>/{study}/logs/published.log",
     wildcard_constraints:
-        study=either(STUDIES.figures),
+        study=either(DRAWN),
     conda:
         "../../envs/tpcsweep.yaml"
     script:
