@@ -86,7 +86,7 @@ class Space:
         """A sweep on a testbed with these settings."""
         (folder / "local.yaml").write_text(yaml.safe_dump(settings))
         sweep = ClusterSweep(folder, kubeconfig=self.kubeconfig)
-        sweep.define(**{"measurement": QUICK, **content})
+        sweep.define(**{"measurement": QUICK, "retry_share": 0, **content})
         return sweep
 
 

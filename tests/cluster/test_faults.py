@@ -28,19 +28,19 @@ CELLS = {**ONE, "streams": [1, 2]}
 MORE = {**ONE, "streams": [1, 2, 3]}
 KILL = f"""
 import os, pathlib, signal, time
-while not any(pathlib.Path("{FOLDER}").glob("c5.*")):
+while not any(pathlib.Path("{FOLDER}").glob("c3.*")):
     time.sleep(0.05)
 for folder in pathlib.Path("/proc").glob("[0-9]*"):
     if (folder / "comm").read_text() == "xrootd\\n":
         os.kill(int(folder.name), signal.SIGSEGV)
 """
-"""As the sixth cell brings its first file."""
+"""As the fourth cell brings its first file."""
 INTO = 1.5
 """Seconds into a cell."""
 AWAY = 3.0
 """Seconds for which the API server is away."""
-STALLED = 40.0
-"""Seconds for which it takes what it is sent and says nothing."""
+STALLED = 35.0
+"""Seconds for which it takes what it is sent and says nothing: longer than a Lease lasts."""
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +70,7 @@ def test_an_api_server_that_stalls_for_longer_than_a_lease_lasts_costs_no_sample
     """For this run alone: a cluster whose server stalls for everybody takes its nodes for gone."""
     with Relay(cluster.kubeconfig, tmp_path) as relay:
         own = dataclasses.replace(namespace, kubeconfig=relay.kubeconfig)
-        minute = {"min_time": "60 s", "max_time": "60 s"}
-        sweep = own.sweep(
-            tmp_path, local_testbed(namespace.name), measurement=minute, parameters=CELLS, retry_share=0
-        )
-        run = sweep.start("cells")
-        sweep.wait_for_cell(run)
-        assert run.poll() is None, sweep.output()
-        time.sleep(INTO)
+        sweep, run = measuring(own, tmp_path, measurement={"min_time": "48 s", "max_time": "48 s"})
         with relay.stalled():
             time.sleep(STALLED)
         assert run.wait(LONGEST) == 0, sweep.output()
@@ -125,7 +118,7 @@ def broken(
                 raise
 
     folder = tmp_path_factory.mktemp("broken")
-    sweep, run = begun(namespace, folder, {**ONE, "streams": list(range(1, 8))})
+    sweep, run = begun(namespace, folder, {**ONE, "streams": list(range(1, 6))})
     pods = []
     origin = {"role": "origin", "side": "dst"}
     # One cell ends in each deployment before the next is under way.
@@ -152,8 +145,8 @@ def broken(
 
 
 def test_all_cells_are_measured_but_that_of_the_server_that_died_and_nothing_is_left(broken: Broken) -> None:
-    assert [cell["status"] for cell in broken.cells].count("ok") == 6
-    assert len(broken.cells) == 7
+    assert [cell["status"] for cell in broken.cells].count("ok") == 4
+    assert len(broken.cells) == 5
     assert broken.left == {}
 
 
@@ -177,20 +170,6 @@ def test_a_cell_whose_pod_was_taken_away_is_measured_again_and_it_is_said_why(
 ) -> None:
     assert re.search(rf"replacing .*: pod {broken.pods[number]}: {reason}", broken.output), broken.output
     assert len({cell["provenance"]["deployment"] for cell in broken.cells}) == 4
-
-
-def test_a_node_that_is_gone(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
-    """The deployment that would take the place of the broken one finds no node: that fails the job."""
-    sweep, run = measuring(namespace, tmp_path, MORE, start_time="20 s")
-    [pod] = namespace.pods(side="src")
-    cluster.stop_kubelet("n1", pods=True)
-    try:
-        assert run.wait(LONGEST) != 0
-        assert re.search(rf"pod {pod}: NodeNotReady: .*n1", sweep.output()), sweep.output()
-        assert namespace.left() == {}
-    finally:
-        cluster.start_kubelet("n1")
-        cluster.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
 
 
 def test_a_node_that_went_and_came_back_costs_no_cell(
@@ -253,19 +232,23 @@ def test_credentials_that_end_in_a_cell(cluster: local.Cluster, namespace: Space
 
 
 def begun(
-    namespace: Space, folder: Path, parameters: dict[str, Any], **settings: Any
+    namespace: Space,
+    folder: Path,
+    parameters: dict[str, Any],
+    measurement: dict[str, Any] = LASTING,
+    **settings: Any,
 ) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
     """A sweep of several cells, started."""
     testbed = local_testbed(namespace.name, **settings)
-    sweep = namespace.sweep(folder, testbed, measurement=LASTING, parameters=parameters, retry_share=0)
+    sweep = namespace.sweep(folder, testbed, measurement=measurement, parameters=parameters)
     return sweep, sweep.start("cells")
 
 
 def measuring(
-    namespace: Space, folder: Path, parameters: dict[str, Any] = CELLS, **settings: Any
+    namespace: Space, folder: Path, parameters: dict[str, Any] = CELLS, **how: Any
 ) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
     """A sweep in the midst of its second cell."""
-    sweep, run = begun(namespace, folder, parameters, **settings)
+    sweep, run = begun(namespace, folder, parameters, **how)
     sweep.wait_for_cell(run)
     assert run.poll() is None, sweep.output()
     time.sleep(INTO)
