@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tpcsweep.paths import netem_works
@@ -41,7 +40,7 @@ def emulated(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> Clus
 
 
 def test_bandwidth_is_limited_towards_the_other_side(emulated: ClusterSweep) -> None:
-    [cell] = [cell for cell in cells(emulated) if cell["spec"]["parameters"]["rtt"] == 0]
+    [cell] = [cell for cell in emulated.records() if cell["spec"]["parameters"]["rtt"] == 0]
     assert cell["status"] == "ok", cell["message"]
     # A little more than the rate passes while a full bucket empties.
     assert 0.02 < cell["summary"]["throughput"] < 0.11
@@ -51,7 +50,7 @@ def test_bandwidth_is_limited_towards_the_other_side(emulated: ClusterSweep) -> 
 
 
 def test_a_delay_is_made_or_refused_with_what_the_kernel_lacks(emulated: ClusterSweep) -> None:
-    found = [cell for cell in cells(emulated) if cell["spec"]["parameters"]["rtt"] == 20]
+    found = [cell for cell in emulated.records() if cell["spec"]["parameters"]["rtt"] == 20]
     if netem_works():
         [cell] = found
         assert abs(cell["summary"]["rtt_idle"] - 20) < 2
@@ -73,7 +72,3 @@ def test_a_namespace_that_forbids_it_says_so(kubeconfig: Path, tmp_path: Path) -
         assert 'violates PodSecurity "restricted' in done.stdout
         assert "NET_ADMIN" in done.stdout
         assert restricted.left() == {}
-
-
-def cells(sweep: ClusterSweep) -> list[dict[str, Any]]:
-    return [json.loads(path.read_bytes()) for path in sweep.cells()]

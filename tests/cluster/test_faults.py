@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import re
 import subprocess
 import time
@@ -15,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 
 from tests.cluster import local
 from tests.cluster.relay import Relay
-from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, space
+from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, space, with_token
 from tests.support.workflow import ROOT, wait_until
 
 CELLS = {**ONE, "streams": [1, 2]}
@@ -56,7 +54,7 @@ def test_an_api_server_that_restarts_in_a_cell_costs_no_sample(
     sweep, run = measuring(namespace, tmp_path)
     cluster.restart_api_server(down_for=AWAY)
     assert run.wait(LONGEST) == 0, sweep.output()
-    for cell in cells(sweep):
+    for cell in sweep.records():
         assert cell["status"] == "ok", cell["message"]
         times = cell["samples"]["time"]
         assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
@@ -75,7 +73,7 @@ def test_an_api_server_that_stalls_for_longer_than_a_lease_lasts_costs_no_sample
             time.sleep(STALLED)
         assert run.wait(LONGEST) == 0, sweep.output()
     assert "replacing" not in sweep.output()
-    for cell in cells(sweep):
+    for cell in sweep.records():
         assert cell["status"] == "ok", cell["message"]
         times = cell["samples"]["time"]
         assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
@@ -118,7 +116,8 @@ def broken(
                 raise
 
     folder = tmp_path_factory.mktemp("broken")
-    sweep, run = begun(namespace, folder, {**ONE, "streams": list(range(1, 6))})
+    sweep = defined(namespace, folder, {**ONE, "streams": list(range(1, 6))})
+    run = sweep.start("cells")
     pods = []
     origin = {"role": "origin", "side": "dst"}
     # One cell ends in each deployment before the next is under way.
@@ -140,7 +139,7 @@ def broken(
     killed(pod)
     pods.append(pod)
     assert run.wait(LONGEST) == 0, sweep.output()
-    made = sorted(cells(sweep), key=lambda cell: str(cell["provenance"]["started"]))
+    made = sorted(sweep.records(), key=lambda cell: str(cell["provenance"]["started"]))
     yield Broken(made, pods, namespace.left(), sweep.output())
 
 
@@ -182,7 +181,7 @@ def test_a_node_that_went_and_came_back_costs_no_cell(
     finally:
         cluster.start_kubelet("n1")
     assert run.wait(LONGEST) == 0, sweep.output()
-    assert [cell["status"] for cell in cells(sweep)] == ["ok"] * 3
+    assert [cell["status"] for cell in sweep.records()] == ["ok"] * 3
     assert re.search(r"replacing .*NodeNotReady: .*n1", sweep.output()), sweep.output()
     assert namespace.left() == {}
 
@@ -216,10 +215,8 @@ def test_credentials_that_end_in_a_cell(cluster: local.Cluster, namespace: Space
     """Nobody is left who may tear down, as after kill -9: the cluster does it."""
     inside = f"--namespace={namespace.name}"
     cluster.kubectl("apply", inside, "--filename", str(ROOT / "config/kubernetes/rbac.yaml"))
-    content = yaml.safe_load(cluster.kubeconfig.read_text())
-    content["users"][0]["user"] = {"token": cluster.kubectl("create", "token", inside, "tpcsweep").strip()}
-    theirs = tmp_path / "kubeconfig"
-    theirs.write_text(yaml.safe_dump(content))
+    token = cluster.kubectl("create", "token", inside, "tpcsweep").strip()
+    theirs = with_token(cluster.kubeconfig, token, tmp_path / "kubeconfig")
     own = dataclasses.replace(namespace, kubeconfig=theirs)
     # More cells than a token outlives its account: the API server takes it for ten seconds more.
     parameters = {**ONE, "streams": list(range(1, 7))}
@@ -231,32 +228,26 @@ def test_credentials_that_end_in_a_cell(cluster: local.Cluster, namespace: Space
     wait_until(lambda: not namespace.left(), "the cluster collects what is left, Leases too", LONGEST)
 
 
-def begun(
+def defined(
     namespace: Space,
     folder: Path,
     parameters: dict[str, Any],
     measurement: dict[str, Any] = LASTING,
     **settings: Any,
-) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
-    """A sweep of several cells, started."""
+) -> ClusterSweep:
+    """A sweep of several cells."""
     testbed = local_testbed(namespace.name, **settings)
-    sweep = namespace.sweep(folder, testbed, measurement=measurement, parameters=parameters)
-    return sweep, sweep.start("cells")
+    return namespace.sweep(folder, testbed, measurement=measurement, parameters=parameters)
 
 
 def measuring(
     namespace: Space, folder: Path, parameters: dict[str, Any] = CELLS, **how: Any
 ) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
     """A sweep in the midst of its second cell."""
-    sweep, run = begun(namespace, folder, parameters, **how)
-    sweep.wait_for_cell(run)
-    assert run.poll() is None, sweep.output()
+    sweep = defined(namespace, folder, parameters, **how)
+    run = sweep.measuring()
     time.sleep(INTO)
     return sweep, run
-
-
-def cells(sweep: ClusterSweep) -> list[dict[str, Any]]:
-    return [json.loads(path.read_bytes()) for path in sweep.cells()]
 
 
 def _counted(namespace: Space) -> bool:

@@ -53,8 +53,7 @@ def test_a_sweep_runs_over_networks_that_pods_are_attached_to(
     )
     parameters = {"rtt": "20 ms", "origins": 2, "streams": [1, 2], "file_size": "8 MiB", "tool": "curl"}
     sweep = namespace.sweep(tmp_path, settings, parameters=parameters)
-    run = sweep.start("cells")
-    sweep.wait_for_cell(run)
+    run = sweep.measuring()
     pods = namespace.core.list_namespaced_pod(namespace.name).items
     assert run.wait(600) == 0, sweep.output()
     assert {name: where for pod in pods for name, where in ours(pod)} == {
@@ -66,8 +65,7 @@ def test_a_sweep_runs_over_networks_that_pods_are_attached_to(
         "dst2": attached.address(far, 3),
         "client": attached.address(near, 9),
     }
-    for file in sweep.cells():
-        cell = json.loads(file.read_bytes())
+    for cell in sweep.records():
         assert cell["status"] == "ok", cell["message"]
         assert cell["summary"]["transfers"] > 0
         assert 19 < cell["summary"]["rtt_idle"] < 23

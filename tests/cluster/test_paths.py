@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from tpcsweep.testbeds.kubernetes import api, testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 
 from tests.cluster import local
-from tests.cluster.sweeps import ACCOUNT, LONGEST, ONE, RATE, Space, local_testbed, on, space
+from tests.cluster.sweeps import ACCOUNT, LONGEST, ONE, RATE, Space, local_testbed, on, space, with_token
 from tests.support.workflow import ROOT, wait_until
 
 CELL = {**ONE, "streams": 2}
@@ -54,7 +53,7 @@ def test_a_slower_path_is_measured_on_and_its_cells_say_so(namespace: Space, tmp
     sweep = namespace.sweep(tmp_path, local_testbed(namespace.name, bandwidth=FASTER), parameters=CELL)
     done = sweep.run("cells")
     assert done.returncode == 0, done.stdout
-    [cell] = (json.loads(path.read_bytes()) for path in sweep.cells())
+    [cell] = sweep.records()
     assert cell["status"] == "ok", cell["message"]
     assert "path_slow" in cell["flags"]
     assert cell["summary"]["bandwidth_found"] == pytest.approx(RATE, rel=0.05)
@@ -183,10 +182,9 @@ def test_a_right_that_only_deployments_use_is_named_before_the_first(
         return False
 
     wait_until(refused, "the Role is in force", LONGEST)
-    content = yaml.safe_load(cluster.kubeconfig.read_text())
-    content["users"][0]["user"] = {"token": cluster.kubectl("create", "token", inside, ACCOUNT).strip()}
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(content))
-    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(tmp_path / "kubeconfig"))
+    token = cluster.kubectl("create", "token", inside, ACCOUNT).strip()
+    kubeconfig = with_token(cluster.kubeconfig, token, tmp_path / "kubeconfig")
+    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(kubeconfig))
     lacks = (
         rf"{user} lacks the right to {verb} {resource}\S* in namespace {namespace.name} \(403\); .*rbac.yaml"
     )

@@ -6,7 +6,6 @@ Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matter
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -49,7 +48,7 @@ def namespace(kubeconfig: Path) -> Iterator[Space]:
 def test_the_profile_takes_a_sweep_from_nothing_to_its_page(
     measured: ClusterSweep, account: Space, tmp_path: Path
 ) -> None:
-    cells = loaded(measured)
+    cells = measured.records()
     assert len(cells) == 6
     for cell in cells:
         assert cell["status"] == "ok", cell["message"]
@@ -64,7 +63,7 @@ def test_the_profile_takes_a_sweep_from_nothing_to_its_page(
 
 
 def test_tools_of_one_process_transfer_from_the_client_pod(measured: ClusterSweep) -> None:
-    cells = [cell for cell in loaded(measured) if cell["spec"]["parameters"]["tool"] != "curl"]
+    cells = [cell for cell in measured.records() if cell["spec"]["parameters"]["tool"] != "curl"]
     assert sorted(cell["spec"]["parameters"]["tool"] for cell in cells) == ["gfal2", "native"]
     for cell in cells:
         assert cell["status"] == "ok", cell["message"]
@@ -85,7 +84,7 @@ def test_a_removed_cell_is_measured_again_and_no_other(measured: ClusterSweep, a
 
 
 def test_cells_have_the_fields_that_they_have_on_this_machine(measured: ClusterSweep) -> None:
-    for cell in loaded(measured):
+    for cell in measured.records():
         assert differing(cell, "kubernetes", "xrootd") == {}
         # Whose the nodes' other processes are cannot be known there.
         assert cell["summary"]["machine_others"] is None
@@ -110,14 +109,14 @@ def test_data_go_in_the_clear_and_servers_let_everybody_in(namespace: Space, tmp
     )
     done = sweep.run("cells", timeout=1800)
     assert done.returncode == 0, done.stdout
-    assert [cell["message"] for cell in loaded(sweep) if cell["status"] != "ok"] == []
+    assert [cell["message"] for cell in sweep.records() if cell["status"] != "ok"] == []
     assert len(sweep.cells()) == 3
 
 
 def test_a_killed_snakemake_leaves_nothing_behind(namespace: Space, tmp_path: Path) -> None:
     """Ctrl-C does not either: the sweep of test_policy.py ends by it."""
     sweep = namespace.sweep(tmp_path, local_testbed(namespace.name), parameters=THREE)
-    run = measuring(sweep)
+    run = sweep.measuring()
     run.kill()
     run.wait(300)
     wait_until(lambda: not namespace.left(), f"nothing is left: {sweep.output()}", 300)
@@ -135,9 +134,9 @@ def test_a_release_of_the_image_serves_its_cells_and_one_that_it_lacks_is_refuse
     [hole] = folding.holes(sweep.results)
     why = f"xrootd {LACKING}: the image has no /opt/xrootd/{LACKING}; it has system and of others {RELEASE}"
     assert why in hole.why
-    [cell] = loaded(sweep)
+    [cell] = sweep.records()
     assert cell["status"] == "ok", cell["message"]
-    for each, release in ((cell, RELEASE), (loaded(measured)[0], "system")):
+    for each, release in ((cell, RELEASE), (measured.records()[0], "system")):
         found = each["provenance"]["xrootd"]
         assert found["release"] == release
         assert (found["version"] == RELEASE) == (release == RELEASE)
@@ -158,7 +157,7 @@ def silent(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPat
         parameters={**ONE, "streams": list(range(1, 13))},
     )
     try:
-        run = measuring(sweep)
+        run = sweep.measuring()
         here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
         here.stop_kubelet("n1")
         # Another deployment is tried first, in vain: the node is not there for it either.
@@ -174,20 +173,12 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterS
     """One whose job was killed, and whose remains have been removed by `tpcsweep reap` under the account."""
     folder = tmp_path_factory.mktemp("reaped")
     sweep = account.sweep(folder, local_testbed(account.name), parameters=THREE)
-    run = measuring(sweep)
+    run = sweep.measuring()
     kill_job(run)
     assert account.left()  # or there is nothing to reap
     done = finished(sweep.asking("reap"))
     assert done.returncode == 0, done.stdout
     return sweep
-
-
-def measuring(sweep: ClusterSweep) -> subprocess.Popen[bytes]:
-    """A sweep that has measured its first cell."""
-    run = sweep.start("cells")
-    sweep.wait_for_cell(run)
-    assert run.poll() is None, sweep.output()
-    return run
 
 
 def test_a_node_that_is_gone_is_told_and_cleared_away_under_the_account(
@@ -208,7 +199,7 @@ def test_the_cluster_collects_what_a_killed_job_has_left_leases_included(
 ) -> None:
     """Without another run and without `reap`."""
     sweep = account.sweep(tmp_path, local_testbed(account.name, orphan_time="30 s"), parameters=THREE)
-    run = measuring(sweep)
+    run = sweep.measuring()
     kill_job(run)
     assert set(account.left()) == {"pods", "secrets", "config maps", "jobs", "network policies", "leases"}
     wait_until(lambda: not account.left(), "the cluster collects everything", LONGEST)
@@ -250,8 +241,3 @@ def right(event: dict[str, Any]) -> tuple[str, str, str]:
     what = event["objectRef"]
     resource = "/".join(filter(None, (what["resource"], what.get("subresource"))))
     return what.get("apiGroup", ""), resource, event["verb"]
-
-
-def loaded(sweep: ClusterSweep) -> list[dict[str, Any]]:
-    """Its cells."""
-    return [json.loads(path.read_bytes()) for path in sweep.cells()]
