@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import local, sweeps
-from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed
+from tests.cluster.sweeps import ONE, ClusterSweep, Space, local_testbed
 from tests.support.logs import told
 
 HERE = Path(__file__).parent
@@ -62,7 +62,7 @@ def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
     """Three nodes on this machine: n1 and n2 near each other, n3 20 ms away."""
     _folders.append(tmp_path_factory.mktemp("cluster"))
-    with local.cluster(_folders[-1], bandwidth=[RATE] * 3) as started:
+    with local.cluster(_folders[-1]) as started:
         yield started
 
 

@@ -15,7 +15,7 @@ from tpcsweep.testbeds.kubernetes.objects import NETWORK
 from tests.cluster import local
 from tests.cluster.local import attached
 from tests.cluster.local.settings import Node
-from tests.cluster.sweeps import RATE, Space, local_testbed, on, space
+from tests.cluster.sweeps import Space, local_testbed, on, space
 
 MTU = 9000
 STATUS = "k8s.v1.cni.cncf.io/network-status"
@@ -27,7 +27,7 @@ def networked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Space,
     """Two nodes 20 ms apart, and a namespace with a network on each."""
     folder = tmp_path_factory.mktemp("networked")
     with (
-        local.cluster(folder, 2, bandwidth=[RATE] * 2, mtu=MTU, networks=True) as cluster,
+        local.cluster(folder, 2, networks=True) as cluster,
         space(cluster.kubeconfig, "networked") as made,
     ):
         for node in cluster.nodes:

@@ -34,6 +34,7 @@ from tests.cluster import local, sweeps
 from tests.cluster.local.build import ROOT
 from tests.cluster.local.settings import GROUP
 from tests.cluster.sweeps import Space, space
+from tests.support.testbeds import kubernetes
 from tests.support.workflow import wait_until
 
 LONGEST = 3 * sweeps.LONGEST
@@ -88,15 +89,7 @@ def settings(own: Space, **changes: Any) -> Kubernetes:
         return {"node_selector": {"group": f"g{group}"}}
 
     pairs = [{"rtt": 20, "source": on(2 * pair), "destination": on(2 * pair + 1)} for pair in range(PAIRS)]
-    content = {
-        "kind": "kubernetes",
-        "image": "registry.example/tpcsweep:1",
-        "namespace": own.name,
-        "bandwidth": 1,
-        "paths": {"kind": "nodes", "pairs": pairs},
-        **changes,
-    }
-    return Kubernetes.model_validate(content)
+    return kubernetes(**{"namespace": own.name, "paths": {"kind": "nodes", "pairs": pairs}, **changes})
 
 
 @dataclass

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -23,12 +22,6 @@ from tests.support.workflow import wait_until
 OURS, THEIRS = "aaaaaa", "bbbbbb"
 DAY = 86400.0
 JOB = V1Job(metadata=V1ObjectMeta(name="tpc-aaaaaa", uid="uid-of-the-job"))
-
-
-@pytest.fixture
-def server() -> Iterator[PlayedApi]:
-    with PlayedApi() as played:
-        yield played
 
 
 @pytest.fixture
@@ -149,7 +142,10 @@ def test_a_lease_that_is_stale_is_taken_at_first_sight_whatever_this_machines_cl
 ) -> None:
     server.ahead = ahead
     server.put("leases", lease_of(THEIRS, server.now() - leases.STALE + 60))
-    with pytest.raises(leases.BusyError, match=f"^the nodes are in use: {THEIRS}: "), held_by(OURS, cluster):
+    with (
+        pytest.raises(leases.NodesInUseError, match=f"^the nodes are in use: {THEIRS}: "),
+        held_by(OURS, cluster),
+    ):
         pass
     server.put("leases", lease_of(THEIRS, server.now() - leases.STALE - 60))
     with held_by(OURS, cluster):
