@@ -7,7 +7,6 @@ Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matter
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,18 +68,6 @@ def test_tools_of_one_process_transfer_from_the_client_pod(measured: ClusterSwee
         assert cell["status"] == "ok", cell["message"]
         assert "transfers_failed" not in cell["flags"]
         assert cell["summary"]["client_cpu"] > 0
-
-
-def test_a_removed_cell_is_measured_again_and_no_other(measured: ClusterSweep, account: Space) -> None:
-    gone, *kept = measured.cells()
-    before = {path: path.read_bytes() for path in kept}
-    old = gone.read_bytes()
-    gone.unlink()
-    done = measured.run("cells")
-    assert done.returncode == 0, done.stdout
-    assert gone.read_bytes() != old
-    assert {path: path.read_bytes() for path in kept} == before
-    assert account.left() == {}
 
 
 def test_cells_have_the_fields_that_they_have_on_this_machine(measured: ClusterSweep) -> None:
@@ -168,19 +155,6 @@ def silent(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPat
     return sweep
 
 
-@pytest.fixture(scope="module")
-def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """One whose job was killed, and whose remains have been removed by `tpcsweep reap` under the account."""
-    folder = tmp_path_factory.mktemp("reaped")
-    sweep = account.sweep(folder, local_testbed(account.name), parameters=THREE)
-    run = sweep.measuring()
-    kill_job(run)
-    assert account.left()  # or there is nothing to reap
-    done = finished(sweep.asking("reap"))
-    assert done.returncode == 0, done.stdout
-    return sweep
-
-
 def test_a_node_that_is_gone_is_told_and_cleared_away_under_the_account(
     silent: ClusterSweep, account: Space
 ) -> None:
@@ -189,27 +163,24 @@ def test_a_node_that_is_gone_is_told_and_cleared_away_under_the_account(
     assert account.left() == {}
 
 
-@pytest.mark.usefixtures("reaped")
-def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) -> None:
-    assert account.left() == {}
-
-
-def test_the_cluster_collects_what_a_killed_job_has_left_leases_included(
-    account: Space, tmp_path: Path
-) -> None:
-    """Without another run and without `reap`."""
-    sweep = account.sweep(tmp_path, local_testbed(account.name, orphan_time="30 s"), parameters=THREE)
+@pytest.fixture(scope="module")
+def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What a killed job has left has been removed by `tpcsweep reap` under the account."""
+    folder = tmp_path_factory.mktemp("reaped")
+    sweep = account.sweep(folder, local_testbed(account.name), parameters=THREE)
     run = sweep.measuring()
-    kill_job(run)
-    assert set(account.left()) == {"pods", "secrets", "config maps", "jobs", "network policies", "leases"}
-    wait_until(lambda: not account.left(), "the cluster collects everything", LONGEST)
-
-
-def kill_job(run: subprocess.Popen[bytes]) -> None:
-    """Kill the job of a started run by force, and wait for the end of the run."""
     (job,) = (each for each in Process(run.pid).children() if "deployment.py" in " ".join(each.cmdline()))
     job.kill()
     run.wait(LONGEST)
+    kinds = {"pods", "secrets", "config maps", "jobs", "network policies", "leases"}
+    assert set(account.left()) == kinds
+    done = finished(sweep.asking("reap"))
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.usefixtures("reaped")
+def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) -> None:
+    assert account.left() == {}
 
 
 @pytest.mark.usefixtures("measured", "silent", "reaped")
