@@ -119,38 +119,6 @@ def policy(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_network_policies_are_enforced(cluster: local.Cluster, pods: dict[str, str]) -> None:
-    for node in pods:
-        cluster.kubectl("label", "pod", f"on-{node}", f"node={node}")
-
-    def reached(one: str, other: str) -> bool:
-        probe = f": < /dev/tcp/{pods[other]}/5201"
-        try:
-            cluster.kubectl("exec", f"on-{one}", "--", "timeout", "3", "bash", "-c", probe)
-        except local.ClusterError:
-            return False
-        return True
-
-    friend = [{"podSelector": {"matchLabels": {"node": "n3"}}}]
-    ports = [{"port": 5201, "protocol": "TCP"}]
-    made = policy(
-        policyTypes=["Ingress", "Egress"],
-        ingress=[{"from": friend, "ports": ports}],
-        egress=[{"to": friend, "ports": [{"port": 1, "protocol": "TCP"}]}],
-    )
-    wait_until(lambda: reached("n1", "n2"), "n2 is open", LONGEST)
-    cluster.kubectl("create", "-f", "-", input=json.dumps(made))
-    try:
-        wait_until(lambda: not reached("n1", "n2"), "n2 is shut", LONGEST)
-        assert reached("n3", "n2")
-        assert not reached("n2", "n3")
-        assert not reached("n2", "n1")
-        assert reached("n3", "n1")
-    finally:
-        cluster.kubectl("delete", "networkpolicy", "few")
-    wait_until(lambda: reached("n1", "n2"), "n2 is open again", LONGEST)
-
-
 def test_policies_become_rules_or_are_refused() -> None:
     def made(name: str, address: str | None, **spec: Any) -> dict[str, Any]:
         labels = {"namespace": "default", "labels": {"node": name}}
@@ -231,10 +199,7 @@ ONE_NODE = ["up", "--nodes", "1"]
 
 @pytest.mark.parametrize(
     ("number", "what", "nodes"),
-    [
-        (signal.SIGINT, ["control-plane"], ""),
-        (signal.SIGKILL, ONE_NODE, "node/n1\n"),
-    ],
+    [(signal.SIGINT, ["control-plane"], ""), (signal.SIGKILL, ONE_NODE, "node/n1\n")],
 )
 def test_nothing_is_left_when_the_starter_ends(
     tmp_path: Path, number: signal.Signals, what: list[str], nodes: str
@@ -290,12 +255,6 @@ def test_a_cluster_is_not_started_where_one_runs(cluster: local.Cluster) -> None
     ):
         pass
     assert cluster.kubectl("get", "node/n1", "-o", "name") == "node/n1\n"
-
-
-def test_a_go_that_is_too_old_is_named_before_anything_is_built(tmp_path: Path) -> None:
-    (tmp_path / "go.mod").write_text("module later\n\ngo 99.1.0\n")
-    with pytest.raises(build.BuildError, match=r"by Go 99\.1 or later; here is .*\n.* too old"):
-        build.require_go(tmp_path)
 
 
 def test_what_a_killed_build_has_left_is_gone_with_the_next() -> None:

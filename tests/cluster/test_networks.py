@@ -26,10 +26,7 @@ STATUS = "k8s.v1.cni.cncf.io/network-status"
 def networked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Space, list[Node]]]:
     """Two nodes 20 ms apart, and a namespace with a network on each."""
     folder = tmp_path_factory.mktemp("networked")
-    with (
-        local.cluster(folder, 2, networks=True) as cluster,
-        space(cluster.kubeconfig, "networked") as made,
-    ):
+    with local.cluster(folder, 2, networks=True) as cluster, space(cluster.kubeconfig, "networked") as made:
         for node in cluster.nodes:
             cluster.kubectl(
                 "create", "-n", made.name, "-f", "-", input=json.dumps(attached.definition(node, MTU))

@@ -284,10 +284,7 @@ def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
 def test_the_affinity_of_a_placement_is_kept() -> None:
     racks = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}]
     own = {"labelSelector": {"matchLabels": {"app": "storage"}}, "topologyKey": "rack"}
-    given = {
-        "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": racks}},
-        "podAntiAffinity": {REQUIRED: [own]},
-    }
+    given = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": racks}}, "podAntiAffinity": {REQUIRED: [own]}}
     placed = Placement(affinity=given)
     made = ApiClient().sanitize_for_serialization(objects.apart(NAMING, placed, everywhere=False))
     assert made["nodeAffinity"] == given["nodeAffinity"]
@@ -302,10 +299,7 @@ def test_the_affinity_of_a_placement_is_kept() -> None:
 
 
 def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_placements() -> None:
-    given = {
-        "annotations": {"example.com/queue": "fast"},
-        "resources": {"limits": {"example.com/vf": 1}},
-    }
+    given = {"annotations": {"example.com/queue": "fast"}, "resources": {"limits": {"example.com/vf": 1}}}
     sides = [
         {"network": "wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
         for side in range(3)
