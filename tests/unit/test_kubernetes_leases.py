@@ -193,28 +193,18 @@ def test_who_has_taken_a_lease_is_said(server: PlayedApi, cluster: Cluster) -> N
 
 
 @pytest.mark.usefixtures("fast")
-def test_a_lease_goes_with_the_job_until_it_is_given_back(server: PlayedApi, cluster: Cluster) -> None:
-    with held_by(OURS, cluster) as held:
-        assert owners(server) == []
-        held.go_with(JOB)
-        assert owners(server) == ["uid-of-the-job"]
-        renewed_again(server)
-        assert owners(server) == ["uid-of-the-job"]
-        held.go_with(None)
-        assert owners(server) == []
-        renewed_again(server)
-        assert owners(server) == []
-
-
-def test_a_lease_goes_with_the_job_although_somebody_has_touched_it(
-    server: PlayedApi, cluster: Cluster
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_lease_goes_with_the_job_until_it_is_given_back(
+    server: PlayedApi, cluster: Cluster, touched: bool
 ) -> None:
     with held_by(OURS, cluster) as held:
+        assert owners(server) == []
         for job, expected in ((JOB, ["uid-of-the-job"]), (None, [])):
-            lease = server.get("leases", "a")
-            assert lease is not None
-            server.put("leases", lease)
+            if touched and (lease := server.get("leases", "a")):
+                server.put("leases", lease)
             held.go_with(job)
+            assert owners(server) == expected
+            renewed_again(server)
             assert owners(server) == expected
         assert held.lost() is None
 

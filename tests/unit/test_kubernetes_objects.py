@@ -169,16 +169,18 @@ def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
 
 
 def test_pods_are_within_the_restricted_security_standard() -> None:
-    made = pod(settings())
-    assert made["spec"]["securityContext"]["runAsNonRoot"]
-    assert made["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert not made["spec"]["automountServiceAccountToken"]
-    for each in made["spec"]["containers"]:
-        context = each["securityContext"]
-        assert context["capabilities"] == {"drop": ["ALL"]}
-        assert context["readOnlyRootFilesystem"]
-        assert not context["allowPrivilegeEscalation"]
-        assert each["resources"]["limits"]["memory"]
+    for spec in (pod(settings())["spec"], client_pod(settings())["spec"]):
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not spec["automountServiceAccountToken"]
+        # Nor does any ask a name server.
+        assert (spec["dnsPolicy"], spec["dnsConfig"]) == ("None", {"nameservers": ["127.0.0.1"]})
+        for each in spec["containers"]:
+            context = each["securityContext"]
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert context["readOnlyRootFilesystem"]
+            assert not context["allowPrivilegeEscalation"]
+            assert each["resources"]["limits"]["memory"]
 
 
 def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
@@ -224,13 +226,6 @@ def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else
     )
     shut["ingress"].append({"ports": [{"port": 8445, "protocol": "TCP"}]})
     assert let == shut
-
-
-def test_no_pod_asks_a_name_server() -> None:
-    made = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1))
-    for spec in (made["spec"]["template"]["spec"], pod(settings())["spec"]):
-        assert spec["dnsPolicy"] == "None"
-        assert spec["dnsConfig"] == {"nameservers": ["127.0.0.1"]}
 
 
 def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
