@@ -25,13 +25,13 @@ CELLS = {**ONE, "streams": [1, 2]}
 MORE = {**ONE, "streams": [1, 2, 3]}
 KILL = f"""
 import os, pathlib, signal, time
-while not any(pathlib.Path("{FOLDER}").glob("c3.*")):
+while not any(pathlib.Path("{FOLDER}").glob("c1.*")):
     time.sleep(0.05)
 for folder in pathlib.Path("/proc").glob("[0-9]*"):
     if (folder / "comm").read_text() == "xrootd\\n":
         os.kill(int(folder.name), signal.SIGSEGV)
 """
-"""As the fourth cell brings its first file."""
+"""As the second cell brings its first file, in the third deployment: it was broken in the first one."""
 INTO = 1.5
 """Seconds into a cell."""
 AWAY = 3.0

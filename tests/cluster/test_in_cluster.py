@@ -68,7 +68,7 @@ def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pyte
     testbed = local_testbed(namespace.name)
     del testbed["namespace"]  # it is the pod's own
     sweep = {
-        "parameters": {**ONE, "rtt": ["0 ms", "20 ms"], "streams": [1, 2]},
+        "parameters": {**ONE, "rtt": ["0 ms", "20 ms"], "streams": [1, 2, 3]},
         "measurement": LASTING,
         "retry_share": 0,
     }
@@ -166,7 +166,7 @@ def fitted(document: dict[str, Any]) -> dict[str, Any]:
 def test_the_job_goes_from_nothing_to_the_page_and_on_after_an_eviction(job: Job, tmp_path: Path) -> None:
     results = job.fetch(tmp_path)
     cells = [json.loads(path.read_bytes()) for path in (results / "cells").rglob("*.json")]
-    assert [cell["status"] for cell in cells] == ["ok"] * 4
+    assert [cell["status"] for cell in cells] == ["ok"] * 6
     deployments = {cell["provenance"]["deployment"] for cell in cells}
     assert len(deployments) == 3  # two, and the one of the evicted pod, whose cells were not measured again
     for cell in cells:
