@@ -30,7 +30,7 @@ from tests.cluster import local
 from tests.cluster.local import groups
 from tests.cluster.others import THEIRS, others
 from tests.cluster.relay import Relay
-from tests.cluster.sweeps import ONE, RATE, RIGHTS, ClusterSweep, Space, account, local_testbed
+from tests.cluster.sweeps import ONE, RIGHTS, ClusterSweep, Space, account, local_testbed
 from tests.support.campaign import Fault, Pace, Run, filled, lasting, main, signalled, stopped
 from tests.support.workflow import ROOT
 
@@ -309,7 +309,7 @@ def pods(folder: Path) -> Iterator[Pods]:
     """A cluster, for the length of a `with`."""
     local.down()  # what a killed one has left
     with (
-        local.cluster(folder / "cluster", bandwidth=[RATE] * 3) as cluster,
+        local.cluster(folder / "cluster") as cluster,
         account(cluster.kubeconfig, "tpcsweep-campaign", folder) as space,
         Relay(space.kubeconfig, folder) as relay,
     ):

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -86,7 +88,7 @@ class Space:
         """A sweep on a testbed with these settings."""
         (folder / "local.yaml").write_text(yaml.safe_dump(settings))
         sweep = ClusterSweep(folder, kubeconfig=self.kubeconfig)
-        sweep.define(**{"measurement": QUICK, **content})
+        sweep.define(**{"measurement": QUICK, "retry_share": 0, **content})
         return sweep
 
 
@@ -95,6 +97,17 @@ class ClusterSweep(Sweep):
     """A sweep on a cluster, run as a user runs it."""
 
     kubeconfig: Path
+
+    def measuring(self) -> subprocess.Popen[bytes]:
+        """Start a run, and wait until it has measured its first cell and goes on."""
+        run = self.start("cells")
+        self.wait_for_cell(run)
+        assert run.poll() is None, self.output()
+        return run
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the content of the files of cells in their places."""
+        return [json.loads(path.read_bytes()) for path in self.cells()]
 
     def wait_for_cell(self, run: subprocess.Popen[bytes], count: int = 1) -> None:
         """Wait until a started run has measured that many cells, or has ended."""
@@ -156,12 +169,16 @@ def account(kubeconfig: Path, name: str, folder: Path, built_in: str = "") -> It
             ACCOUNT, name, client.AuthenticationV1TokenRequest(spec=asked)
         )
         assert token.status is not None
-        content = yaml.safe_load(kubeconfig.read_text())
-        for user in content["users"]:
-            user["user"] = {"token": token.status.token}
         file = folder / "account.kubeconfig"
-        file.write_text(yaml.safe_dump(content))
-        yield Space(name, file, made.core, made.api)
+        yield dataclasses.replace(made, kubeconfig=with_token(kubeconfig, token.status.token, file))
+
+
+def with_token(kubeconfig: Path, token: str, file: Path) -> Path:
+    """Write a kubeconfig whose user has a token and no other credentials."""
+    content = yaml.safe_load(kubeconfig.read_text())
+    content["users"][0]["user"] = {"token": token}
+    file.write_text(yaml.safe_dump(content))
+    return file
 
 
 def bind(made: Space, role: str) -> None:

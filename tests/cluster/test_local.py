@@ -53,17 +53,6 @@ def pods(cluster: local.Cluster) -> Iterator[dict[str, str]]:
     cluster.kubectl("delete", "pod", "-l", "test=local", "--wait=false")
 
 
-def test_nodes_are_ready_and_labelled(cluster: local.Cluster) -> None:
-    found = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
-    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
-    assert {name: label["site"] for name, label in labels.items()} == {
-        "n1": "near",
-        "n2": "near",
-        "n3": "far",
-    }
-    assert all(label["kubernetes.io/hostname"] == name for name, label in labels.items())
-
-
 def test_a_pod_runs_on_each_node_and_is_reached_through_the_relay(
     cluster: local.Cluster, pods: dict[str, str]
 ) -> None:
@@ -71,12 +60,6 @@ def test_a_pod_runs_on_each_node_and_is_reached_through_the_relay(
     for node in pods:
         assert cluster.kubectl("exec", f"on-{node}", "--", "echo", "hello") == "hello\n"
         assert f"here is {node}" in cluster.kubectl("logs", f"on-{node}")
-
-
-def test_exec_passes_much_data_both_ways(cluster: local.Cluster, pods: dict[str, str]) -> None:
-    assert pods
-    text = "".join(f"{number:099d}\n" for number in range(50_000))
-    assert cluster.kubectl("exec", "-i", "on-n3", "--", "cat", input=text) == text
 
 
 @pytest.mark.parametrize(("one", "other", "asked"), [("n1", "n2", 0), ("n1", "n3", 20), ("n3", "n2", 20)])
@@ -126,26 +109,6 @@ def test_a_cpu_quota_holds(cluster: local.Cluster) -> None:
         cluster.kubectl("delete", "pod/quota", "--wait=false")
 
 
-def test_names_and_services_work_in_pods(cluster: local.Cluster, pods: dict[str, str]) -> None:
-    assert pods
-    cluster.kubectl("create", "service", "clusterip", "answers", "--tcp=5201:5201")
-    try:
-        cluster.kubectl("set", "selector", "service", "answers", "test=local")
-        where = "answers.default.svc.cluster.local"
-        probe = ["timeout", "3", "bash", "-c", f": < /dev/tcp/{where}/5201"]
-
-        def reached() -> bool:
-            try:
-                cluster.kubectl("exec", "on-n3", "--", *probe)
-            except local.ClusterError:
-                return False
-            return True
-
-        wait_until(reached, f"{where} is answered", LONGEST)
-    finally:
-        cluster.kubectl("delete", "service", "answers")
-
-
 def policy(**spec: Any) -> dict[str, Any]:
     """One of the pods above: those on n2."""
     return {
@@ -154,38 +117,6 @@ def policy(**spec: Any) -> dict[str, Any]:
         "metadata": {"name": "few", "namespace": "default"},
         "spec": {"podSelector": {"matchLabels": {"node": "n2"}}, **spec},
     }
-
-
-def test_network_policies_are_enforced(cluster: local.Cluster, pods: dict[str, str]) -> None:
-    for node in pods:
-        cluster.kubectl("label", "pod", f"on-{node}", f"node={node}")
-
-    def reached(one: str, other: str) -> bool:
-        probe = f": < /dev/tcp/{pods[other]}/5201"
-        try:
-            cluster.kubectl("exec", f"on-{one}", "--", "timeout", "3", "bash", "-c", probe)
-        except local.ClusterError:
-            return False
-        return True
-
-    friend = [{"podSelector": {"matchLabels": {"node": "n3"}}}]
-    ports = [{"port": 5201, "protocol": "TCP"}]
-    made = policy(
-        policyTypes=["Ingress", "Egress"],
-        ingress=[{"from": friend, "ports": ports}],
-        egress=[{"to": friend, "ports": [{"port": 1, "protocol": "TCP"}]}],
-    )
-    wait_until(lambda: reached("n1", "n2"), "n2 is open", LONGEST)
-    cluster.kubectl("create", "-f", "-", input=json.dumps(made))
-    try:
-        wait_until(lambda: not reached("n1", "n2"), "n2 is shut", LONGEST)
-        assert reached("n3", "n2")
-        assert not reached("n2", "n3")
-        assert not reached("n2", "n1")
-        assert reached("n3", "n1")
-    finally:
-        cluster.kubectl("delete", "networkpolicy", "few")
-    wait_until(lambda: reached("n1", "n2"), "n2 is open again", LONGEST)
 
 
 def test_policies_become_rules_or_are_refused() -> None:
@@ -209,63 +140,6 @@ def test_policies_become_rules_or_are_refused() -> None:
     for unknown in ({"from": [{"ipBlock": {}}]}, {"ports": [{"port": "name", "protocol": "TCP"}]}):
         with pytest.raises(policies.UnknownPolicyError, match="few of default"):
             policies.rules([policy(policyTypes=["Ingress"], ingress=[unknown])], pods)
-
-
-def test_accounts_get_short_tokens_that_the_api_takes(cluster: local.Cluster) -> None:
-    token = cluster.kubectl("create", "token", "default", "--duration=600s").strip()
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-    asked = cluster.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review))
-    assert json.loads(asked)["status"]["user"]["username"] == "system:serviceaccount:default:default"
-
-
-def test_the_api_server_comes_back_at_the_same_place(cluster: local.Cluster) -> None:
-    cluster.kubectl("create", "configmap", "kept", "--from-literal=a=b")
-    cluster.restart_api_server(down_for=1.0)
-    assert cluster.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
-    cluster.kubectl("delete", "configmap", "kept")
-
-
-def test_a_node_that_is_gone_is_noticed_and_comes_back(cluster: local.Cluster) -> None:
-    def ready() -> str:
-        path = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
-        return cluster.kubectl("get", "node", "n2", "-o", path)
-
-    made = pod("lost", "n2", "sleep", "600")
-    cluster.kubectl("create", "-f", "-", input=json.dumps(made))
-    cluster.kubectl("wait", "pod/lost", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
-    group = f"{cluster.settings.group}/n2"
-    cluster.stop_kubelet("n2")
-    assert groups.pids(group)  # pods go on without their kubelet
-    cluster.stop_kubelet("n2", pods=True)
-    assert not groups.pids(group)
-    try:
-        wait_until(lambda: ready() != "True", "n2 is not Ready any more", LONGEST)
-    finally:
-        cluster.start_kubelet("n2")
-    wait_until(lambda: ready() == "True", "n2 is Ready again", LONGEST)
-    cluster.kubectl("delete", "pod/lost", "--ignore-not-found", "--timeout=300s", timeout=LONGEST)
-
-
-def test_commands_run_inside_a_node(cluster: local.Cluster) -> None:
-    assert "10.200.3.2/30" in cluster.enter(["ip", "-br", "address"], node="n3")
-    assert "to-n3" in cluster.enter(["ip", "-br", "link"])
-    with pytest.raises(local.ClusterError, match="no node 'n9'"):
-        cluster.stop_kubelet("n9")
-
-
-def test_an_image_that_is_none_is_refused_and_the_next_is_taken(
-    cluster: local.Cluster, tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken.tar"
-    broken.write_bytes(b"no archive")
-    with pytest.raises(local.ClusterError, match=r"image .*broken\.tar"):
-        cluster.load(broken)
-    other = tmp_path / "other.tar"
-    build.scratch_image(other, "localhost/other:1", Path("/bin/true"))
-    cluster.load(other)
-    for node in cluster.nodes:
-        listed = cluster.enter(["ctr", "-a", str(node.socket), "-n", "k8s.io", "images", "ls", "-q"])
-        assert {"localhost/other:1", build.IMAGE} <= set(listed.split())
 
 
 # What it leaves behind
@@ -325,11 +199,7 @@ ONE_NODE = ["up", "--nodes", "1"]
 
 @pytest.mark.parametrize(
     ("number", "what", "nodes"),
-    [
-        (signal.SIGINT, ["control-plane"], ""),
-        (signal.SIGTERM, ["control-plane"], ""),
-        (signal.SIGKILL, ONE_NODE, "node/n1\n"),
-    ],
+    [(signal.SIGINT, ["control-plane"], ""), (signal.SIGKILL, ONE_NODE, "node/n1\n")],
 )
 def test_nothing_is_left_when_the_starter_ends(
     tmp_path: Path, number: signal.Signals, what: list[str], nodes: str
@@ -385,12 +255,6 @@ def test_a_cluster_is_not_started_where_one_runs(cluster: local.Cluster) -> None
     ):
         pass
     assert cluster.kubectl("get", "node/n1", "-o", "name") == "node/n1\n"
-
-
-def test_a_go_that_is_too_old_is_named_before_anything_is_built(tmp_path: Path) -> None:
-    (tmp_path / "go.mod").write_text("module later\n\ngo 99.1.0\n")
-    with pytest.raises(build.BuildError, match=r"by Go 99\.1 or later; here is .*\n.* too old"):
-        build.require_go(tmp_path)
 
 
 def test_what_a_killed_build_has_left_is_gone_with_the_next() -> None:

@@ -15,7 +15,7 @@ from tpcsweep.testbeds.kubernetes.objects import NETWORK
 from tests.cluster import local
 from tests.cluster.local import attached
 from tests.cluster.local.settings import Node
-from tests.cluster.sweeps import RATE, Space, local_testbed, on, space
+from tests.cluster.sweeps import Space, local_testbed, on, space
 
 MTU = 9000
 STATUS = "k8s.v1.cni.cncf.io/network-status"
@@ -26,10 +26,7 @@ STATUS = "k8s.v1.cni.cncf.io/network-status"
 def networked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Space, list[Node]]]:
     """Two nodes 20 ms apart, and a namespace with a network on each."""
     folder = tmp_path_factory.mktemp("networked")
-    with (
-        local.cluster(folder, 2, bandwidth=[RATE] * 2, mtu=MTU, networks=True) as cluster,
-        space(cluster.kubeconfig, "networked") as made,
-    ):
+    with local.cluster(folder, 2, networks=True) as cluster, space(cluster.kubeconfig, "networked") as made:
         for node in cluster.nodes:
             cluster.kubectl(
                 "create", "-n", made.name, "-f", "-", input=json.dumps(attached.definition(node, MTU))
@@ -53,8 +50,7 @@ def test_a_sweep_runs_over_networks_that_pods_are_attached_to(
     )
     parameters = {"rtt": "20 ms", "origins": 2, "streams": [1, 2], "file_size": "8 MiB", "tool": "curl"}
     sweep = namespace.sweep(tmp_path, settings, parameters=parameters)
-    run = sweep.start("cells")
-    sweep.wait_for_cell(run)
+    run = sweep.measuring()
     pods = namespace.core.list_namespaced_pod(namespace.name).items
     assert run.wait(600) == 0, sweep.output()
     assert {name: where for pod in pods for name, where in ours(pod)} == {
@@ -66,8 +62,7 @@ def test_a_sweep_runs_over_networks_that_pods_are_attached_to(
         "dst2": attached.address(far, 3),
         "client": attached.address(near, 9),
     }
-    for file in sweep.cells():
-        cell = json.loads(file.read_bytes())
+    for cell in sweep.records():
         assert cell["status"] == "ok", cell["message"]
         assert cell["summary"]["transfers"] > 0
         assert 19 < cell["summary"]["rtt_idle"] < 23

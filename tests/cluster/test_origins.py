@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,10 +90,7 @@ def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tm
     )
     done = sweep.run("cells")
     assert done.returncode == 0, done.stdout
-    cells = {
-        cell["spec"]["parameters"]["rtt"]: cell
-        for cell in (json.loads(path.read_bytes()) for path in sweep.cells())
-    }
+    cells = {cell["spec"]["parameters"]["rtt"]: cell for cell in sweep.records()}
     assert sorted(cells) == [*RTTS]
     for rtt, cell in cells.items():
         assert cell["status"] == "ok", cell["message"]

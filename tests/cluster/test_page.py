@@ -38,6 +38,7 @@ exec "$@"
 """
 """Where a `.venv` says that it is there is the copy, for a command and in a mount namespace of its own."""
 FEWER = {"cores": [0.5], "streams": [1, 4]}
+SHORTER = {"max_time": "12 s", "precision": "50 %"}
 """What the copy's sweep is cut down to, for time."""
 
 
@@ -114,6 +115,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     sweep = folder / "config/sweeps/local.yaml"
     content = yaml.safe_load(sweep.read_text())
     content["parameters"] |= FEWER
+    content["measurement"] |= SHORTER
     sweep.write_text(yaml.safe_dump(content))
     clone = Clone(folder)
     (command,) = BLOCKS["The cluster"]

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import xarray as xr
@@ -50,7 +48,6 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
         parameters={**ONE, "file_size": "1 MiB", "streams": [1, 2]},
         repetitions=4,
         repeat="deployments",
-        retry_share=0,
     )
     refused = sweep.run("cells")
     assert refused.returncode != 0
@@ -60,21 +57,16 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
     allowed = sweep.folder / "nodes.yaml"
     allowed.write_text(text)
     utils.create_from_yaml(four.api, str(allowed))
-    done = sweep.run("--cores", "2", "cells", timeout=1800)
+    figure = str(sweep.results / "figures/hardware.png")
+    done = sweep.run("--cores", "2", "cells", figure, timeout=1800)
     assert done.returncode == 0, done.stdout
-    drawn = sweep.run(str(sweep.results / "figures/hardware.png"))
-    assert drawn.returncode == 0, drawn.stdout
     return sweep
-
-
-def cells_of(sweep: ClusterSweep) -> list[dict[str, Any]]:
-    return [json.loads(path.read_bytes()) for path in sweep.cells()]
 
 
 def test_every_cell_is_measured_on_one_pair_with_its_client_beside_the_source(
     measured: ClusterSweep, four: Space
 ) -> None:
-    cells = cells_of(measured)
+    cells = measured.records()
     assert len(cells) == 8
     for cell in cells:
         assert cell["status"] == "ok", cell["message"]
@@ -86,7 +78,7 @@ def test_every_cell_is_measured_on_one_pair_with_its_client_beside_the_source(
 
 def test_two_pairs_are_used_side_by_side(measured: ClusterSweep) -> None:
     spans: dict[str, list[tuple[float, float]]] = {}
-    for cell in cells_of(measured):
+    for cell in measured.records():
         began = datetime.datetime.fromisoformat(cell["provenance"]["started"]).timestamp()
         of = spans.setdefault(cell["provenance"]["nodes"]["source"], [])
         of.append((began, began + cell["summary"]["duration"]))

@@ -128,8 +128,7 @@ def measuring(
 
 
 def test_cells_are_measured_behind_it(measuring: Measuring) -> None:
-    for path in measuring.sweep.cells():
-        cell = json.loads(path.read_bytes())
+    for cell in measuring.sweep.records():
         assert cell["status"] == "ok", cell["message"]
 
 

@@ -34,11 +34,12 @@ from tests.cluster import local, sweeps
 from tests.cluster.local.build import ROOT
 from tests.cluster.local.settings import GROUP
 from tests.cluster.sweeps import Space, space
+from tests.support.testbeds import kubernetes
 from tests.support.workflow import wait_until
 
 LONGEST = 3 * sweeps.LONGEST
 """Seconds for dozens of deployments at a time, on a machine that has much else to do."""
-NODES = int(os.environ.get("TPCSWEEP_NODES", "400"))
+NODES = int(os.environ.get("TPCSWEEP_NODES", "200"))
 """TPCSWEEP_NODES=1000 has a hundred deployments at a time, and takes minutes."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PAIRS = NODES // GROUP // 2
@@ -88,15 +89,7 @@ def settings(own: Space, **changes: Any) -> Kubernetes:
         return {"node_selector": {"group": f"g{group}"}}
 
     pairs = [{"rtt": 20, "source": on(2 * pair), "destination": on(2 * pair + 1)} for pair in range(PAIRS)]
-    content = {
-        "kind": "kubernetes",
-        "image": "registry.example/tpcsweep:1",
-        "namespace": own.name,
-        "bandwidth": 1,
-        "paths": {"kind": "nodes", "pairs": pairs},
-        **changes,
-    }
-    return Kubernetes.model_validate(content)
+    return kubernetes(**{"namespace": own.name, "paths": {"kind": "nodes", "pairs": pairs}, **changes})
 
 
 @dataclass
@@ -334,10 +327,6 @@ def test_a_server_that_is_busy_is_waited_for_longer_than_one_that_is_gone() -> N
 
 def throw(error: Exception) -> None:
     raise error
-
-
-def test_no_two_have_the_same_identifier() -> None:
-    assert len({Naming.new("", "").identifier for _ in range(10_000)}) == 10_000
 
 
 def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:

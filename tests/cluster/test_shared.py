@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -66,11 +65,10 @@ def measured(namespace: Space, images: tuple[str, str], tmp_path_factory: pytest
     parameters = {**ONE, "cores": 0.5, "streams": [1, 2]}
     asked = settings(namespace, server_image=images[0])
     sweep = namespace.sweep(folder, asked, measurement=LASTING, parameters=parameters)
-    run = sweep.start("cells")
-    sweep.wait_for_cell(run)
+    run = sweep.measuring()
     pods = namespace.core.list_namespaced_pod(namespace.name, label_selector=SELECTOR).items
     assert run.wait(LONGEST) == 0, sweep.output()
-    return Measured([json.loads(path.read_bytes()) for path in sweep.cells()], pods, namespace.left())
+    return Measured(sweep.records(), pods, namespace.left())
 
 
 def test_the_built_in_role_edit_takes_a_sweep_to_its_end(measured: Measured) -> None:

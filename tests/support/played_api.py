@@ -38,6 +38,8 @@ class PlayedApi:
         """Seconds by which its clock is ahead of this machine's."""
         self.refuse: Callable[[str, str, Any], int | None] = lambda *_: None
         """The status with which a request of a verb, a path and a body is refused; None: it is not."""
+        self.words = "refused"
+        """The message with which requests are refused."""
         self.takes, self.answers = threading.Event(), threading.Event()
         """Whether requests are carried out, and whether their answers arrive, now and not later."""
         self._objects: dict[str, dict[str, Any]] = {}
@@ -112,7 +114,7 @@ class PlayedApi:
         with self._lock:
             self.asked.append((verb, address))
             if status := self.refuse(verb, url.path, body):
-                return _status(status, "refused")
+                return _status(status, self.words)
             if url.path.rpartition("/")[2] in COLLECTIONS:
                 return self._collection(verb, url.path, query, body)
             return self._one(verb, url.path, body)
@@ -194,10 +196,4 @@ def _path(kind: str, name: str) -> str:
 
 def _status(status: int, message: str, reason: str | None = None) -> Answer:
     reason = reason or REASONS.get(status, "Unknown")
-    return status, {
-        "kind": "Status",
-        "status": "Failure",
-        "reason": reason,
-        "message": message,
-        "code": status,
-    }
+    return status, {"kind": "Status", "reason": reason, "message": message, "code": status}

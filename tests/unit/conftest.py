@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from threadpoolctl import threadpool_limits
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation.engine import Engine
+
+if TYPE_CHECKING:
+    from tests.support.played_api import PlayedApi
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,6 +27,15 @@ def one_thread() -> Iterator[None]:
 def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with engine.started(tmp_path_factory.mktemp("simgrid") / "simgrid.log") as running:
         yield running
+
+
+@pytest.fixture
+def server() -> Iterator[PlayedApi]:
+    """An API server that is played."""
+    from tests.support.played_api import PlayedApi  # whose client takes long to import
+
+    with PlayedApi() as played:
+        yield played
 
 
 @pytest.fixture

@@ -151,24 +151,17 @@ def test_what_the_cluster_takes_away_costs_no_cell(
         assert testbed.measure(site, Parameters(), Measurement()) == broken
 
 
-def test_a_cell_that_is_whole_is_kept_though_something_breaks_behind_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    site: Any = SimpleNamespace(inbox=Inbox(lambda: EVICTED, lambda: False), until=math.inf, whose=None)
-    whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
-    monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
-    assert testbed.measure(site, Parameters(), Measurement()) == whole
-
-
-def test_a_cell_that_may_not_end_in_time_is_left_to_another_deployment(
+def test_a_whole_cell_is_kept_though_something_breaks_behind_it_and_begun_only_if_there_is_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     how = Measurement()
     needed = how.bounds[1] + CELL_MARGIN
-    whole = {"status": "ok", "message": "", "flags": []}
+    whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
-    site: Any = SimpleNamespace(inbox=Inbox(lambda: None, lambda: False), until=1000.0 + needed, whose=None)
+    site: Any = SimpleNamespace(
+        inbox=Inbox(lambda: EVICTED, lambda: False), until=1000.0 + needed, whose=None
+    )
     assert testbed.measure(site, Parameters(), how) == whole
     site.until -= 1.0
     with pytest.raises(FaultError, match="time_limit of the testbed"):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -23,12 +22,6 @@ from tests.support.workflow import wait_until
 OURS, THEIRS = "aaaaaa", "bbbbbb"
 DAY = 86400.0
 JOB = V1Job(metadata=V1ObjectMeta(name="tpc-aaaaaa", uid="uid-of-the-job"))
-
-
-@pytest.fixture
-def server() -> Iterator[PlayedApi]:
-    with PlayedApi() as played:
-        yield played
 
 
 @pytest.fixture
@@ -149,7 +142,10 @@ def test_a_lease_that_is_stale_is_taken_at_first_sight_whatever_this_machines_cl
 ) -> None:
     server.ahead = ahead
     server.put("leases", lease_of(THEIRS, server.now() - leases.STALE + 60))
-    with pytest.raises(leases.BusyError, match=f"^the nodes are in use: {THEIRS}: "), held_by(OURS, cluster):
+    with (
+        pytest.raises(leases.NodesInUseError, match=f"^the nodes are in use: {THEIRS}: "),
+        held_by(OURS, cluster),
+    ):
         pass
     server.put("leases", lease_of(THEIRS, server.now() - leases.STALE - 60))
     with held_by(OURS, cluster):
@@ -197,28 +193,18 @@ def test_who_has_taken_a_lease_is_said(server: PlayedApi, cluster: Cluster) -> N
 
 
 @pytest.mark.usefixtures("fast")
-def test_a_lease_goes_with_the_job_until_it_is_given_back(server: PlayedApi, cluster: Cluster) -> None:
-    with held_by(OURS, cluster) as held:
-        assert owners(server) == []
-        held.go_with(JOB)
-        assert owners(server) == ["uid-of-the-job"]
-        renewed_again(server)
-        assert owners(server) == ["uid-of-the-job"]
-        held.go_with(None)
-        assert owners(server) == []
-        renewed_again(server)
-        assert owners(server) == []
-
-
-def test_a_lease_goes_with_the_job_although_somebody_has_touched_it(
-    server: PlayedApi, cluster: Cluster
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_lease_goes_with_the_job_until_it_is_given_back(
+    server: PlayedApi, cluster: Cluster, touched: bool
 ) -> None:
     with held_by(OURS, cluster) as held:
+        assert owners(server) == []
         for job, expected in ((JOB, ["uid-of-the-job"]), (None, [])):
-            lease = server.get("leases", "a")
-            assert lease is not None
-            server.put("leases", lease)
+            if touched and (lease := server.get("leases", "a")):
+                server.put("leases", lease)
             held.go_with(job)
+            assert owners(server) == expected
+            renewed_again(server)
             assert owners(server) == expected
         assert held.lost() is None
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from kubernetes.client import V1Pod
-from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import testbed, watch
@@ -21,21 +20,11 @@ from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 
 from tests.support.played_api import PlayedApi
+from tests.support.testbeds import kubernetes
 
 NAMING = Naming("aaaaaa", "a sweep", "rtt=20")
-SETTINGS = Kubernetes.model_validate(
-    {
-        "kind": "kubernetes",
-        "image": "registry.example/tpcsweep:1",
-        "bandwidth": 1,
-        "paths": {
-            "kind": "nodes",
-            "pairs": [
-                {"rtt": 20, "source": {"node_selector": {"rack": rack}}, "destination": {}} for rack in "ab"
-            ],
-        },
-    }
-)
+RACKS = [{"rtt": 20, "source": {"node_selector": {"rack": rack}}, "destination": {}} for rack in "ab"]
+SETTINGS = kubernetes(paths={"kind": "nodes", "pairs": RACKS})
 SAID = {
     "by its own rule": "0/3 nodes are available: 1 node(s) didn't match pod anti-affinity rules, 2 node(s) didn't "
     "match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful.",
@@ -168,42 +157,39 @@ def test_nodes_in_use_are_waited_for_while_nothing_is_held(
     ]
 
 
-def test_each_turn_begins_with_another_pair(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with PlayedApi() as server:
-        monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
-        chosen = []
-        for turn in range(3):
-            request = Attempts(0).request(tmp_path)
-            with testbed.placed(SETTINGS, request, turn) as place:
-                chosen.append(place.pair.source.node_selector["rack"])
-        assert chosen == ["a", "b", "a"]
+def test_each_turn_begins_with_another_pair(
+    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
+    chosen = []
+    for turn in range(3):
+        with testbed.placed(SETTINGS, Attempts(0).request(tmp_path), turn) as place:
+            chosen.append(place.pair.source.node_selector["rack"])
+    assert chosen == ["a", "b", "a"]
 
 
 # Of which namespaces
 
 
-def across(body: Any) -> bool:
-    """Whether a pod names other namespaces."""
-    return "namespaceSelector" in str(body)
-
-
-def test_nodes_are_kept_from_all_namespaces_and_no_pod_is_made_to_see_whether_they_can() -> None:
-    with PlayedApi() as server:
-        assert testbed._everywhere(server.cluster(), SETTINGS, NAMING)
-        assert [verb for verb, _ in server.asked] == ["POST"]
-        assert server.get("pods", "tpc-aaaaaa-src1") is None
+def test_nodes_are_kept_from_all_namespaces_and_no_pod_is_made_to_see_whether_they_can(
+    server: PlayedApi,
+) -> None:
+    assert testbed._everywhere(server.cluster(), SETTINGS, NAMING)
+    assert [verb for verb, _ in server.asked] == ["POST"]
+    assert server.get("pods", "tpc-aaaaaa-src1") is None
 
 
 def test_a_quota_that_forbids_that_leaves_this_namespace_and_is_said(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     attempts = Attempts(in_vain=0)
     monkeypatch.setattr(testbed, "running", attempts.running)
-    with PlayedApi() as server:
-        monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
-        server.refuse = lambda _, path, body: 403 if path.endswith("/pods") and across(body) else None
-        with testbed.standing(SETTINGS, attempts.request(tmp_path)) as (place, _):
-            assert not place.everywhere
+    monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
+    server.refuse = lambda _, path, body: (
+        403 if path.endswith("/pods") and "namespaceSelector" in str(body) else None
+    )
+    with testbed.standing(SETTINGS, attempts.request(tmp_path)) as (place, _):
+        assert not place.everywhere
     [stage] = attempts.stages
     assert stage.startswith(
         "deploying rtt=20; a quota keeps its nodes from deployments of this namespace alone"
@@ -211,8 +197,7 @@ def test_a_quota_that_forbids_that_leaves_this_namespace_and_is_said(
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_what_keeps_pods_from_being_made_at_all_is_raised(status: int) -> None:
-    with PlayedApi() as server:
-        server.refuse = lambda *_: status
-        with pytest.raises(RefusedError, match="refused"):
-            testbed._everywhere(server.cluster(), SETTINGS, NAMING)
+def test_what_keeps_pods_from_being_made_at_all_is_raised(server: PlayedApi, status: int) -> None:
+    server.refuse = lambda *_: status
+    with pytest.raises(RefusedError, match="refused"):
+        testbed._everywhere(server.cluster(), SETTINGS, NAMING)

@@ -28,25 +28,11 @@ from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
 from tpcsweep.xrootd import servers as xrootd
 
+from tests.support.testbeds import kubernetes as settings
+
 NAMING = Naming("abc123", "demo", "origins=2/rtt=20")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OWNER = V1Job(metadata=V1ObjectMeta(name="tpc-abc123", uid="u"))
-
-
-def settings(**changes: Any) -> Kubernetes:
-    pair = {
-        "rtt": 20,
-        "source": {"node_selector": {"site": "a"}},
-        "destination": {"node_selector": {"site": "b"}},
-    }
-    content = {
-        "kind": "kubernetes",
-        "image": "example/tpcsweep:1",
-        "bandwidth": 1,
-        "paths": {"kind": "nodes", "pairs": [pair]},
-        **changes,
-    }
-    return Kubernetes.model_validate(content)
 
 
 def pod(of: Kubernetes, origins: int = 2, **parameters: Any) -> Any:
@@ -73,16 +59,42 @@ def made_of(of: Kubernetes, streams: int, wanted: DeploymentParameters) -> list[
     ]
 
 
+def client_pod(of: Kubernetes) -> dict[str, Any]:
+    return dict(
+        ApiClient().sanitize_for_serialization(objects.client_job(NAMING, of, 60))["spec"]["template"]
+    )
+
+
 def container(made: dict[str, Any], name: str) -> dict[str, Any]:
     return next(each for each in made["spec"]["containers"] if each["name"] == name)
 
 
-def test_each_origin_gets_its_share_of_the_cores() -> None:
-    made = pod(settings(), cores=1.5)
-    limits = container(made, "servers")["resources"]["limits"]
-    assert limits["cpu"] == "0.750"
-    assert container(made, "servers")["resources"]["requests"] == limits
-    assert "cpu" not in container(pod(settings()), "servers")["resources"]["limits"]
+def resources(made: dict[str, Any], name: str) -> dict[str, Any]:
+    return dict(container(made, name)["resources"])
+
+
+@pytest.mark.parametrize(
+    ("qos", "cores", "limits", "requests"),
+    [
+        (
+            "guaranteed",
+            1.5,
+            {"cpu": "0.750", "memory": str(5 << 30)},
+            {"cpu": "0.750", "memory": str(5 << 30)},
+        ),
+        ("burstable", 4, {"cpu": "2.000", "memory": str(5 << 30)}, {"cpu": "10m", "memory": "32Mi"}),
+        ("near", 3, {"cpu": "1.500", "memory": str(5 << 30)}, {"cpu": "1250m", "memory": "4473924267"}),
+    ],
+)
+def test_each_origin_gets_its_share_of_the_cores_and_requests_what_its_class_asks(
+    qos: str, cores: float, limits: dict[str, str], requests: dict[str, str]
+) -> None:
+    made = resources(pod(settings(qos=qos), cores=cores), "servers")
+    assert made == {"limits": limits, "requests": requests}
+
+
+def test_cores_that_are_not_limited_are_not() -> None:
+    assert "cpu" not in resources(pod(settings()), "servers")["limits"]
 
 
 def test_a_server_is_told_which_release_it_is() -> None:
@@ -100,20 +112,6 @@ def test_servers_of_different_images_are_no_deployment() -> None:
         agreed({"src1": old, "dst1": new})
 
 
-def test_burstable_pods_request_little_of_what_they_may_use() -> None:
-    resources = container(pod(settings(qos="burstable"), cores=4), "servers")["resources"]
-    assert resources["limits"]["cpu"] == "2.000"
-    assert resources["requests"]["cpu"] == "10m"
-
-
-def test_limits_are_within_a_fifth_of_requests_where_a_cluster_wants_that() -> None:
-    resources = container(pod(settings(qos="near"), cores=3), "servers")["resources"]
-    assert resources == {
-        "limits": {"cpu": "1.500", "memory": str(5 << 30)},
-        "requests": {"cpu": "1250m", "memory": "4473924267"},
-    }
-
-
 @given(st.integers(1, 10**6), st.integers(1, 2**50))
 def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores: int, memory: int) -> None:
     limits = {"cpu": f"{millicores}m", "memory": str(memory), "example.com/vf": "1"}
@@ -127,7 +125,7 @@ def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores:
 def test_servers_and_their_agents_have_the_image_of_a_site_and_the_client_has_ours() -> None:
     of = settings(server_image="example/site:1")
     assert {each["image"] for each in pod(of)["spec"]["containers"]} == {"example/site:1"}
-    assert {each["image"] for each in client_pod(of)["spec"]["containers"]} == {"example/tpcsweep:1"}
+    assert {each["image"] for each in client_pod(of)["spec"]["containers"]} == {"registry.example/tpcsweep:1"}
 
 
 def test_every_container_imports_what_runs_in_it_from_what_its_pod_brings() -> None:
@@ -145,13 +143,13 @@ def test_every_container_imports_what_runs_in_it_from_what_its_pod_brings() -> N
 
 def test_a_trial_looks_at_each_image_once() -> None:
     assert [(each.image, each.command[3:]) for each in objects.checks(settings())] == [
-        ("example/tpcsweep:1", ["xrootd", "cmsd", "ip"])
+        ("registry.example/tpcsweep:1", ["xrootd", "cmsd", "ip"])
     ]
     emulated = settings(
         server_image="example/site:1", paths={"kind": "netem", "pairs": [{}]}, releases=["5.8.1"]
     )
     assert [(each.image, each.command[3:]) for each in objects.checks(emulated)] == [
-        ("example/tpcsweep:1", []),
+        ("registry.example/tpcsweep:1", []),
         ("example/site:1", ["ip", "tc", "setpriv"]),
     ]
 
@@ -171,16 +169,18 @@ def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
 
 
 def test_pods_are_within_the_restricted_security_standard() -> None:
-    made = pod(settings())
-    assert made["spec"]["securityContext"]["runAsNonRoot"]
-    assert made["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert not made["spec"]["automountServiceAccountToken"]
-    for each in made["spec"]["containers"]:
-        context = each["securityContext"]
-        assert context["capabilities"] == {"drop": ["ALL"]}
-        assert context["readOnlyRootFilesystem"]
-        assert not context["allowPrivilegeEscalation"]
-        assert each["resources"]["limits"]["memory"]
+    for spec in (pod(settings())["spec"], client_pod(settings())["spec"]):
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not spec["automountServiceAccountToken"]
+        # Nor does any ask a name server.
+        assert (spec["dnsPolicy"], spec["dnsConfig"]) == ("None", {"nameservers": ["127.0.0.1"]})
+        for each in spec["containers"]:
+            context = each["securityContext"]
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert context["readOnlyRootFilesystem"]
+            assert not context["allowPrivilegeEscalation"]
+            assert each["resources"]["limits"]["memory"]
 
 
 def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
@@ -228,13 +228,6 @@ def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else
     assert let == shut
 
 
-def test_no_pod_asks_a_name_server() -> None:
-    made = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1))
-    for spec in (made["spec"]["template"]["spec"], pod(settings())["spec"]):
-        assert spec["dnsPolicy"] == "None"
-        assert spec["dnsConfig"] == {"nameservers": ["127.0.0.1"]}
-
-
 def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
     client = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1234.5))
     [of_server] = made_of(settings(), 1, DeploymentParameters())
@@ -268,12 +261,6 @@ def test_an_attached_network_is_named_with_its_address() -> None:
     }
 
 
-def client_pod(of: Kubernetes) -> dict[str, Any]:
-    return dict(
-        ApiClient().sanitize_for_serialization(objects.client_job(NAMING, of, 60))["spec"]["template"]
-    )
-
-
 def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
     of_another = [
         {"key": "tpcsweep/deployment", "operator": "Exists"},
@@ -292,10 +279,7 @@ def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
 def test_the_affinity_of_a_placement_is_kept() -> None:
     racks = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}]
     own = {"labelSelector": {"matchLabels": {"app": "storage"}}, "topologyKey": "rack"}
-    given = {
-        "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": racks}},
-        "podAntiAffinity": {REQUIRED: [own]},
-    }
+    given = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": racks}}, "podAntiAffinity": {REQUIRED: [own]}}
     placed = Placement(affinity=given)
     made = ApiClient().sanitize_for_serialization(objects.apart(NAMING, placed, everywhere=False))
     assert made["nodeAffinity"] == given["nodeAffinity"]
@@ -310,10 +294,7 @@ def test_the_affinity_of_a_placement_is_kept() -> None:
 
 
 def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_placements() -> None:
-    given = {
-        "annotations": {"example.com/queue": "fast"},
-        "resources": {"limits": {"example.com/vf": 1}},
-    }
+    given = {"annotations": {"example.com/queue": "fast"}, "resources": {"limits": {"example.com/vf": 1}}}
     sides = [
         {"network": "wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
         for side in range(3)
@@ -375,10 +356,6 @@ def test_what_no_pod_can_have_is_said_with_its_key() -> None:
 
 
 # --- what pods request and are limited to
-
-
-def resources(made: dict[str, Any], name: str) -> dict[str, Any]:
-    return dict(container(made, name)["resources"])
 
 
 def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:

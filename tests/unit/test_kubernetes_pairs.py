@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.nodes import disjoint, pairs_of
 
 from tests.support.played_api import PlayedApi
+from tests.support.testbeds import kubernetes
 
 DTN = {"node_selector": {"role": "dtn"}}
 BROKEN = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -27,20 +27,7 @@ OURS = {"key": "dedicated", "value": "dtn", "effect": "NoSchedule"}
 
 def settings(source: dict[str, Any] = DTN, destination: dict[str, Any] = DTN, **changes: Any) -> Kubernetes:
     each = {"rtt": 20, "source": source, "destination": destination}
-    content = {
-        "kind": "kubernetes",
-        "image": "registry.example/tpcsweep:1",
-        "bandwidth": 1,
-        "paths": {"kind": "nodes", "pairs": "all", "each": each},
-        **changes,
-    }
-    return Kubernetes.model_validate(content)
-
-
-@pytest.fixture
-def server() -> Iterator[PlayedApi]:
-    with PlayedApi() as played:
-        yield played
+    return kubernetes(**{"paths": {"kind": "nodes", "pairs": "all", "each": each}, **changes})
 
 
 def put(server: PlayedApi, name: str, *taints: dict[str, str], **labels: str) -> None:

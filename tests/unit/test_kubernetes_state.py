@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,13 +17,11 @@ from tests.support.workflow import wait_until
 ROLE = Path(__file__).parents[2] / "config/kubernetes/rbac.yaml"
 
 
-@pytest.fixture
-def server() -> Iterator[PlayedApi]:
-    """With the Secrets of a deployment."""
-    with PlayedApi() as played:
-        for of in objects.SECRETS:
-            played.put("secrets", {"metadata": {"name": f"tpc-aaaaaa-{of}"}})
-        yield played
+@pytest.fixture(autouse=True)
+def secrets(server: PlayedApi) -> None:
+    """Those of a deployment."""
+    for of in objects.SECRETS:
+        server.put("secrets", {"metadata": {"name": f"tpc-aaaaaa-{of}"}})
 
 
 def asked_of_secrets(server: PlayedApi) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import PathError, Rtt
@@ -74,6 +74,7 @@ capacities, rtts = st.floats(0.05, 10), st.floats(5, 200)
 
 
 # Where a fifth of what the path holds is two segments at least: what is under way comes in whole ones.
+@settings(max_examples=30)
 @given(st.floats(0.2, 10), rtts, st.floats(1.2, 5))
 def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered: float) -> None:
     seen = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
@@ -84,6 +85,7 @@ def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered
     )
 
 
+@settings(max_examples=30)
 @given(capacities, rtts, st.floats(0.05, 0.95))
 def test_connections_whose_windows_are_too_small_say_nothing_of_a_path(
     capacity: float, rtt: float, offered: float
@@ -97,6 +99,7 @@ def test_connections_whose_windows_are_too_small_say_nothing_of_a_path(
     assert not rate_of(seen, asked=10 * capacity).known
 
 
+@settings(max_examples=30)
 @given(rtts, st.floats(0.4, 1.9), st.floats(0.03, 0.3))
 def test_windows_in_which_a_sender_had_nothing_to_send_are_left_out(
     rtt: float, begin: float, length: float
@@ -211,12 +214,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[FoundPath]:
 SESSION: Any = SimpleNamespace(tell=lambda *_, **__: {})
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(
-    looks: list[FoundPath], strict: bool
-) -> None:
+def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list[FoundPath]) -> None:
     looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
-    seen = verify(SESSION, WANTED, [], strict=strict)
+    seen = verify(SESSION, WANTED, [], strict=True)
     assert not seen.slow
     assert seen.bandwidth is None
     assert seen.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
@@ -289,16 +289,11 @@ ENDS = [
 ]
 
 
-def test_clocks_of_agents_need_not_agree() -> None:
+def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile() -> None:
     session: Any = Played(20, 1)
     seen = verify(session, WANTED, ENDS, strict=True)
     assert seen.bandwidth == pytest.approx(1, rel=0.01)
     assert seen.near_to_far.full == seen.near_to_far.windows >= ENOUGH
-
-
-def test_the_port_for_probes_is_open_while_a_path_is_looked_at() -> None:
-    session: Any = Played(20, 1)
-    verify(session, WANTED, ENDS, strict=True)
     assert (session.asked[0], session.asked[-1]) == ("open_probes", "close_probes")
     assert len([verb for verb in session.asked if "probes" in verb]) == 2
 

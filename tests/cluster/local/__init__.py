@@ -23,8 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.local import build, groups
-from tests.cluster.local import images as images_
+from tests.cluster.local import build, groups, images
 from tests.cluster.local.settings import CONTROL, Node, Settings
 
 END = 180.0  # s
@@ -120,10 +119,6 @@ class Cluster:
         finally:
             os.close(descriptor)
 
-    def memory(self) -> int:
-        """Bytes of anonymous memory of everything in the cluster."""
-        return groups.memory(self.settings.group)
-
     def _ask(self, what: str, **how: object) -> None:
         folder = os.open(self.folder / "state", os.O_PATH | os.O_CLOEXEC)
         try:
@@ -147,9 +142,6 @@ def cluster(
     *,
     rtt: Sequence[float] | None = None,
     bandwidth: Sequence[float] | None = None,
-    mtu: int = 9000,
-    images: Sequence[Path] | None = None,
-    port: int = 0,
     networks: bool = False,
 ) -> Iterator[Cluster]:
     """A cluster for the length of a `with`, all nodes Ready. `folder` keeps its logs.
@@ -157,34 +149,26 @@ def cluster(
     networks: pods can be attached to those of `attached.definition`, by Multus.
 
     rtt, in ms, and bandwidth, in Gbit/s, are those of each node's link to the hub: two nodes are the sum of theirs
-    apart. By default the last node is far and the others are near. images: archives, by default the testbed's own.
+    apart. By default the last node is far and the others are near.
     """
     if rtt is None:
         rtt = [0.0] * (nodes - 1) + [FAR if nodes > 1 else 0.0]
-    if bandwidth is None:
-        bandwidth = [RATE] * nodes
-    made = [
-        Node(f"n{index}", index, delay, rate)
-        for index, (delay, rate) in enumerate(zip(rtt, bandwidth, strict=True), 1)
-    ]
-    archives = [build.pause_image(), *([build.site_image()] if images is None else images)]
+    links = zip(rtt, bandwidth or [RATE] * nodes, strict=True)
     settled = Settings(
         group=_group(),
-        nodes=made,
-        images=str(images_.unpacked([path.absolute() for path in archives])),
+        nodes=[Node(f"n{index}", index, delay, rate) for index, (delay, rate) in enumerate(links, 1)],
+        images=str(images.unpacked([build.pause_image(), build.site_image()])),
         programs=str(build.kubernetes()),
         multus=str(build.multus()) if networks else "",
-        mtu=mtu,
-        port=port,
     )
     with _kept(folder, settled) as kept:
         yield kept
 
 
 @contextlib.contextmanager
-def control_plane(folder: Path, *, port: int = 0) -> Iterator[Cluster]:
+def control_plane(folder: Path) -> Iterator[Cluster]:
     """A cluster without nodes, for what only the API is needed for; `play_nodes` gives it some that are played."""
-    settled = Settings(group=_group(), programs=str(build.kubernetes()), port=port)
+    settled = Settings(group=_group(), programs=str(build.kubernetes()))
     with _kept(folder, settled) as kept:
         yield kept
 

@@ -22,14 +22,10 @@ def main() -> None:
     up = commands.add_parser("up", help="a cluster with nodes, until Ctrl-C; prints its kubeconfig's path")
     up.add_argument("--nodes", type=int, default=3)
     up.add_argument("--rtt", type=float, nargs="+", metavar="MS", help="of each node's link")
-    up.add_argument("--bandwidth", type=float, nargs="+", metavar="GBIT/S", help="of each node's link")
-    up.add_argument("--mtu", type=int, default=9000)
-    up.add_argument("--image", type=Path, action="append", help="an archive, instead of the testbed's own")
     plane = commands.add_parser("control-plane", help="one without nodes, until Ctrl-C")
     plane.add_argument("--fake-nodes", type=int, default=0, help="as many, played by kwok")
     for each in (up, plane):
         each.add_argument("--folder", type=Path, help="for kubeconfig and logs; else a temporary one")
-        each.add_argument("--port", type=int, default=0, help="on 127.0.0.1; else a free one")
     load = commands.add_parser("load", help="import an image archive on all nodes")
     load.add_argument("folder", type=Path)
     load.add_argument("archive", type=Path)
@@ -65,17 +61,9 @@ def run(given: argparse.Namespace) -> None:
     begun = time.monotonic()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="tpcsweep-cluster-"))
     if given.command == "control-plane":
-        started = local.control_plane(folder, port=given.port)
+        started = local.control_plane(folder)
     else:
-        started = local.cluster(
-            folder,
-            given.nodes,
-            rtt=given.rtt,
-            bandwidth=given.bandwidth,
-            mtu=given.mtu,
-            images=given.image,
-            port=given.port,
-        )
+        started = local.cluster(folder, given.nodes, rtt=given.rtt)
     with started as cluster:
         if getattr(given, "fake_nodes", 0):
             cluster.play_nodes(given.fake_nodes)

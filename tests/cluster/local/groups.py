@@ -78,16 +78,6 @@ def kill(name: str) -> None:
         time.sleep(0.05)
 
 
-def memory(name: str) -> int:
-    """Bytes of anonymous memory that a cluster's own programs and its pods hold now."""
-    for root in hierarchies():
-        with contextlib.suppress(OSError):
-            text = (root / name / "memory.stat").read_text()
-            rows = dict(line.split() for line in text.splitlines())
-            return int(rows.get("total_rss") or rows["anon"])  # version 1, and 2
-    return 0
-
-
 @contextlib.contextmanager
 def _locked(roots: list[Path]) -> Iterator[None]:
     descriptor = os.open(roots[0], os.O_RDONLY | os.O_CLOEXEC)

@@ -37,7 +37,7 @@ class Keeper:
     def __init__(self, folder: Path, settled: Settings) -> None:
         self.folder = folder
         self.state = folder / "state"
-        self.listener = socket.create_server(("127.0.0.1", settled.port), backlog=512)
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.settings = dataclasses.replace(settled, port=self.listener.getsockname()[1])
         (self.state / "settings.json").write_text(self.settings.dump())
         for used in (settled.programs, settled.images):

@@ -68,7 +68,7 @@ class RefusedError(ClusterError):
         """Whether the same request may succeed later, without anybody doing anything about it."""
 
 
-class Client(ApiClient):
+class CountingClient(ApiClient):
     """The client, with a time limit on every request, a count of them, and the time that the server says it is."""
 
     def __init__(self, configuration: Configuration) -> None:
@@ -124,7 +124,7 @@ class Cluster:
 
     def __init__(self, configuration: Configuration, namespace: str, name: str) -> None:
         """`name` is the cluster in messages: the kubeconfig's context and the server's address."""
-        self.http = Client(configuration)
+        self.http = CountingClient(configuration)
         self.core = client.CoreV1Api(self.http)
         self.batch = client.BatchV1Api(self.http)
         self.coordination = client.CoordinationV1Api(self.http)
@@ -149,7 +149,7 @@ class Cluster:
     def streaming(self) -> client.CoreV1Api:
         """An API object for one `kubernetes.stream.stream`, which turns every request of its client into its own."""
         self.http.count()
-        return client.CoreV1Api(Client(self.http.configuration))
+        return client.CoreV1Api(CountingClient(self.http.configuration))
 
 
 def connect(settings: Kubernetes) -> Cluster:

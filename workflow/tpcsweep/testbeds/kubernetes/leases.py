@@ -41,7 +41,7 @@ RELEASE = 10.0
 """Seconds for which giving back is tried: a Lease that stays expires."""
 
 
-class BusyError(ClusterError):
+class NodesInUseError(ClusterError):
     """The nodes are in use by another deployment that lives."""
 
 
@@ -89,7 +89,7 @@ class Leases:
                 wanted = [present[name] for names in alternatives for name in names if name in present]
                 text, pause = _waits_for(watched, wanted), POLL
                 if waiting is None:
-                    raise BusyError(f"the nodes are in use: {text}. End that first.")
+                    raise NodesInUseError(f"the nodes are in use: {text}. End that first.")
             if waiting and text != told:
                 waiting(text)
                 told = text
@@ -238,7 +238,7 @@ def first_free(
     With `waiting` one is waited for, while nothing is held; it is told whom for.
 
     Raises:
-        BusyError: None is free, and `waiting` is not given.
+        NodesInUseError: None is free, and `waiting` is not given.
         ClusterError: The API server refuses or is gone.
     """
     leases = Leases(cluster, naming)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -296,57 +296,69 @@ def combine(
     """
     if not all(samples.get(name) for name in machines):
         return []
-    tables = {name: np.array(samples[name], dtype=float) for name in machines}
-    first = max(table[0, 0] for table in tables.values())
-    last = min(table[-1, 0] for table in tables.values())
-    # A rounding error must not cost the last reading.
-    times = first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1)
-    at = {name: _at(table, times) for name, table in tables.items()}
+    seen = _moments({name: samples[name] for name in machines}, interval)
     witnesses = list({machine: name for name, machine in machines.items()}.values())
     senders, receivers = (
         list({networks[name]: name for name in names}.values()) for names in (sources, destinations)
     )
-
-    def each(names: Sequence[str], field: str) -> NDArray[np.float64]:
-        return np.stack([at[name][field] for name in names], axis=1)
-
-    def total(names: Sequence[str], field: str) -> NDArray[np.float64]:
-        return np.asarray(each(names, field).sum(axis=1))
-
-    def mean(field: str) -> NDArray[np.float64]:
-        """Return the mean over all connections of the sources; NaN without any."""
-        values = (np.nan_to_num(each(senders, field)) * each(senders, "connections")).sum(axis=1)
-        return np.asarray(values / np.where(connections, connections, np.nan))
-
     sides = {"source": sources, "destination": destinations}
-    cpu = {f"{side}_cpu": each(names, "cpu") for side, names in sides.items()}
-    connections = total(senders, "connections")
+    cpu = {f"{side}_cpu": seen.each(names, "cpu") for side, names in sides.items()}
+    connections = seen.total(senders, "connections")
     columns = {
-        "payload": total(destinations, "payload"),
-        "source_bytes": total(senders, "sent"),
-        "wire_bytes": total(receivers, "received"),
-        "client_cpu": at[CLIENT]["cpu"],
-        "client_thread": at[CLIENT]["thread"],
-        **{f"{side}_thread": each(names, "thread").max(axis=1) for side, names in sides.items()},
-        **{f"{side}_waiting": total(names, "waiting") for side, names in sides.items()},
-        **{f"machine_{field}": total(witnesses, field) for field in ("busy", "steal", "total")},
-        **{f"machine_{field}": total(witnesses, field) / len(witnesses) for field in ("pressure", "work")},
-        "machine_slowed": np.fmax.reduce(each(witnesses, "slowed"), axis=1),
-        "retransmits": total(senders, "retransmits"),
-        **{field: total(senders, f"data_{field}") for field in COUNTERS},
-        "rtt_loaded": mean("rtt"),
-        "cwnd": mean("cwnd"),
+        "payload": seen.total(destinations, "payload"),
+        "source_bytes": seen.total(senders, "sent"),
+        "wire_bytes": seen.total(receivers, "received"),
+        "client_cpu": seen.fields[CLIENT]["cpu"],
+        "client_thread": seen.fields[CLIENT]["thread"],
+        **{f"{side}_thread": seen.each(names, "thread").max(axis=1) for side, names in sides.items()},
+        **{f"{side}_waiting": seen.total(names, "waiting") for side, names in sides.items()},
+        **{f"machine_{field}": seen.total(witnesses, field) for field in ("busy", "steal", "total")},
+        **{f"machine_{field}": seen.each(witnesses, field).mean(axis=1) for field in ("pressure", "work")},
+        "machine_slowed": np.fmax.reduce(seen.each(witnesses, "slowed"), axis=1),
+        "retransmits": seen.total(senders, "retransmits"),
+        **{field: seen.total(senders, f"data_{field}") for field in COUNTERS},
+        "rtt_loaded": seen.mean(senders, "rtt"),
+        "cwnd": seen.mean(senders, "cwnd"),
     }
     return [
         Reading(
-            time=float(times[i]),
+            time=float(seen.times[i]),
             **{side: tuple(map(float, values[i])) for side, values in cpu.items()},  # type: ignore[arg-type]
             path_cpu=math.nan,
             connections=int(connections[i]),
             **{name: float(values[i]) for name, values in columns.items()},  # type: ignore[arg-type]
         )
-        for i in range(len(times))
+        for i in range(len(seen.times))
     ]
+
+
+class _Moments(NamedTuple):
+    """Samples of all agents at common moments, by agent and field."""
+
+    times: NDArray[np.float64]
+    fields: dict[str, dict[str, NDArray[np.float64]]]
+
+    def each(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
+        return np.stack([self.fields[name][field] for name in names], axis=1)
+
+    def total(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
+        return np.asarray(self.each(names, field).sum(axis=1))
+
+    def mean(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
+        """Return the mean over all connections of some agents; NaN without any."""
+        connections = self.each(names, "connections")
+        values = (np.nan_to_num(self.each(names, field)) * connections).sum(axis=1)
+        number = connections.sum(axis=1)
+        return np.asarray(values / np.where(number, number, np.nan))
+
+
+def _moments(samples: Mapping[str, Sequence[Sequence[float | None]]], interval: float) -> _Moments:
+    tables = {name: np.array(rows, dtype=float) for name, rows in samples.items()}
+    first = max(table[0, 0] for table in tables.values())
+    last = min(table[-1, 0] for table in tables.values())
+    # A rounding error must not cost the last reading.
+    times = first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1)
+    return _Moments(times, {name: _at(table, times) for name, table in tables.items()})
 
 
 def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of testbeds, as short as they may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tpcsweep.configuration.kubernetes import Kubernetes
+
+
+def kubernetes(**changes: Any) -> Kubernetes:
+    """One of kind kubernetes: a pair of nodes 20 ms apart, unless `paths` says otherwise."""
+    pair = {
+        "rtt": 20,
+        "source": {"node_selector": {"site": "a"}},
+        "destination": {"node_selector": {"site": "b"}},
+    }
+    content = {
+        "kind": "kubernetes",
+        "image": "registry.example/tpcsweep:1",
+        "bandwidth": 1,
+        "paths": {"kind": "nodes", "pairs": [pair]},
+        **changes,
+    }
+    return Kubernetes.model_validate(content)
