@@ -15,7 +15,7 @@ from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.published.base import Data, Shown
+from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.cambridge import PUBLISHED_LAST, flows, rates, sums
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.testbeds.simulation.engine import Engine
@@ -157,7 +157,7 @@ def test_davix_flows_are_drawn_with_their_table_and_the_word(tmp_path: Path) -> 
     assert (data.summary["encryption"], data.summary["layer"]) == ("none", "disk_to_disk")
     ends, rate = rates(data, 5)
     assert rate.sum() * ends[0] == pytest.approx(5 * 800)  # five flows of 100 GB
-    drawn = FIGURES["cambridge"].draw(data, Shown("a title; simulated on x", (), ()))
+    drawn = FIGURES["cambridge"].draw(data, Caption("a title; simulated on x", (), ()))
     said = " ".join(text.get_text() for text in drawn.findobj(Text))
     assert "simulated total rate (Gbit/s)" in said
     assert "simulated transfers" in said

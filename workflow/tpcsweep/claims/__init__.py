@@ -9,7 +9,7 @@
 - needs: by axis or fixed parameter: the values to write into a sweep, then requirements. A requirement is a number of
   values, a range with one value or more ([low, high] or [low, high, count]), a word, or a list of words of which the
   dataset must have one
-- cells: a pandas query of the cells that the claim is about (`cells.Cells` lists the columns)
+- cells: a pandas query of the cells that the claim is about (`cells.CellTable` lists the columns)
 - region, regions: the effects with which the claim is true: a word of `_REGIONS`, [low, high], or a function of
   `_REGION_OF` with its figure
 - test: a name of `_TESTS`, alone or with its settings

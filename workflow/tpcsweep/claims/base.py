@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
-from tpcsweep.claims.cells import Cells
+from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import Decision, Interval, Region
 from tpcsweep.configuration.parameters import show_value
 from tpcsweep.files import number
@@ -138,10 +138,10 @@ class Claim:
     """Where in the publication the statement stands, as far as is known here."""
     needs: tuple[Need, ...] = ()
     cells: str = ""
-    """The cells that the claim is about, as a pandas query of the columns of `Cells`; empty: all."""
+    """The cells that the claim is about, as a pandas query of the columns of `CellTable`; empty: all."""
     regions: Mapping[str, Region] = field(default_factory=dict)
     """The effects with which the claim is true, by name; a single one is called `region`."""
-    test: Callable[[Claim, Cells], Finding] | None = None
+    test: Callable[[Claim, CellTable], Finding] | None = None
     """None if no dataset of throughputs can show it; `beyond` says why."""
     beyond: str = ""
     advice: str = ""
@@ -155,7 +155,7 @@ class Claim:
         """The only region of the claim."""
         return self.regions["region"]
 
-    def select(self, cells: Cells) -> pd.DataFrame:
+    def select(self, cells: CellTable) -> pd.DataFrame:
         """Return the trusted cells that the claim is about."""
         return cells.trusted.query(self.cells) if self.cells else cells.trusted
 
@@ -197,7 +197,7 @@ class Verdict:
         }
 
 
-def judge_claim(claim: Claim, ds: xr.Dataset, cells: Cells) -> Verdict:
+def judge_claim(claim: Claim, ds: xr.Dataset, cells: CellTable) -> Verdict:
     """Give the verdict on one claim; `cells` are those of the dataset."""
     undecided = Outcome.OPEN
     if claim.test is None:

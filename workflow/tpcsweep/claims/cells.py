@@ -59,7 +59,7 @@ class Pairs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellTable:
     """The cells of a dataset, a row each.
 
     Columns are the axes, `repetition`, every fixed parameter, `throughput` and its standard error `error` (both in
@@ -176,7 +176,7 @@ def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[positive & ~(rows["error"] > TOO_WIDE * rows["throughput"])]
 
 
-def cells_of(ds: xr.Dataset) -> Cells:
+def cells_of(ds: xr.Dataset) -> CellTable:
     """Give the cells of a dataset as rows.
 
     The standard error of a cell is that of its confidence interval, widened to what its degrees of freedom mean at
@@ -202,7 +202,7 @@ def cells_of(ds: xr.Dataset) -> Cells:
     axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
     rows["error"] = _errors(rows, axes)
     reasons = every["reason"].value_counts()
-    return Cells(
+    return CellTable(
         every=every,
         trusted=rows,
         axes=tuple(name for name in axes if ds.sizes[name] > 1),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding
-from tpcsweep.claims.cells import CPU_BOUND, Cells
+from tpcsweep.claims.cells import CPU_BOUND, CellTable
 from tpcsweep.claims.effects import Interval, Region, both, exponents, largest, mean_exponent, most
 from tpcsweep.claims.predicates import (
     best,
@@ -29,7 +29,7 @@ _HOUR = 3000.0
 """Seconds that count as about an hour."""
 
 
-def sustained(claim: Claim, cells: Cells) -> Finding:
+def sustained(claim: Claim, cells: CellTable) -> Finding:
     """Test the best mean of cells that took an hour."""
     long = _of_an_hour(claim, cells)
     if isinstance(long, Finding):
@@ -41,7 +41,7 @@ def sustained(claim: Claim, cells: Cells) -> Finding:
     return Finding(claim.region.decide(interval), reason, effect, cell_rows(points, cells))
 
 
-def little_fluctuation(claim: Claim, cells: Cells) -> Finding:
+def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
     """Test the largest second over the mean of cells that took an hour."""
     long = _of_an_hour(claim, cells)
     if isinstance(long, Finding):
@@ -56,7 +56,7 @@ def little_fluctuation(claim: Claim, cells: Cells) -> Finding:
     return together([part], Effect("largest second over the mean of an hour", interval))
 
 
-def _of_an_hour(claim: Claim, cells: Cells) -> pd.DataFrame | Finding:
+def _of_an_hour(claim: Claim, cells: CellTable) -> pd.DataFrame | Finding:
     """The cells of the main test that took an hour, or why there is none."""
     at_scale = claim.select(cells)
     if at_scale.empty:
@@ -69,7 +69,7 @@ def _of_an_hour(claim: Claim, cells: Cells) -> pd.DataFrame | Finding:
     return long
 
 
-def streams_required(claim: Claim, cells: Cells) -> Finding:
+def streams_required(claim: Claim, cells: CellTable) -> Finding:
     """Test the best of half of 520 streams over that of all."""
     at_scale = claim.select(cells)
     every, all_points = best(cells, at_scale.query("468 <= streams <= 572"), 2)
@@ -85,7 +85,7 @@ def streams_required(claim: Claim, cells: Cells) -> Finding:
     return together([(subject, share, claim.region, rows)], effect)
 
 
-def streams_stop_helping(claim: Claim, cells: Cells) -> Finding:
+def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
     """Test the gain of the most streams over a quarter of them, at long RTTs."""
     far = claim.select(cells)
     many = far[far["streams"] >= far["streams"].max() / 4]
@@ -95,7 +95,7 @@ def streams_stop_helping(claim: Claim, cells: Cells) -> Finding:
     )
 
 
-def streams_peak(claim: Claim, cells: Cells) -> Finding:
+def streams_peak(claim: Claim, cells: CellTable) -> Finding:
     """Test that most curves with few cores that the CPU binds have a peak."""
     rows = claim.select(cells)
     values = sorted(rows["cores"].unique())
@@ -121,12 +121,10 @@ def _cpu_bound(curve: pd.DataFrame) -> bool:
     return bool(not last["full"] and (pd.isna(last["cpu"]) or last["cpu"] >= CPU_BOUND))
 
 
-def rtt_not_linear(claim: Claim, cells: Cells) -> Finding:
+def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     """Test that most curves over RTT have an exponent outside the region; where nothing else binds, the RTT does."""
     kept, left = cells.pairs(
-        claim.select(cells),
-        "rtt",
-        speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= 3 * pairs["from"]),
+        claim.select(cells), "rtt", speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= 3 * pairs["from"])
     )
     aside = f"; {left} left out in which something else binds an end, or that differ less" if left else ""
     changes = kept["ratio"], kept["error"], kept["to"] / kept["from"]
@@ -147,7 +145,7 @@ def rtt_not_linear(claim: Claim, cells: Cells) -> Finding:
     return Finding(most(decisions), reason, effect, pair_rows(kept))
 
 
-def rtt120_cap(claim: Claim, cells: Cells) -> Finding:
+def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest and the smallest throughput at 120 ms lie in the region."""
     region = claim.region
     top, points = best(cells, claim.select(cells))

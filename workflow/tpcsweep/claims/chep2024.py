@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding, shown
-from tpcsweep.claims.cells import Cells, Pairs, ratio_worthy
+from tpcsweep.claims.cells import CellTable, Pairs, ratio_worthy
 from tpcsweep.claims.effects import FEWEST_PAIRS, Interval, Region, both, largest, mean_ratio, most
 from tpcsweep.claims.predicates import (
     best,
@@ -30,7 +30,7 @@ from tpcsweep.claims.predicates import (
 )
 
 
-def two_origins(claim: Claim, cells: Cells) -> Finding:
+def two_origins(claim: Claim, cells: CellTable) -> Finding:
     """Test that every path reaches the target at the lowest RTT, and falls short of it at the largest."""
     rows = claim.select(cells)
     low, high = rows["rtt"][rows["rtt"] <= 10].min(), rows["rtt"][rows["rtt"] >= 100].max()
@@ -41,7 +41,7 @@ def two_origins(claim: Claim, cells: Cells) -> Finding:
     return _each(cells, parts)
 
 
-def four_origins(claim: Claim, cells: Cells) -> Finding:
+def four_origins(claim: Claim, cells: CellTable) -> Finding:
     """Test that every path reaches the target at every RTT."""
     rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
     parts = {
@@ -52,7 +52,7 @@ def four_origins(claim: Claim, cells: Cells) -> Finding:
     return _each(cells, parts, least=True)
 
 
-def near_limit(claim: Claim, cells: Cells) -> Finding:
+def near_limit(claim: Claim, cells: CellTable) -> Finding:
     """Test that a path of 200 Gbit/s falls short of the target, and one of 400 reaches it."""
     rows = claim.select(cells)
     parts = {
@@ -62,7 +62,7 @@ def near_limit(claim: Claim, cells: Cells) -> Finding:
     return _each(cells, parts)
 
 
-def _by_path(cells: Cells, rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Rows by bandwidth and TCP buffer, the least first: a better path says nothing of others."""
     words = {"bandwidth": "on a path of"}
     if "tcp_buffer" in cells.axes:
@@ -74,7 +74,7 @@ def _by_path(cells: Cells, rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]
     return paths
 
 
-def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]], *, least: bool = False) -> Finding:
+def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, least: bool = False) -> Finding:
     """Decide whether the best of each part lies in its region; the parts share the confidence.
 
     The effect is that of the first part, or with `least` of the one with the least throughput.
@@ -93,7 +93,7 @@ def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]], *, least:
     return together(judged, effect, " Gbit/s")
 
 
-def small_rtt_peak(claim: Claim, cells: Cells) -> Finding:
+def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
     """Test that most curves at the smallest RTT have a peak, and fall more than at the largest RTT."""
     rows = claim.select(cells)
     short, long = rows["rtt"].min(), rows["rtt"].max()
@@ -123,7 +123,7 @@ def small_rtt_peak(claim: Claim, cells: Cells) -> Finding:
 
 
 def _softer(
-    cells: Cells, curve: pd.DataFrame, fall: tuple[int, int], long: pd.DataFrame, curves: int
+    cells: CellTable, curve: pd.DataFrame, fall: tuple[int, int], long: pd.DataFrame, curves: int
 ) -> Interval | None:
     """How much larger a fall is than that of the same streams at the long RTT; None if that was not measured."""
     ends = [curve.iloc[place] for place in fall]
@@ -140,7 +140,7 @@ def _softer(
     return softer and softer.map(math.exp)
 
 
-def instance_cores(claim: Claim, cells: Cells) -> Finding:
+def instance_cores(claim: Claim, cells: CellTable) -> Finding:
     """Test the gain of the most cores of one origin over 16 of them."""
     rows = claim.select(cells)
     sixteen = rows[rows["cores"].between(12, 16)]["cores"].max()
@@ -153,7 +153,7 @@ def instance_cores(claim: Claim, cells: Cells) -> Finding:
     )
 
 
-def saturated_flat(claim: Claim, cells: Cells) -> Finding:
+def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
     """Test the loss from where the path is first full to the most streams."""
     # A path that is full by luck falls later, which speaks against the claim.
     rows = claim.select(cells)
@@ -175,7 +175,7 @@ def saturated_flat(claim: Claim, cells: Cells) -> Finding:
     return too_few(reason, pairs.kept, advice)
 
 
-def short_rtt_cores(claim: Claim, cells: Cells) -> Finding:
+def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
     """Test that half of the cores at the smallest RTT do what all do at the largest, where half would not do."""
     rows = claim.select(cells)
     rows = rows[np.isfinite(rows["cores"])]
@@ -211,7 +211,7 @@ def short_rtt_cores(claim: Claim, cells: Cells) -> Finding:
     return together(parts, Effect(f"throughput of {ours} over {theirs}", reach))
 
 
-def _matched(cells: Cells, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+def _matched(cells: CellTable, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Pair rows that differ only in streams, cores and RTT, the first being the one compared with."""
     apart = ("streams", "cores", "rtt")
     marked = pd.concat([before.assign(part="before"), after.assign(part="after")])

@@ -17,7 +17,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from scipy import stats
 
 from tpcsweep.claims.base import Claim, Effect, Finding, Row, shown
-from tpcsweep.claims.cells import Cells
+from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import FEWEST_PAIRS, Decision, both, largest, mean_exponent, mean_ratio, share
 from tpcsweep.claims.predicates import (
     cell_rows,
@@ -42,7 +42,7 @@ _VARIANTS = ("reno", "westwood", "bic")
 """In the order of their published rates, the slowest first; FAST is in no Linux kernel."""
 
 
-def xrootd_vs_gridftp(claim: Claim, cells: Cells) -> Finding:
+def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean ratio of both tools over the faster half of the links."""
     links = _links(claim, cells)
     # Both tools together say which links are fast: neither is favoured.
@@ -64,7 +64,7 @@ def xrootd_vs_gridftp(claim: Claim, cells: Cells) -> Finding:
     return Finding(claim.region.decide(interval), reason, effect, rows)
 
 
-def _links(claim: Claim, cells: Cells) -> pd.DataFrame:
+def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
     """Return a row for each link and number of streams that has both tools: mean throughputs and their ratio."""
     [(xrootd, gridftp)] = [need.words for need in claim.needs if need.words]
     rows = cells.trusted[cells.trusted["throughput"] > 0]
@@ -92,7 +92,7 @@ def _links(claim: Claim, cells: Cells) -> pd.DataFrame:
     return pd.DataFrame(links) if links else pd.DataFrame(columns=columns)
 
 
-def more_streams(claim: Claim, cells: Cells) -> Finding:
+def more_streams(claim: Claim, cells: CellTable) -> Finding:
     """Test that more streams gain throughput, and that the most with the largest buffers crash."""
     more = ratio(claim, cells, "streams", "throughput at the most streams over that at the fewest")
     every = cells.every
@@ -121,7 +121,7 @@ def more_streams(claim: Claim, cells: Cells) -> Finding:
     return Finding(both([more.decision, crashes]), reason, more.effect, rows, advice)
 
 
-def scales(claim: Claim, cells: Cells) -> Finding:
+def scales(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean exponent of streams that are four-fold or more apart."""
     free, left = cells.pairs(
         claim.select(cells),
@@ -148,7 +148,7 @@ def scales(claim: Claim, cells: Cells) -> Finding:
     return Finding(claim.region.decide(exponent), reason, effect, pair_rows(free))
 
 
-def loss(claim: Claim, cells: Cells) -> Finding:
+def loss(claim: Claim, cells: CellTable) -> Finding:
     """Test the utilisation of one Reno stream with losses, on a short and on a long path."""
     rows = _one_connection(claim, cells)
     parts = []
@@ -164,7 +164,7 @@ def loss(claim: Claim, cells: Cells) -> Finding:
     return together(parts, Effect(*parts[-1][:2]))
 
 
-def variants(claim: Claim, cells: Cells) -> Finding:
+def variants(claim: Claim, cells: CellTable) -> Finding:
     """Test that each variant of TCP is faster than the one before it."""
     rows = _one_connection(claim, cells)
     parts = []
@@ -184,7 +184,7 @@ def variants(claim: Claim, cells: Cells) -> Finding:
     return replace(finding, reason=f"{finding.reason}; FAST is not among them")
 
 
-def _one_connection(claim: Claim, cells: Cells) -> pd.DataFrame:
+def _one_connection(claim: Claim, cells: CellTable) -> pd.DataFrame:
     rows = claim.select(cells)
     return rows[rows["tcp_streams"] == 1] if "tcp_streams" in rows else rows
 

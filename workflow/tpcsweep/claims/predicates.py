@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims.base import Claim, Effect, Finding, Row, shown
-from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, Cells, Pairs, ratio_worthy
+from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, CellTable, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
     Decision,
@@ -42,7 +42,7 @@ _MORE_PAIRS = f"sweep more values of the other axes, or repetitions: {FEWEST_PAI
 
 def ratio(
     claim: Claim,
-    cells: Cells,
+    cells: CellTable,
     axis: str,
     quantity: str,
     values: Sequence[Any] | None = None,
@@ -67,7 +67,7 @@ def ratio(
     return compare(cells.pairs(rows, axis, values, speaks), axis, claim.region, quantity, room)
 
 
-def level(claim: Claim, cells: Cells, quantity: str) -> Finding:
+def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
     """Test that the largest throughput of the cells that a claim is about lies in its region of Gbit/s."""
     interval, points = best(cells, claim.select(cells))
     if interval is None:
@@ -76,7 +76,7 @@ def level(claim: Claim, cells: Cells, quantity: str) -> Finding:
     return together([part], Effect(quantity, interval, "Gbit/s"), " Gbit/s")
 
 
-def tuned(claim: Claim, cells: Cells) -> Finding:
+def tuned(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest ratio along a twenty-fold larger TCP buffer lies in the claim's region."""
     pairs = cells.pairs(claim.select(cells), "tcp_buffer").kept
     pairs = pairs[pairs["error"].notna() & (pairs["to"] >= 20 * pairs["from"])]
@@ -149,7 +149,7 @@ def together(
     )
 
 
-def best(cells: Cells, rows: pd.DataFrame, comparisons: int = 1) -> tuple[Interval | None, pd.DataFrame]:
+def best(cells: CellTable, rows: pd.DataFrame, comparisons: int = 1) -> tuple[Interval | None, pd.DataFrame]:
     """Return the largest throughput of the points that rows make, with a simultaneous interval, and the points."""
     points = cells.points(rows)
     return largest(points["throughput"], points["error"], comparisons), points
@@ -169,7 +169,7 @@ def pair_rows(pairs: pd.DataFrame) -> Sequence[Row]:
     return rows
 
 
-def cell_rows(points: pd.DataFrame, cells: Cells, count: int = 12) -> Sequence[Row]:
+def cell_rows(points: pd.DataFrame, cells: CellTable, count: int = 12) -> Sequence[Row]:
     """Return the points of the largest throughput as lines of evidence."""
     return [
         {
@@ -204,7 +204,7 @@ Curve = tuple[pd.DataFrame, Peak]
 """Points by their streams, and whether their throughput has a peak."""
 
 
-def curve_peaks(cells: Cells, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:
+def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:
     """Return curves over streams with whether each has a peak, tested against as many others as there are.
 
     Curves of fewer than three sure points, and curves that a claim does not speak about, are left out.
@@ -226,7 +226,7 @@ def clearest(curves: Sequence[Curve]) -> Effect:
     return Effect("throughput at the peak over that after it, clearest curve", peak.ratio)
 
 
-def peak_row(curve: pd.DataFrame, peak: Peak, cells: Cells) -> Row:
+def peak_row(curve: pd.DataFrame, peak: Peak, cells: CellTable) -> Row:
     """Return a curve as a line of evidence."""
     start, end = (curve.iloc[position] for position in peak.fall)
     return {

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from tpcsweep.comparing.comparison import Comparison, lack_of_repetitions, otherwise, slower_machine
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
-from tpcsweep.figures.grid import Grid, place
+from tpcsweep.figures.grid import Arrangement, place
 from tpcsweep.figures.labels import plain, title_of, value_text, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import head, lay_out, point_handle, styled
@@ -115,7 +115,7 @@ def ratios(comparison: Comparison) -> Figure:
     return figure
 
 
-def _grid(comparison: Comparison) -> Grid:
+def _grid(comparison: Comparison) -> Arrangement:
     axes = comparison.alignment.axes
     shape = [len(values) for values in axes.values()]
     columns = {

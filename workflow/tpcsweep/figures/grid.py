@@ -23,7 +23,7 @@ _FIRST = ("streams", "rtt", "cores", "origins")  # which axes take x and y, and 
 
 
 @dataclass(frozen=True)
-class Grid:
+class Arrangement:
     """The cells with their repetitions combined, and where each axis goes."""
 
     cells: xr.Dataset
@@ -58,12 +58,12 @@ class Grid:
         return 1 if name is None else self.cells.sizes[name]
 
 
-def arrange(summary: xr.Dataset, chosen: Sequence[str] = ()) -> Grid:
+def arrange(summary: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
     """Combine repetitions and give each axis its place: x and y to the chosen ones."""
     return place(_combined(summary), chosen)
 
 
-def place(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Grid:
+def place(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
     """Give each axis of cells its place, x and y to the chosen ones; all variables have the same dimensions."""
     axes = [str(name) for name in next(iter(cells.values())).dims]
     axes.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
@@ -75,7 +75,7 @@ def place(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Grid:
     y = plane[1] if len(plane) > 1 else None
     others = [name for name in axes if name not in plane]
     columns = others[0] if others else None
-    return Grid(cells, x, y, columns, tuple(others[1:]))
+    return Arrangement(cells, x, y, columns, tuple(others[1:]))
 
 
 def _combined(summary: xr.Dataset) -> xr.Dataset:
@@ -117,7 +117,7 @@ def evenly(size: int, most: int) -> NDArray[np.int64]:
     return np.linspace(0, max(0, size - 1), min(size, most)).round().astype(np.int64)
 
 
-def thinned(grid: Grid, most: Mapping[str | None, int]) -> tuple[Grid, list[str]]:
+def thinned(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangement, list[str]]:
     """Keep at most so many values of some axes, evenly over those that there are, and say so."""
     crowded = {name: count for name, count in most.items() if name is not None and grid.size(name) > count}
     kept = {name: evenly(grid.size(name), count) for name, count in crowded.items()}

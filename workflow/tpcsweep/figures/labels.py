@@ -14,7 +14,7 @@ import xarray as xr
 from tpcsweep.configuration.parameters import Parameters, quantity, show_value
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
-from tpcsweep.figures.grid import Grid, values_of
+from tpcsweep.figures.grid import Arrangement, values_of
 
 
 def title_of(where: Mapping[str, Any]) -> str:
@@ -39,7 +39,7 @@ def value_text(name: str, value: Any) -> str:
     return _unlimited(name) if math.isinf(value) else show_value(name, value)
 
 
-def tick_labels(grid: Grid, name: str | None) -> list[str]:
+def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
     """Give the tick labels of an axis, without its unit, which stands in the label where there is one."""
     if name is None:
         return [""]

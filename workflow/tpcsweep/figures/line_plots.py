@@ -13,15 +13,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned, values_of
-from tpcsweep.figures.labels import (
-    axis_label,
-    rate_label,
-    throughput_note,
-    tick_labels,
-    title_of,
-    wrapped,
-)
+from tpcsweep.figures.grid import Arrangement, arrange, positions, spaced, thinned, values_of
+from tpcsweep.figures.labels import axis_label, rate_label, throughput_note, tick_labels, title_of, wrapped
 from tpcsweep.figures.panels import COLOURS, MARKS, finish, lay_out, mark_handles, present, styled
 
 if TYPE_CHECKING:
@@ -50,18 +43,12 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     grid, thinning = thinned(grid, {grid.y: 2 * _MOST_LINES})
     figure, panels, notes = lay_out(grid, 3.4, 2.7)
     handles = draw_lines(panels, grid, summary)
-    finish(
-        figure,
-        summary,
-        "Throughput",
-        [throughput_note(summary), *notes, *thinning],
-        handles,
-    )
+    finish(figure, summary, "Throughput", [throughput_note(summary), *notes, *thinning], handles)
     return figure
 
 
 def draw_lines(
-    panels: Sequence[tuple[Axes, Mapping[str, Any]]], grid: Grid, summary: xr.Dataset
+    panels: Sequence[tuple[Axes, Mapping[str, Any]]], grid: Arrangement, summary: xr.Dataset
 ) -> list[Line2D]:
     """Draw throughput over x with its intervals, a line for each value of y, and give the legend's entries.
 
@@ -93,7 +80,7 @@ def colours(count: int) -> list[Colour]:
     return list(sns.color_palette(COLOURS, count))
 
 
-def _lines(axes: Axes, grid: Grid, where: Mapping[str, Any], palette: Sequence[Colour]) -> None:
+def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Sequence[Colour]) -> None:
     x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
     names = values_of(grid.cells, grid.y) if grid.y else [None]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.figures.grid import Grid, arrange, evenly, place, positions, spaced, thinned
+from tpcsweep.figures.grid import Arrangement, arrange, evenly, place, positions, spaced, thinned
 from tpcsweep.figures.labels import (
     axis_label,
     band_note,
@@ -129,7 +129,7 @@ def limits(summary: xr.Dataset) -> Figure:
 
 def draw_map(
     axes: Axes,
-    grid: Grid,
+    grid: Arrangement,
     where: Mapping[str, Any],
     image: NDArray[Any],
     wide: float,
@@ -162,7 +162,7 @@ def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:
     axes.add_patch(Rectangle((column, row), 1, 1, linewidth=0, **look))
 
 
-def _map_size(grid: Grid) -> tuple[float, float, bool]:
+def _map_size(grid: Arrangement) -> tuple[float, float, bool]:
     """Width and height of a map over x and y in inches, and whether its cells have room for a number."""
     across, along = grid.size(grid.x), grid.size(grid.y)
     if across > _MOST_NUMBERED or along > _MOST_NUMBERED:
@@ -170,7 +170,7 @@ def _map_size(grid: Grid) -> tuple[float, float, bool]:
     return max(2.6, 0.62 * across + 0.9), max(1.3, 0.5 * along + 0.9), True
 
 
-def _number(axes: Axes, grid: Grid, where: Mapping[str, Any], norm: Normalize) -> None:
+def _number(axes: Axes, grid: Arrangement, where: Mapping[str, Any], norm: Normalize) -> None:
     """Write each cell's throughput into it, and below it, small, its interval where it has one."""
     low, values, high = (grid.plane(name, where) for name in ("low", "throughput", "high"))
     # No throughput is below zero, whatever the interval of a noisy cell says.
@@ -187,7 +187,7 @@ def _number(axes: Axes, grid: Grid, where: Mapping[str, Any], norm: Normalize) -
             axes.text(column + 0.5, row + _INTERVAL, "–".join(ends), fontsize=5.5, **look)
 
 
-def _mark(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
+def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
     """Put marks into the lower edge of each cell, side by side; hatch cells without a value."""
     empty = np.isnan(grid.plane("throughput", where))
     for row, column in np.argwhere(empty):
@@ -260,7 +260,7 @@ def surface(summary: xr.Dataset) -> Figure:
     return figure
 
 
-def _surface(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
+def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
     """Draw one surface with its marks; x and y of the grid are axes of two values or more, and z has the label."""
     x_name, y_name = cast("str", grid.x), cast("str", grid.y)
     x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
@@ -309,7 +309,7 @@ def _surface(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize
 
 def _mark_surface(
     axes: Axes3D,
-    grid: Grid,
+    grid: Arrangement,
     where: Mapping[str, Any],
     points: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
     norm: Normalize,

@@ -24,7 +24,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from tpcsweep.dataset.labels import how_made
-from tpcsweep.figures.grid import Grid, evenly
+from tpcsweep.figures.grid import Arrangement, evenly
 from tpcsweep.figures.labels import plain, title_of, value_text, words
 from tpcsweep.flags import FLAGS
 
@@ -79,7 +79,7 @@ MARKS = {
 
 
 def lay_out(
-    grid: Grid, wide: float, high: float, projection: str | None = None
+    grid: Arrangement, wide: float, high: float, projection: str | None = None
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
     """Make a figure with a panel of so many inches for every value of the axes that are not x or y.
 
@@ -223,7 +223,7 @@ def present(cells: xr.Dataset) -> list[str]:
     return [name for name in MARKS if bool(cells[name].any())]
 
 
-def mark_handles(grid: Grid, face: str) -> list[Line2D]:
+def mark_handles(grid: Arrangement, face: str) -> list[Line2D]:
     """Return legend entries of the marks that occur; face: the colour of those that are not invalid."""
     return [
         point_handle(MARKS[name].meaning, "black", MARKS[name].marker, MARKS[name].face(face), markersize=5)

@@ -273,11 +273,8 @@ def _again(summary: xr.Dataset) -> dict[str, Any] | None:
     """The command and paths by which cells are measured again; None if the dataset does not contain them."""
     if "command" not in summary.attrs:
         return None
-    throughput = summary["throughput"]
-    values = [
-        [_parameter(value) for value in summary[name].values.tolist()] for name in map(str, throughput.dims)
-    ]
-    names = [str(name) for name in throughput.dims]
+    names = [str(name) for name in summary["throughput"].dims]
+    values = ([_parameter(value) for value in summary[name].values.tolist()] for name in names)
     paths = [
         paths_of(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
         for place in itertools.product(*values)

@@ -110,7 +110,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Caption:
     """What a figure says beside its data."""
 
     title: str
@@ -128,13 +128,13 @@ def make(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
     write_json(picture.with_suffix(".json"), [{**about, **claim.to_dict()} for claim in shown.claims])
 
 
-def judged(figure: PublishedFigure, data: Data) -> Shown:
+def judged(figure: PublishedFigure, data: Data) -> Caption:
     """Return the title of a figure, notes on its data, and the verdicts on its claims."""
     title = f"{figure.title}; {how_made(data.summary)}"
     draws = islice(datasets(data.summary), DRAWS) if data.simulated else ()
     claims = carried(data.summary, figure.claims, draws)
     own = [figure.when_simulated] if data.simulated and figure.when_simulated else []
-    return Shown(title, (_about(data), *own), tuple(claims))
+    return Caption(title, (_about(data), *own), tuple(claims))
 
 
 def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from tpcsweep.figures.labels import rate_label, throughput_note, title_of
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
-from tpcsweep.published.base import Data, Shown
+from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.layout import board, close
 from tpcsweep.variables import GBIT
 
@@ -104,7 +104,7 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 
 
 @styled()
-def concurrent_flows(data: Data, shown: Shown) -> Figure:
+def concurrent_flows(data: Data, shown: Caption) -> Figure:
     """Draw rate against flows, rate against time, and the table of single transfers."""
     summary, found = data.summary, sums(data)
     cells = summary[["throughput", "throughput_low", "throughput_high"]].mean("repetition")

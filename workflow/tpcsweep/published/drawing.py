@@ -17,7 +17,7 @@ from tpcsweep.figures.grid import arrange
 from tpcsweep.figures.labels import plain, rate_label, throughput_note, title_of, words
 from tpcsweep.figures.line_plots import colours, draw_lines
 from tpcsweep.figures.panels import curve_handles, point_handle, styled
-from tpcsweep.published.base import Data, Shown
+from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.layout import board, close
 
 TARGET = 400.0
@@ -39,7 +39,7 @@ _BINS = 120  # points of an hour: 30 s each
 
 
 @styled()
-def hour(data: Data, shown: Shown) -> Figure:
+def hour(data: Data, shown: Caption) -> Figure:
     """Draw goodput over time with the most streams, in total and of a port, and the mean of each cell over streams."""
     summary = data.summary.mean(REPETITION)
     samples = data.samples.isel({REPETITION: 0})
@@ -73,7 +73,7 @@ def hour(data: Data, shown: Shown) -> Figure:
 
 
 @styled()
-def by_cores_and_origins(data: Data, shown: Shown) -> Figure:
+def by_cores_and_origins(data: Data, shown: Caption) -> Figure:
     """Draw throughput over streams by RTT, a panel for each cores × origins, the origins growing to the right."""
     grid = replace(arrange(data.summary, ("streams", "rtt")), columns="origins", rows=("cores",))
     rows = grid.panels()
@@ -99,7 +99,7 @@ def _marked(where: Mapping[str, Any]) -> str:
 
 
 @styled()
-def against_rtt(data: Data, shown: Shown) -> Figure:
+def against_rtt(data: Data, shown: Caption) -> Figure:
     """Draw every link's measurements, and for each tool the median with its quartiles."""
     cells = data.summary["throughput"].to_dataframe()["throughput"].dropna().reset_index()
     tools = sorted(cells["tool"].unique())
@@ -136,7 +136,7 @@ def against_rtt(data: Data, shown: Shown) -> Figure:
 
 
 @styled()
-def layers(data: Data, shown: Shown) -> Figure:
+def layers(data: Data, shown: Caption) -> Figure:
     """Draw the mean after warm-up with its interval, and average and maximum with ramp-up, as were published."""
     # Each layer has one tool: of the others its cells do not exist.
     summary = data.summary.mean("repetition") if "repetition" in data.summary.dims else data.summary

@@ -43,7 +43,7 @@ class PublishedFigure:
     """A note on its picture if the data are simulated."""
 
     def draw(self, data: Any, shown: Any) -> Figure:
-        """Draw the figure of `base.Data`, with the texts of `base.Shown`."""
+        """Draw the figure of `base.Data`, with the texts of `base.Caption`."""
         module, _, function = self.drawn_by.partition(".")
         figure: Figure = getattr(import_module(f"{__package__}.{module}"), function)(
             data, shown, **self.settings

@@ -13,7 +13,7 @@ from tpcsweep.figures.grid import arrange
 from tpcsweep.figures.labels import plain, throughput_note
 from tpcsweep.figures.line_plots import draw_lines
 from tpcsweep.figures.panels import head, occupied, styled
-from tpcsweep.published.base import ASSUMPTION, INPUT, Carried, Data, Shown
+from tpcsweep.published.base import ASSUMPTION, INPUT, Caption, Carried, Data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ _LINE = 0.128  # inches of a line
 _GAP = 0.09
 
 
-def board(rows: Sequence[int], wide: float, high: float, shown: Shown) -> tuple[Figure, list[Axes]]:
+def board(rows: Sequence[int], wide: float, high: float, shown: Caption) -> tuple[Figure, list[Axes]]:
     """Make a figure with so many panels in each row, of so many inches, and the panel of claims on its right."""
     columns = max(rows)
     needed = sum(len(_lines(claim)) * _LINE + _GAP for claim in shown.claims) + 0.3
@@ -47,7 +47,7 @@ def board(rows: Sequence[int], wide: float, high: float, shown: Shown) -> tuple[
 
 
 @styled()
-def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 3) -> Figure:
+def against_streams(data: Data, shown: Caption, curve: str = "rtt", across: int = 3) -> Figure:
     """Draw throughput over streams with its intervals.
 
     Each value of the axis `curve` has a curve, and each combination of the others' values a panel, of which at most
@@ -64,7 +64,7 @@ def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 
     return figure
 
 
-def close(figure: Figure, shown: Shown, notes: Sequence[str] = (), handles: Sequence[Any] = ()) -> None:
+def close(figure: Figure, shown: Caption, notes: Sequence[str] = (), handles: Sequence[Any] = ()) -> None:
     """Add title, notes and legend."""
     head(figure, shown.title, [*shown.notes, *notes], handles)
 
