@@ -45,7 +45,7 @@ BASE = pytest.StashKey[Path]()
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left_of_earlier_runs() -> None:
     """A run that was killed leaves its deployment behind. One that is up is another's, who removes what it finds."""
-    with contextlib.suppress(state.BusyError, PermissionError):
+    with contextlib.suppress(state.MachineBusyError, PermissionError):
         reap(Netns(kind="netns"))
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tpcsweep.linux.counters import CounterFile, Process, Table, with_descendants
+from tpcsweep.linux.counters import CounterFile, Process, ProcessTable, with_descendants
 
 REMOVE_SECONDS = 2.0
 PLAIN = Path("/run/tpcsweep-groups")
@@ -209,7 +209,7 @@ class Cgroup:
 class PlainGroup(Cgroup):
     """A folder with a list of processes: they and their descendants are in the group. It counts, and limits nothing."""
 
-    table = Table()
+    table = ProcessTable()
     """One for all groups, which are asked one after the other."""
 
     def create(self, cores: float | None = None) -> Cgroup:

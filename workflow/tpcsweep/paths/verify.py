@@ -182,9 +182,8 @@ def _overload(
 ) -> tuple[float, dict[str, int], bool, float]:
     """Send super-packets of some bytes above the rate, and read the counters of what arrives twice.
 
-    Returns:
-        The seconds between the readings, what arrived in them, whether the machine was calm, and at most how many
-        bytes are still in the queue.
+    Returns the seconds between the readings, what arrived in them, whether the machine was calm, and at most how many
+    bytes are still in the queue.
     """
     data = bytes(size)
     full = plan.burst(path)  # the token bucket is full at first: empty it at once

@@ -69,15 +69,10 @@ Stage = Callable[[str], None]
 
 
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
-    """Return a release; make it first if the cache lacks it.
+    """Return a release; make it first if the cache lacks it. Raises ReleaseError if it cannot be made or read.
 
-    Args:
-        name: SYSTEM, a version, a version with FROM_SOURCE behind it, or one of `own`.
-        own: folders of releases that a site has built itself, by name.
-        stage: reports progress to the user.
-
-    Raises:
-        ReleaseError: if it cannot be made or read.
+    Its name is SYSTEM, a version, a version with FROM_SOURCE behind it, or one of `own`, the folders of releases that a
+    site has built itself.
     """
     if name == SYSTEM:
         return Release(SYSTEM)
