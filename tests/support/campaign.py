@@ -270,9 +270,12 @@ def _damaged(*damages: Damage, staged: bool = False) -> Callable[[Run], None]:
 
 
 def _removed(run: Run) -> None:
-    for cell in run.random.sample(list(run.ledger.wanted), 1):
-        run.done += f" {cell}"
-        run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
+    _unlink(run, run.random.choice(list(run.ledger.wanted)))
+
+
+def _unlink(run: Run, cell: str) -> None:
+    run.done += f" {cell}"
+    run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
 
 
 def _removed_as_its_job_ends(run: Run) -> None:
@@ -281,8 +284,7 @@ def _removed_as_its_job_ends(run: Run) -> None:
     while not run.ended:
         for cell, inode in before.items():
             if _inode(run.ledger.file(cell)) not in (None, inode):
-                run.done += f" {cell}"
-                run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
+                _unlink(run, cell)
                 return
         time.sleep(0.001)
 
@@ -464,11 +466,7 @@ class Campaign:
             measured[cell] = content["summary"]["throughput"]
 
     def _iterate(
-        self,
-        fault: Fault,
-        random: Random,
-        before: dict[str, set[str]],
-        gone: Callable[[], list[str]],
+        self, fault: Fault, random: Random, before: dict[str, set[str]], gone: Callable[[], list[str]]
     ) -> None:
         self._prepare(random, stale=fault.stale)
         value = self._value
