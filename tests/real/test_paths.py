@@ -33,7 +33,7 @@ from tpcsweep.paths import (
     verify,
 )
 from tpcsweep.paths.delayline import DelayLine
-from tpcsweep.paths.link import calibrate
+from tpcsweep.paths.link import calibrate_line
 from tpcsweep.paths.plan import ETHERNET, HEADERS
 from tpcsweep.paths.verify import rtt_fits
 
@@ -365,7 +365,7 @@ def delayed(ends: Ends, commands: Commands, folder: File, prefix: list[str] | No
     for namespace, address in ends:
         lines = [f"address add {address} dev {INTERFACE}", f"link set dev {INTERFACE} up"]
         commands.batch(["ip", "-n", namespace], lines)
-    calibrate(link)
+    calibrate_line(link)
     return link
 
 

@@ -18,7 +18,7 @@ from tpcsweep.paths import plan
 from tpcsweep.paths.delayline import Direction
 from tpcsweep.paths.link import (
     Rtt,
-    calibrate,
+    calibrate_line,
     line_counters,
     offloads,
     parse_ping,
@@ -170,7 +170,7 @@ def test_the_delay_lines_own_cost_is_subtracted_within_reason(
     link: Any = SimpleNamespace(
         line=line, path=Path(rtt, 1), base_rtt=0.0, rtt=lambda: SimpleNamespace(median=measured)
     )
-    calibrate(link)
+    calibrate_line(link)
     assert (link.base_rtt, line.delay) == (pytest.approx(base), delay)
 
 

@@ -203,7 +203,7 @@ def connect(
             for namespace, _ in ends:
                 link._interfaces.append(Interface(namespace, INTERFACE))
                 link._opened.callback(link._interfaces[-1].close)
-            calibrate(link)
+            calibrate_line(link)
         undo.pop_all()
     return link
 
@@ -234,7 +234,7 @@ def parse_ping(text: str) -> Rtt:
     return Rtt(min(times), statistics.median(times), max(times), len(times))
 
 
-def calibrate(link: Link) -> None:
+def calibrate_line(link: Link) -> None:
     """Measure what the idle delay line itself costs, and set its delay to what is left of the asked RTT.
 
     The cost is two wake-ups of a thread, whatever the delay. A loaded line sleeps less and costs less: the RTT under
