@@ -208,7 +208,10 @@ def test_round_trips_are_calm_where_half_of_them_take_as_long_as_the_shortest() 
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Rate]:
     """The rates of a path of 10 ms and 1 Gbit/s as they are measured, one after another; the last for ever."""
     rates: list[Rate] = []
-    look = lambda *_, **__: rates.pop(0) if len(rates) > 1 else rates[0]  # noqa: E731
+
+    def look(*_: object, **__: object) -> Rate:
+        return rates.pop(0) if len(rates) > 1 else rates[0]
+
     monkeypatch.setattr(MODULE, "measure_bandwidth", look)
     return rates
 
