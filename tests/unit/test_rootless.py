@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -133,9 +134,9 @@ def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         assert started.stdout
         pids = {int(started.stdout.readline()) for _ in range(2)}
-        meter, used = group.meter(), 0.0
+        read, used = group.meter(ExitStack()), 0.0
         while used == 0:  # both have something to do
-            used = meter.read()
+            used = read()
         assert started.pid in pids
         assert pids <= group.pids()
         assert group.quota() is None

@@ -50,10 +50,10 @@ class Counters:
         )
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, proc)
-        programs = {}
-        for name, group in groups.items():
-            meter = opened.enter_context(contextlib.closing(group.meter()))
-            programs[name] = Programs(meter.read, group.periods, proc, group.pids)
+        programs = {
+            name: Programs(group.meter(opened), group.periods, proc, group.pids)
+            for name, group in groups.items()
+        }
         source, destination = sides.values()
         redirectors = [side.redirector.name for side in sides.values() if side.redirector]
         parts = {
