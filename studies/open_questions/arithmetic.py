@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from tpcsweep.paths.plan import SUPER_PACKET, held
+from tpcsweep.paths.plan import SUPER_PACKET, queue_rate
 from tpcsweep.tcp import HEADERS
 
 DEFAULT_LIMIT = 1000  # packets, tc-netem(8)
@@ -79,7 +79,9 @@ class Setup:
 
     def cap(self, streams: float) -> Span:
         """Gbit/s on the wire that the limit leaves to so many connections; a span where packets may have any size."""
-        smallest, largest = (self.queues * held(self.limit, round(size), self.delay) for size in self.packets)
+        smallest, largest = (
+            self.queues * queue_rate(self.limit, round(size), self.delay) for size in self.packets
+        )
         return Span(smallest, smallest if streams > self.crossover.high else largest)
 
     def goodput(self, streams: float) -> Span:

@@ -15,7 +15,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from arithmetic import RTT, Setup, Span, first
 from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.models.formulas import RANGE
-from tpcsweep.paths.plan import held
+from tpcsweep.paths.plan import queue_rate
 
 FLAT = Region(-0.3, 0.3)
 INVERSE = Region(-1.3, -0.7)
@@ -219,7 +219,7 @@ def limits(seen: pd.DataFrame) -> pd.DataFrame:
         rows["throughput"] - 2 * rows["error"] <= rows["most"]
     )
     packet = rows["packet"].astype(float)
-    rows["of_law"] = rows["throughput"] / held(rows["limit"], packet, rows["delay"])
+    rows["of_law"] = rows["throughput"] / queue_rate(rows["limit"], packet, rows["delay"])
     names = ["source", "limit", "mtu", "offloads", "rtt", "delay", "streams"]
     shown = [*names, "throughput", "error", "least", "most", "inside", "packet", "of_law", "drops"]
     return rows.sort_values(names)[shown].reset_index(drop=True)

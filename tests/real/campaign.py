@@ -51,13 +51,13 @@ class Machine:
         self.parameters = {"rtt": "2 ms", "file_size": "2 MiB", "tool": "curl"}
         self.changing = "bandwidth", "100 Mbit/s", "40 Mbit/s"
         self.faults = (
-            Fault("a process of the deployment is killed", "kill", _killed),
-            Fault("a process of the deployment crashes", "kill", _crashed),
+            Fault("a process of the deployment is killed", "kill", _signalled(signal.SIGKILL)),
+            Fault("a process of the deployment crashes", "kill", _signalled(signal.SIGSEGV)),
             Fault("a process of the deployment is stopped", "stop", _process_stopped),
             Fault("all processes of the deployment are killed", "kill", _all_killed),
             Fault("the destination has no room", "fill", _destination_full),
             Fault("the path is cut for a moment", "cut", _cut_for_a_moment),
-            Fault("the path is cut", "cut", _cut),
+            Fault("the path is cut", "cut", lambda _: _blackhole()),
             Fault("a namespace is removed", "cut", _namespace_removed),
             Fault("the deployment's folder says nothing", "corrupt", _owner_forgotten),
         )
@@ -102,8 +102,8 @@ class Machine:
 
 
 def _prefix() -> str | None:
-    """What the names of the deployment begin with that is there, if one is."""
-    return next((state.prefix(folder.name) for folder in state.leftovers()), None)
+    """What the names of that deployment begin with."""
+    return (folder := _folder()) and state.prefix(folder.name)
 
 
 def _folder() -> Path | None:
@@ -120,14 +120,12 @@ def _process(run: Run) -> psutil.Process | None:
     return None
 
 
-def _killed(run: Run) -> None:
-    if process := _process(run):
-        signalled(process, signal.SIGKILL)
+def _signalled(number: signal.Signals) -> Callable[[Run], None]:
+    def act(run: Run) -> None:
+        if process := _process(run):
+            signalled(process, number)
 
-
-def _crashed(run: Run) -> None:
-    if process := _process(run):
-        signalled(process, signal.SIGSEGV)
+    return act
 
 
 def _process_stopped(run: Run) -> None:
@@ -147,18 +145,14 @@ def _destination_full(run: Run) -> None:
         filled(run, folder / "data" / "dst")
 
 
-def _blackhole(do: str) -> None:
+def _blackhole(do: str = "add") -> None:
     if prefix := _prefix():
         rule = ["ip", "-n", f"{prefix}-far", "rule", do, "priority", "1", "blackhole"]
         subprocess.run(rule, check=False, capture_output=True)
 
 
-def _cut(_: Run) -> None:
-    _blackhole("add")
-
-
 def _cut_for_a_moment(run: Run) -> None:
-    _blackhole("add")
+    _blackhole()
     time.sleep(lasting(run, 0.3, 1.0, 3.0))
     _blackhole("delete")
 

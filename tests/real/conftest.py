@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -35,7 +36,11 @@ SHARED = {
     "open_pair": {**PAIR, "authorization": "none"},
     "clusters": {"tools": ["xrdcp", "globus-url-copy"], "origins": 2, "rtt": 2, "bandwidth": 0.2},
 }
-"""Deployments for tests that only look."""
+"""Deployments for tests that only look, by the names of their fixtures.
+
+`pair` has one origin on each side, with the servers of all tools that move files; `open_pair` lets everybody in;
+`clusters` has two origins and a redirector on each side.
+"""
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 """What XRootD 5.5.3 does now and then of itself, on little CPU."""
 BEGAN = pytest.StashKey[float]()
@@ -45,7 +50,7 @@ BASE = pytest.StashKey[Path]()
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left_of_earlier_runs() -> None:
     """A run that was killed leaves its deployment behind. One that is up is another's, who removes what it finds."""
-    with contextlib.suppress(state.BusyError, PermissionError):
+    with contextlib.suppress(state.MachineBusyError, PermissionError):
         reap(Netns(kind="netns"))
 
 
@@ -55,22 +60,14 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     request.session.stash[BASE] = tmp_path_factory.getbasetemp()
 
 
-@pytest.fixture
-def pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    """One origin on each side, with the servers of all tools that move files."""
-    return POOL.site(lambda: tmp_path_factory.mktemp("pair"), SHARED["pair"])
+def _site(name: str) -> Any:
+    def site(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+        return POOL.site(lambda: tmp_path_factory.mktemp(name), SHARED[name])
+
+    return pytest.fixture(name=name)(site)
 
 
-@pytest.fixture
-def open_pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    """The same, which lets everybody in."""
-    return POOL.site(lambda: tmp_path_factory.mktemp("open"), SHARED["open_pair"])
-
-
-@pytest.fixture
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    """Two origins and a redirector on each side."""
-    return POOL.site(lambda: tmp_path_factory.mktemp("clusters"), SHARED["clusters"])
+pair, open_pair, clusters = map(_site, SHARED)
 
 
 def _shared(item: pytest.Item | None) -> str:

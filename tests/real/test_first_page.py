@@ -10,7 +10,7 @@ from tpcsweep import dataset
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.making import render
 
-from tests.support.browser import framed
+from tests.support.browser import assert_dark_for_who_asks, framed
 from tests.support.large import large
 from tests.support.synthetic import FOUR_AXES, write_sweep
 
@@ -32,11 +32,8 @@ KEYS = """(page, window) => {
   return { begun, from: [first.dataset.x, first.dataset.y], at, said, panel, opened, command, line,
     back: [page.activeElement.dataset.x, page.activeElement.dataset.y] };
 }"""
-LAYOUT = """(page, window) => {
-  const style = window.getComputedStyle(page.body);
-  return { wide: page.scrollingElement.scrollWidth, ink: style.color, paper: style.backgroundColor,
-    cells: page.querySelectorAll("td[data-x]").length };
-}"""
+LAYOUT = """(page, window) => ({
+  wide: page.scrollingElement.scrollWidth, cells: page.querySelectorAll("td[data-x]").length })"""
 SHOWN = """(page, window) => {
   page.querySelectorAll(".findings button")[0].click();
   return page.querySelectorAll("td.shown").length;
@@ -45,7 +42,6 @@ SURFACE = """(page, window) => {
   page.getElementById("draw").click();
   return { library: typeof window.Plotly, shown: !page.getElementById("surface").hidden };
 }"""
-DARK = "--blink-settings=preferredColorScheme=0"
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +73,7 @@ def test_nothing_is_wider_than_a_phone(first_page: Path, tmp_path: Path) -> None
 
 
 def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
-    def light(colour: str) -> int:
-        return sum(int(part) for part in colour.strip("rgb()").split(","))
-
-    bright, dark = (framed(first_page, tmp_path, 1200, LAYOUT, *how) for how in ((), (DARK,)))
-    assert light(bright["paper"]) > 600 > 200 > light(bright["ink"])
-    assert light(dark["ink"]) > 600 > 200 > light(dark["paper"])
+    assert_dark_for_who_asks(first_page, tmp_path)
 
 
 def test_the_cells_of_a_sentence_are_shown(first_page: Path, tmp_path: Path) -> None:

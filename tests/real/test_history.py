@@ -15,7 +15,7 @@ from tpcsweep.history import history_of, runs
 from tpcsweep.pages.history import content
 from tpcsweep.pages.making import render
 
-from tests.support.browser import framed
+from tests.support.browser import assert_dark_for_who_asks, framed
 from tests.support.histories import CELLS, folded, runs_of, times, weekly
 from tests.support.workflow import ROOT, finished
 
@@ -27,14 +27,12 @@ SWEEP = {
     "retry_share": 0,
 }
 LAYOUT = """(page, window) => {
-  const style = window.getComputedStyle(page.body);
   const inside = page.querySelector(".plot").getBoundingClientRect();
   const labels = [...page.querySelectorAll(".plot span")].map(label => label.getBoundingClientRect());
-  return { wide: page.scrollingElement.scrollWidth, ink: style.color, paper: style.backgroundColor,
-    rows: page.querySelectorAll(".over-time tbody tr").length, lines: page.querySelectorAll(".spark polyline").length,
-    high: inside.height, outside: labels.filter(label => label.left < 0 || label.right > window.innerWidth).length };
+  return { wide: page.scrollingElement.scrollWidth, rows: page.querySelectorAll(".over-time tbody tr").length,
+    lines: page.querySelectorAll(".spark polyline").length, high: inside.height,
+    outside: labels.filter(label => label.left < 0 || label.right > window.innerWidth).length };
 }"""
-DARK = "--blink-settings=preferredColorScheme=0"
 
 
 def cron(crontab: str, checkout: Path) -> subprocess.CompletedProcess[str]:
@@ -103,9 +101,4 @@ def test_nothing_is_wider_than_the_screen(page: Path, tmp_path: Path, wide: int)
 
 
 def test_it_is_dark_for_who_asks(page: Path, tmp_path: Path) -> None:
-    def light(colour: str) -> int:
-        return sum(int(part) for part in colour.strip("rgb()").split(","))
-
-    bright, dark = (framed(page, tmp_path, 1200, LAYOUT, *how) for how in ((), (DARK,)))
-    assert light(bright["paper"]) > 600 > 200 > light(bright["ink"])
-    assert light(dark["ink"]) > 600 > 200 > light(dark["paper"])
+    assert_dark_for_who_asks(page, tmp_path)

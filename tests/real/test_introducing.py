@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.network import introduce
-from tpcsweep.testbeds.netns.servers import identity
+from tpcsweep.testbeds.netns.servers import user_prefix
 from tpcsweep.testbeds.node import starting
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
@@ -74,7 +74,7 @@ def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(
         file = server.folder / "xrootd.cfg"
         file.write_text(xrootd.configuration(told, own))
         log = server.folder / f"{program}.log"
-        command = [*identity(), program, "-c", str(file), "-l", str(log)]
+        command = [*user_prefix(), program, "-c", str(file), "-l", str(log)]
         started.append(subprocess.Popen(command, cwd=server.folder, stderr=subprocess.DEVNULL))
         return log
 

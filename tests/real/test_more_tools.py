@@ -20,14 +20,14 @@ def mode(tool: str) -> str:
     return TOOLS[tool].copy_modes[0]
 
 
-@pytest.mark.parametrize("tool", TOOLS_OF_FILES)
-def test_what_arrives_is_what_was_sent(pair: NetnsSite, tool: str) -> None:
-    arrives(pair, tool)
+SEVERAL = ["xrdcp", "xrdcp-direct", "globus-url-copy"]
 
 
-@pytest.mark.parametrize("tool", ["xrdcp", "xrdcp-direct", "globus-url-copy"])
-def test_what_arrives_over_several_connections_is_what_was_sent(pair: NetnsSite, tool: str) -> None:
-    arrives(pair, tool, tcp_streams=4)
+@pytest.mark.parametrize(
+    ("tool", "tcp_streams"), [*((tool, 1) for tool in TOOLS_OF_FILES), *((tool, 4) for tool in SEVERAL)]
+)
+def test_what_arrives_is_what_was_sent(pair: NetnsSite, tool: str, tcp_streams: int) -> None:
+    arrives(pair, tool, tcp_streams)
 
 
 def test_the_systems_own_servers_make_copies_by_xrdcp(tmp_path: Path) -> None:
@@ -56,12 +56,14 @@ def test_connections_inside_a_transfer_are_what_was_asked_for(
     assert max(found["samples"]["connections"]) == connections  # with that for requests, where there is one
 
 
-@pytest.mark.parametrize("tool", TOOLS_OF_FILES)
+@pytest.mark.parametrize("tool", ["gfal-copy", *TOOLS_OF_FILES])
 def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
     pair: NetnsSite, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pair, "add_source", lambda *_: "no-such-file")
-    found = cell(pair, files(1), tool=tool, copy_mode=mode(tool), streams=1)
+    found = cell(pair, files(1), tool=tool, copy_mode=mode(tool), streams=2)
     assert found["status"] == "failed"
     assert "exit code" in found["message"]
     assert "no message" not in found["message"]
+    assert found["summary"]["transfers_failed"] == 6  # two streams, three tries each
+    assert "transfers_failed" in found["flags"]

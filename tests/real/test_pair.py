@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import filecmp
 import re
 import subprocess
 import threading
-from typing import Any
 
 import psutil
 import pytest
@@ -16,7 +14,7 @@ from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd import servers as xrootd
 
-from tests.support.sites import MIB, cell, files, left, whole
+from tests.support.sites import MIB, arrives, files, left, whole
 from tests.support.workflow import wait_until
 
 pytestmark = pytest.mark.real
@@ -25,18 +23,7 @@ pytestmark = pytest.mark.real
 @pytest.mark.parametrize("copy_mode", ["pull", "push"])
 @pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
 def test_what_arrives_is_what_was_sent(pair: NetnsSite, tool: str, copy_mode: str) -> None:
-    name = pair.add_source(3 * MIB + 1, "random", 1)
-    [(source, destination)] = pair.pairs("direct")
-    run = {"tool": tool, "streams": 1, "pairs": [(source, destination)], "file_name": name}
-    pair.clients["client"].run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
-    events: list[dict[str, Any]] = []
-    wait_until(lambda: events.extend(pair.clients["client"].events()) or events, "a transfer ends")
-    pair.clients["client"].stop()
-    assert events[0]["failure"] is None
-    copies = pair.sides["src"].files / name, pair.sides["dst"].files / events[0]["name"]
-    assert filecmp.cmp(*copies, shallow=False)
-    pair.settle()
-    assert left(pair) == []
+    arrives(pair, tool, endpoint="direct", copy_mode=copy_mode)
 
 
 @pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
@@ -45,12 +32,6 @@ def test_a_cell_is_measured_with_either_tool(pair: NetnsSite, tool: str) -> None
     assert found["summary"]["throughput"] > 0
     assert "counters_disagree" not in found["flags"]
     assert set(found["transfers"]["stream"]) == {0, 1, 2}
-
-
-def test_connections_inside_a_transfer_are_what_was_asked_for(pair: NetnsSite) -> None:
-    # Each connection asks for 16 MiB at a time.
-    found = whole(pair, files(1), streams=1, tcp_streams=4, file_size=64 * MIB)
-    assert 4 <= max(found["samples"]["connections"]) <= 5  # and one for the HEAD
 
 
 def test_settings_are_as_found(pair: NetnsSite) -> None:
@@ -84,19 +65,6 @@ def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
     assert min(rtts) / 10 < reading.rtt_loaded < max(rtts) * 10  # a moment later
     assert reading.rtt_loaded > 0.9 * 2
     assert reading.cwnd > 2
-
-
-def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
-    pair: NetnsSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(pair, "add_source", lambda *_: "no-such-file")
-        found = cell(pair, files(1), streams=2)
-    assert found["status"] == "failed"
-    assert "exit code 2 (no such file)" in found["message"]
-    assert found["summary"]["transfers_failed"] == 6  # two streams, three tries each
-    assert "transfers_failed" in found["flags"]
-    whole(pair, files(1), streams=1, file_size=MIB)
 
 
 def test_a_client_without_credentials_is_refused(pair: NetnsSite) -> None:

@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path as File
 
+import psutil
 import pytest
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import socket_inside
@@ -32,9 +33,11 @@ from tpcsweep.paths import (
     verify,
 )
 from tpcsweep.paths.delayline import DelayLine
-from tpcsweep.paths.link import calibrate
+from tpcsweep.paths.link import calibrate_line
 from tpcsweep.paths.plan import ETHERNET, HEADERS
 from tpcsweep.paths.verify import rtt_fits
+
+from tests.support.workflow import gone, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
@@ -64,6 +67,15 @@ def commands(tmp_path: File) -> Commands:
     return Commands(tmp_path / "commands.log")
 
 
+Joined = Callable[[Path], Link]
+
+
+@pytest.fixture
+def joined(ends: Ends, commands: Commands, tmp_path: File) -> Joined:
+    """Joins the two namespaces by a path."""
+    return lambda path: connect(path, *ends, commands, tmp_path)
+
+
 @pytest.fixture
 def ends(commands: Commands) -> Iterator[Ends]:
     names = [f"tpc-t{uuid.uuid4().hex[:8]}-{end}" for end in "ab"]
@@ -84,27 +96,10 @@ def interfaces(namespace: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
-def running(pid: int) -> bool:
-    status = File(f"/proc/{pid}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone_within(pid: int, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not running(pid):
-            return True
-        time.sleep(0.01)
-    return False
-
-
 @pytest.mark.parametrize("rtt", [0, 0.5, 1, 10, 80])
-def test_the_rtt_is_as_asked(rtt: float, ends: Ends, commands: Commands, tmp_path: File) -> None:
+def test_the_rtt_is_as_asked(rtt: float, joined: Joined) -> None:
     path = Path(rtt, bandwidth=0.5)
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         measured = verify(path, link)
         assert link.emulator == ("none" if rtt == 0 else "netem" if netem_works() else "delayline")
     assert abs(measured.rtt.median - rtt) <= max(0.02 * rtt, 0.3)
@@ -112,29 +107,22 @@ def test_the_rtt_is_as_asked(rtt: float, ends: Ends, commands: Commands, tmp_pat
 
 @pytest.mark.parametrize("rtt", [0, 5])
 @pytest.mark.parametrize("bandwidth", [0.1, 1, 2])
-def test_the_rate_is_as_asked_in_both_directions(
-    rtt: float, bandwidth: float, ends: Ends, commands: Commands, tmp_path: File
-) -> None:
+def test_the_rate_is_as_asked_in_both_directions(rtt: float, bandwidth: float, joined: Joined) -> None:
     path = Path(rtt, bandwidth, mtu=9000)
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         measured = verify(path, link)
-    assert measured.near_to_far == pytest.approx(bandwidth, rel=0.05)
-    assert measured.far_to_near == pytest.approx(bandwidth, rel=0.05)
+    assert (measured.near_to_far, measured.far_to_near) == pytest.approx((bandwidth, bandwidth), rel=0.05)
 
 
-def test_the_rate_is_as_asked_in_packets_of_the_mtu_on_a_long_path(
-    ends: Ends, commands: Commands, tmp_path: File
-) -> None:
+def test_the_rate_is_as_asked_in_packets_of_the_mtu_on_a_long_path(joined: Joined) -> None:
     path = Path(50, 1, loss=0.001)  # with loss there are no super-packets: 83 packets in a tick
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         verify(path, link)
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
-def test_a_path_is_empty_after_a_look_at_its_rate(
-    rtt: float, ends: Ends, commands: Commands, tmp_path: File
-) -> None:
-    with connect(Path(rtt, 0.2), *ends, commands, tmp_path) as link:
+def test_a_path_is_empty_after_a_look_at_its_rate(rtt: float, joined: Joined) -> None:
+    with joined(Path(rtt, 0.2)) as link:
         measure_bandwidth(link, window=0.4)
         counted = link.counters()
     assert (counted["queued_bytes"], counted["delayed_bytes"]) == (0, 0)
@@ -142,36 +130,31 @@ def test_a_path_is_empty_after_a_look_at_its_rate(
 
 @pytest.mark.parametrize("rtt", [0, 5])
 def test_a_sender_that_wakes_up_late_is_not_taken_for_the_path(
-    rtt: float, ends: Ends, commands: Commands, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+    rtt: float, joined: Joined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        import_module("tpcsweep.paths.verify"), "NAP", 0.03
-    )  # six times what the path's queue lasts
+    # Six times what the path's queue lasts.
+    monkeypatch.setattr(import_module("tpcsweep.paths.verify"), "NAP", 0.03)
     path = Path(rtt, 0.2)
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         before = queues(link)
         measured = verify(path, link)
-        after = queues(link)
-    assert measured.near_to_far == pytest.approx(0.2, rel=0.05)
-    assert measured.far_to_near == pytest.approx(0.2, rel=0.05)
-    assert after == before  # the room that the queue was given meanwhile is gone
+        assert queues(link) == before  # the room that the queue was given meanwhile is gone
+    assert (measured.near_to_far, measured.far_to_near) == pytest.approx((0.2, 0.2), rel=0.05)
 
 
 @pytest.mark.skipif(netem_works(), reason="netem's own cost is not taken off")
-def test_what_was_taken_off_while_the_machine_was_busy_is_measured_again(
-    ends: Ends, commands: Commands, tmp_path: File
-) -> None:
+def test_what_was_taken_off_while_the_machine_was_busy_is_measured_again(joined: Joined) -> None:
     path = Path(10, 0.2)
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         assert link.line is not None
         link.line.delay -= 500_000  # ns: the line's two wake-ups took a millisecond of others' time
         assert abs(verify(path, link).rtt.median - 10) <= 0.3
 
 
 @pytest.mark.parametrize("mtu", [1500, 9000])
-def test_the_mtu_is_as_asked(mtu: int, ends: Ends, commands: Commands, tmp_path: File) -> None:
+def test_the_mtu_is_as_asked(mtu: int, joined: Joined) -> None:
     path = Path(1, 1, mtu=mtu)
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         verify(path, link)
         larger = Path(1, 1, mtu=mtu + 1)
         link.path = larger
@@ -179,11 +162,9 @@ def test_the_mtu_is_as_asked(mtu: int, ends: Ends, commands: Commands, tmp_path:
             verify(larger, link)
 
 
-def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(
-    ends: Ends, commands: Commands, tmp_path: File
-) -> None:
+def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(joined: Joined) -> None:
     path = Path(40, 0.02, queue_limit=20)
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         measured = verify(path, link)
         cap = link.describe()["queue_cap_gbit_per_s"]["packets_of_the_mtu"]
         counted = link.counters()
@@ -195,12 +176,10 @@ def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(
     assert counted["dropped_random"] == 0
 
 
-def test_random_loss_is_per_packet_and_in_each_direction(
-    ends: Ends, commands: Commands, tmp_path: File
-) -> None:
+def test_random_loss_is_per_packet_and_in_each_direction(ends: Ends, joined: Joined) -> None:
     path = Path(4, 1, loss=0.05)
     count = 20_000
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         verify(path, link)
         before = link.directions()
         for (namespace, _), (_, address) in (ends, ends[::-1]):
@@ -213,11 +192,11 @@ def test_random_loss_is_per_packet_and_in_each_direction(
         assert counted["dropped_queue"] == before[direction]["dropped_queue"]
 
 
-def test_super_packets_are_not_lost_whole(ends: Ends, commands: Commands, tmp_path: File) -> None:
+def test_super_packets_are_not_lost_whole(ends: Ends, joined: Joined) -> None:
     """TCP over a lossy path: losses are counted in packets of the MTU, which are some 1/45 of 64 KiB."""
     if netem_works():
         pytest.skip("netem needs the origins' help for this: see segmenting()")
-    with connect(Path(2, 0.5, loss=0.01), *ends, commands, tmp_path) as link:
+    with joined(Path(2, 0.5, loss=0.01)) as link:
         assert link.line is not None
         sent = tcp(*ends, seconds=1.0)
         forward, _ = link.line.statistics()
@@ -227,8 +206,8 @@ def test_super_packets_are_not_lost_whole(ends: Ends, commands: Commands, tmp_pa
     assert abs(forward.lost - 0.01 * packets) < 5 * (0.01 * packets) ** 0.5
 
 
-def test_a_wrong_path_is_refused_with_both_figures(ends: Ends, commands: Commands, tmp_path: File) -> None:
-    with connect(Path(10, 0.5), *ends, commands, tmp_path) as link:
+def test_a_wrong_path_is_refused_with_both_figures(joined: Joined) -> None:
+    with joined(Path(10, 0.5)) as link:
         with pytest.raises(PathError, match=r"rtt asked 20 ms, found (9\.9|10).*allowed ±0.4 ms"):
             verify(Path(20, 0.5), link)
         with pytest.raises(PathError, match=r"bandwidth near_to_far asked 0.8 Gbit/s, found 0.[45]"):
@@ -236,10 +215,8 @@ def test_a_wrong_path_is_refused_with_both_figures(ends: Ends, commands: Command
 
 
 @pytest.mark.parametrize("rtt", [0, 10])
-def test_what_was_made_is_described_and_logged(
-    rtt: float, ends: Ends, commands: Commands, tmp_path: File
-) -> None:
-    with connect(Path(rtt, 1), *ends, commands, tmp_path) as link:
+def test_what_was_made_is_described_and_logged(rtt: float, commands: Commands, joined: Joined) -> None:
+    with joined(Path(rtt, 1)) as link:
         described = link.describe()
         assert described["queue_bytes"] == plan.queue_bytes(link.path)
         if link.line:
@@ -253,10 +230,10 @@ def test_what_was_made_is_described_and_logged(
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
-def test_counters_show_a_full_queue(rtt: float, ends: Ends, commands: Commands, tmp_path: File) -> None:
+def test_counters_show_a_full_queue(rtt: float, ends: Ends, joined: Joined) -> None:
     path, size, count = Path(rtt, 0.01), 1400, 1000
     on_the_wire = size + HEADERS + (0 if rtt else ETHERNET)
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         dropped = link.counters()["dropped_queue"]
         begun = time.monotonic()
         for _ in range(count):
@@ -272,10 +249,10 @@ def test_counters_show_a_full_queue(rtt: float, ends: Ends, commands: Commands, 
     assert least <= taken <= least + plan.bytes_in(path, seconds * 1e3) + 4 * on_the_wire
 
 
-def test_no_packet_overtakes_another(ends: Ends, commands: Commands, tmp_path: File) -> None:
+def test_no_packet_overtakes_another(ends: Ends, joined: Joined) -> None:
     count = 3000
     with (
-        connect(Path(5, 0.5), *ends, commands, tmp_path),
+        joined(Path(5, 0.5)),
         socket_inside(ends[1][0], socket.AF_INET, socket.SOCK_DGRAM) as receiver,
         socket_inside(ends[0][0], socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
@@ -294,10 +271,10 @@ def test_no_packet_overtakes_another(ends: Ends, commands: Commands, tmp_path: F
 @pytest.mark.skipif(netem_works(), reason="what netem does under load is the kernel's")
 @pytest.mark.parametrize("rtt", [2, 20])
 def test_half_of_the_rate_leaves_the_rtt_as_it_is(
-    rtt: float, ends: Ends, commands: Commands, tmp_path: File
+    rtt: float, ends: Ends, commands: Commands, joined: Joined
 ) -> None:
     path = Path(rtt, 0.5)
-    with connect(path, *ends, commands, tmp_path) as link, flowing(ends, path.bandwidth / 2):
+    with joined(path) as link, flowing(ends, path.bandwidth / 2):
         for _ in range(10):  # on a busy machine the answers may be late: not each time
             found = measure_rtt(commands, link.near, link.far_address, path.mtu)
             if rtt_fits(rtt, found.median):
@@ -305,9 +282,9 @@ def test_half_of_the_rate_leaves_the_rtt_as_it_is(
     assert rtt_fits(rtt, found.median), found
 
 
-def test_flows_share_the_rate_and_directions_do_not(ends: Ends, commands: Commands, tmp_path: File) -> None:
+def test_flows_share_the_rate_and_directions_do_not(ends: Ends, joined: Joined) -> None:
     path = Path(5, 0.2)
-    with connect(path, *ends, commands, tmp_path) as link:
+    with joined(path) as link:
         with flowing(ends, path.bandwidth / 2):
             shared = until_calm(link)
         with flowing(ends[::-1], path.bandwidth):
@@ -325,15 +302,15 @@ def test_an_idle_delay_line_sleeps(ends: Ends, commands: Commands, tmp_path: Fil
         assert wakeups(link.line.pid) == before
 
 
-def test_close_leaves_nothing_and_can_be_repeated(ends: Ends, commands: Commands, tmp_path: File) -> None:
+def test_close_leaves_nothing_and_can_be_repeated(ends: Ends, tmp_path: File, joined: Joined) -> None:
     for path in (Path(0, 1), Path(10, 1)):
-        link = connect(path, *ends, commands, tmp_path)
+        link = joined(path)
         pid = link.line.pid if link.line else None
         assert INTERFACE in interfaces(ends[0][0])
         link.close()
         link.close()
         assert all(INTERFACE not in interfaces(namespace) for namespace, _ in ends)
-        assert pid is None or not running(pid)
+        assert pid is None or gone(pid)
         assert [file.name for file in tmp_path.iterdir()] == ["commands.log"]
 
 
@@ -361,15 +338,13 @@ def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: Ends, 
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
         time.sleep(0.3)  # the thread that asked for it has ended long ago
-        assert running(pid)
+        assert not gone(pid)
         assert INTERFACE in interfaces(ends[0][0])
         starter.send_signal(signal.SIGKILL)
         starter.wait()
-    assert gone_within(pid, 2)
-    give_up = time.monotonic() + 2  # the kernel takes devices away a moment after their last descriptor
-    while INTERFACE in interfaces(ends[0][0]) and time.monotonic() < give_up:
-        time.sleep(0.01)
-    assert INTERFACE not in interfaces(ends[0][0])
+    wait_until(lambda: gone(pid), "the delay line has ended", 2)
+    # The kernel takes devices away a moment after their last descriptor.
+    wait_until(lambda: INTERFACE not in interfaces(ends[0][0]), "the device is gone", 2)
 
 
 def test_the_delay_line_ends_when_its_device_is_deleted(
@@ -378,8 +353,7 @@ def test_the_delay_line_ends_when_its_device_is_deleted(
     with delayed(ends, commands, tmp_path) as link:
         assert link.line is not None
         commands.run(["ip", "-n", ends[0][0], "link", "delete", INTERFACE])
-        assert gone_within(link.line.pid, 2)
-        time.sleep(0.1)  # for it to be reaped
+        wait_until(link.line.fault, "it has ended and was reaped", 2)
         with pytest.raises(PathError, match="has ended; the path is down"):
             link.line.statistics()
 
@@ -391,7 +365,7 @@ def delayed(ends: Ends, commands: Commands, folder: File, prefix: list[str] | No
     for namespace, address in ends:
         lines = [f"address add {address} dev {INTERFACE}", f"link set dev {INTERFACE} up"]
         commands.batch(["ip", "-n", namespace], lines)
-    calibrate(link)
+    calibrate_line(link)
     return link
 
 
@@ -403,11 +377,8 @@ def queues(link: Link) -> list[object]:
 
 
 def wakeups(pid: int) -> int:
-    """How often a process has given up its CPU to wait (proc(5))."""
-    for line in File(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("voluntary_ctxt_switches"):
-            return int(line.split()[1])
-    raise AssertionError(f"process {pid} has no voluntary_ctxt_switches")
+    """How often a process has given up its CPU to wait."""
+    return int(psutil.Process(pid).num_ctx_switches().voluntary)
 
 
 def until_calm(link: Link) -> float:

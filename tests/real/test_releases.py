@@ -123,10 +123,8 @@ obtaining.obtain("{MADE_UP}", {{}}, lambda text: print(text, flush=True))
 
 
 def _running(command: str) -> bool:
-    return (
-        subprocess.run(["pgrep", "--full", "--exact", command], capture_output=True, check=False).returncode
-        == 0
-    )
+    found = subprocess.run(["pgrep", "--full", "--exact", command], capture_output=True, check=False)
+    return found.returncode == 0
 
 
 def test_a_release_of_debian_and_a_sites_own_folder_are_deployed_and_say_what_they_are(
@@ -142,9 +140,8 @@ def test_a_release_of_debian_and_a_sites_own_folder_are_deployed_and_say_what_th
             about = site.provenance["xrootd"]
             assert (about["release"], about["version"]) == (name, "5.8.1")
             folders = [Path(f"/proc/{child.pid}") for child in site.servers.processes.children]
-            assert "xrootd\n" in {
-                (folder / "comm").read_text() for folder in folders
-            }  # for ps, pkill and perf
+            # For ps, pkill and perf.
+            assert "xrootd\n" in {(folder / "comm").read_text() for folder in folders}
             running = {(folder / "maps").read_text() for folder in folders}
             assert any(f"{unpacked.folder}/lib/libXrdServer" in maps for maps in running)
             assert whole(site, seconds(1), xrootd=name)["status"] == "ok"

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,15 +128,10 @@ def running(user: User) -> Iterator[subprocess.Popen[bytes]]:
         _all_end(user)
 
 
-def _present() -> dict[str, set[str]]:
+def _alone(look: Callable[..., dict[str, set[str]]], *given: dict[str, set[str]]) -> dict[str, set[str]]:
     """What deployments have put on the machine, while none of root's is up."""
     with state.exclusive("a test", print):
-        return present()
-
-
-def _stayed(before: dict[str, set[str]]) -> dict[str, set[str]]:
-    with state.exclusive("a test", print):
-        return stayed(before)
+        return look(*given)
 
 
 def _all_end(user: User) -> None:
@@ -160,13 +155,12 @@ def _moves_a_file(user: User) -> None:
 
 
 def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) -> None:
-    before = _present()
+    before = _alone(present)
     run = user.run("--config", "sweep=smoke", "--", "results/smoke/dataset.nc")
     assert run.returncode == 0, run.stdout
     assert (user.checkout / "results/smoke/dataset.nc").stat().st_uid == user.number
-    cells = [
-        json.loads(path.read_bytes()) for path in (user.checkout / "results/smoke/cells").rglob("*.json")
-    ]
+    files = (user.checkout / "results/smoke/cells").rglob("*.json")
+    cells = [json.loads(path.read_bytes()) for path in files]
     assert len(cells) == 2
     for cell in cells:
         assert cell["status"] == "ok", cell["message"]
@@ -175,7 +169,7 @@ def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) ->
         for place in ("source", "destination", "client"):
             assert cell["summary"][f"{place}_cpu"] > 0
     assert user.processes() == {}
-    assert _stayed(before) == {}
+    assert _alone(stayed, before) == {}
 
 
 def test_a_limit_of_no_namespaces_is_named() -> None:
@@ -195,7 +189,7 @@ def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(
 
 
 def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(user: User) -> None:
-    before = _present()
+    before = _alone(present)
     with contextlib.ExitStack() as runs:
         with state.exclusive("a test", print):
             run = runs.enter_context(running(user))
@@ -206,14 +200,14 @@ def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(u
         os.kill(user.job(), signal.SIGKILL)
         assert run.wait(HANGS) != 0
         _all_end(user)
-        assert _stayed(before) == {}
+        assert _alone(stayed, before) == {}
 
 
 def test_kill_9_of_snakemake_ends_all_that_it_has_started(user: User) -> None:
-    before = _present()
+    before = _alone(present)
     with running(user) as run:
         _moves_a_file(user)
         run.kill()
         run.wait()
         _all_end(user)
-        assert _stayed(before) == {}
+        assert _alone(stayed, before) == {}

@@ -197,13 +197,7 @@ def _ends(run: subprocess.Popen[bytes]) -> None:
 
 
 def _tools() -> list[str]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            found.append(" ".join(process.cmdline()))
-        except psutil.Error:
-            continue
-    return found
+    return [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
 
 
 def _job(run: subprocess.Popen[bytes]) -> psutil.Process:

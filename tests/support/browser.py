@@ -120,3 +120,17 @@ def framed(page: Path, folder: Path, wide: int, script: str, *arguments: str) ->
     )
     [told] = BeautifulSoup(browse(copy, folder, "--dump-dom", *arguments), "html.parser").select("#seen")
     return json.loads(told.get_text())
+
+
+COLOURS = """(page, window) => {
+  const style = window.getComputedStyle(page.body);
+  return [style.color, style.backgroundColor].map(colour => colour.match(/\\d+/g).slice(0, 3).map(Number));
+}"""
+
+
+def assert_dark_for_who_asks(page: Path, folder: Path) -> None:
+    """A page is dark ink on light paper, or the other way round where the browser prefers it."""
+    for how, is_dark in (((), False), (("--blink-settings=preferredColorScheme=0",), True)):
+        ink, paper = map(sum, framed(page, folder, 1200, COLOURS, *how))
+        dark, light = (paper, ink) if is_dark else (ink, paper)
+        assert light > 600 > 200 > dark

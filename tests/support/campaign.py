@@ -191,17 +191,9 @@ def _to_jobs(number: signal.Signals) -> Callable[[Run], None]:
     return act
 
 
-def _stop_snakemake(run: Run) -> None:
-    stopped(run, psutil.Process(run.process.pid))
-
-
 def _stop_job(run: Run) -> None:
     for job in run.jobs()[:1]:
         stopped(run, job)
-
-
-def _results_full(run: Run) -> None:
-    filled(run, run.sweep.results.parent)
 
 
 Damage = Callable[[bytes, Random], bytes]
@@ -240,10 +232,6 @@ def _edited(content: bytes, _: Random) -> bytes:
     return orjson.dumps(cell)
 
 
-def _emptied(_: bytes, __: Random) -> bytes:
-    return b""
-
-
 def _damaged(*damages: Damage, staged: bool = False) -> Callable[[Run], None]:
     """Damage the file of one cell, in its place or in staging, by writing to it or by replacing it."""
 
@@ -270,9 +258,12 @@ def _damaged(*damages: Damage, staged: bool = False) -> Callable[[Run], None]:
 
 
 def _removed(run: Run) -> None:
-    for cell in run.random.sample(list(run.ledger.wanted), 1):
-        run.done += f" {cell}"
-        run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
+    _unlink(run, run.random.choice(list(run.ledger.wanted)))
+
+
+def _unlink(run: Run, cell: str) -> None:
+    run.done += f" {cell}"
+    run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
 
 
 def _removed_as_its_job_ends(run: Run) -> None:
@@ -281,8 +272,7 @@ def _removed_as_its_job_ends(run: Run) -> None:
     while not run.ended:
         for cell, inode in before.items():
             if _inode(run.ledger.file(cell)) not in (None, inode):
-                run.done += f" {cell}"
-                run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
+                _unlink(run, cell)
                 return
         time.sleep(0.001)
 
@@ -334,21 +324,23 @@ FAULTS = (
     Fault("snakemake is asked to end", "kill", _to_snakemake(signal.SIGTERM)),
     Fault("the job is asked to end", "kill", _to_jobs(signal.SIGTERM)),
     Fault("the terminal is gone", "kill", _to_all(signal.SIGHUP)),
-    Fault("snakemake is stopped", "stop", _stop_snakemake),
+    Fault("snakemake is stopped", "stop", lambda run: stopped(run, psutil.Process(run.process.pid))),
     Fault("the job is stopped", "stop", _stop_job),
-    Fault("results have no room", "fill", _results_full),
+    Fault("results have no room", "fill", lambda run: filled(run, run.sweep.results.parent)),
     Fault("a cell is removed", "corrupt", _removed),
     Fault("a cell is removed as its job ends", "staging", _removed_as_its_job_ends),
     Fault("cells are swapped", "corrupt", _swapped),
     Fault("a cell is cut short", "corrupt", _damaged(_truncated)),
-    Fault("a cell is emptied", "corrupt", _damaged(_emptied)),
+    Fault("a cell is emptied", "corrupt", _damaged(lambda *_: b"")),
     Fault("a cell is garbled", "corrupt", _damaged(_garbled)),
     Fault("a cell has no number", "corrupt", _damaged(_not_a_number)),
     Fault("a cell lacks a sample", "corrupt", _damaged(_shortened)),
     Fault("a cell lacks a key", "corrupt", _damaged(_without)),
     Fault("a cell's figure is edited", "corrupt", _damaged(_edited)),
     Fault(
-        "a staged cell is damaged", "staging", _damaged(_truncated, _emptied, _garbled, _without, staged=True)
+        "a staged cell is damaged",
+        "staging",
+        _damaged(_truncated, lambda *_: b"", _garbled, _without, staged=True),
     ),
     Fault("staging is removed", "staging", _staging_removed),
     Fault("a parameter is changed", "change", _changed(1)),
@@ -464,11 +456,7 @@ class Campaign:
             measured[cell] = content["summary"]["throughput"]
 
     def _iterate(
-        self,
-        fault: Fault,
-        random: Random,
-        before: dict[str, set[str]],
-        gone: Callable[[], list[str]],
+        self, fault: Fault, random: Random, before: dict[str, set[str]], gone: Callable[[], list[str]]
     ) -> None:
         self._prepare(random, stale=fault.stale)
         value = self._value

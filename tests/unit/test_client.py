@@ -174,10 +174,7 @@ def test_streams_that_have_their_files_end_and_the_last_one_says_so(process: sub
 
 @pytest.mark.parametrize(
     ("tool", "said"),
-    [
-        ("refuses", "no token to be had"),
-        ("broken", "works ended with exit code 1: no such library"),
-    ],
+    [("refuses", "no token to be had"), ("broken", "works ended with exit code 1: no such library")],
 )
 def test_a_tool_that_cannot_begin_is_refused_with_its_words(
     process: subprocess.Popen[bytes], tool: str, said: str
@@ -186,24 +183,22 @@ def test_a_tool_that_cannot_begin_is_refused_with_its_words(
         run(process, tool, 1, "0")
 
 
-@pytest.mark.parametrize("tool", ["sleeps", "works"])
+@pytest.mark.parametrize(
+    ("tool", "processes", "killed"), [("sleeps", 2, False), ("works", 1, False), ("works", 1, True)]
+)
 def test_the_client_and_its_tools_end_with_whoever_started_it(
-    process: subprocess.Popen[bytes], tool: str
+    process: subprocess.Popen[bytes], tool: str, processes: int, killed: bool
 ) -> None:
     run(process, tool, 2, "60")
-    wait_until(lambda: len(tools(process)) == (2 if tool == "sleeps" else 1), "the tools run")
+    wait_until(lambda: len(tools(process)) == processes, "the tools run")
     running = tools(process)
     assert process.stdin
-    process.stdin.close()
-    assert process.wait(timeout=60) == 0
-    wait_until(lambda: all(over(one) for one in running), "the tools have ended")
-
-
-def test_a_worker_does_not_outlive_a_client_that_is_killed(process: subprocess.Popen[bytes]) -> None:
-    run(process, "works", 2, "60")
-    [worker] = tools(process)
-    process.kill()
-    wait_until(lambda: over(worker), "the worker has ended")
+    if killed:
+        process.kill()
+    else:
+        process.stdin.close()
+    assert process.wait(timeout=60) == (-9 if killed else 0)
+    wait_until(lambda: all(map(over, running)), "the tools have ended")
 
 
 def test_a_client_that_dies_is_noticed(process: subprocess.Popen[bytes]) -> None:

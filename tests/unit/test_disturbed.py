@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.linux.counters import machine
+from tpcsweep.linux.counters import machine_times
 from tpcsweep.measure.machine import SLOWED, TAKEN, TRIES, WINDOW, Machine, Speed, disturbed, pressure
 from tpcsweep.measure.readings import mean, series
 
@@ -32,7 +32,7 @@ def looks(*found: float) -> Iterator[float]:
 
 
 def test_processes_and_interrupts_are_told_apart() -> None:
-    busy, tasks, *_ = machine(STAT)
+    busy, tasks, *_ = machine_times(STAT)
     assert tasks / busy == pytest.approx(150 / 160)
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, means
+from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, rtt_and_cwnd
 from tpcsweep.measure import machine
 from tpcsweep.measure.machine import Busiest, Threads, numbered, together
 
@@ -54,8 +54,8 @@ def test_counters_are_the_sums_over_all_connections_that_ever_were(
 
 
 def test_means_are_over_connections() -> None:
-    assert means([connection(1, 0, 0, rtt=1.0), connection(2, 0, 0, rtt=4.0)]) == (2.5, 10)
-    assert all(math.isnan(value) for value in means([]))
+    assert rtt_and_cwnd([connection(1, 0, 0, rtt=1.0), connection(2, 0, 0, rtt=4.0)]) == (2.5, 10)
+    assert all(math.isnan(value) for value in rtt_and_cwnd([]))
 
 
 def test_the_kernel_tells_of_a_connection_that_waits_for_its_reader() -> None:

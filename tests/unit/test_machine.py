@@ -3,41 +3,54 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tpcsweep.testbeds.netns import machine
 from tpcsweep.testbeds.netns.machine import MachineError
 
+Machine = Callable[..., None]
 
-def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    which = shutil.which
-    monkeypatch.setattr(
-        "shutil.which", lambda name: None if name in ("xrootd", "tc") else which(name) or "/bin/x"
-    )
-    with pytest.raises(
-        MachineError, match=r"xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-server"
-    ):
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Makes a machine of a root who lacks nothing but what is given."""
+    (tmp_path / "tun").touch()
+
+    def lacking(programs: str = "", refused: str = "", netem: bool = True, tun: str = "tun") -> None:
+        monkeypatch.setattr("os.geteuid", lambda: 1000 if refused else 0)
+        monkeypatch.setattr("os.access", lambda *_: False)  # root may open everything
+        monkeypatch.setattr("shutil.which", lambda name: None if name in programs.split() else "/bin/x")
+        monkeypatch.setattr(machine, "netem_works", lambda: netem)
+        monkeypatch.setattr(machine, "TUN", tmp_path / tun)
+        monkeypatch.setattr(machine.rootless, "refusal", lambda: refused)
+
+    return lacking
+
+
+@pytest.mark.parametrize(
+    ("lacking", "told"),
+    [
+        (
+            {"programs": "xrootd tc"},
+            "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-server",
+        ),
+        ({"refused": "sysctl -w this=1"}, "which takes root or user namespaces.*: sysctl -w this=1"),
+        ({"netem": False, "tun": "none"}, "/none .* modprobe tun"),
+        ({"netem": False}, r"tun .* may not be opened by this user: as root .*chmod 666"),
+    ],
+)
+def test_what_is_missing_is_named_with_what_to_do(here: Machine, lacking: dict[str, str], told: str) -> None:
+    here()
+    machine.require()
+    here(**lacking)
+    with pytest.raises(MachineError, match=told):
         machine.require()
 
 
-def test_the_programs_of_a_tool_are_asked_for_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("shutil.which", lambda name: None if "globus" in name else "/bin/x")
-    monkeypatch.setattr(machine, "netem_works", lambda: True)
+def test_the_programs_of_a_tool_are_asked_for_where_it_is_used(here: Machine) -> None:
+    here("globus-url-copy globus-gridftp-server")
     machine.require(["curl"])
     with pytest.raises(MachineError, match=r"make setup EXTRAS=globus`$"):
         machine.require(["curl", "globus-url-copy"])
-
-
-def test_without_netem_and_tun_it_says_which_module_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("shutil.which", lambda _: "/bin/x")
-    monkeypatch.setattr(machine, "netem_works", lambda: False)
-    monkeypatch.setattr(machine, "TUN", Path("/nowhere/tun"))
-    with pytest.raises(MachineError, match=r"/nowhere/tun .* modprobe tun"):
-        machine.require()
-    monkeypatch.setattr(machine, "netem_works", lambda: True)
-    machine.require()

@@ -115,9 +115,8 @@ def copies(
 def test_transfers_share_macaroons_and_a_connection(secrets: Path) -> None:
     ended, server = copies(secrets, lambda _: chunked(MARKER.format(5), "success: Created\n"), count=4)
     assert ended == [None] * 4
-    assert (
-        len([first for first, _ in server.asked if first.startswith("POST")]) == 1
-    )  # both ends are one here
+    # Both ends are one here.
+    assert len([first for first, _ in server.asked if first.startswith("POST")]) == 1
     assert server.connections == 2  # one with the user's certificate, one for every COPY
     first, headers = server.copies[0]
     assert first == "COPY /data/0 HTTP/1.1"
@@ -148,14 +147,8 @@ def test_no_macaroon_is_asked_of_those_who_ask_for_none(secrets: Path) -> None:
 
 
 def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
-    def answer(first: str) -> bytes:
-        if "tried" in first:
-            return DONE
-        return (
-            b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: /data/other?tried=1\r\n\r\n"
-        )
-
-    ended, server = copies(secrets, answer)
+    moved = b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: /data/other?tried=1\r\n\r\n"
+    ended, server = copies(secrets, lambda first: DONE if "tried" in first else moved)
     assert ended == [None]
     assert [first.split()[1] for first, _ in server.copies] == ["/data/0", "/data/other?tried=1"]
     assert server.copies[1][1]["Authorization"] == "Bearer m1"
@@ -189,17 +182,10 @@ def test_what_is_no_success_is_a_failure_in_the_servers_words(
 def test_an_answer_that_breaks_off_is_a_failure_and_the_next_transfer_another_connection(
     secrets: Path,
 ) -> None:
-    answers = [
-        b"HTTP/1.1 201 Created\r\nContent-Length: 50\r\n\r\nsuccess: Cre",
-        b"",
-        DONE,
-    ]
-
-    def answer(_: str) -> bytes:
-        return answers.pop(0)
+    answers = [b"HTTP/1.1 201 Created\r\nContent-Length: 50\r\n\r\nsuccess: Cre", b"", DONE]
 
     async def run() -> list[str | None]:
-        async with serving(secrets, answer) as server:
+        async with serving(secrets, lambda _: answers.pop(0)) as server:
             copier = Copier(Credentials(secrets))
             transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
             with pytest.MonkeyPatch.context() as patched:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.linux.counters import machine, retransmits
+from tpcsweep.linux.counters import machine_times, retransmits
 from tpcsweep.measure.limits import means
 from tpcsweep.measure.readings import Reading, Sampler, goodput, series
 
@@ -113,7 +113,7 @@ def test_what_a_reading_meets_is_raised_where_readings_are_asked_for() -> None:
 
 
 def test_machine_counts_iowait_as_idle_and_steal_apart() -> None:
-    busy, _, steal, total = machine(STAT)
+    busy, _, steal, total = machine_times(STAT)
     assert busy / total == pytest.approx(160 / 1020)
     assert steal / total == pytest.approx(20 / 1020)
 

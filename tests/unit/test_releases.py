@@ -19,7 +19,7 @@ VERSIONS = st.lists(st.integers(0, 99), min_size=3, max_size=3)
 @given(VERSIONS, VERSIONS)
 def test_versions_compare_as_numbers(left: list[int], right: list[int]) -> None:
     first, second = (".".join(map(str, version)) for version in (left, right))
-    assert (releases.number(first) < releases.number(second)) == (left < right)
+    assert (releases.version_number(first) < releases.version_number(second)) == (left < right)
 
 
 def test_each_version_has_a_hash_and_all_can_be_named() -> None:

@@ -11,8 +11,7 @@ from tpcsweep.testbeds.netns.servers import DeploymentProcess
 
 
 @pytest.mark.parametrize(
-    ("command", "how"),
-    [("kill -SEGV $$", "was killed by SIGSEGV"), ("exit 3", "ended with exit code 3")],
+    ("command", "how"), [("kill -SEGV $$", "was killed by SIGSEGV"), ("exit 3", "ended with exit code 3")]
 )
 def test_how_a_process_has_ended_with_its_last_words(tmp_path: Path, command: str, how: str) -> None:
     own, stderr = tmp_path / "own.log", tmp_path / "stderr.log"

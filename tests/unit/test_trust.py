@@ -17,8 +17,8 @@ from tpcsweep import dataset
 from tpcsweep.dataset import tables
 from tpcsweep.measure import transfers
 from tpcsweep.measure.files import Arrival, DestinationFiles, FirstBytes
-from tpcsweep.measure.readings import History, Sampler, series
-from tpcsweep.measure.transfers import Transfers, unfinished
+from tpcsweep.measure.readings import Sampler, ThinnedHistory, series
+from tpcsweep.measure.transfers import CellTransfers, unfinished
 from tpcsweep.xrootd import monitoring
 from tpcsweep.xrootd.monitoring import Copy, parse
 
@@ -80,7 +80,7 @@ def test_the_clock_of_records_is_that_of_readings() -> None:
 
 
 def test_transfers_and_records_are_joined_by_the_name_of_the_file_whichever_comes_first() -> None:
-    found = Transfers("c", BEGAN)
+    found = CellTransfers("c", BEGAN)
     found.copied(copied("c.0.0"))
     found.add(ended(0, 0, 0.5, 2.5), Arrival(BEGAN + 1.25, 100))
     found.add(ended(1, 0, 0.5, 2.5), Arrival(None, 0))
@@ -93,7 +93,7 @@ def test_transfers_and_records_are_joined_by_the_name_of_the_file_whichever_come
 
 
 def test_records_of_other_cells_and_of_copies_before_the_cell_are_left_out() -> None:
-    found = Transfers("c", BEGAN)
+    found = CellTransfers("c", BEGAN)
     for name, begin in (("c1.0.0", 1.0), ("c.0.0", -1.0)):
         found.copied(copied(name, begin))
     found.add(ended(0, 0, 0.5, 2.5))
@@ -101,7 +101,7 @@ def test_records_of_other_cells_and_of_copies_before_the_cell_are_left_out() -> 
 
 
 def test_a_record_is_waited_for_only_as_long_as_it_can_come() -> None:
-    found = Transfers("c", BEGAN)
+    found = CellTransfers("c", BEGAN)
     assert found.overdue == -math.inf
     found.add(ended(0, 0, 0, 2.0))
     found.add(ended(1, 0, 0, 1.0, failure="exit code 5"))
@@ -111,7 +111,7 @@ def test_a_record_is_waited_for_only_as_long_as_it_can_come() -> None:
 
 
 def test_failures_keep_their_words() -> None:
-    found = Transfers("c", BEGAN)
+    found = CellTransfers("c", BEGAN)
     for number in range(3):
         found.add(ended(0, number, 0, 1, "exit code 5" if number else None))
     found.add({"event": "exhausted"})
@@ -123,7 +123,7 @@ def test_failures_keep_their_words() -> None:
 
 def test_a_cell_lists_so_many_transfers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfers, "MOST_ROWS", 10)
-    found = Transfers("c", BEGAN)
+    found = CellTransfers("c", BEGAN)
     for number in range(25):
         found.add(ended(0, number, number, number + 1))
     assert found.listed()["number"] == list(range(0, 25, 3))
@@ -205,7 +205,7 @@ def test_of_tools_that_do_not_copy_by_third_party_monitoring_says_nothing() -> N
 
 @given(st.integers(0, 500), st.integers(2, 40))
 def test_a_history_is_bounded_even_and_keeps_the_first(count: int, most: int) -> None:
-    history: History[int] = History(most)
+    history: ThinnedHistory[int] = ThinnedHistory(most)
     for number in range(count):
         history.add(number)
     kept = history.entries()
@@ -216,7 +216,7 @@ def test_a_history_is_bounded_even_and_keeps_the_first(count: int, most: int) ->
 
 def test_readings_of_a_long_cell_are_fewer_and_their_rates_the_same() -> None:
     readings = iter(ZERO._replace(time=0.1 * n, payload=n * 12_500_000) for n in range(10**6))
-    history: History[object] = History(64)
+    history: ThinnedHistory[object] = ThinnedHistory(64)
     for _ in range(1000):
         history.add(next(readings))
     found = series(history.entries(), 0.1 * history.stride)  # type: ignore[arg-type]

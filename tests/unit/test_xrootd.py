@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from tests.support.releases import folder_of
 
 FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
 XRDCP = ["/usr/bin/xrdcp"]
+ALONE, [ORIGIN] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
+MANAGER, ORIGINS = xrootd.side("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
+assert MANAGER
 
 
 def text(server: xrootd.Server) -> str:
@@ -27,52 +31,43 @@ def outside_xrootd(configuration: str) -> str:
 
 
 def test_one_origin_stands_alone() -> None:
-    redirector, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
-    assert redirector is None
-    assert origin.programs == ("xrootd",)
-    assert "all.manager" not in text(origin)
-    assert origin.url == "https://10.0.0.1:8080/data"
+    assert ALONE is None
+    assert ORIGIN.programs == ("xrootd",)
+    assert "all.manager" not in text(ORIGIN)
+    assert ORIGIN.url == "https://10.0.0.1:8080/data"
 
 
 def test_several_origins_report_to_their_redirector() -> None:
-    redirector, origins = xrootd.side("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
-    assert redirector is not None
-    assert [origin.name for origin in origins] == ["dst1", "dst2"]
-    assert "all.role manager" in text(redirector)
-    assert "cms.dfs lookup central redirect immed" in text(redirector)
-    for server in [redirector, *origins]:
+    assert [origin.name for origin in ORIGINS] == ["dst1", "dst2"]
+    assert "all.role manager" in text(MANAGER)
+    assert "cms.dfs lookup central redirect immed" in text(MANAGER)
+    for server in (MANAGER, *ORIGINS):
         assert "all.manager 10.0.0.1:1213" in text(server)
         assert server.programs == ("cmsd", "xrootd")
-    assert len({server.folder for server in [redirector, *origins]}) == 3
+    assert len({server.folder for server in (MANAGER, *ORIGINS)}) == 3
 
 
 def test_cmsd_never_sees_http_or_tls() -> None:
-    _, origins = xrootd.side("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
-    assert "http." not in outside_xrootd(text(origins[0]))
-    assert "xrd.tls" not in outside_xrootd(text(origins[0]))
+    assert not [word for word in ("http.", "xrd.tls") if word in outside_xrootd(text(ORIGINS[0]))]
 
 
 def test_what_xrootd_times_is_seldom_due_all_at_once() -> None:
     # Where all of it is, its timer may sleep through what is put before it: records of copies came minutes late.
-    _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
-    flushed = dict(re.findall(r"mongstream (\w+) use flush (\d+)s", text(origin)))
+    flushed = dict(re.findall(r"mongstream (\w+) use flush (\d+)s", text(ORIGIN)))
     assert flushed["tpc"] == "1"
     assert math.lcm(*map(int, flushed.values())) >= 30
     assert max(map(int, flushed.values())) <= LATE
 
 
 def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:
-    _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
-    wanted = xrootd.configuration(origin, SECRETS, XRDCP)
-    assert "sec.protocol unix" not in text(origin)
+    wanted = xrootd.configuration(ORIGIN, SECRETS, XRDCP)
+    assert "sec.protocol unix" not in text(ORIGIN)
     assert "sec.protocol unix" in wanted
     assert "ofs.tpc" not in outside_xrootd(wanted)
 
 
 def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
-    redirector, [origin, _] = xrootd.side("src", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
-    assert redirector is not None
-    for server in (redirector, origin):
+    for server in (MANAGER, ORIGINS[0]):
         let_in = xrootd.configuration(server, SECRETS, XRDCP, authorization="none")
         assert "http.exthandler xrdtpc" in let_in
         assert not [word for word in ("ofs.auth", "acc.", "acaroons", "gridmap", "sec.") if word in let_in]
@@ -80,18 +75,16 @@ def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
 
 
 def test_third_party_copy_comes_with_tls_and_macaroons() -> None:
-    _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
     for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):
-        assert line in text(origin)
+        assert line in text(ORIGIN)
 
 
-@pytest.mark.parametrize("version", ["5.4.3", "4.12.7"])
-def test_a_release_that_cannot_confirm_copies_is_refused(version: str, tmp_path: Path) -> None:
-    release = releases.read("old", folder_of(tmp_path / "old", f"v{version}"))
-    with pytest.raises(releases.ReleaseError, match=rf"xrootd old is {version}, allowed: 5\.5\.0 or later"):
+@pytest.mark.parametrize(
+    ("version", "refused"),
+    [("5.4.3", True), ("4.12.7", True), ("5.5.0", False), ("5.10.1", False), ("6.2.0", False)],
+)
+def test_a_release_that_cannot_confirm_copies_is_refused(version: str, refused: bool, tmp_path: Path) -> None:
+    release = releases.read("this", folder_of(tmp_path / "this", f"v{version}"))
+    told = re.escape(f"xrootd this is {version}, allowed: 5.5.0 or later")
+    with pytest.raises(releases.ReleaseError, match=told) if refused else nullcontext():
         xrootd.require(release)
-
-
-@pytest.mark.parametrize("version", ["5.5.0", "5.10.1", "6.2.0"])
-def test_a_release_that_can_is_taken(version: str, tmp_path: Path) -> None:
-    xrootd.require(releases.read("new", folder_of(tmp_path / "new", f"v{version}")))

@@ -38,11 +38,8 @@ class Client:
     ) -> None:
         """Wait until the client is ready.
 
-        Args:
-            send: sends a line of JSON to it, or raises OSError when the channel is gone.
-            lines: the client's lines, until it is gone.
-            why: describes how the client ended.
-            delay: seconds by which answers may be later than those of a client on this machine.
+        `send` sends it a line of JSON, or raises OSError when the channel is gone. `lines` are the client's, until it
+        is gone, and `why` describes how it ended. Answers may be `delay` seconds later than on this machine.
         """
         self._write = send
         self._lines = lines

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tpcsweep.linux.counters import CounterFile, Process, Table, with_descendants
+from tpcsweep.linux.counters import CounterFile, Process, ProcessTable, with_descendants
 
 REMOVE_SECONDS = 2.0
 PLAIN = Path("/run/tpcsweep-groups")
@@ -177,11 +177,12 @@ class Cgroup:
         name, unit = ("cpu.stat", 1e-6) if self.tree.version == 2 else ("cpuacct.usage", 1e-9)
         return self.tree.accounting / self.name / name, unit
 
-    def meter(self) -> Meter:
-        """Open what tells the group's CPU time."""
+    def meter(self, opened: contextlib.ExitStack) -> Callable[[], float]:
+        """Return a function that reads the group's CPU time in s, until a stack of what is opened closes."""
         path, unit = self.usage_file()
         file = CounterFile(path)
-        return Meter(lambda: parse_usage(file.read()) * unit, file.close)
+        opened.callback(file.close)
+        return lambda: parse_usage(file.read()) * unit
 
     def periods(self) -> tuple[int, int]:
         """Give the scheduling periods so far with something to run, and those in which the quota ran out."""
@@ -209,7 +210,7 @@ class Cgroup:
 class PlainGroup(Cgroup):
     """A folder with a list of processes: they and their descendants are in the group. It counts, and limits nothing."""
 
-    table = Table()
+    table = ProcessTable()
     """One for all groups, which are asked one after the other."""
 
     def create(self, cores: float | None = None) -> Cgroup:
@@ -229,9 +230,9 @@ class PlainGroup(Cgroup):
     def pids(self) -> set[int]:
         return set(self._processes())
 
-    def meter(self) -> Meter:
-        """Give what tells the group's CPU time, in steps of a clock tick."""
-        return Meter(lambda: sum(process.seconds for process in self._processes().values()), lambda: None)
+    def meter(self, opened: contextlib.ExitStack) -> Callable[[], float]:  # noqa: ARG002, no file stays open
+        """Return a function that reads the group's CPU time in s, in steps of a clock tick."""
+        return lambda: sum(process.seconds for process in self._processes().values())
 
     def periods(self) -> tuple[int, int]:
         return 0, 0
@@ -246,15 +247,6 @@ class PlainGroup(Cgroup):
     @property
     def _folder(self) -> Path:
         return self.tree.accounting / self.name
-
-
-@dataclass(frozen=True)
-class Meter:
-    """The CPU time of a group."""
-
-    read: Callable[[], float]
-    """Gives it, in s."""
-    close: Callable[[], None]
 
 
 def parse_usage(text: bytes) -> int:

@@ -42,7 +42,7 @@ def retransmits(text: bytes) -> int:
     return int(values[names.index(b"RetransSegs")])
 
 
-def machine(text: bytes) -> tuple[float, float, float, float]:
+def machine_times(text: bytes) -> tuple[float, float, float, float]:
     """Read the text of /proc/stat. Guest time is already in user time.
 
     Returns:
@@ -88,7 +88,7 @@ def with_descendants(roots: Iterable[int], processes: Mapping[int, Process]) -> 
     return found
 
 
-class Table:
+class ProcessTable:
     """All processes of this PID namespace, as they were at most FRESH ago."""
 
     def __init__(self) -> None:

@@ -38,13 +38,10 @@ class NamespaceError(OSError):
 
 
 def within(name: str, make: Callable[[], Made]) -> Made:
-    """Call a function in a namespace, and give what it returns or raise what it raises.
+    """Call a function in a namespace, and give what it returns or raise what it raises; also NamespaceError.
 
     A thread of its own does it (setns(2)), which ends there: the namespace that this process came from is not every
     user's to return to.
-
-    Raises:
-        NamespaceError: if the namespace does not exist or may not be entered.
     """
     made: Future[Made] = Future()
 

@@ -88,12 +88,7 @@ def kernel() -> Kernel:
 
 
 def explained(said: str, settings: Kernel) -> str:
-    """Say why namespaces were refused, and what to do.
-
-    Args:
-        said: the words of the program that was refused.
-        settings: possible reasons.
-    """
+    """Say why namespaces were refused, with the words of the program that was refused, and what to do."""
     why = []
     if not settings.has_users:
         why.append("the kernel has no user namespaces (CONFIG_USER_NS): take another one")

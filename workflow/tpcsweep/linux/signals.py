@@ -100,10 +100,7 @@ def end_with(starter: int, number: int = signal.SIGTERM) -> None:
     """Have the kernel send this process a signal when its parent ends, kill -9 included, and at once if it has ended.
 
     The kernel means the *thread* that has started this process (PR_SET_PDEATHSIG of prctl(2)): it must stay as long.
-
-    Args:
-        starter: pid of the parent, or of a process above it that had it start this one.
-        number: of the signal.
+    `starter` is the pid of the parent, or of a process above it that had it start this one.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, number)
     if not _is_above(starter):  # it had ended when the kernel was asked

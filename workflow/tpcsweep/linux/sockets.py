@@ -92,14 +92,8 @@ class SocketDiagnostics:
         """Count the connections that the server at a local port has yet to accept, serve or close.
 
         The kernel no longer lists a connection that was reset. Its server can still read the requests that came before
-        the reset, and carry them out. Such a connection is known by the socket that the server holds.
-
-        Args:
-            port: the server's local port.
-            held: TCP sockets that the server's processes hold, as `tcp_sockets` returns them.
-
-        Returns:
-            0 if there are none. A connection that waits to be accepted counts twice.
+        the reset, and carry them out. Such a connection is known by the socket that the server holds: `held` are those
+        of its processes, as `tcp_sockets` returns them. A connection that waits to be accepted counts twice.
 
         Raises:
             OSError: if the kernel does not answer.
@@ -144,11 +138,7 @@ class SocketDiagnostics:
 
 
 def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:
-    """Return the inode numbers of the TCP sockets that processes hold open.
-
-    Args:
-        proc: the folder of a /proc, which may be another container's.
-        pids: the processes, by their numbers there. Processes that have ended hold nothing.
+    """Return the inode numbers of the TCP sockets that processes of a /proc, maybe another container's, hold open.
 
     Raises:
         PermissionError: if a process belongs to another user.
@@ -198,7 +188,7 @@ class Followed:
         return dict(self._sums)
 
 
-def means(connections: Sequence[Connection]) -> tuple[float, float]:
+def rtt_and_cwnd(connections: Sequence[Connection]) -> tuple[float, float]:
     """Give RTT in ms and congestion window in segments, means over connections; NaN without any."""
     count = len(connections) or math.nan
     return sum(c.rtt for c in connections) / count, sum(c.cwnd for c in connections) / count

@@ -92,12 +92,7 @@ def measure(
     failure after the measurement, while transfers are being stopped, does not change the result. After either the cell
     carries the flag BROKEN, and the deployment must be replaced.
 
-    Args:
-        site: the deployment.
-        wanted: the cell's parameters.
-        measurement: when the cell ends, and how it is sampled.
-        prefix: begins the names of the destination files.
-        show: called at every look with the figures so far and the seconds spent.
+    The names of the destination files begin with `prefix`. `show` gets the figures so far and the seconds spent.
 
     Returns:
         `status`, `message`, `flags`, `limit`, `evidence`, `summary`, `samples`, `transfers` of the cell's file.
@@ -139,7 +134,7 @@ class _Cell:
         wanted = self._wanted
         with self._breakage_noted(), self._sampler:
             self._began = self._sampler.readings()[0].time
-            self._transfers = transfers.Transfers(self._prefix, self._began)
+            self._transfers = transfers.CellTransfers(self._prefix, self._began)
             try:
                 self._client.run(
                     tool=wanted.tool,

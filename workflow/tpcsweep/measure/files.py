@@ -110,7 +110,6 @@ class DestinationFiles:
         self._lock = threading.Lock()  # one thread counts while another removes
 
     def arrived(self) -> int:
-        """Bytes of payload that ever arrived."""
         with self._lock, os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):

@@ -56,11 +56,9 @@ EQUALS = ("cpu_source", "cpu_destination", "client")
 
 
 def means(samples: Series, warmup: int) -> dict[str, float]:
-    """Means over time of samples; NaN where nothing is known.
+    """Means over time of samples, without `warmup` of them; NaN where nothing is known.
 
-    Args:
-        samples: by name, (samples,) or (origins, samples).
-        warmup: how many are left out; of `sent` and `resent` none, as windows remember losses.
+    Of `sent` and `resent` none is left out, as windows remember losses.
     """
     first = {name: 0 if name in ("sent", "resent") else warmup for name in samples}
     return {name: mean(values[..., first[name] :]) for name, values in samples.items()}
@@ -75,12 +73,8 @@ def numbers(
 ) -> dict[str, float]:
     """The numbers that `RULES` ask for and a summary has not yet; NaN for what is not known.
 
-    Args:
-        wanted: the cell's parameters.
-        summary: what else is known of the cell.
-        means: those of its samples, and `rtt_idle`.
-        totals: what was counted over the cell.
-        transfers: seconds that each took which ended well; of none, the cell's duration is the least that one takes.
+    `means` are those of the samples, and `rtt_idle`; `totals` is what was counted over the cell. `transfers` are the
+    seconds of each that ended well; without any, the cell's duration is the least that one takes.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
@@ -109,14 +103,10 @@ def numbers(
 
 
 def judge(summary: Summary) -> tuple[str, dict[str, Any]]:
-    """The limit of a cell that went well, and the evidence: for every limit whether it was reached, and its signs.
+    """The limit of a cell that went well, by its summary with the `numbers`, and the evidence as its file has it.
 
-    Args:
-        summary: with the `numbers`.
-
-    Returns:
-        The limit, and the evidence as a cell's file has it: `signs` are, rule by rule, the number's name, its value
-        (null where it is not known), its threshold, and whether it is reached.
+    That is for every limit whether it was reached, and its `signs`, rule by rule: the number's name, its value (null
+    where it is not known), its threshold, and whether it is reached.
     """
 
     def sign(number: str, threshold: float) -> dict[str, Any]:
@@ -137,14 +127,10 @@ def judge(summary: Summary) -> tuple[str, dict[str, Any]]:
 
 
 def ramp_seconds(wanted: Parameters, rtt: float) -> float:
-    """What handshakes and slow start of one transfer take at least on a path.
+    """What handshakes and slow start of one transfer take at least on a path with an RTT in ms.
 
     After the first `INITIAL_WINDOW`, which goes with the handshakes, the window doubles each round trip (RFC 5681)
     until the file is sent, or the TCP buffer or a connection's share of the path is full.
-
-    Args:
-        wanted: the cell's parameters.
-        rtt: ms.
     """
     connections = wanted.streams * wanted.tcp_streams
     share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
@@ -155,14 +141,9 @@ def ramp_seconds(wanted: Parameters, rtt: float) -> float:
 
 
 def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:
-    """The rate in Gbit/s at which a connection sends that loses packets; inf without loss.
+    """The rate in Gbit/s at which a connection sends that loses a share of its packets, at an RTT in ms.
 
-    NaN where no law is known for the congestion control.
-
-    Args:
-        wanted: the cell's parameters.
-        loss: share of packets.
-        rtt: ms.
+    It is inf without loss, and NaN where no law is known for the congestion control.
     """
     if wanted.congestion_control not in ("cubic", "reno") or math.isnan(loss):
         return math.nan

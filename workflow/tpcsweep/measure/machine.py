@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from tpcsweep.linux.counters import CounterFile, machine, parse_stat
+from tpcsweep.linux.counters import CounterFile, machine_times, parse_stat
 
 PIECE = 5000
 """Rounds of a loop that are one piece of work: 0.2 ms where this was written."""
@@ -64,7 +64,7 @@ class Machine:
 
     def look(self) -> Condition:
         waited = pressure(self._pressure.read()) if self._pressure else None
-        return Condition(*machine(self._stat.read()), waited, *self._speed.look())
+        return Condition(*machine_times(self._stat.read()), waited, *self._speed.look())
 
     def close(self) -> None:
         self._stat.close()
@@ -151,11 +151,9 @@ class Threads:
     """Watches the threads of processes that come and go."""
 
     def __init__(self, proc: int, pids: Callable[[], Iterable[int]]) -> None:
-        """Watch them from the first look on.
+        """Watch the processes that `pids` returns, from the first look on.
 
-        Args:
-            proc: an open descriptor of a /proc, which may be another container's; it stays the caller's.
-            pids: tells the processes that there are at the moment.
+        `proc` is an open descriptor of a /proc, which may be another container's; it stays the caller's.
         """
         self._proc = f"/proc/self/fd/{proc}"
         self._pids = pids

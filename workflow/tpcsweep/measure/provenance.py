@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def machine() -> dict[str, Any]:
-    """Host, kernel and CPU."""
     return {
         "host": socket.gethostname(),
         "kernel": platform.release(),

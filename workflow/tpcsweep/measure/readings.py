@@ -88,10 +88,6 @@ def series(readings: list[Reading], interval: float) -> Series:
     sampler waiting, and the rate over the instant between two readings that were late would count as much as that
     over the wait before.
 
-    Args:
-        readings: at least one.
-        interval: seconds between the moments.
-
     Returns:
         `time` in s since the first reading, and the others by name, (samples,); `source_origin_cpu` and
         `destination_origin_cpu` are (origins, samples). Throughputs are Gbit/s, CPU is in cores, the machine's in
@@ -151,7 +147,7 @@ def _between(
     return np.stack([np.interp(times, read, column) for column in counter.T], axis=1)
 
 
-class History(Generic[Entry]):
+class ThinnedHistory(Generic[Entry]):
     """Keeps every entry until there are more than `most`; then every second, later every fourth, and so on.
 
     Of counters that only grow nothing is lost but resolution: a rate between two kept readings is the exact mean
@@ -200,7 +196,7 @@ class Sampler:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
         self._failure: Exception | None = None
-        self._history: History[Reading] = History(most)
+        self._history: ThinnedHistory[Reading] = ThinnedHistory(most)
 
     def __enter__(self) -> Sampler:
         self._history.add(self._read())

@@ -36,7 +36,7 @@ unless a record is lost."""
 Columns = dict[str, NDArray[np.float64]]
 
 
-class Transfers:
+class CellTransfers:
     """Rows of the transfers that have ended, in columns: 104 bytes each, as an hour may have 10⁵ of them."""
 
     def __init__(self, prefix: str, began: float) -> None:
@@ -157,11 +157,7 @@ class Transfers:
 def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: float) -> Columns:
     """Rows of the transfers that had not ended when the cell did: `stream`, `first_byte`, `end` and `size`. Pure.
 
-    Args:
-        present: the files that were there, of this cell where their names begin with its prefix.
-        prefix: that prefix.
-        began: when the cell did, s of CLOCK_MONOTONIC.
-        end: when it ended.
+    The cell lasted from `began` to `end`, by CLOCK_MONOTONIC. The names of its files begin with the prefix.
     """
     rows = [
         (
@@ -193,14 +189,7 @@ def stream_bytes(
     """Bytes that each stream brought to the destination between two moments, (streams,).
 
     A transfer's bytes count as spread evenly from its first byte to its end, which matters only for those that begin
-    or end the span; where nobody saw the first byte, from its `start`, or from `begin` on.
-
-    Args:
-        ended: transfers with `stream`, `start`, `first_byte`, `end` (s) and `size` (bytes).
-        unfinished: the same without `start`.
-        streams: how many there are.
-        begin: of the span, s.
-        end: of the span, s.
+    or end the span; where nobody saw the first byte, from its `start`, which `unfinished` has not, or from `begin` on.
     """
     brought = np.zeros(streams)
     for rows in (ended, unfinished):
@@ -216,11 +205,8 @@ def monitored_share(ended: Columns, heard: float) -> float:
     """Bytes of the transfers that ended well by XRootD's monitoring, over the bytes counted in their files.
 
     Transfers whose record may have been still to come count on neither side, one that should have come as nothing.
-    NaN where none came at all: of tools that are no third-party copies by HTTP.
-
-    Args:
-        ended: transfers with `ok`, `end`, `size` and `xrootd_size`.
-        heard: s since the cell's start until which records were heard.
+    NaN where none came at all: of tools that are no third-party copies by HTTP. Records were heard until `heard`, in s
+    since the cell's start.
     """
     told = np.isfinite(ended["xrootd_size"])
     counts = (ended["ok"] > 0) & (told | (ended["end"] <= heard - LATE))

@@ -60,7 +60,7 @@ class _Setting:
         struct.pack_into("=Q", line.shared(), self._offset, value)
 
 
-def build(folder: File, commands: Commands) -> File:
+def compiled(folder: File, commands: Commands) -> File:
     """Compile the delay line into a folder unless it is there.
 
     Its name has a hash of what it is compiled from, as two trees may share an environment.
@@ -118,7 +118,7 @@ class DelayLine:
         Raises:
             PathError: if it does not start.
         """
-        self.binary = build(_programs(), commands)
+        self.binary = compiled(_programs(), commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
         self._file.write_bytes(bytes(3 * _WORDS * 8))
         gso = int(path.loss == 0)  # else packets of the MTU, so that each is lost or not on its own

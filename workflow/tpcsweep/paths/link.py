@@ -26,10 +26,10 @@ from tpcsweep.paths.plan import HEADERS, INTERFACE, Emulator, Path, PathError
 CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's figures have a resolution of 10 µs
 LARGEST_BASE = 1.0  # ms; a base cost above this is a busy machine, not the delay line, and is not subtracted
 DIRECTIONS = ("near_to_far", "far_to_near")
-OFFLOADS = tuple(
-    f"{name}-offload" for name in ("tcp-segmentation", "generic-segmentation", "generic-receive")
+OFFLOADS = (
+    *("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload"),
+    "tx-udp-segmentation",
 )
-OFFLOADS += ("tx-udp-segmentation",)
 PINGS = 17
 PING_INTERVAL = 0.01  # s
 PING_PATIENCE = 3  # s without any answer; only a path that is down waits so long
@@ -62,17 +62,18 @@ class Link(contextlib.AbstractContextManager["Link"]):
 
     def describe(self) -> dict[str, Any]:
         """Give what was set, and what the kernel says is set, as plain values for JSON."""
+        path = self.path
         description: dict[str, Any] = {
             "emulator": self.emulator,
             "kernel": os.uname().release,
             "interface": INTERFACE,
-            "mtu_bytes": self.path.mtu,
-            "bdp_bytes": plan.bdp(self.path),
-            "queue_bytes": plan.queue_bytes(self.path),
-            "burst_bytes": plan.burst(self.path),
+            "mtu_bytes": path.mtu,
+            "bdp_bytes": plan.bdp(path),
+            "queue_bytes": plan.queue_bytes(path),
+            "burst_bytes": plan.burst(path),
             "qdiscs": {},
             "offloads": {},
-            **plan.describe_limit(self.path),
+            **plan.describe_limit(path),
         }
         for direction, namespace in self._ends():
             qdiscs = self.commands.run(["tc", "-n", namespace, "-j", "qdisc", "show", "dev", INTERFACE])
@@ -80,18 +81,18 @@ class Link(contextlib.AbstractContextManager["Link"]):
             features = self.commands.run(["ip", "netns", "exec", namespace, "ethtool", "-k", INTERFACE])
             description["offloads"][direction] = offloads(features)
         if self.emulator == "netem":
-            description["netem_limit_packets"] = plan.netem_limit(self.path)
+            description["netem_limit_packets"] = plan.netem_limit(path)
         if self.line:
             description["delayline"] = {
                 "source_sha256": hashlib.sha256(delayline.SOURCE.read_bytes()).hexdigest(),
                 "flags": list(delayline.FLAGS),
                 "scheduler": self.line.scheduler,
-                "rate_bit_per_s": plan.rate_bit(self.path),
+                "rate_bit_per_s": plan.rate_bit(path),
                 "delay_ns": self.line.delay,
-                "tick_ns": plan.tick_ns(self.path),
+                "tick_ns": plan.tick_ns(path),
                 "queue_bytes": self.line.queue,
                 "base_rtt_ms": self.base_rtt,
-                "memory_bytes": plan.memory(self.path),
+                "memory_bytes": plan.memory(path),
             }
         return description
 
@@ -202,7 +203,7 @@ def connect(
             for namespace, _ in ends:
                 link._interfaces.append(Interface(namespace, INTERFACE))
                 link._opened.callback(link._interfaces[-1].close)
-            calibrate(link)
+            calibrate_line(link)
         undo.pop_all()
     return link
 
@@ -233,12 +234,11 @@ def parse_ping(text: str) -> Rtt:
     return Rtt(min(times), statistics.median(times), max(times), len(times))
 
 
-def calibrate(link: Link) -> None:
+def calibrate_line(link: Link) -> None:
     """Measure what the idle delay line itself costs, and set its delay to what is left of the asked RTT.
 
-    The cost is two wake-ups of a thread and does not depend on the delay, so it is measured at a delay at
-    which it takes 0.1 s. A loaded line sleeps less and costs less: the RTT under load can be shorter than
-    asked by up to this (docs/paths.md).
+    The cost is two wake-ups of a thread, whatever the delay. A loaded line sleeps less and costs less: the RTT under
+    load can be shorter than asked by up to this (docs/paths.md).
     """
     assert link.line is not None
     link.line.delay = CALIBRATION
@@ -249,12 +249,12 @@ def calibrate(link: Link) -> None:
 def refuse_beyond(path: Path, emulator: Emulator) -> None:
     """Raise PathError for what this emulator cannot make on this machine."""
     smallest, largest = plan.SMALLEST_RTT[emulator], plan.LARGEST_BANDWIDTH[emulator]
+    by = f"with emulator {emulator}"
     if 0 < path.rtt < smallest:
-        allowed = f"with emulator {emulator} it is 0 or at least {smallest:g} ms"
-        raise PathError(f"path: rtt is {path.rtt:g} ms; {allowed}")
+        raise PathError(f"path: rtt is {path.rtt:g} ms; {by} it is 0 or at least {smallest:g} ms")
     if path.bandwidth > largest:
-        allowed = f"with emulator {emulator} at most {largest:g} Gbit/s is carried as asked"
-        raise PathError(f"path: bandwidth is {path.bandwidth:g} Gbit/s; {allowed}")
+        carried = f"at most {largest:g} Gbit/s is carried as asked"
+        raise PathError(f"path: bandwidth is {path.bandwidth:g} Gbit/s; {by} {carried}")
 
 
 @cache

@@ -111,10 +111,10 @@ def netem_limit(path: Path, room: int = 0) -> int:
 
 def queue_cap(path: Path, packet: int) -> float:
     """Give the Gbit/s that a queue_limit of packets of so many bytes leaves (a GSO super-packet is one packet)."""
-    return inf if path.queue_limit is None else held(path.queue_limit, packet, path.rtt / 2)
+    return inf if path.queue_limit is None else queue_rate(path.queue_limit, packet, path.rtt / 2)
 
 
-def held(limit: int, packet: float, delay: float) -> float:
+def queue_rate(limit: int, packet: float, delay: float) -> float:
     """Give the Gbit/s that a queue allows by Little's law, which holds packets of a mean size in bytes for ms each."""
     return limit * packet * GBIT_PER_MS / delay
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tpcsweep.linux.namespaces import Interface, socket_inside
 from tpcsweep.paths import plan
-from tpcsweep.paths.link import DIRECTIONS, Link, Rtt, calibrate
+from tpcsweep.paths.link import DIRECTIONS, Link, Rtt, calibrate_line
 from tpcsweep.paths.plan import ETHERNET, HEADERS, INTERFACE, Path, PathError
 from tpcsweep.variables import BYTES, GBIT
 
@@ -93,7 +93,7 @@ def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:
         window = min(2 * window, LONGEST)
         if not rtt_fits(path.rtt, rtt.median):
             if link.line:
-                calibrate(link)  # the machine may have been busy when the line's own cost was measured
+                calibrate_line(link)  # the machine may have been busy when the line's own cost was measured
             rtt = link.rtt()
         for i, rate in enumerate(rates):
             if not bandwidth_fits(path, rate.bandwidth):
@@ -182,9 +182,8 @@ def _overload(
 ) -> tuple[float, dict[str, int], bool, float]:
     """Send super-packets of some bytes above the rate, and read the counters of what arrives twice.
 
-    Returns:
-        The seconds between the readings, what arrived in them, whether the machine was calm, and at most how many
-        bytes are still in the queue.
+    Returns the seconds between the readings, what arrived in them, whether the machine was calm, and at most how many
+    bytes are still in the queue.
     """
     data = bytes(size)
     full = plan.burst(path)  # the token bucket is full at first: empty it at once

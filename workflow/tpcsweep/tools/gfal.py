@@ -138,7 +138,7 @@ class Gfal2(Worker):
         return worker_command("/usr/bin/python3", "gfal")
 
 
-class Copier:
+class Gfal2Copier:
     """Copies by gfal2, with a context for each thread that calls it."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class Copier:
 
 
 def main() -> None:
-    answers, copier = Answers(), Copier()
+    answers, copier = Answers(), Gfal2Copier()
 
     def copy(number: int, transfer: Transfer) -> None:
         try:

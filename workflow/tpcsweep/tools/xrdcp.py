@@ -50,15 +50,15 @@ class Xrdcp(Program):
         return super().environment(credentials, folder) | own
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        # `only`, as `first` falls back to streaming through the client. Beside these the destination has a connection
-        # for requests, which otherwise carries the data too.
-        streams = transfer.tcp_streams if transfer.tcp_streams > 1 else 0
-        ends = _root_url(transfer.source), _root_url(transfer.destination)
-        return self._command(["--tpc", "only"], streams - (_release() < ONE_TOO_MANY), *ends)
+        # `only`, as `first` falls back to streaming through the client.
+        fewer = int(_release() < ONE_TOO_MANY)
+        return self._command(["--tpc", "only"], transfer, _root_url(transfer.source), fewer)
 
-    def _command(self, options: list[str], streams: int, *ends: str) -> list[str]:
-        more = ["--streams", str(streams)] if streams > 0 else []
-        return ["/usr/bin/xrdcp", "--nopbar", *options, *more, *ends]
+    def _command(self, options: list[str], transfer: Transfer, source: str, fewer: int = 0) -> list[str]:
+        # Beside these streams there is a connection for requests, which otherwise carries the data too.
+        several = transfer.tcp_streams > 1
+        streams = ["--streams", str(transfer.tcp_streams - fewer)] if several else []
+        return ["/usr/bin/xrdcp", "--nopbar", *options, *streams, source, _root_url(transfer.destination)]
 
     def last_words(self, output: str) -> str:
         return super().last_words(output.replace("\0", ""))  # what a server said ends with a zero byte
@@ -72,9 +72,7 @@ class XrdcpDirect(Xrdcp):
     copy_modes = ("push",)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        # Beside these there is a connection for requests, which otherwise carries the data too.
-        streams = transfer.tcp_streams if transfer.tcp_streams > 1 else 0
-        return self._command([], streams, transfer.source_file, _root_url(transfer.destination))
+        return self._command([], transfer, transfer.source_file)
 
 
 @functools.cache

@@ -69,15 +69,10 @@ Stage = Callable[[str], None]
 
 
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
-    """Return a release; make it first if the cache lacks it.
+    """Return a release; make it first if the cache lacks it. Raises ReleaseError if it cannot be made or read.
 
-    Args:
-        name: SYSTEM, a version, a version with FROM_SOURCE behind it, or one of `own`.
-        own: folders of releases that a site has built itself, by name.
-        stage: reports progress to the user.
-
-    Raises:
-        ReleaseError: if it cannot be made or read.
+    Its name is SYSTEM, a version, a version with FROM_SOURCE behind it, or one of `own`, the folders of releases that a
+    site has built itself.
     """
     if name == SYSTEM:
         return Release(SYSTEM)
@@ -148,10 +143,10 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
     if name in DEBIAN:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        record = unpack(name, work, stage, by_root=_by_root())
+        record = _unpack(name, work, stage, by_root=_by_root())
     else:
         work.mkdir(exist_ok=True)
-        record = build(version, sources()[version], work, stage)
+        record = _build(version, sources()[version], work, stage)
     made = work / "release"
     write_json(made / RECORD, record)
     loader = next((made / "lib").glob("ld-linux*.so.*"))
@@ -176,7 +171,7 @@ def _digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-def build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any]:
+def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any]:
     """Build a release into `release` of a folder for work, and return the record of its making.
 
     `digest` is the SHA-256 of its source archive. A build goes on where an earlier one in the folder ended.
@@ -200,11 +195,11 @@ def build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any]
         (unpacked / f"xrootd-{version}").rename(source)
     stage(f"building XRootD {version} from source, some minutes; its log is {log}")
     cmake = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(objects), *OPTIONS]
-    run(cmake, log, f"xrootd {version}: cmake failed")
+    _run(cmake, log, f"xrootd {version}: cmake failed")
     major = version.partition(".")[0]
     targets = [*PROGRAMS, *(f"{target}-{major}" for target in TARGETS)]
     ninja = ["ninja", "-C", str(objects), *targets]
-    run(ninja, log, f"xrootd {version}: the build failed", _progress(version, stage))
+    _run(ninja, log, f"xrootd {version}: the build failed", _progress(version, stage))
     _collect(objects, work / "release")
     compiler = _output(["c++", "--version"])
     cache = (objects / "CMakeCache.txt").read_text()
@@ -224,14 +219,11 @@ def fetch(version: str, digest: str, folder: Path, log: Path) -> None:
     wanted = folder / "wanted.txt"
     wanted.write_text(f"xrootd=={version} --hash=sha256:{digest}\n")
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", "xrootd", "--require-hashes"]
-    run(
-        [*pip, "--requirement", str(wanted), "--dest", str(folder)],
-        log,
-        f"xrootd {version}: pip download failed",
-    )
+    command = [*pip, "--requirement", str(wanted), "--dest", str(folder)]
+    _run(command, log, f"xrootd {version}: pip download failed")
 
 
-def unpack(version: str, work: Path, stage: Stage, *, by_root: bool) -> dict[str, str]:
+def _unpack(version: str, work: Path, stage: Stage, *, by_root: bool) -> dict[str, str]:
     """Unpack a release into `release` of a folder for work, and return the record of its making.
 
     apt checks the signatures. `by_root` is whether the machine's root unpacks it.
@@ -251,7 +243,7 @@ def unpack(version: str, work: Path, stage: Stage, *, by_root: bool) -> dict[str
         f"xrootd {version}: mmdebstrap could not unpack it from Debian {suite} ({version}{FROM_SOURCE} is the same "
         f"release, built here, and {SYSTEM} what the machine has)"
     )
-    run([*mode, "--variant=extract", f"--include={packages}", suite, str(root)], log, failure)
+    _run([*mode, "--variant=extract", f"--include={packages}", suite, str(root)], log, failure)
     for name in PROGRAMS:
         copy_into(made / "bin", root / "usr/bin" / name)
     for folder in ("usr/lib", "lib"):  # the latter has the libraries of C before trixie
@@ -262,7 +254,7 @@ def unpack(version: str, work: Path, stage: Stage, *, by_root: bool) -> dict[str
     return {"debian": suite, "package": package[1] if package else version}
 
 
-def run(command: Sequence[str], log: Path, failure: str, hear: Callable[[bytes], object] = bool) -> None:
+def _run(command: Sequence[str], log: Path, failure: str, hear: Callable[[bytes], object] = bool) -> None:
     """Run a command with its output in a new log; `hear` gets each line.
 
     Raises ReleaseError with `failure` and the first line of the log that reports an error, or its last lines.

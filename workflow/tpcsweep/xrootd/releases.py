@@ -89,7 +89,7 @@ class Release:
 
 def known(own: Iterable[str] = ()) -> list[str]:
     """Return the possible values of `xrootd`, a testbed's own names first and the newest versions last."""
-    versions = sorted({*DEBIAN, *sources()}, key=number)
+    versions = sorted({*DEBIAN, *sources()}, key=version_number)
     return [SYSTEM, *own, *versions, *(f"{version}{FROM_SOURCE}" for version in versions)]
 
 
@@ -99,7 +99,7 @@ def sources() -> dict[str, str]:
     return {match["version"]: match["digest"] for match in matches}
 
 
-def number(version: str) -> tuple[int, ...]:
+def version_number(version: str) -> tuple[int, ...]:
     """Return a version as numbers that compare: 5.10.0 is after 5.9.9."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 

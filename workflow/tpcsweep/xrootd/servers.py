@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tpcsweep.tools.base import VALID_HOURS
-from tpcsweep.xrootd.releases import Release, ReleaseError, number
+from tpcsweep.xrootd.releases import Release, ReleaseError, version_number
 
 PORT = 8080
 CMSD_PORT = 1213
@@ -105,7 +105,6 @@ class SideServers(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names of the origins."""
         return [origin.name for origin in self.origins]
 
     @property
@@ -201,7 +200,7 @@ def require(release: Release) -> None:
     the refusal of copies from loopback addresses since 5.9.3 (`tpc.allow local`), which no testbed has.
     """
     version = release.version()
-    if number(version) < number(OLDEST):
+    if version_number(version) < version_number(OLDEST):
         raise ReleaseError(
             f"xrootd {release.name} is {version}, allowed: {OLDEST} or later: older ones have no monitoring of HTTP "
             "third-party copies (`xrootd.mongstream tpc`), by which cells confirm what was copied"

@@ -19,7 +19,7 @@ from tpcsweep.client.handle import Client, Event
 from tpcsweep.flags import BrokenError, FaultError
 from tpcsweep.linux.sockets import COUNTERS
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.readings import History, Reading
+from tpcsweep.measure.readings import Reading, ThinnedHistory
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.session import Session
@@ -47,7 +47,7 @@ class Inbox:
         self._own = own
         self.ahead = 0.0
         """Seconds that this machine's clock is ahead of the hub's."""
-        self._samples: dict[str, History[list[float | None]]] = {}
+        self._samples: dict[str, ThinnedHistory[list[float | None]]] = {}
         self._copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         self._client: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class Inbox:
     def hear(self, message: Mapping[str, Any]) -> None:
         if "sample" in message:
             with self._lock:
-                self._samples.setdefault(message["of"], History()).add(message["sample"])
+                self._samples.setdefault(message["of"], ThinnedHistory()).add(message["sample"])
         elif "copy" in message:
             copy = Copy(*message["copy"])
             self._copies.put(copy._replace(begin=copy.begin + self.ahead, end=copy.end + self.ahead))

@@ -46,7 +46,7 @@ def owner() -> tuple[int, int]:
     return (0, 0) if is_alone() else (user.pw_uid, user.pw_gid)
 
 
-def identity() -> list[str]:
+def user_prefix() -> list[str]:
     """Return a prefix for a command line that runs the command as USER, as XRootD does not run as root.
 
     An ordinary user who is root of a user namespace becomes USER in another one below it. The command ends with the
@@ -168,7 +168,7 @@ class NamespaceServers:
             self._configure(server)
         starting.start(servers, self._run, self._wait_for_cmsd)
         for origin, service in self._services():
-            command = [*self._named(), *identity(), *service.command]
+            command = [*self._named(), *user_prefix(), *service.command]
             self.processes.start(origin.name, command, origin.folder, program=service.name)
 
     def wait(self, seconds: float = START_SECONDS) -> None:
@@ -222,7 +222,10 @@ class NamespaceServers:
         pid = server.folder / f"{program}.{server.name}.pid"
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program)), "-s", str(pid)]
         self.processes.start(
-            server.name, [*identity(), *self.release.command(program), *files], server.folder, program=program
+            server.name,
+            [*user_prefix(), *self.release.command(program), *files],
+            server.folder,
+            program=program,
         )
 
     def _wait_for_cmsd(self, server: Server) -> None:

@@ -17,7 +17,7 @@ from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import inside, parse_net_dev, within
-from tpcsweep.linux.sockets import Followed, means
+from tpcsweep.linux.sockets import Followed, rtt_and_cwnd
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.machine import Machine, together
 from tpcsweep.measure.readings import Reading, Sampler
@@ -50,10 +50,10 @@ class Counters:
         )
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, proc)
-        programs = {}
-        for name, group in groups.items():
-            meter = opened.enter_context(contextlib.closing(group.meter()))
-            programs[name] = Programs(meter.read, group.periods, proc, group.pids)
+        programs = {
+            name: Programs(group.meter(opened), group.periods, proc, group.pids)
+            for name, group in groups.items()
+        }
         source, destination = sides.values()
         redirectors = [side.redirector.name for side in sides.values() if side.redirector]
         parts = {
@@ -86,7 +86,7 @@ class Counters:
         ours = sum(map(sum, cpu.values())) + time.process_time()
         connections = [connection for source in self._sources for connection in source.connections()]
         flows = self._flows.look(connections)
-        rtt, cwnd = means(connections)
+        rtt, cwnd = rtt_and_cwnd(connections)
         threads = {part: together(each.threads() for each in self._programs[part]) for part in MEASURED}
         machine = self._machine.look()._asdict()  # last: it takes half a millisecond now and then
         others = machine.pop("tasks") - ours

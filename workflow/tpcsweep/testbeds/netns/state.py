@@ -34,7 +34,7 @@ MACHINE = "tpcsweep"
 KILL_SECONDS = 5.0
 
 
-class BusyError(Exception):
+class MachineBusyError(Exception):
     """A deployment is up and its owner is alive."""
 
 
@@ -61,7 +61,7 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
     """Hold the machine for the length of a `with`, in the name of an owner.
 
     If another owner holds it, `waiting` gets that owner's name, and the call waits; without `waiting` it raises
-    BusyError.
+    MachineBusyError.
     """
     STATE.mkdir(mode=0o711, exist_ok=True)
     with contextlib.ExitStack() as held:
@@ -69,7 +69,7 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
             held.callback(os.close, locks.take(STATE / "lock", str(owner), waiting))
             held.callback(os.close, locks.take_machine(MACHINE, waiting))
         except locks.HeldError as error:
-            raise BusyError(
+            raise MachineBusyError(
                 f"a deployment is up on this machine: {error}. End that sweep first (Ctrl-C, or kill its pid)."
             ) from None
         yield

@@ -56,7 +56,7 @@ EXPECTED = (
     PathError,
     ClientError,
     TeardownError,
-    state.BusyError,
+    state.MachineBusyError,
     ReleaseError,
 )
 ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
@@ -92,7 +92,7 @@ def reap(_settings: Netns) -> list[str]:
 
     Raises:
         MachineError: if the user is not root: the kernel removes what other users' deployments leave.
-        BusyError: while a deployment is up.
+        MachineBusyError: while a deployment is up.
         TeardownError: if something remains.
     """
     if os.geteuid() != 0:

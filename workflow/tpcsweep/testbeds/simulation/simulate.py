@@ -34,7 +34,7 @@ SEED = 2023
 SOON = 1e-9
 """Seconds that count as none."""
 MOST_SAMPLES = 10_000
-"""Of a cell; of more, every second one is kept, as in measured cells (measure.readings.History)."""
+"""Of a cell; of more, every second one is kept, as in measured cells (measure.readings.ThinnedHistory)."""
 
 
 DEBIAN_12 = simgrid.simgrid_version.startswith("3.")

@@ -15,7 +15,7 @@ from typing import Any
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev
-from tpcsweep.linux.sockets import Followed, means
+from tpcsweep.linux.sockets import Followed, rtt_and_cwnd
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
 from tpcsweep.measure.machine import Machine, numbered
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
@@ -79,7 +79,7 @@ class Watched(OriginCounters):
         now = time.monotonic()
         data = self.connections()
         flows = self._flows.look(data)
-        rtt, cwnd = means(data) if data else (None, None)
+        rtt, cwnd = rtt_and_cwnd(data) if data else (None, None)
         return Sample(
             time=now,
             received=sum(each["rx_bytes"] for each in net),
