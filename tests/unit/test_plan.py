@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.figures.analyses import plan as draw
 from tpcsweep.models import MODELS, Observations, fit, observe
 from tpcsweep.models.choice import LEARNED
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.models.saved import FORMAT, Saved
+from tpcsweep.planning.drawing import draw
 from tpcsweep.planning.plan import candidates, chosen, ladder, plan
 from tpcsweep.planning.question import KNOBS
 from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommend, shown_plan

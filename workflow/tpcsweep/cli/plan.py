@@ -142,8 +142,8 @@ def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
 
 def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
     from tpcsweep.figures import save
-    from tpcsweep.figures.analyses import plan as draw
     from tpcsweep.files import write_json, write_text
+    from tpcsweep.planning.drawing import draw
     from tpcsweep.planning.recommendations import as_csv
     from tpcsweep.running.notebooks import make
 
