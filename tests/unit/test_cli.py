@@ -265,11 +265,14 @@ def test_a_dataset_is_exported_to_the_terminal_and_to_files(tmp_path: Path) -> N
 def test_a_crate_contains_the_sweep_of_the_results(study: Configuration) -> None:
     fill(study, 4)
     assert tpcsweep("dataset").exit_code == 0
-    for _ in range(2):  # a crate of before is replaced
-        done = tpcsweep("crate", "results/probe")
-        assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[1] == f"archive: {Path('results/probe/crate.zip').absolute()}"
     crate = Path("results/probe/crate")
+    crate.mkdir()
+    for name in ("ro-crate-metadata.json", "of-before"):
+        (crate / name).touch()
+    done = tpcsweep("crate", "results/probe")
+    assert done.exit_code == 0, done.output
+    assert not (crate / "of-before").exists()
+    assert done.stdout.splitlines()[1] == f"archive: {Path('results/probe/crate.zip').absolute()}"
     assert (crate / "config/sweeps/probe.yaml").is_file()
     assert yaml.safe_load((crate / "config/config.yaml").read_text()) == {
         "sweep": "probe",
