@@ -145,39 +145,12 @@ _DIMENSIONS = (units.SIZE, units.RTT, units.RATE, units.FRACTION)
 _UNITS = sorted({unit for dimension in _DIMENSIONS for unit in dimension.units})
 _AMOUNTS = ("0", "1", "5", "0.5", "1000", "1e3", "-1", "0.0000001", "99999999999", "1,5", ".5", "")
 _NUMBERS = (0, 1, -1, 2, 3, 64, 65, 300, 10**6, 2**31, 2**32, 0.001, 0.5, 1e-9)
+_WORDS = (
+    "null none ../../etc é @x {x} %s 1/0 0x10 1:30 010 2026-13-01 = steady seconds files tls direct push disk_to_disk "
+    "curl native iperf3 xrdcp netem networks nodes simulation netns 10.0.0.1/24 /"
+)
 _ODD: tuple[Any, ...] = (
-    *(None, True, False, *_NUMBERS, [], {}, [[]], [None], {"a": {"b": [1]}}),
-    *(
-        "",
-        " ",
-        "null",
-        "none",
-        "../../etc",
-        "é",
-        "@x",
-        "{x}",
-        "%s",
-        "1/0",
-        "0x10",
-        "1:30",
-        "010",
-        "2026-13-01",
-        "=",
-    ),
-    *(
-        "steady",
-        "seconds",
-        "files",
-        "tls",
-        "direct",
-        "push",
-        "disk_to_disk",
-        "curl",
-        "native",
-        "iperf3",
-        "xrdcp",
-    ),
-    *("netem", "networks", "nodes", "simulation", "netns", "10.0.0.1/24", "/"),
+    *(None, True, False, *_NUMBERS, [], {}, [[]], [None], {"a": {"b": [1]}}, "", " ", *_WORDS.split()),
 )
 
 _EDGES = [
@@ -308,22 +281,23 @@ def _citation(_case: Case, file: Path) -> None:
     assert citation.read(file, str(file)).attributes["license"]
 
 
-def _config(case: Case, _file: Path) -> None:
+def _mapping(text: str) -> Mapping[Any, Any]:
+    """The mapping that YAML reads in a text, as Snakemake reads it; an empty one if there is none."""
     try:
-        content = yaml.safe_load(case.text)  # as Snakemake does
+        content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError):
-        return
-    if isinstance(content, Mapping):
-        for study in studies(content, ROOT).values():
-            assert len(study.folder.name.encode()) < 256
+        return {}
+    return content if isinstance(content, Mapping) else {}
+
+
+def _config(case: Case, _file: Path) -> None:
+    for study in studies(_mapping(case.text), ROOT).values():
+        assert len(study.folder.name.encode()) < 256
 
 
 def _question(case: Case, _file: Path) -> None:
-    try:
-        content = yaml.safe_load(case.text)
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError):
-        return
-    if isinstance(content, Mapping) and all(isinstance(name, str) for name in content):
+    content = _mapping(case.text)
+    if content and all(isinstance(name, str) for name in content):
         assert asked(**content).content
 
 
@@ -389,7 +363,7 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
     made = [owner]
     for name in ("src", "dst"):
         addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
-        pair = settings.serving(parameters)[0]
+        pair = next(pair for pair in settings.pairs if settings.serves(pair, parameters))
         placed = spots(
             pair.source if name == "src" else pair.destination,
             parameters.origins,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,36 +44,27 @@ def test_imports_go_down_the_floors_and_in_no_circle() -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(
-    ("module", "imports", "refused"),
-    [
-        ("variables", "tpcsweep.models", "tpcsweep.variables is not allowed to import tpcsweep.models"),
-        (
-            "claims.base",
-            "tpcsweep.published",
-            "tpcsweep.claims is not allowed to import tpcsweep.published",
-        ),
-        ("linux.commands", "tpcsweep.linux.signals", "No cycles are allowed in tpcsweep.linux"),
-        ("tools.curl", "numpy", "tpcsweep.client is not allowed to import numpy"),
-        ("loose", "json", "loose"),
-    ],
-)
-def test_an_arrow_up_a_circle_and_a_package_without_a_floor_are_refused(
-    tmp_path: Path, module: str, imports: str, refused: str
-) -> None:
-    for path in sorted((ROOT / "workflow" / "tpcsweep").rglob("*.py")):
-        copy = tmp_path / path.relative_to(ROOT / "workflow")
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(path.read_bytes())
-    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
-    if module == "linux.commands":
-        (tmp_path / "tpcsweep/linux/signals.py").open("a").write("\nimport tpcsweep.linux.commands\n")
-    file = tmp_path / "tpcsweep" / f"{module.replace('.', '/')}.py"
-    with file.open("a") as opened:
-        opened.write(f"\n\ndef late():\n    import {imports}\n")
+REFUSED = {
+    ("variables", "tpcsweep.models"): "tpcsweep.variables is not allowed to import tpcsweep.models",
+    ("claims.base", "tpcsweep.published"): "tpcsweep.claims is not allowed to import tpcsweep.published",
+    ("linux.commands", "tpcsweep.linux.signals"): "No cycles are allowed in tpcsweep.linux",
+    ("linux.signals", "tpcsweep.linux.commands"): "No cycles are allowed in tpcsweep.linux",
+    ("tools.curl", "numpy"): "tpcsweep.client is not allowed to import numpy",
+    ("loose", "json"): "- tpcsweep.loose",
+}
+"""What `make lint` says of a module that imports another one late."""
+
+
+def test_an_arrow_up_a_circle_and_a_package_without_a_floor_are_refused(tmp_path: Path) -> None:
+    package = tmp_path / "tpcsweep"
+    shutil.copytree(ROOT / "workflow/tpcsweep", package, ignore=lambda *_: {"__pycache__"})
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for module, imported in REFUSED:
+        with (package / f"{module.replace('.', '/')}.py").open("a") as file:
+            file.write(f"\n\ndef late():\n    import {imported}\n")
     done = linted(tmp_path)
     assert done.returncode == 1
-    assert refused in done.stdout
+    assert [said for said in REFUSED.values() if said not in done.stdout] == []
 
 
 def test_the_picture_and_the_table_are_those_of_the_code() -> None:

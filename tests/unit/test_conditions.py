@@ -109,16 +109,13 @@ def test_what_is_more_than_comparisons_is_refused_and_not_run(condition: str, tm
 
 @pytest.mark.parametrize(
     ("condition", "says"),
-    [
-        (
-            "streams == 'many'",
-            r"numbers against text: the column streams and 'many'",
-        ),
-        ("state > 1", r"text against numbers: the column state \(as in 'DONE'\) and 1"),
-        ("tool in ['curl', 1]", r"text against numbers: the column tool \(as in 'curl'\) and 1"),
-        ("stream == 1", "no column stream: streams[?] one of tool, streams"),
-        ("streams", "the column streams has numbers, and alone is no condition"),
-    ],
+    {
+        "streams == 'many'": r"numbers against text: the column streams and 'many'",
+        "state > 1": r"text against numbers: the column state \(as in 'DONE'\) and 1",
+        "tool in ['curl', 1]": r"text against numbers: the column tool \(as in 'curl'\) and 1",
+        "stream == 1": "no column stream: streams[?] one of tool, streams",
+        "streams": "the column streams has numbers, and alone is no condition",
+    }.items(),
 )
 def test_kinds_that_do_not_fit_are_named(condition: str, says: str) -> None:
     with pytest.raises(ConditionError, match=says):

@@ -21,8 +21,9 @@ from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.imports import Axis, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import KINDS, ConfigurationError, WorkflowSettings, load, wanted
-from tpcsweep.configuration.parameters import Parameters, complete
+from tpcsweep.configuration.parameters import WORD, Parameters, complete
 from tpcsweep.configuration.placements import Origin, Placement, Redirector, Side
+from tpcsweep.configuration.problems import quoted
 from tpcsweep.configuration.resources import Resources
 from tpcsweep.configuration.schemas import FOLDER, schemas
 from tpcsweep.configuration.sweep import Measurement
@@ -134,13 +135,8 @@ def test_names_and_paths_mean_files(root: Path) -> None:
     (root / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
     by_path = load({"sweep": "mine.yaml", "testbed": str(root / "config/testbeds/one.yaml")}, root)
     assert (by_path.name, by_path.sweep_file, len(by_path.grid.cells)) == ("mine", "mine.yaml", 2)
-
-
-def test_results_are_below_the_folder_asked_for(root: Path) -> None:
-    configuration = loaded(root, results="elsewhere")
-    cell = configuration.grid.cells[0]
-    assert str(configuration.cell_file(cell)) == "elsewhere/one/cells/rtt=5/repetition=1.json"
-    assert str(loaded(root).folder) == "results/one"
+    elsewhere = loaded(root, results="elsewhere")
+    assert str(elsewhere.cell_file(elsewhere.grid.cells[0])) == "elsewhere/one/cells/rtt=5/repetition=1.json"
 
 
 def test_what_is_wanted_of_a_cell(root: Path) -> None:
@@ -230,129 +226,101 @@ def test_unknown_and_missing_keys_of_the_configuration(root: Path) -> None:
         load({"sweep": "one"}, root)
 
 
-def test_a_file_that_is_not_there(root: Path) -> None:
+def test_names_and_folders_that_cannot_be_are_refused(root: Path) -> None:
+    (root / "file").touch()
+    (root / "my sweep.yaml").write_text("parameters: {rtt: 5}\n")
+    place = "config/config.yaml or --config"
+    assert errors(root, results="file/results") == [
+        f"{place}: results: given 'file/results', allowed: a folder; file is a file"
+    ]
+    with pytest.raises(ConfigurationError, match="allowed: a file name of letters"):
+        load({"sweep": "my sweep.yaml", "testbed": "one"}, root)
+    for name in ("x" * 5000 + ".yaml", f"{root}/none/mine.yaml"):
+        with pytest.raises(ConfigurationError, match=re.escape(f"sweep: given {quoted(name)}, allowed: ")):
+            load({"sweep": name, "testbed": "one"}, root)
+    with pytest.raises(
+        ConfigurationError, match=r"file_size: given 4 GB × 1/1000000 = 4000 B, allowed: 1 MiB"
+    ):
+        load({"sweep": "chep2024_fig4", "testbed": "netns", "scale": "1/1000000"}, ROOT)
     with pytest.raises(ConfigurationError) as error:
         load({"sweep": "onee", "testbed": "nothing.yaml"}, root)
     sweep, testbed = str(error.value).splitlines()
-    assert sweep.startswith("config/config.yaml or --config: sweep: given 'onee', allowed: one? one of ")
+    assert sweep.startswith(f"{place}: sweep: given 'onee', allowed: one? one of ")
     assert " one, " in sweep and sweep.endswith(", or the path of a file that ends in .yaml")
     assert testbed == (
-        "config/config.yaml or --config: testbed: given 'nothing.yaml', allowed: one of one, "
-        "or the path of a file that ends in .yaml"
+        f"{place}: testbed: given 'nothing.yaml', allowed: one of one, or the path of a file that ends in .yaml"
     )
-
-
-def test_results_below_a_file(root: Path) -> None:
-    (root / "file").touch()
-    assert errors(root, results="file/results") == [
-        "config/config.yaml or --config: results: given 'file/results', allowed: a folder; file is a file"
-    ]
-
-
-def test_a_sweep_whose_name_is_no_word(root: Path) -> None:
-    (root / "my sweep.yaml").write_text("parameters: {rtt: 5}\n")
-    with pytest.raises(ConfigurationError, match="allowed: a file name of letters"):
-        load({"sweep": "my sweep.yaml", "testbed": "one"}, root)
 
 
 A_TIME = (
     'a time such as "50 ms" (ns, us, ms, s, min, h; also µs, usec, msec, sec), or a number of ms, '
     "at least 0, at most 2000 ms (by a geostationary satellite it is 600 ms)"
 )
-A_SIZE = units.FILE_SIZE.allowed()
-STREAMS, CELLS = units.STREAMS.allowed(), units.CELLS.allowed()
+CORES = (
+    "a number of cores, at least 0.001, at most 100000, or null for no quota "
+    "(a millisecond in each second; more than 64 hosts have)"
+)
+UNKNOWN = "given an unknown key, allowed:"
 PARAMETERS = ", ".join(Parameters.model_fields)
+TWICE = "twice, allowed: YAML, each key once"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("parameters: {rtt: [5 ms, 50 Mbit/s]}", f"parameters.rtt[1]: given '50 Mbit/s', allowed: {A_TIME}"),
-        ("parameters: {rtt: 1e3}", f"parameters.rtt: given '1e3', allowed: {A_TIME}"),
-        ("parameters: {rtt: 1:30}", f"parameters.rtt: given '1:30', allowed: {A_TIME}"),
-        ("parameters: {rtt: yes}", f"parameters.rtt: given True, allowed: {A_TIME}"),
-        ("parameters: {rtt: {a: 1}}", f"parameters.rtt: given {{'a': 1}}, allowed: {A_TIME}"),
-        (
-            "parameters: {file_size: 64 Mib}",
-            f"parameters.file_size: given '64 Mib', allowed: {A_SIZE}",
+    {
+        "parameters: {rtt: [5 ms, 50 Mbit/s]}": f"parameters.rtt[1]: given '50 Mbit/s', allowed: {A_TIME}",
+        "parameters: {rtt: 1:30}": f"parameters.rtt: given '1:30', allowed: {A_TIME}",
+        "parameters: {rtt: yes}": f"parameters.rtt: given True, allowed: {A_TIME}",
+        "parameters: {rtt: {a: 1}}": f"parameters.rtt: given {{'a': 1}}, allowed: {A_TIME}",
+        "parameters: {cores: [0]}": f"parameters.cores[0]: given 0, allowed: {CORES}",
+        "parameters: {streams: 0}": f"parameters.streams: given 0, allowed: {units.STREAMS.allowed()}",
+        "parameters: {streams: []}": "parameters.streams: given [], allowed: a list of at least one value",
+        "parameters: {rtt: [50, 50 ms]}": "parameters.rtt: given 50.0 more than once, allowed: each value once",
+        "parameters: {copy_mode: both}": "parameters.copy_mode: given 'both', allowed: pull or push",
+        "parameters: {tool: ../x}": f"parameters.tool: given '../x', allowed: text that matches {WORD}",
+        "parameters: {tool: 1}": "parameters.tool: given 1, allowed: text",
+        "parameters: [1]": "parameters: given [1], allowed: a mapping",
+        "parameters: {rrt: 5}": f"parameters.rrt: {UNKNOWN} rtt? one of {PARAMETERS}",
+        "exclude: {rtt: 5}": "exclude: given {'rtt': 5}, allowed: a list",
+        "exclude: [{rrt: 5}]": f"exclude[0].rrt: {UNKNOWN} rtt? one of {PARAMETERS}",
+        "notebooks: {curve: {}}": f"notebooks.curve: {UNKNOWN} curves? one of curves, releases",
+        "parameters: {rtt: [1, 2], streams: 4}\nnotebooks: {curves: {x: streams, curve: rtt}}": (
+            "notebooks.curves.x: given streams, allowed: an axis: one of rtt"
         ),
-        (
-            "parameters: {loss: 100 %}",
-            "parameters.loss: given '100 %', allowed: a fraction such as \"1 %\" (%), or a plain number, at least 0, "
-            "at most 15 % (with more, a path cannot be told from one that is down)",
+        "parameters: {rtt: [1, 2]}\nnotebooks: {curves: {x: rtt, curve: rtt}}": (
+            "notebooks.curves.curve: given rtt, allowed: another axis, and there is none"
         ),
-        (
-            "parameters: {cores: [0]}",
-            "parameters.cores[0]: given 0, allowed: a number of cores, at least 0.001, at most 100000, "
-            "or null for no quota (a millisecond in each second; more than 64 hosts have)",
+        "measurement: {min_tim: 5}": (
+            f"measurement.min_tim: {UNKNOWN} min_time? one of {', '.join(Measurement.model_fields)}"
         ),
-        ("parameters: {streams: 0}", f"parameters.streams: given 0, allowed: {STREAMS}"),
-        ("parameters: {streams: []}", "parameters.streams: given [], allowed: a list of at least one value"),
-        (
-            "parameters: {rtt: [50, 5, 50 ms]}",
-            "parameters.rtt: given 50.0 more than once, allowed: each value once",
+        "measurement: {min_time: 5 s, max_time: 1 s}": (
+            "measurement: given min_time 5 s and max_time 1 s, allowed: min_time at most max_time"
         ),
-        ("parameters: {copy_mode: both}", "parameters.copy_mode: given 'both', allowed: pull or push"),
-        (
-            "parameters: {tool: ../x}",
-            "parameters.tool: given '../x', allowed: text that matches ^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        "measurement: {until: seconds}": (
+            "measurement: given until: seconds without seconds, allowed: seconds as well"
         ),
-        ("parameters: {tool: 1}", "parameters.tool: given 1, allowed: text"),
-        ("parameters: [1]", "parameters: given [1], allowed: a mapping"),
-        ("parameters: {rrt: 5}", f"parameters.rrt: given an unknown key, allowed: rtt? one of {PARAMETERS}"),
-        ("exclude: {rtt: 5}", "exclude: given {'rtt': 5}, allowed: a list"),
-        (
-            "notebooks: {curve: {}}",
-            "notebooks.curve: given an unknown key, allowed: curves? one of curves, releases",
+        "measurement: {seconds: 3}": (
+            "measurement: given seconds with until: steady, allowed: only min_time and max_time there"
         ),
-        (
-            "parameters: {rtt: [1, 2], streams: 4}\nnotebooks: {curves: {x: streams, curve: rtt}}",
-            "notebooks.curves.x: given streams, allowed: an axis: one of rtt",
+        "measurement: {until: seconds, seconds: 50 ms}": (
+            "measurement: given interval 0.1 s and seconds 0.05 s, allowed: interval at most seconds"
         ),
-        (
-            "parameters: {rtt: [1, 2]}\nnotebooks: {curves: {x: rtt, curve: rtt}}",
-            "notebooks.curves.curve: given rtt, allowed: another axis, and there is none",
+        "measurement: {until: files, files: 0, max_time: 1 h}": (
+            f"measurement.files: given 0, allowed: {replace(units.FILES, null='another rule').allowed()}"
         ),
-        ("exclude: [{rrt: 5}]", f"exclude[0].rrt: given an unknown key, allowed: rtt? one of {PARAMETERS}"),
-        (
-            "measurement: {min_tim: 5}",
-            "measurement.min_tim: given an unknown key, allowed: min_time? "
-            "one of until, interval, min_time, max_time, seconds, files, precision, confidence",
+        "max_cells: many\nparameters: {rtt: 1}": (
+            f"max_cells: given 'many', allowed: {units.CELLS.allowed()}"
         ),
-        (
-            "measurement: {min_time: 5 s, max_time: 1 s}",
-            "measurement: given min_time 5 s and max_time 1 s, allowed: min_time at most max_time",
+        "seed: 1\nparameters: {}\nseed: 2": f"line 3: given the key 'seed' {TWICE}",
+        "parameters: {rtt: 1, rtt: 2}": f"line 1: given the key 'rtt' {TWICE}",
+        "": "given an empty file, allowed: a mapping with names as keys",
+        "- 1": "given a list, allowed: a mapping with names as keys",
+        **dict.fromkeys(
+            ("seed: 1", "parameters: {}\ndescription: nothing yet"),
+            "parameters: given nothing, allowed: one parameter or more, with a list for an axis, "
+            "such as parameters: {streams: [1, 4, 16]}",
         ),
-        (
-            "measurement: {until: seconds}",
-            "measurement: given until: seconds without seconds, allowed: seconds as well",
-        ),
-        (
-            "measurement: {seconds: 3}",
-            "measurement: given seconds with until: steady, allowed: only min_time and max_time there",
-        ),
-        (
-            "measurement: {until: seconds, seconds: 50 ms}",
-            "measurement: given interval 0.1 s and seconds 0.05 s, allowed: interval at most seconds",
-        ),
-        (
-            "measurement: {until: files, files: 0, max_time: 1 h}",
-            "measurement.files: given 0, allowed: a whole number, at least 1, at most 1000000, "
-            "or null for another rule (each is listed in the cell's file)",
-        ),
-        ("parameters: {rtt: 1}\nmax_cells: many", f"max_cells: given 'many', allowed: {CELLS}"),
-        (
-            "parameters: {rtt: [1, 2]}\nmax_cells: 1",
-            "parameters: given 2 cells (2 rtt × 1 repetitions), allowed: at most max_cells, 1",
-        ),
-        (
-            "seed: 1\nparameters: {}\nseed: 2",
-            "line 3: given the key 'seed' twice, allowed: YAML, each key once",
-        ),
-        ("parameters: {rtt: 1, rtt: 2}", "line 1: given the key 'rtt' twice, allowed: YAML, each key once"),
-        ("", "given an empty file, allowed: a mapping with names as keys"),
-        ("- 1", "given a list, allowed: a mapping with names as keys"),
-    ],
+    }.items(),
 )
 def test_a_wrong_sweep_is_refused(root: Path, text: str, message: str) -> None:
     assert errors(root, text) == [f"config/sweeps/one.yaml: {message}"]
@@ -365,21 +333,13 @@ def test_broken_yaml_names_its_line(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("kind: netn", "kind: given 'netn', allowed: netns? one of netns, kubernetes, simulation"),
-        ("cpus: 1", "kind: given nothing, allowed: one of netns, kubernetes, simulation"),
-        ("kind: [netns]", "kind: given ['netns'], allowed: netns? one of netns, kubernetes, simulation"),
-        (
-            "kind: netns\ncpus: 0",
-            "cpus: given 0, allowed: a whole number, at least 1, at most 8192, or null for all "
-            "(the most that Linux is built for)",
-        ),
-        (
-            "kind: netns\nmax_rt: 5",
-            "max_rt: given an unknown key, allowed: max_rtt? "
-            "one of kind, cpus, max_bandwidth, max_rtt, memory, disk, releases, path",
-        ),
-    ],
+    {
+        "kind: netn": "kind: given 'netn', allowed: netns? one of netns, kubernetes, simulation",
+        "cpus: 1": "kind: given nothing, allowed: one of netns, kubernetes, simulation",
+        "kind: [netns]": "kind: given ['netns'], allowed: netns? one of netns, kubernetes, simulation",
+        "kind: netns\ncpus: 0": f"cpus: given 0, allowed: {replace(units.CPUS, null='all').allowed()}",
+        "kind: netns\nmax_rt: 5": f"max_rt: {UNKNOWN} max_rtt? one of {', '.join(Netns.model_fields)}",
+    }.items(),
 )
 def test_a_wrong_testbed_is_refused(root: Path, text: str, message: str) -> None:
     assert errors(root, testbed=text) == [f"config/testbeds/one.yaml: {message}"]
@@ -400,77 +360,62 @@ def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
 # --- what the machine cannot do
 
 
+IN_FILE = "in config/testbeds/one.yaml"
+
+
 @pytest.mark.parametrize(
-    ("sweep", "testbed", "message"),
-    [
-        (
-            "parameters: {cores: [0.5, 1.5]}",
-            "kind: netns",
-            "parameters.cores[1]: given 1.5, allowed: at most 1, half of 2 (the CPUs of this machine)",
+    ("asked", "message"),
+    {
+        "cores: [0.5, 1.5]": "cores[1]: given 1.5, allowed: at most 1, half of 2 (the CPUs of this machine)",
+        "rtt: [0, 5, 600]": f"rtt[2]: given 600 ms, allowed: at most 500 ms (max_rtt {IN_FILE})",
+        "bandwidth: 10 Gbit/s": (
+            f"bandwidth: given 10 Gbit/s, allowed: at most 5 Gbit/s (max_bandwidth {IN_FILE})"
         ),
-        (
-            "parameters: {cores: 1}",
-            "{kind: netns, cpus: 1}",
-            "parameters.cores: given 1, allowed: at most 0.5, half of 1 (cpus in config/testbeds/one.yaml)",
+        "congestion_control: [cubic, bbr]": "congestion_control[1]: given bbr, allowed: one of cubic, reno",
+        "rtt: [0, 5], queue_limit: [null, 1000]": (
+            "queue_limit[1]: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms: "
+            "it bounds packets under way, and none are"
         ),
-        (
-            "parameters: {rtt: [0, 5, 600]}",
-            "kind: netns",
-            "parameters.rtt[2]: given 600 ms, allowed: at most 500 ms (max_rtt in config/testbeds/one.yaml)",
+        "tool: gfal": "tool: given gfal, allowed: gfal2? one of " + ", ".join(TOOLS),
+        "tcp_streams: [1, 4], copy_mode: [pull, push]": (
+            "tcp_streams[1]: given 4 with tool gfal-copy, copy_mode push, allowed: 1: "
+            "multi-stream is pull only in XRootD"
         ),
-        (
-            "parameters: {rtt: [5]}\ninclude: [{rtt: [5, 0.1]}]",
-            "kind: netns",
-            "include[0].rtt[1]: given 0.1 ms, allowed: "
-            "0, or at least 0.2 ms, the smallest that a path here can make",
+        "file_size: 1 GiB, streams: [1, 8], source_content: random": (
+            "file_size: given 1 GiB with streams 8, source_content random, layer memory_to_memory, allowed: "
+            "at most 744 MiB: 11 files in 8 GiB (half of what this machine has available)"
         ),
-        (
-            "parameters: {bandwidth: 10 Gbit/s}",
-            "kind: netns",
-            "parameters.bandwidth: given 10 Gbit/s, allowed: at most 5 Gbit/s "
-            "(max_bandwidth in config/testbeds/one.yaml)",
+        "origins: [2, 300], file_size: 1 MiB": (
+            "origins[1]: given 300, allowed: at most 64, as many as one redirector can have"
         ),
-        (
-            "parameters: {congestion_control: [cubic, bbr]}",
-            "kind: netns",
-            "parameters.congestion_control[1]: given bbr, allowed: one of cubic, reno",
+        "tcp_streams: [1, 100], streams: 1000, file_size: 1 MiB": (
+            "tcp_streams[1]: given 100 with streams 1000, origins 1, allowed: "
+            "at most 28: each origin has 28232 ports for the connections of all streams"
         ),
-        (
-            "parameters: {rtt: [0, 5], queue_limit: [null, 1000]}",
-            "kind: netns",
-            "parameters.queue_limit[1]: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms: "
-            "it bounds packets under way, and none are",
-        ),
-        (
-            "parameters: {tool: gfal}",
-            "kind: netns",
-            "parameters.tool: given gfal, allowed: gfal2? one of " + ", ".join(TOOLS),
-        ),
-        (
-            "parameters: {tcp_streams: [1, 4], copy_mode: [pull, push]}",
-            "kind: netns",
-            "parameters.tcp_streams[1]: given 4 with tool gfal-copy, copy_mode push, allowed: 1: "
-            "multi-stream is pull only in XRootD",
-        ),
-        (
-            "parameters: {file_size: 1 GiB, streams: [1, 8], source_content: random}",
-            "kind: netns",
-            "parameters.file_size: given 1 GiB with streams 8, source_content random, layer memory_to_memory, allowed: "
-            "at most 744 MiB: 11 files in 8 GiB (half of what this machine has available)",
-        ),
-        (
-            "parameters: {streams: 2}",
-            "{kind: netns, memory: 512 MiB}",
-            "parameters.file_size (left out): given 256 MiB with streams 2, source_content sparse, "
-            "layer memory_to_memory, allowed: at most 128 MiB: 4 files in 512 MiB (memory in config/testbeds/one.yaml)",
-        ),
-    ],
+    }.items(),
 )
-def test_what_the_machine_cannot_do(root: Path, sweep: str, testbed: str, message: str) -> None:
-    assert problems(root, sweep, testbed) == [f"config/sweeps/one.yaml: {message}"]
+def test_what_the_machine_cannot_do(root: Path, asked: str, message: str) -> None:
+    found = problems(root, f"parameters: {{{asked}}}", "kind: netns")
+    assert found == [f"config/sweeps/one.yaml: parameters.{message}"]
 
 
-def test_a_testbed_larger_than_its_machine(root: Path) -> None:
+def test_an_rtt_below_that_of_the_path_is_refused_at_its_include(root: Path) -> None:
+    assert problems(root, "parameters: {rtt: [5]}\ninclude: [{rtt: [5, 0.1]}]") == [
+        "config/sweeps/one.yaml: include[0].rtt[1]: given 0.1 ms, allowed: "
+        "0, or at least 0.2 ms, the smallest that a path here can make"
+    ]
+
+
+def test_a_testbed_bounds_what_its_machine_gives_and_is_bounded_by_it(root: Path) -> None:
+    assert problems(
+        root, "parameters: {cores: 1, streams: 2}", "{kind: netns, cpus: 1, memory: 512 MiB}"
+    ) == [
+        "config/sweeps/one.yaml: parameters.cores: given 1, allowed: at most 0.5, half of 1 "
+        f"(cpus {IN_FILE})",
+        "config/sweeps/one.yaml: parameters.file_size (left out): given 256 MiB with streams 2, "
+        f"source_content sparse, layer memory_to_memory, allowed: at most 128 MiB: 4 files in 512 MiB "
+        f"(memory {IN_FILE})",
+    ]
     assert problems(root, "parameters: {rtt: 5}", "{kind: netns, cpus: 8, memory: 64 GiB}") == [
         "config/testbeds/one.yaml: cpus: given 8, allowed: at most 2, the CPUs of this machine",
         "config/testbeds/one.yaml: memory: given 64 GiB, allowed: "
@@ -480,16 +425,14 @@ def test_a_testbed_larger_than_its_machine(root: Path) -> None:
 
 def test_excluded_cells_are_not_checked(root: Path) -> None:
     axes = "parameters: {tcp_streams: [1, 4], copy_mode: [pull, push]}\n"
-    sweep = axes + "exclude: [{tcp_streams: 4, copy_mode: push}]"
-    assert problems(root, sweep) == []
+    assert problems(root, axes + "exclude: [{tcp_streams: 4, copy_mode: push}]") == []
 
 
 def test_require_raises_what_the_limits_of_this_machine_find(root: Path) -> None:
     require(loaded(root, "parameters: {file_size: 1 MiB}"))
-    with pytest.raises(
-        ConfigurationError, match=r"parameters\.congestion_control: given perfect, allowed: one of"
-    ):
-        require(loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}"))
+    wrong = loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}")
+    with pytest.raises(ConfigurationError, match=r"congestion_control: given perfect, allowed: one of"):
+        require(wrong)
 
 
 def test_this_machine_is_described() -> None:
@@ -553,29 +496,19 @@ def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
 # --- bounds
 
 
-@pytest.mark.parametrize(
-    ("sweep", "testbed", "key"),
-    [
-        (
-            "parameters: {rtt: 5}\nmeasurement: {interval: 1 ns}",
-            "kind: netns",
-            "measurement.interval: given '1 ns'",
-        ),
-        ("parameters: {rtt: 3 s}", "kind: netns", "parameters.rtt: given '3 s'"),
-        (
-            "parameters: {rtt: 5}\nmeasurement: {until: seconds, seconds: 1000 h}",
-            "kind: netns",
-            "measurement.seconds: given '1000 h'",
-        ),
-        ("parameters: {rtt: 5}", "{kind: netns, max_bandwidth: 1 Tbit/s}", "max_bandwidth: given '1 Tbit/s'"),
-        ("parameters: {rtt: 5}", "{kind: netns, memory: 1 B}", "memory: given '1 B'"),
-    ],
-)
-def test_numbers_that_mean_nothing_are_refused_with_the_reason(
-    root: Path, sweep: str, testbed: str, key: str
-) -> None:
-    [line] = errors(root, sweep, testbed)
-    assert line.split(": ", 1)[1].startswith(key)
+@pytest.mark.parametrize("text", ["interval: 1 ns", "until: seconds, seconds: 1000 h"])
+def test_times_that_mean_nothing_are_refused_with_the_reason(root: Path, text: str) -> None:
+    [line] = errors(root, f"parameters: {{rtt: 5}}\nmeasurement: {{{text}}}")
+    key, _, value = text.rpartition(", ")[2].partition(": ")
+    assert line.startswith(f"config/sweeps/one.yaml: measurement.{key}: given '{value}'")
+    assert line.endswith(")")
+
+
+@pytest.mark.parametrize("text", ["max_bandwidth: 1 Tbit/s", "memory: 1 B"])
+def test_testbeds_that_cannot_be_are_refused_with_the_reason(root: Path, text: str) -> None:
+    [line] = errors(root, testbed=f"kind: netns\n{text}")
+    key, _, value = text.partition(": ")
+    assert line.startswith(f"config/testbeds/one.yaml: {key}: given '{value}'")
     assert line.endswith(")")
 
 
@@ -586,17 +519,6 @@ def test_what_a_large_site_asks_for_is_within_the_bounds(root: Path) -> None:
         "tcp_buffer: 1 GB, rtt: 600 ms, mtu: 9000}\nmeasurement: {until: seconds, seconds: 168 h}",
     ).grid
     assert len(grid.cells) == 1
-
-
-def test_servers_are_bounded_by_their_redirector_and_their_ports(root: Path) -> None:
-    assert problems(root, "parameters: {origins: [2, 300], file_size: 1 MiB}") == [
-        "config/sweeps/one.yaml: parameters.origins[1]: given 300, allowed: at most 64, "
-        "as many as one redirector can have"
-    ]
-    assert problems(root, "parameters: {tcp_streams: [1, 100], streams: 1000, file_size: 1 MiB}") == [
-        "config/sweeps/one.yaml: parameters.tcp_streams[1]: given 100 with streams 1000, origins 1, allowed: "
-        "at most 28: each origin has 28232 ports for the connections of all streams"
-    ]
 
 
 def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
@@ -618,14 +540,6 @@ def test_a_delay_line_carries_less_than_a_path_without_one(root: Path) -> None:
     assert problems(root, sweep, testbed, largest_bandwidth=5.0) == [
         "config/sweeps/one.yaml: parameters.bandwidth: given 10 Gbit/s with rtt 5 ms, loss 0 %, allowed: "
         "at most 5 Gbit/s, what is carried here with an rtt or a loss"
-    ]
-
-
-@pytest.mark.parametrize("sweep", ["seed: 1", "parameters: {}\ndescription: nothing yet"])
-def test_a_sweep_that_asks_for_nothing_is_told_what_to_write(root: Path, sweep: str) -> None:
-    assert errors(root, sweep) == [
-        "config/sweeps/one.yaml: parameters: given nothing, allowed: one parameter or more, with a list for an axis, "
-        "such as parameters: {streams: [1, 4, 16]}"
     ]
 
 

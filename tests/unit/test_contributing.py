@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from textwrap import dedent
+
+import pytest
 
 from tests.support.workflow import ROOT
 
@@ -30,12 +32,14 @@ def changed(text: str, diff: str) -> str:
     return text
 
 
-def applied(folder: Path, *names: str) -> Path:
-    """Make a copy of the project in a folder, with some of the examples in it."""
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project with all examples in it."""
+    folder = tmp_path_factory.mktemp("contributing")
     shutil.copytree(ROOT / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "config", folder / "config")
     shutil.copy(ROOT / "pyproject.toml", folder)
-    for language, path, text in (block for name in names for block in EXAMPLES[name]):
+    for language, path, text in (block for blocks in EXAMPLES.values() for block in blocks):
         file = folder / path
         if language == "diff":
             file.write_text(changed(file.read_text(), text))
@@ -46,10 +50,13 @@ def applied(folder: Path, *names: str) -> Path:
     return folder
 
 
-def succeeds(project: Path, code: str, *arguments: object) -> None:
-    """Run a program with the copy's package, and with what tests share."""
+@pytest.fixture(scope="module")
+def failures(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The traceback of each program of CHECKS that fails in one process with the copy's package."""
+    folder = tmp_path_factory.mktemp("checks")
+    (folder / "checks.json").write_text(json.dumps(CHECKS))
     done = subprocess.run(
-        [sys.executable, "-c", dedent(code), *map(str, arguments)],
+        [sys.executable, "-c", RUNNER, folder, ROOT / "examples/surface.nc"],
         cwd=project,
         env={**os.environ, "PYTHONPATH": f"{project / 'workflow'}:{ROOT}"},
         capture_output=True,
@@ -57,10 +64,27 @@ def succeeds(project: Path, code: str, *arguments: object) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads((folder / "failures.json").read_text())
+    return found
 
 
-def test_the_examples_go_together_and_are_as_the_linters_want_them(tmp_path: Path) -> None:
-    project = applied(tmp_path, *EXAMPLES)
+RUNNER = """
+import json, sys, traceback
+from pathlib import Path
+
+place, failures = Path(sys.argv[1]), {}
+for number, (name, code) in enumerate(json.loads((place / "checks.json").read_text()).items()):
+    folder = place / str(number)
+    folder.mkdir()
+    try:
+        exec(code, {"folder": folder, "surface": sys.argv[2]})
+    except Exception:
+        failures[name] = traceback.format_exc()
+(place / "failures.json").write_text(json.dumps(failures))
+"""
+
+
+def test_the_examples_go_together_and_are_as_the_linters_want_them(project: Path) -> None:
     files = {path for blocks in EXAMPLES.values() for _, path, _ in blocks if path.endswith(".py")}
     for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
         done = subprocess.run(
@@ -73,239 +97,181 @@ def test_the_examples_go_together_and_are_as_the_linters_want_them(tmp_path: Pat
         assert done.returncode == 0, done.stdout
 
 
-def test_a_tool_is_allowed_and_makes_its_command(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A tool"),
-        """
-        import sys, yaml
-        from pathlib import Path
-        from tpcsweep.configuration.checks import broken, everywhere
-        from tpcsweep.configuration.loading import load
-        from tpcsweep.tools import TOOLS, Credentials, Transfer
+CHECKS = {
+    "A tool": """
+import yaml
+from pathlib import Path
+from tpcsweep.configuration.checks import broken, everywhere
+from tpcsweep.configuration.loading import load
+from tpcsweep.tools import TOOLS, Credentials, Transfer
 
-        def refused(**parameters):
-            Path(sys.argv[1]).write_text(yaml.safe_dump({"parameters": parameters}))
-            return broken(everywhere(2**40, "all"), load({"sweep": sys.argv[1], "testbed": "netns"}, Path()))
+def refused(**parameters):
+    sweep = folder / "sweep.yaml"
+    sweep.write_text(yaml.safe_dump({"parameters": parameters}))
+    return broken(everywhere(2**40, "all"), load({"sweep": str(sweep), "testbed": "netns"}, Path()))
 
-        assert not refused(tool="curl-put", copy_mode="push")
-        assert [problem.key for problem in refused(tool="curl-put", copy_mode="pull")] == ["parameters.copy_mode"]
-        assert refused(tool="curl-get")
+assert not refused(tool="curl-put", copy_mode="push")
+assert [problem.key for problem in refused(tool="curl-put", copy_mode="pull")] == ["parameters.copy_mode"]
+assert refused(tool="curl-get")
 
-        tool, transfer = TOOLS["curl-put"], Transfer("", "https://d/f", "push", source_file="/s/f")
-        command = tool.command(transfer, Credentials(Path("/c")), Path("/tmp"))
-        assert command[0] == "/usr/bin/curl" and command[-3:] == ["--upload-file", "/s/f", "https://d/f"]
-        assert tool.failure(0, "") is None and "no route" in tool.failure(7, "curl: no route")
-        assert tool.versions()["curl"]
-        """,
-        tmp_path / "sweep.yaml",
-    )
+tool, transfer = TOOLS["curl-put"], Transfer("", "https://d/f", "push", source_file="/s/f")
+command = tool.command(transfer, Credentials(Path("/c")), Path("/tmp"))
+assert command[0] == "/usr/bin/curl" and command[-3:] == ["--upload-file", "/s/f", "https://d/f"]
+assert tool.failure(0, "") is None and "no route" in tool.failure(7, "curl: no route")
+assert tool.versions()["curl"]
+""",
+    "A model": """
+from pytest import approx
+from tests.support.made_up import STREAMS, measured
+from tpcsweep.models import MODELS, fit, observe
 
+truth = {"ceiling": 8.0, "knee": 12.0}
+data = measured(MODELS["exponential"], truth, {"streams": STREAMS}, noise=0.01, repetitions=3)
+fitted = fit(MODELS["exponential"], observe(data))
+assert fitted.values == approx(truth, rel=0.05)
+""",
+    "A command": """
+import json
+import xarray as xr
+from click.testing import CliRunner
+from tpcsweep.cli import main
 
-def test_a_model_is_fitted_to_data_that_it_made(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A model"),
-        """
-        from pytest import approx
-        from tests.support.made_up import STREAMS, measured
-        from tpcsweep.models import MODELS, fit, observe
+def said(*words):
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
-        truth = {"ceiling": 8.0, "knee": 12.0}
-        data = measured(MODELS["exponential"], truth, {"streams": STREAMS}, noise=0.01, repetitions=3)
-        fitted = fit(MODELS["exponential"], observe(data))
-        assert fitted.values == approx(truth, rel=0.05)
-        """,
-    )
+assert "best" in said("--help").split()
+assert "Example: tpcsweep best results/demo" in said("best", "--help")
+throughput = xr.load_dataset(surface).throughput
+found = json.loads(said("best", surface, "--json"))
+assert found.pop("throughput") == throughput.max()
+assert throughput.sel(found) == throughput.max()
+assert f"{throughput.max().item():.3g} Gbit/s: " in said("best", surface)
+""",
+    "A claim": """
+import typing
+import xarray as xr
+from tpcsweep.claims import judge
+from tpcsweep.configuration.testbeds import ClaimName
 
+verdicts = {verdict.claim.name: verdict for verdict in judge(xr.load_dataset(surface))}
+assert list(verdicts) == list(typing.get_args(ClaimName))
+verdict = verdicts["example2026.more_streams"]
+assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
+""",
+    "A published figure": """
+from pathlib import Path
+from tpcsweep.configuration.loading import load
+from tpcsweep.figures import save
+from tpcsweep.published.base import Data, judged
+from tpcsweep.published.figures import FIGURES, figure_of
 
-def test_a_command_answers_and_is_listed_with_its_help(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A command"),
-        """
-        import json, sys
-        import xarray as xr
-        from click.testing import CliRunner
-        from tpcsweep.cli import main
+name = "example2026_fig1"
+assert FIGURES[name].name == name and name in list(FIGURES)
+study = load({"sweep": name, "testbed": "simulation"}, Path())
+assert figure_of(study) == name and len(study.grid.cells) == 10
+data = Data(Path(surface))
+shown = judged(FIGURES[name], data)
+assert [claim.word for claim in shown.claims] == ["holds"]
+save(FIGURES[name].draw(data, shown), folder, name)
+assert (folder / f"{name}.png").stat().st_size > 10_000
+""",
+    "A figure of a sweep": """
+import xarray as xr
+from tpcsweep import figures as draw
 
-        def said(*words):
-            done = CliRunner().invoke(main, words)
-            assert done.exit_code == 0, done.output
-            return done.stdout
+draw.save(draw.sent_again(xr.load_dataset(surface)), folder, "sent_again")
+assert (folder / "sent_again.png").stat().st_size > 10_000
+""",
+    "A figure recorded for each cell": """
+from collections import defaultdict
+import orjson
+from tests.support.synthetic import write_sweep
+from tpcsweep import dataset
+from tpcsweep.configuration.imports import Import
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.exporting import exposition
+from tpcsweep.measure import limits
 
-        assert "best" in said("--help").split()
-        assert "Example: tpcsweep best results/demo" in said("best", "--help")
-        throughput = xr.load_dataset(sys.argv[1]).throughput
-        found = json.loads(said("best", sys.argv[1], "--json"))
-        assert found.pop("throughput") == throughput.max()
-        assert throughput.sel(found) == throughput.max()
-        assert f"{throughput.max().item():.3g} Gbit/s: " in said("best", sys.argv[1])
-        """,
-        ROOT / "examples/surface.nc",
-    )
+means = defaultdict(lambda: 1.0, rtt_idle=10.0, rtt_loaded=25.0)
+found = limits.numbers(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: 1), [1.0])
+assert found["rtt_stretch"] == 2.5
 
+axes = {"streams": [1, 2], "repetition": [1]}
+files = list(write_sweep(folder, axes))
+cell = orjson.loads(files[0].read_bytes())
+cell["summary"] |= {"rtt_stretch": 2.5}
+earlier = orjson.loads(files[1].read_bytes())
+del earlier["summary"]["rtt_stretch"]
+for file, content in zip(files, (cell, earlier)):
+    file.write_bytes(orjson.dumps(content))
+summary = dataset.fold(files, axes).summary
+assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
+assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
+assert any(line.startswith("tpcsweep_rtt_stretch{") for line in exposition(summary))
+columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"column": "s"}}
+Import.model_validate({"variables": columns})
+""",
+    "A testbed": """
+import yaml
+from pathlib import Path
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import load, wanted
+from tpcsweep.dataset import fold
+from tpcsweep.running import results
+from tpcsweep.running.runner import run
 
-def test_a_claim_has_a_verdict(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A claim"),
-        """
-        import sys, typing
-        import xarray as xr
-        from tpcsweep.claims import judge
-        from tpcsweep.configuration.testbeds import ClaimName
+def configured(**parameters):
+    content = {"parameters": parameters, "measurement": {"min_time": "1 s", "max_time": "2 s"}}
+    (folder / "probe.yaml").write_text(yaml.safe_dump(content))
+    asked = {"sweep": str(folder / "probe.yaml"), "testbed": "sockets", "results": str(folder)}
+    return load(asked, Path())
 
-        verdicts = {verdict.claim.name: verdict for verdict in judge(xr.load_dataset(sys.argv[1]))}
-        assert list(verdicts) == list(typing.get_args(ClaimName))
-        verdict = verdicts["example2026.more_streams"]
-        assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
-        """,
-        ROOT / "examples/surface.nc",
-    )
+(problem,) = check(configured(rtt="5 ms", streams=1))
+assert "rtt: given 5 ms, allowed: 0 ms: testbeds of kind sockets do not support" in str(problem), problem
+(problem,) = check(configured(streams=200))
+assert "each is a thread" in str(problem), problem
+configuration = configured(streams=[1, 2])
+assert check(configuration) == []
+results.hold(configuration.folder)
+for deployment in configuration.grid.deployments:
+    (folder / "logs" / deployment).mkdir(parents=True)
+    run(configuration, deployment, folder / "logs" / deployment)
+cells = configuration.grid.cells
+files = [str(configuration.cell_file(cell)) for cell in cells]
+folded = fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells))
+assert (folded.summary["throughput"] > 0).all()
+assert folded.summary.attrs["testbed_kind"] == "sockets"
+""",
+    "A path": """
+from pathlib import Path as File
+from tpcsweep.paths import link, plan
+from tpcsweep.paths.plan import LARGEST, Path
 
+wire = Path(rtt=0, bandwidth=LARGEST)
+assert plan.choose(wire, netem_works=False) == "wire"
+assert plan.choose(Path(rtt=0, bandwidth=1), netem_works=False) == "none"
 
-def test_a_published_figure_is_drawn_with_its_claim(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A claim", "A published figure"),
-        """
-        import sys
-        from pathlib import Path
-        from tpcsweep.configuration.loading import load
-        from tpcsweep.figures import save
-        from tpcsweep.published.base import Data, judged
-        from tpcsweep.published.figures import FIGURES, figure_of
+class Commands:
+    def __init__(self):
+        self.lines = []
+    def run(self, command, **_):
+        return ""
+    def batch(self, command, lines, **_):
+        self.lines += lines
 
-        name = "example2026_fig1"
-        assert FIGURES[name].name == name and name in list(FIGURES)
-        study = load({"sweep": name, "testbed": "simulation"}, Path())
-        assert figure_of(study) == name and len(study.grid.cells) == 10
-        data = Data(Path(sys.argv[1]))
-        shown = judged(FIGURES[name], data)
-        assert [claim.word for claim in shown.claims] == ["holds"]
-        save(FIGURES[name].draw(data, shown), Path(sys.argv[2]), name)
-        """,
-        ROOT / "examples/surface.nc",
-        tmp_path,
-    )
-    assert (tmp_path / "example2026_fig1.png").stat().st_size > 10_000
-
-
-def test_a_figure_of_a_sweep_is_drawn(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A figure of a sweep"),
-        """
-        import sys
-        from pathlib import Path
-        import xarray as xr
-        from tpcsweep import figures as draw
-
-        draw.save(draw.sent_again(xr.load_dataset(sys.argv[1])), Path(sys.argv[2]), "sent_again")
-        """,
-        ROOT / "examples/surface.nc",
-        tmp_path,
-    )
-    assert (tmp_path / "sent_again.png").stat().st_size > 10_000
-
-
-def test_a_figure_of_each_cell_is_computed_and_is_in_the_dataset_exports_and_imports(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A figure recorded for each cell"),
-        """
-        import sys
-        from collections import defaultdict
-        from pathlib import Path
-        import orjson
-        from tests.support.synthetic import write_sweep
-        from tpcsweep import dataset
-        from tpcsweep.configuration.imports import Import
-        from tpcsweep.configuration.parameters import Parameters
-        from tpcsweep.exporting import exposition
-        from tpcsweep.measure import limits
-
-        means = defaultdict(lambda: 1.0, rtt_idle=10.0, rtt_loaded=25.0)
-        found = limits.numbers(Parameters(), defaultdict(lambda: 1.0), means, defaultdict(lambda: 1), [1.0])
-        assert found["rtt_stretch"] == 2.5
-
-        axes = {"streams": [1, 2], "repetition": [1]}
-        files = list(write_sweep(Path(sys.argv[1]), axes))
-        cell = orjson.loads(files[0].read_bytes())
-        cell["summary"] |= {"rtt_stretch": 2.5}
-        earlier = orjson.loads(files[1].read_bytes())
-        del earlier["summary"]["rtt_stretch"]
-        for file, content in zip(files, (cell, earlier)):
-            file.write_bytes(orjson.dumps(content))
-        summary = dataset.fold(files, axes).summary
-        assert summary.rtt_stretch.attrs == {"units": "1", "long_name": "rtt_loaded over rtt_idle"}
-        assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_stretch.isnull().sum() == 1
-        assert any(line.startswith("tpcsweep_rtt_stretch{") for line in exposition(summary))
-        columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"column": "s"}}
-        Import.model_validate({"variables": columns})
-        """,
-        tmp_path,
-    )
-
-
-def test_a_testbed_measures_cells_and_refuses_what_it_cannot(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A testbed"),
-        """
-        import sys, yaml
-        from pathlib import Path
-        from tpcsweep.configuration.checks import check
-        from tpcsweep.configuration.loading import load, wanted
-        from tpcsweep.dataset import fold
-        from tpcsweep.running import results
-        from tpcsweep.running.runner import run
-
-        folder = Path(sys.argv[1])
-
-        def configured(**parameters):
-            content = {"parameters": parameters, "measurement": {"min_time": "1 s", "max_time": "2 s"}}
-            (folder / "probe.yaml").write_text(yaml.safe_dump(content))
-            asked = {"sweep": str(folder / "probe.yaml"), "testbed": "sockets", "results": str(folder)}
-            return load(asked, Path())
-
-        (problem,) = check(configured(rtt="5 ms", streams=1))
-        assert "rtt: given 5 ms, allowed: 0 ms: testbeds of kind sockets do not support" in str(problem), problem
-        (problem,) = check(configured(streams=200))
-        assert "each is a thread" in str(problem), problem
-        configuration = configured(streams=[1, 2])
-        assert check(configuration) == []
-        results.hold(configuration.folder)
-        for deployment in configuration.grid.deployments:
-            (folder / "logs" / deployment).mkdir(parents=True)
-            run(configuration, deployment, folder / "logs" / deployment)
-        cells = configuration.grid.cells
-        files = [str(configuration.cell_file(cell)) for cell in cells]
-        folded = fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells))
-        assert (folded.summary["throughput"] > 0).all()
-        assert folded.summary.attrs["testbed_kind"] == "sockets"
-        """,
-        tmp_path,
-    )
+commands = Commands()
+made = link.connect(wire, ("near", "10.0.0.1/30"), ("far", "10.0.0.2/30"), commands, File())
+assert any("type veth" in line for line in commands.lines)
+assert not any("qdisc" in line for line in commands.lines)
+assert made.counters()["drops"] == 0
+""",
+}
+"""By the heading of an example: a program that does what the text says of it, with a folder and a shipped dataset."""
 
 
-def test_a_path_is_chosen_and_made_by_its_name(tmp_path: Path) -> None:
-    succeeds(
-        applied(tmp_path / "project", "A path"),
-        """
-        from pathlib import Path as File
-        from tpcsweep.paths import link, plan
-        from tpcsweep.paths.plan import LARGEST, Path
-
-        wire = Path(rtt=0, bandwidth=LARGEST)
-        assert plan.choose(wire, netem_works=False) == "wire"
-        assert plan.choose(Path(rtt=0, bandwidth=1), netem_works=False) == "none"
-
-        class Commands:
-            def __init__(self):
-                self.lines = []
-            def run(self, command, **_):
-                return ""
-            def batch(self, command, lines, **_):
-                self.lines += lines
-
-        commands = Commands()
-        made = link.connect(wire, ("near", "10.0.0.1/30"), ("far", "10.0.0.2/30"), commands, File())
-        assert any("type veth" in line for line in commands.lines)
-        assert not any("qdisc" in line for line in commands.lines)
-        assert made.counters()["drops"] == 0
-        """,
-    )
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_does_what_the_text_says(name: str, failures: dict[str, str]) -> None:
+    assert name in CHECKS
+    assert failures.get(name) is None, failures[name]

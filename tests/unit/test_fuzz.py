@@ -13,7 +13,7 @@ from tests.support.fuzzing import KINDS, TEXTS, Case, cases, taken
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_file_is_refused_in_plain_words_or_can_be_planned(
     kind: str, data: st.DataObject, tmp_path: Path

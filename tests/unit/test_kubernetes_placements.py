@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
@@ -69,56 +70,63 @@ def test_nothing_requests_more_than_it_is_limited_to(
         assert amount_of(made["requests"][name]) == value
 
 
+GUARANTEED = "nothing with qos guaranteed, which requests what limits say; or qos burstable"
+
+
 @pytest.mark.parametrize(
     ("side", "message"),
-    [
-        (
-            {"resources": {"limits": {"cpu": 16}}},
+    {
+        "resources: {limits: {cpu: 16}}": (
             "resources.limits.cpu: given 16, allowed: nothing: an origin is limited to cores / origins of the sweep, "
-            "which is what is measured",
+            "which is what is measured"
         ),
-        (
-            {"resources": {"limits": {"memory": "4Gi"}}},
-            "resources.limits.memory: given 4Gi, allowed: more than 4 GiB, which its files alone may take (memory)",
+        "resources: {limits: {memory: 4Gi}}": (
+            "resources.limits.memory: given 4Gi, allowed: more than 4 GiB, which its files alone may take (memory)"
         ),
-        (
-            {"resources": {"requests": {"cpu": 5}}},
-            "resources.requests.cpu: given 5, allowed: nothing with qos guaranteed, which requests what limits say; "
-            "or qos burstable",
+        "resources: {requests: {cpu: 5}}": f"resources.requests.cpu: given 5, allowed: {GUARANTEED}",
+        "redirector: {agent: {requests: {memory: 1Gi}}}": (
+            f"redirector.agent.requests.memory: given 1Gi, allowed: {GUARANTEED}"
         ),
-        (
-            {"redirector": {"agent": {"requests": {"memory": "1Gi"}}}},
-            "redirector.agent.requests.memory: given 1Gi, allowed: nothing with qos guaranteed, which requests what "
-            "limits say; or qos burstable",
-        ),
-        (
-            {"resources": {"requests": {"example.com/vf": 1}}},
+        "resources: {requests: {example.com/vf: 1}}": (
             "resources.requests.example.com/vf: given 1, allowed: nothing but cpu, memory, ephemeral-storage: of all "
-            "else Kubernetes requests what is in limits",
+            "else Kubernetes requests what is in limits"
         ),
-        (
-            {"resources": {"limits": {"memory": "1 GB"}}},
-            "resources.limits.memory: given '1 GB', allowed: a quantity",
+        "resources: {limits: {memory: 1 GB}}": ("resources.limits.memory: given '1 GB', allowed: a quantity"),
+        "resources: {limits: {example.com/vf: 0.5}}": (
+            "resources.limits.example.com/vf: given 0.5, allowed: a whole number"
         ),
-        (
-            {"resources": {"limits": {"example.com/vf": 0.5}}},
-            "resources.limits.example.com/vf: given 0.5, allowed: a whole number",
+        "agent: {requests: {cpu: 2}, limits: {cpu: 1}}": (
+            "agent.requests.cpu: given 2, allowed: at most 1, its limit"
         ),
-        (
-            {"agent": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}},
-            "agent.requests.cpu: given 2, allowed: at most 1, its limit",
+        "resources: {example.com/vf: '1'}": (
+            "resources.example.com/vf: given an unknown key, allowed: one of"
         ),
-        (
-            {"resources": {"example.com/vf": "1"}},
-            "resources.example.com/vf: given an unknown key, allowed: one of",
+        "origins: [{address: 10.0.0.1}]": (
+            "origins[0].address: given 10.0.0.1, allowed: nothing: pods have addresses of their own, unless "
+            "host_network is true"
         ),
-    ],
+        "redirector: {port: 8100}": (
+            "redirector.port: given 8100, allowed: nothing: pods that have a network of their own have the usual ports "
+            "(host_network is false)"
+        ),
+    }.items(),
 )
-def test_resources_that_no_pod_can_have_or_that_contradict_the_sweep_are_refused(
-    side: dict[str, Any], message: str
-) -> None:
-    [problem] = refused({"rtt": 1, "source": side})
+def test_what_no_pod_can_have_or_contradicts_the_sweep_is_refused(side: str, message: str) -> None:
+    [problem] = refused({"rtt": 1, "source": yaml.safe_load(side)})
     assert problem.startswith(f"paths.pairs[0].source.{message}")
+
+
+@pytest.mark.parametrize(
+    ("origin", "message"),
+    {
+        "network: wan": "network: given 'wan', allowed: nothing: paths are of kind nodes",
+        "address: host": "address: given 'host', allowed: an IPv4",
+        "port: 80": "port: given 80, allowed: a whole number, at least 1",
+    }.items(),
+)
+def test_what_an_origin_on_the_network_of_its_node_cannot_have_is_refused(origin: str, message: str) -> None:
+    [problem] = refused({"rtt": 1, "source": {"origins": [yaml.safe_load(origin)]}}, **HOST)
+    assert problem.startswith(f"paths.pairs[0].source.origins[0].{message}")
 
 
 def test_what_the_testbed_says_for_all_pairs_is_refused_once_and_there() -> None:
@@ -172,50 +180,6 @@ def test_a_port_is_refused_where_servers_may_be_on_one_node_and_not_where_they_c
     )
     placed = [{**origin, "node_selector": node} for origin, node in zip(origins, nodes, strict=True)]
     assert settings({"rtt": 1, "source": {"origins": placed}}, **HOST)
-
-
-@pytest.mark.parametrize(
-    ("side", "kind", "changes", "message"),
-    [
-        (
-            {"origins": [{"address": "10.0.0.1"}]},
-            "nodes",
-            {},
-            "origins[0].address: given 10.0.0.1, allowed: nothing: pods have addresses of their own, unless "
-            "host_network is true",
-        ),
-        (
-            {"redirector": {"port": 8100}},
-            "nodes",
-            {},
-            "redirector.port: given 8100, allowed: nothing: pods that have a network of their own have the usual ports "
-            "(host_network is false)",
-        ),
-        (
-            {"origins": [{"network": "wan"}]},
-            "nodes",
-            HOST,
-            "origins[0].network: given 'wan', allowed: nothing: paths are of kind nodes",
-        ),
-        (
-            {"origins": [{"address": "host"}]},
-            "nodes",
-            HOST,
-            "origins[0].address: given 'host', allowed: an IPv4",
-        ),
-        (
-            {"origins": [{"port": 80}]},
-            "nodes",
-            HOST,
-            "origins[0].port: given 80, allowed: a whole number, at least 1",
-        ),
-    ],
-)
-def test_what_an_origin_cannot_have_on_a_kind_of_paths_is_refused(
-    side: dict[str, Any], kind: str, changes: dict[str, Any], message: str
-) -> None:
-    [problem] = refused({"rtt": 1, "source": side}, kind, **changes)
-    assert problem.startswith(f"paths.pairs[0].source.{message}")
 
 
 def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:

@@ -16,52 +16,49 @@ from tpcsweep.locks import HeldError, holder, take, take_machine
 
 HOLD = """
 import pathlib, sys
-from tpcsweep.locks import take
-lock = take(pathlib.Path(sys.argv[1]), "rtt=20 of sweep one")
+from tpcsweep.locks import take, take_machine
+name = sys.argv[1]
+lock = take(pathlib.Path(name), "rtt=20 of sweep one") if "/" in name else take_machine(name)
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
 @contextmanager
-def held(file: Path) -> Iterator[int]:
-    """Another process holds the lock on a file; its pid."""
-    command = [sys.executable, "-c", HOLD, str(file)]
+def held(name: str | Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process holds the lock on a file, or the machine's lock of a name."""
+    command = [sys.executable, "-c", HOLD, name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdin
         assert process.stdout.readline() == b"held\n"
-        yield process.pid
+        yield process
         process.stdin.close()
 
 
 def test_a_lock_that_is_held_says_by_whom(tmp_path: Path) -> None:
     file = tmp_path / "lock"
-    with held(file) as pid, pytest.raises(HeldError, match=f"^rtt=20 of sweep one, pid {pid}$"):
-        take(file)
-    os.close(take(file))
-
-
-def test_a_holder_that_has_not_said_who_it_is_is_another_process(tmp_path: Path) -> None:
-    file = tmp_path / "lock"
-    with held(file) as pid:
-        assert holder(file) == pid
-        file.write_text("")
+    with held(file) as process:
+        with pytest.raises(HeldError, match=f"^rtt=20 of sweep one, pid {process.pid}$"):
+            take(file)
+        assert holder(file) == process.pid
+        file.write_text("")  # as before the holder has said who it is
         with pytest.raises(HeldError, match=r"^another process$"):
             take(file)
     assert holder(file) is None
+    os.close(take(file))
 
 
 def test_who_waits_for_a_lock_is_told_for_whom_and_gets_it(tmp_path: Path) -> None:
     file = tmp_path / "lock"
     told: list[str] = []
-    with held(file) as pid:
+    with held(file) as process:
 
         def waiting(name: str) -> None:
             told.append(name)
-            os.kill(pid, 9)
+            process.kill()
 
         os.close(take(file, "me", waiting))
-    assert told == [f"rtt=20 of sweep one, pid {pid}"]
+    assert told == [f"rtt=20 of sweep one, pid {process.pid}"]
     assert file.read_text() == f"me, pid {os.getpid()}"
 
 
@@ -79,21 +76,9 @@ def test_only_who_may_write_beside_a_lock_may_open_it(tmp_path: Path, folder: in
         assert stat.S_IMODE(file.stat().st_mode) == mode
 
 
-HOLD_MACHINE = """
-import sys
-from tpcsweep.locks import take_machine
-lock = take_machine(sys.argv[1])
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
 def test_the_machines_lock_is_one_for_all_and_goes_with_a_holder_that_is_killed() -> None:
     name, told = f"tpcsweep-test-{os.getpid()}", []
-    command = [sys.executable, "-c", HOLD_MACHINE, name]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        assert process.stdout.readline() == b"held\n"
+    with held(name) as process:
         with pytest.raises(HeldError, match=f"^a process of this user, pid {process.pid}$"):
             take_machine(name)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.running.progress import Shown, begin
+from tpcsweep.running.progress import JobProgress, begin
 
 JOBS, CELLS = 8, 25
 
@@ -20,7 +20,7 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
     begin(tmp_path, JOBS * CELLS)
 
     def job(name: str) -> None:
-        with Shown("demo", name, tmp_path) as shown:
+        with JobProgress("demo", name, tmp_path) as shown:
             for cell in range(CELLS):
                 shown.end(f"streams={cell}", "ok", 1.5, [])
 
@@ -48,7 +48,7 @@ def test_a_line_says_what_became_of_every_cell(
         error = (Path(name) / "error").open("w+")
         patched.setattr("sys.stderr", error)
         begin(Path(name), len(cells) + skipped + more)
-        with Shown("demo", "rtt=5", Path(name)) as shown:
+        with JobProgress("demo", "rtt=5", Path(name)) as shown:
             for number, (status, throughput, flags) in enumerate(cells):
                 shown.end(f"streams={number}", status, throughput if status == "ok" else None, flags)
             if skipped:
@@ -74,7 +74,7 @@ def test_a_second_measurement_of_a_cell_replaces_the_first_in_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begin(tmp_path, 1)
-    with Shown("demo", "rtt=5", tmp_path) as shown:
+    with JobProgress("demo", "rtt=5", tmp_path) as shown:
         shown.end("streams=1", "failed", None, ["disturbed"])
         shown.end("streams=1", "ok", 1.5, [])
     assert re.fullmatch(
@@ -85,9 +85,11 @@ def test_a_second_measurement_of_a_cell_replaces_the_first_in_the_line(
 def test_a_job_without_cells_and_one_that_fails_print_no_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Shown("demo", "rtt=5", tmp_path) as shown:  # as in a module, whose workflow did not begin the run
+    with JobProgress(
+        "demo", "rtt=5", tmp_path
+    ) as shown:  # as in a module, whose workflow did not begin the run
         shown.stage("deploying rtt=5")
-    with pytest.raises(KeyError), Shown("demo", "rtt=5", tmp_path) as shown:
+    with pytest.raises(KeyError), JobProgress("demo", "rtt=5", tmp_path) as shown:
         shown.end("streams=1", "ok", 1.0, [])
         raise KeyError
     assert capsys.readouterr().err == ""

@@ -25,29 +25,18 @@ from tpcsweep.linux.cgroups import (
 from tests.support.projects import loaded, problems
 
 
-@given(st.floats(FEWEST_CORES, 1024))
-def test_a_quota_is_what_was_asked_for_within_the_kernels_bounds(cores: float) -> None:
+@given(st.floats(FEWEST_CORES, 0.0099) | st.floats(0.01, 0.0999) | st.floats(0.1, 1024))
+def test_a_quota_is_what_was_asked_for_with_the_shortest_period_that_gives_enough_time(cores: float) -> None:
     chosen = quota(cores)
     assert chosen.cores == pytest.approx(cores, rel=0.000501)
     assert chosen.time >= SHORTEST_QUOTA
-    assert PERIOD <= chosen.period <= LONGEST_PERIOD
-
-
-@given(st.floats(0.1, 1024))
-def test_from_a_tenth_of_a_core_on_the_period_is_the_usual_one(cores: float) -> None:
-    assert quota(cores).period == PERIOD
-
-
-@given(st.floats(0.01, 0.0999))
-def test_below_that_it_is_as_long_as_makes_a_quota_that_is_enough(cores: float) -> None:
-    chosen = quota(cores)
-    assert chosen.time == pytest.approx(ENOUGH, abs=1)
-    assert chosen.period > PERIOD
-
-
-@given(st.floats(FEWEST_CORES, 0.0099))
-def test_below_a_hundredth_it_is_the_longest_that_the_kernel_takes(cores: float) -> None:
-    assert quota(cores).period == LONGEST_PERIOD
+    if cores >= 0.1:
+        assert chosen.period == PERIOD
+    elif cores >= 0.01:
+        assert chosen.time == pytest.approx(ENOUGH, abs=1)
+        assert PERIOD < chosen.period <= LONGEST_PERIOD
+    else:
+        assert chosen.period == LONGEST_PERIOD
 
 
 @pytest.mark.parametrize("cores", [0.0, 0.0009])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.flags import graded
-from tpcsweep.running.runner import CAUSES, better, chosen
+from tpcsweep.running.runner import CAUSES, better, cells_to_retry
 from tpcsweep.variables import CPU_LIMITS
 
 
@@ -42,7 +42,7 @@ CELLS = st.builds(
 
 @given(st.lists(CELLS, max_size=10), st.floats(0, 1))
 def test_a_share_of_the_cells_is_chosen_failed_ones_first(cells: list[dict[str, Any]], share: float) -> None:
-    found = chosen(cells, share)
+    found = cells_to_retry(cells, share)
     assert len(found) == len(set(found)) <= math.ceil(share * len(cells))
     failed = [cells[index]["status"] != "ok" for index in found]
     assert failed == sorted(failed, reverse=True)
@@ -57,7 +57,7 @@ def test_the_throughput_chooses_nothing(
     others = [
         {**one, "summary": {**one["summary"], "throughput": data.draw(st.floats(0, 10))}} for one in cells
     ]
-    assert chosen(others, share) == chosen(cells, share)
+    assert cells_to_retry(others, share) == cells_to_retry(cells, share)
     for one, other in zip(cells, others, strict=True):
         assert (better(cells[0], one)["flags"]) == (better(cells[0], other)["flags"])
 
@@ -97,7 +97,7 @@ def test_cells_of_a_slow_machine_come_after_those_with_a_flag() -> None:
         "failed": cell(status="failed", limit=None),
     }
     names = [*cells]
-    found = [names[index] for index in chosen([*cells.values()], 1.0)]
+    found = [names[index] for index in cells_to_retry([*cells.values()], 1.0)]
     assert found == ["failed", "disturbed", "slowest", "slow"]
 
 

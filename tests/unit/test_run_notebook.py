@@ -23,14 +23,15 @@ print("number {{number}}")
 RUN = "import pathlib, sys; from tpcsweep.running import notebooks; notebooks.run(*map(pathlib.Path, sys.argv[1:]), {})"
 
 
+def write(file: Path, *cells: nbformat.NotebookNode) -> None:
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(nbformat.v4.new_notebook(cells=list(cells), metadata={"kernelspec": kernel}), file)
+
+
 def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
     running = []
     for number in range(NUMBER):
-        notebook = nbformat.v4.new_notebook(
-            cells=[nbformat.v4.new_code_cell(MEET.format(number=number))],
-            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
-        )
-        nbformat.write(notebook, tmp_path / f"{number}.ipynb")
+        write(tmp_path / f"{number}.ipynb", nbformat.v4.new_code_cell(MEET.format(number=number)))
         command = [sys.executable, "-c", RUN, f"{number}.ipynb", f"{number}.done.ipynb"]
         running.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True))
     for number, one in enumerate(running):
@@ -41,30 +42,21 @@ def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("kernel-*"))
 
 
-def test_parameters_are_given_whatever_their_defaults_look_like(tmp_path: Path) -> None:
-    first = nbformat.v4.new_code_cell('base = "demo:cores=0.15"  # what is compared with\nrest = 1')
-    first.metadata.tags = ["parameters"]
-    notebook = nbformat.v4.new_notebook(
-        cells=[first, nbformat.v4.new_code_cell("print(base, rest)")],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
-    )
-    nbformat.write(notebook, tmp_path / "one.ipynb")
-    notebooks.run(tmp_path / "one.ipynb", tmp_path / "done.ipynb", {"base": "mine:cores=1", "unknown": 2})
-    *_, last = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
-    assert last.outputs[0].text == "mine:cores=1 1\n"
-
-
-def test_a_notebook_imports_modules_beside_it_and_the_environment_stays(tmp_path: Path) -> None:
+def test_a_notebook_gets_its_parameters_and_imports_modules_beside_it_and_the_environment_stays(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "it's a folder"
     folder.mkdir()
     (folder / "beside.py").write_text("NUMBER = 42\n")
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell("import beside; print(beside.NUMBER)")],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    first = nbformat.v4.new_code_cell('base = "demo:cores=0.15"  # what is compared with\nrest = 1')
+    first.metadata.tags = ["parameters"]
+    write(
+        folder / "one.ipynb",
+        first,
+        nbformat.v4.new_code_cell("import beside; print(base, rest, beside.NUMBER)"),
     )
-    nbformat.write(notebook, folder / "one.ipynb")
     before = dict(os.environ)
-    notebooks.run(folder / "one.ipynb", tmp_path / "done.ipynb", {})
+    notebooks.run(folder / "one.ipynb", tmp_path / "done.ipynb", {"base": "mine:cores=1", "unknown": 2})
     assert dict(os.environ) == before
-    (cell,) = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
-    assert cell.outputs[0].text == "42\n"
+    *_, last = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
+    assert last.outputs[0].text == "mine:cores=1 1 42\n"

@@ -240,19 +240,13 @@ def test_a_deployment_knows_how_much_memory_its_cells_write_to(seconds: float, a
         assert testbed.arriving == [arriving]
 
 
-def test_each_deployment_has_logs_of_its_own_and_old_ones_go() -> None:
+def test_each_deployment_has_logs_of_its_own_old_ones_go_and_cells_name_theirs() -> None:
     with played([OK, DIED, NOT_BEGUN], 4) as (testbed, configuration, logs):
         (logs / "replacement-7").mkdir()
         run(configuration, logs)
         assert testbed.logs == [logs, logs / "replacement-1", logs / "replacement-2"]
         assert not (logs / "replacement-7").exists()
-
-
-def test_a_cell_says_in_which_deployment_it_was_measured() -> None:
-    with played([OK, DIED], 3) as (_, configuration, logs):
-        run(configuration, logs)
-        files = [json.loads(configuration.cell_file(cell).read_bytes()) for cell in configuration.grid.cells]
-        assert sorted(file["provenance"]["deployment"] for file in files) == [1, 1, 2]
+        assert sorted(cell["provenance"]["deployment"] for cell in read(configuration)) == [1, 1, 3, 3]
 
 
 def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not_measured_again() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, load
-from tpcsweep.configuration.sweep import Group
+from tpcsweep.configuration.sweep import DeploymentGroup
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
 
 from tests.support.workflow import ROOT
@@ -110,7 +110,7 @@ def test_a_pattern_matches_its_deployments_and_no_others(
 
 def deployments(*paths: str, study: Configuration | None = None) -> Deployments:
     return Deployments(
-        study or load({"sweep": "smoke", "testbed": "netns"}, ROOT), "measure", Group(paths, ())
+        study or load({"sweep": "smoke", "testbed": "netns"}, ROOT), "measure", DeploymentGroup(paths, ())
     )
 
 

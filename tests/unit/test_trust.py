@@ -56,12 +56,9 @@ def test_a_record_is_read_with_times_that_are_not_padded() -> None:
     assert (copy.connections, copy.size, copy.code, copy.direction) == (4, 1024, 0, "pull")
 
 
-def test_a_datagram_may_hold_several_records_or_none() -> None:
+def test_a_datagram_may_hold_several_records_or_none_and_copies_by_the_root_protocol_are_left_out() -> None:
     assert len(parse(datagram(RECORD, RECORD), float)) == 2
     assert parse(datagram(), float) == []
-
-
-def test_copies_by_the_root_protocol_are_left_out() -> None:
     assert len(parse(datagram({**RECORD, "TPC": "xroot", "Size": 0}, RECORD), float)) == 1
 
 
@@ -195,11 +192,8 @@ def test_monitoring_agrees_when_each_byte_is_in_both_and_a_lost_record_shows() -
     last_late = moved | table(xrootd_size=[100, math.nan, math.nan])
     assert transfers.monitored_share(last_late, heard=10) == 1
     assert transfers.monitored_share(last_late, heard=9 + monitoring.LATE) == 0.5
-
-
-def test_of_tools_that_do_not_copy_by_third_party_monitoring_says_nothing() -> None:
-    moved = table(ok=[1], end=[1], size=[100], xrootd_size=[math.nan])
-    assert math.isnan(transfers.monitored_share(moved, heard=10))
+    by_client = table(ok=[1], end=[1], size=[100], xrootd_size=[math.nan])  # no third-party copy
+    assert math.isnan(transfers.monitored_share(by_client, heard=10))
     assert not transfers.disagrees(None)
 
 

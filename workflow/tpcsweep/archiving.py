@@ -23,7 +23,7 @@ import yaml
 
 from tpcsweep.configuration import citation
 from tpcsweep.configuration.citation import Author, Citation
-from tpcsweep.configuration.loading import SHIPPED, Configuration, files_of
+from tpcsweep.configuration.loading import SHIPPED, Configuration, source_files
 from tpcsweep.dataset import STATUS
 from tpcsweep.extras import require
 from tpcsweep.files import is_file, making, replacing
@@ -141,7 +141,7 @@ def _settings(configuration: Configuration) -> dict[str, list[_File]]:
             _File(Path(f"config/{key}s", file.name), file, f"The {key} that was asked for", "text/yaml")
             for file in files
         ]
-        for key, files in files_of(configuration, Path()).items()
+        for key, files in source_files(configuration, Path()).items()
     }
 
 

@@ -31,7 +31,7 @@ COMMANDS = {
 """The function of each command, after its module in this package."""
 
 
-class Commands(click.Group):
+class LazyCommands(click.Group):
     """Commands that are imported when they are used: each needs other libraries."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -44,7 +44,9 @@ class Commands(click.Group):
         return command
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="tpcsweep")
 def main() -> None:
     """Answer questions about parameter sweeps of XRootD HTTP third-party copies.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tpcsweep.planning.recommendations import Answer
 
 
-class Question(click.Command):
+class QuestionCommand(click.Command):
     """A command with an option for each parameter of sweeps. They are made when the command is used."""
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
@@ -41,7 +41,9 @@ def _options() -> list[click.Option]:
     return options
 
 
-@click.command(cls=Question, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")})
+@click.command(
+    cls=QuestionCommand, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")}
+)
 @click.argument("words", nargs=-1, metavar="[TARGET] RESULTS|FILE.nc", type=click.Path())
 @click.option(
     "--probability",

@@ -35,7 +35,7 @@ from tpcsweep.comparing.effects import (
 )
 from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
-from tpcsweep.configuration.sides import Side, shown
+from tpcsweep.configuration.sides import ComparedSide, shown
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
@@ -148,7 +148,7 @@ TABLE = {
 """The columns of `Comparison.cells` after the axes, and what they mean."""
 
 
-def load_side(side: Side) -> xr.Dataset:
+def load_side(side: ComparedSide) -> xr.Dataset:
     """Load the part of a dataset that a side means: each chosen value is a coordinate without a dimension.
 
     Raises:

@@ -112,49 +112,7 @@ def files_of(layer: str, streams: int, content: str) -> Files:
 
 
 def _of_tools() -> list[Rule]:
-    """What the tool of a cell can do. Each function returns the allowed values for a value that is not."""
-
-    def tcp_streams(count: int, tool: Tool, copy_mode: str) -> str | None:
-        most, why = tool.connections(copy_mode)
-        return None if count <= most else f"{most if most == 1 else f'at most {most}'}: {why}"
-
-    def copy_mode(value: str, tool: Tool) -> str | None:
-        side = {"pull": "destination", "push": "source"}
-        able = (f"{mode}: the {side[mode]} opens {tool.name}'s connections" for mode in tool.copy_modes)
-        return None if value in tool.copy_modes else " or ".join(able)
-
-    def layer(value: str, tool: Tool) -> str | None:
-        able = " or ".join(name for name, other in TOOLS.items() if value in other.layers)
-        allowed = f"{' or '.join(tool.layers)} with {tool.name}; {value} needs the tool {able}"
-        return None if value in tool.layers else allowed
-
-    def origins(count: int, tool: Tool) -> str | None:
-        place = (
-            f"{tool.name} runs at the {tool.place}, in the network and under the CPU quota of its one origin"
-        )
-        return None if count == 1 or tool.place == "client" else f"1: {place}"
-
-    def encryption(value: str, tool: Tool, authorization: str) -> str | None:
-        if value not in ("usual", *tool.encryptions):
-            kept = "not encrypted" if value == "tls" else "encrypted"
-            return f"usual or {' or '.join(tool.encryptions)}: {tool.name}'s data are {kept}"
-        if value == "none" and authorization != "none":
-            return tool.needs_tls and f"usual or tls, or authorization none: {tool.needs_tls}"
-        return None
-
-    def authorization(value: str, tool: Tool) -> str | None:
-        able = ("usual", *tool.authorizations)
-        why = "shows no macaroon" if value == "macaroons" else "does not copy without credentials"
-        return None if value in able else f"{' or '.join(able)}: {tool.name} {why}"
-
-    def by_redirector(value: str, tool: Tool, endpoint: str, origins: int) -> str | None:
-        direct = value != "none" or tool.protocol != "https" or endpoint == "direct" or origins == 1
-        return None if direct else "usual or tls, or endpoint direct: redirectors send everybody on by https"
-
-    def endpoint(value: str, tool: Tool, origins: int) -> str | None:
-        redirected = value == "direct" or origins == 1 or tool.protocol in ("https", "root")
-        why = f"only XRootD has redirectors, and {tool.name} speaks {tool.protocol}"
-        return None if redirected else f"direct: {why}"
+    """What the tool of a cell can do, by the functions below; each returns the allowed values for a wrong one."""
 
     def rule(parameter: str, of_tool: Callable[..., str | None], *names: str) -> Rule:
         def allowed(value: Value, name: str, *others: Value) -> str | None:
@@ -164,15 +122,63 @@ def _of_tools() -> list[Rule]:
         return Rule((parameter, "tool", *names), allowed)
 
     return [
-        rule("tcp_streams", tcp_streams, "copy_mode"),
-        rule("copy_mode", copy_mode),
-        rule("layer", layer),
-        rule("origins", origins),
-        rule("endpoint", endpoint, "origins"),
-        rule("encryption", encryption, "authorization"),
-        rule("encryption", by_redirector, "endpoint", "origins"),
-        rule("authorization", authorization),
+        rule("tcp_streams", _tcp_streams, "copy_mode"),
+        rule("copy_mode", _copy_mode),
+        rule("layer", _layer),
+        rule("origins", _origins),
+        rule("endpoint", _endpoint, "origins"),
+        rule("encryption", _encryption, "authorization"),
+        rule("encryption", _by_redirector, "endpoint", "origins"),
+        rule("authorization", _authorization),
     ]
+
+
+def _tcp_streams(count: int, tool: Tool, copy_mode: str) -> str | None:
+    most, why = tool.connections(copy_mode)
+    return None if count <= most else f"{most if most == 1 else f'at most {most}'}: {why}"
+
+
+def _copy_mode(value: str, tool: Tool) -> str | None:
+    side = {"pull": "destination", "push": "source"}
+    able = (f"{mode}: the {side[mode]} opens {tool.name}'s connections" for mode in tool.copy_modes)
+    return None if value in tool.copy_modes else " or ".join(able)
+
+
+def _layer(value: str, tool: Tool) -> str | None:
+    able = " or ".join(name for name, other in TOOLS.items() if value in other.layers)
+    allowed = f"{' or '.join(tool.layers)} with {tool.name}; {value} needs the tool {able}"
+    return None if value in tool.layers else allowed
+
+
+def _origins(count: int, tool: Tool) -> str | None:
+    place = f"{tool.name} runs at the {tool.place}, in the network and under the CPU quota of its one origin"
+    return None if count == 1 or tool.place == "client" else f"1: {place}"
+
+
+def _encryption(value: str, tool: Tool, authorization: str) -> str | None:
+    if value not in ("usual", *tool.encryptions):
+        kept = "not encrypted" if value == "tls" else "encrypted"
+        return f"usual or {' or '.join(tool.encryptions)}: {tool.name}'s data are {kept}"
+    if value == "none" and authorization != "none":
+        return tool.needs_tls and f"usual or tls, or authorization none: {tool.needs_tls}"
+    return None
+
+
+def _authorization(value: str, tool: Tool) -> str | None:
+    able = ("usual", *tool.authorizations)
+    why = "shows no macaroon" if value == "macaroons" else "does not copy without credentials"
+    return None if value in able else f"{' or '.join(able)}: {tool.name} {why}"
+
+
+def _by_redirector(value: str, tool: Tool, endpoint: str, origins: int) -> str | None:
+    direct = value != "none" or tool.protocol != "https" or endpoint == "direct" or origins == 1
+    return None if direct else "usual or tls, or endpoint direct: redirectors send everybody on by https"
+
+
+def _endpoint(value: str, tool: Tool, origins: int) -> str | None:
+    redirected = value == "direct" or origins == 1 or tool.protocol in ("https", "root")
+    why = f"only XRootD has redirectors, and {tool.name} speaks {tool.protocol}"
+    return None if redirected else f"direct: {why}"
 
 
 def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:

@@ -18,7 +18,7 @@ from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
 from tpcsweep.configuration.placements import Placement, Side, faults, needless, over, servers_of
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
-from tpcsweep.configuration.testbeds import Given, PathRule, Settings
+from tpcsweep.configuration.testbeds import DEPLOYED, Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
 
@@ -183,10 +183,7 @@ def _addresses(side: Side) -> Iterator[tuple[tuple[str | int, ...], str]]:
 class Kubernetes(Settings):
     """Pods of a Kubernetes cluster."""
 
-    supports: ClassVar[str] = (
-        "xrootd origins cores rtt bandwidth loss queue_limit mtu tcp_buffer congestion_control layer "
-        "authorization tool copy_mode encryption endpoint tcp_streams file_size source_content streams"
-    )
+    supports: ClassVar[str] = DEPLOYED
     deploy_seconds: ClassVar[float] = 20.0
 
     kind: Literal["kubernetes"] = Field(description="pods of a Kubernetes cluster")
@@ -356,12 +353,8 @@ class Kubernetes(Settings):
     def places(self) -> int:
         return self.parallel_deployments
 
-    def serving(self, wanted: DeploymentParameters) -> list[Pair]:
-        """The pairs that a deployment can have: of its RTT, bandwidth and MTU, or that make these."""
-        return [pair for pair in self.pairs if self.serves(pair, wanted)]
-
     def serves(self, pair: Pair, wanted: DeploymentParameters) -> bool:
-        """Whether a deployment can have one of `pairs`."""
+        """Whether a deployment can have one of `pairs`: it has its RTT, bandwidth and MTU, or makes these."""
         if self.paths.kind == "netem":
             return wanted.bandwidth <= (pair.bandwidth or 0) and wanted.mtu == pair.mtu
         return (pair.rtt, pair.bandwidth, pair.mtu) == (wanted.rtt, wanted.bandwidth, wanted.mtu)

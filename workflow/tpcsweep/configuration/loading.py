@@ -304,7 +304,7 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
     )
 
 
-def files_of(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
+def source_files(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
     """Return the files that a configuration was read from: those of its sweep, and of its testbed with all bases."""
     found: dict[str, list[Path]] = {"sweep": [], "testbed": []}
     for key, files in found.items():

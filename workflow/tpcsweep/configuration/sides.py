@@ -25,7 +25,7 @@ _LISTED = 8  # datasets that an error lists
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """One of two datasets that are compared, or the part of it with some values of its axes."""
 
     key: str
@@ -53,7 +53,7 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
     return found[0]
 
 
-def side(key: str, text: str) -> Side:
+def side(key: str, text: str) -> ComparedSide:
     """Read the text that names a side: see `find_dataset`, then axis=value after a colon.
 
     Raises:
@@ -67,7 +67,7 @@ def side(key: str, text: str) -> Side:
         if not (name and equals and value):
             raise refused(key, quoted(text), f"{where}:AXIS=VALUE,AXIS=VALUE")
         chosen[name] = _value(key, name, value)
-    return Side(key, text, dataset, chosen)
+    return ComparedSide(key, text, dataset, chosen)
 
 
 def _datasets(path: Path) -> str:

@@ -280,7 +280,7 @@ def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DeploymentGroup:
     """Deployments with the same cells. The workflow makes one rule of them."""
 
     deployments: tuple[str, ...]
@@ -335,12 +335,12 @@ class Grid:
         return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[DeploymentGroup, ...]:
         """The deployments, grouped by their cells."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for path, cells in self._held.items():
             alike.setdefault(tuple(cell.cell_path for cell in cells), []).append(path)
-        return tuple(Group(tuple(paths), cells) for cells, paths in alike.items())
+        return tuple(DeploymentGroup(tuple(paths), cells) for cells, paths in alike.items())
 
     @property
     def excluded(self) -> list[int]:

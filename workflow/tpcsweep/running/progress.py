@@ -34,7 +34,7 @@ def begin(folder: Path, cells: int) -> None:
         part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
 
 
-class Shown:
+class JobProgress:
     """The lines of one deployment's job on standard error."""
 
     def __init__(self, sweep: str, deployment: str, folder: Path) -> None:
@@ -91,7 +91,7 @@ class Shown:
         with _counts(self._folder) as self._run:
             self._run["done"] += cells
         self._skipped += cells
-        self.say(f"{self._deployment}: {counted(cells)} not measured: {why}")
+        self.say(f"{self._deployment}: {_cells(cells)} not measured: {why}")
 
     def say(self, text: str) -> None:
         self._bar.console.print(f"{self._sweep}: {text}", markup=False)
@@ -112,7 +112,7 @@ class Shown:
         warnings = "".join(f", {count} {FLAGS[flag].words}" for flag, count in found.items())
         took = time.monotonic() - self._began
         self.say(
-            f"{self._deployment}: {counted(statuses.total())}{reached}{states}{warnings}, {took:.0f} s"
+            f"{self._deployment}: {_cells(statuses.total())}{reached}{states}{warnings}, {took:.0f} s"
             f" · {self._progress()}"
         )
 
@@ -134,7 +134,7 @@ class Shown:
         return f"{done}/{cells} cells, about {shown} left"
 
 
-def counted(cells: int) -> str:
+def _cells(cells: int) -> str:
     return "1 cell" if cells == 1 else f"{cells} cells"
 
 

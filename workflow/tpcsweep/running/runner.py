@@ -29,7 +29,7 @@ from tpcsweep.flags import BROKEN, IMPLAUSIBLE, BrokenError, FaultError, graded,
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
 from tpcsweep.running import results
-from tpcsweep.running.progress import Shown
+from tpcsweep.running.progress import JobProgress
 from tpcsweep.testbeds import Deployment
 from tpcsweep.variables import BYTES, CPU_LIMITS
 
@@ -92,7 +92,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         return
     with (
         signals.interruptible(),
-        Shown(configuration.name, deployment, configuration.folder) as shown,
+        JobProgress(configuration.name, deployment, configuration.folder) as shown,
     ):
         job = _Job(configuration, deployment, stale, logs, shown)
         reason = job.measure()
@@ -112,7 +112,7 @@ class _Job:
     """Cells that share a deployment, measured one after another, in as many deployments in turn as that takes."""
 
     def __init__(
-        self, configuration: Configuration, deployment: str, tasks: list[Task], logs: Path, shown: Shown
+        self, configuration: Configuration, deployment: str, tasks: list[Task], logs: Path, shown: JobProgress
     ) -> None:
         self._configuration, self._tasks, self._shown = configuration, tasks, shown
         self.todo = deque(tasks)
@@ -182,7 +182,7 @@ class _Job:
             self._retried = True
             measured = [task for task in self._tasks if task.cell.path in self._measured]
             records = [self._measured[task.cell.path] for task in measured]
-            for index in chosen(records, self._configuration.sweep.retry_share):
+            for index in cells_to_retry(records, self._configuration.sweep.retry_share):
                 self.todo.append(measured[index]._replace(earlier=records[index]))
         return bool(self.todo)
 
@@ -262,7 +262,7 @@ def _wait_for_calm() -> None:
         pass
 
 
-def chosen(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
+def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
     """Choose cells to measure again: failed ones first, then those with the most and gravest CAUSES.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
-from tpcsweep.configuration.sweep import Group
+from tpcsweep.configuration.sweep import DeploymentGroup
 from tpcsweep.running import results
 
 NEVER = "(?!)"
@@ -29,7 +29,7 @@ class Deployments:
     study: Configuration
     name: str
     """The name of the rule."""
-    group: Group
+    group: DeploymentGroup
 
     @property
     def cells(self) -> tuple[str, ...]:
