@@ -7,7 +7,6 @@ import json
 import math
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,6 +42,7 @@ from tpcsweep.dataset.labels import about_flags
 from tpcsweep.measure.steady import analyse
 
 from tests.support import synthetic
+from tests.support.notebooks import code_of
 from tests.support.workflow import ROOT
 
 FIELDS = {
@@ -88,6 +88,12 @@ def sweep_of(found: Comparison) -> pd.Series:
     return (found.cells["streams"] - 1) // 8
 
 
+@pytest.fixture(scope="module", params=[1, 3], ids="repetitions={}".format)
+def equals(request: pytest.FixtureRequest) -> Comparison:
+    """Many sweeps, measured twice."""
+    return compare(made(1, request.param, sweeps=160), made(2, request.param, sweeps=160))
+
+
 @pytest.mark.parametrize("repetitions", [1, 3])
 def test_a_dataset_compared_with_itself_has_no_difference(repetitions: int) -> None:
     same = made(1, repetitions)
@@ -98,18 +104,15 @@ def test_a_dataset_compared_with_itself_has_no_difference(repetitions: int) -> N
     assert not failures(found, 1.0)
 
 
-@pytest.mark.parametrize("repetitions", [1, 3])
-def test_equals_are_called_different_as_rarely_as_said(repetitions: int) -> None:
-    found = compare(made(1, repetitions, sweeps=400), made(2, repetitions, sweeps=400))
-    single = (found.cells["p"] < 0.05).mean()
-    holm = (
-        found.cells["p"].groupby(sweep_of(found)).min() * 48 < 0.05
-    )  # whether the least of a sweep is found
-    overall = [combined(part).verdict != SAME for _, part in found.cells.groupby(sweep_of(found))]
-    # The share of 400 draws at 5 % lies below 7.5 % but once in 100; a test that finds less is no fault.
-    assert 0.02 < single < 0.055
-    assert holm.mean() < 0.075
-    assert np.mean(overall) < 0.075
+def test_equals_are_called_different_as_rarely_as_said(equals: Comparison) -> None:
+    cells = equals.cells.assign(streams=(equals.cells["streams"] - 1) % 8 + 1)
+    axes = {"rtt": equals.alignment.axes["rtt"], "streams": range(1, 9)}
+    sweeps = [one for _, one in cells.groupby(sweep_of(equals))]
+    assert 0.02 < (cells["p"] < 0.05).mean() < 0.055
+    # The share of 160 draws at 5 % lies below 9.5 % but once in 100; a test that finds less is no fault.
+    assert np.mean([one["p"].min() * 48 < 0.05 for one in sweeps]) < 0.095
+    assert np.mean([combined(one).verdict != SAME for one in sweeps]) < 0.095
+    assert np.mean([(parts(one, axes)["verdict"] != SAME).any() for one in sweeps]) < 0.095
 
 
 @pytest.mark.parametrize(("time", "count"), [(0.14, 150), (0.95, 600)])
@@ -117,7 +120,7 @@ def test_equal_cells_of_correlated_samples_are_called_different_as_rarely(time: 
     """Sweeps of 48 cells, measured once: with intervals that nearly hold, one in ten was called different."""
     generator = np.random.default_rng(1)
     correlation = math.exp(-0.1 / time)
-    sweeps = 40
+    sweeps = 20
     sides = []
     for _ in range(2):
         noise = generator.normal(size=(48 * sweeps, count + 200))
@@ -131,8 +134,8 @@ def test_equal_cells_of_correlated_samples_are_called_different_as_rarely(time: 
     found = compare(*sides).cells
     good = found[found["verdict"] != NOT_COMPARABLE]
     groups = good.groupby((good["streams"] - 1) // 8)["p"]
-    # The share of 40 draws at 5 % lies below 15 % but once in 100.
-    assert (groups.min() * 48 < 0.05).mean() < 0.15
+    # The share of 20 draws at 5 % lies below 20 % but once in 100.
+    assert (groups.min() * 48 < 0.05).mean() < 0.2
 
 
 def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
@@ -148,7 +151,7 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
 
 @pytest.mark.parametrize(("repetitions", "between"), [(1, 0.0), (3, 0.0), (3, 0.1)])
 def test_a_known_effect_is_found_and_covered(repetitions: int, between: float) -> None:
-    base, new = made(3, repetitions, sweeps=200), made(4, repetitions, 0.9, between=between, sweeps=200)
+    base, new = made(3, repetitions, sweeps=80), made(4, repetitions, 0.9, between=between, sweeps=80)
     found = compare(base, new)
     means = [combined(part) for _, part in found.cells.groupby(sweep_of(found))]
     assert np.mean([mean.low <= 0.9 <= mean.high for mean in means]) > 0.91
@@ -182,15 +185,6 @@ def test_what_is_so_for_one_rtt_alone_is_said_though_neither_cells_nor_their_mea
     assert set(verdicts.drop(("rtt", 20.0))) == {SAME}
     assert "; slower at rtt 20 ms in 8 cells (0.4" in found.summary()
     assert any(reason.startswith("rtt 20 ms in 8 cells: the ratio is 0.4") for reason in failures(found, 0.9))
-
-
-@pytest.mark.parametrize("repetitions", [1, 3])
-def test_parts_of_equals_are_called_different_as_rarely_as_said(repetitions: int) -> None:
-    found = compare(made(1, repetitions, sweeps=400), made(2, repetitions, sweeps=400))
-    cells = found.cells.assign(streams=(found.cells["streams"] - 1) % 8 + 1)
-    axes = {"rtt": found.alignment.axes["rtt"], "streams": range(1, 9)}
-    called = [(parts(one, axes)["verdict"] != SAME).any() for _, one in cells.groupby(sweep_of(found))]
-    assert np.mean(called) < 0.075
 
 
 @settings(max_examples=8)
@@ -433,8 +427,4 @@ def test_figures_say_what_was_found(repetitions: int) -> None:
 
 
 def test_the_notebook_is_committed_without_outputs() -> None:
-    notebook = nbformat.read(ROOT / "notebooks/compare.ipynb", as_version=4)
-    nbformat.validate(notebook)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert all(not cell.outputs and cell.execution_count is None for cell in code)
-    assert [cell.metadata.get("tags") for cell in code].count(["parameters"]) == 1
+    assert code_of(ROOT / "notebooks/compare.ipynb")

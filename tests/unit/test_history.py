@@ -17,7 +17,6 @@ from tpcsweep.comparing.comparison import compare
 from tpcsweep.dataset import masks_of
 from tpcsweep.history import (
     ALL_CELLS,
-    ENOUGH,
     Difference,
     detection,
     failures,
@@ -31,7 +30,7 @@ from tpcsweep.history.runs import joined
 from tpcsweep.pages.history import content
 from tpcsweep.pages.making import render
 
-from tests.support.histories import AXES, CELLS, folded, runs_of, times, week, weekly, with_software
+from tests.support.histories import CELLS, folded, runs_of, times, week, weekly, with_software
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -50,7 +49,7 @@ def noise(count: int, cells: int, seed: int) -> np.ndarray:
 # Detection
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20)
 @given(
     st.integers(4, 40),
     st.integers(4, 40),
@@ -66,13 +65,10 @@ def test_a_planted_change_is_found_at_its_place(
     assert before in detection.changes(logs)
 
 
-def test_what_was_mended_is_two_changes() -> None:
+def test_what_was_mended_is_two_changes_and_a_change_of_a_few_cells_is_one() -> None:
     logs = noise(30, 6, 1)
     logs[12:18] -= 0.3
     assert list(detection.changes(logs)) == [12, 18]
-
-
-def test_a_change_of_a_few_cells_is_found_too() -> None:
     logs = noise(30, 24, 2)
     logs[20:, :3] -= 0.3
     assert list(detection.changes(logs)) == [20]
@@ -92,13 +88,13 @@ def test_fewer_than_four_runs_say_nothing() -> None:
 
 
 def test_histories_without_a_change_ring_no_more_often_than_is_said() -> None:
-    histories = 300
+    histories = 100
     found = sum(bool(detection.changes(noise(16, 6, 1000 + seed))) for seed in range(histories))
     share = detection.SIGNIFICANT
     assert found <= histories * share + 3 * math.sqrt(histories * share * (1 - share))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.floats(-5, 5), st.integers(0, 5))
 def test_neither_the_level_nor_the_order_of_cells_matters(seed: int, level: float, turned: int) -> None:
     logs = noise(20, 6, seed)
@@ -109,7 +105,7 @@ def test_neither_the_level_nor_the_order_of_cells_matters(seed: int, level: floa
     assert list(ours.values()) == pytest.approx(list(theirs.values()), rel=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.floats(0, 0.3))
 def test_holes_are_no_changes_and_hide_none(seed: int, share: float) -> None:
     logs = noise(24, 6, seed)
@@ -337,7 +333,7 @@ def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> N
     assert heights[0] < heights[1]  # downwards on the screen
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 1))
 def test_any_history_has_a_page_and_a_junit_file(
     once: xr.Dataset, count: int, seed: int, share: float
@@ -353,7 +349,3 @@ def test_any_history_has_a_page_and_a_junit_file(
     assert all(0 <= place <= 100 for place in places)
     assert render("history", **shown).count("<tr>") == CELLS + count + 2
     assert len(ET.fromstring(junit_text(told, None))[0]) == CELLS + 1
-
-
-def test_axes_are_those_of_the_made_up_sweep() -> None:
-    assert math.prod(map(len, AXES.values())) == CELLS and ENOUGH == 2 * LEAST

@@ -32,11 +32,7 @@ def unit(model: Model, name: str, value: float) -> float:
     return float(next(one for one in model.parameters if one.name == name).to_unit(value))
 
 
-def test_every_model_has_a_truth_here() -> None:
-    assert set(TRUTHS) == set(MODELS)
-
-
-@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("name", MODELS)
 def test_parameters_come_back_within_their_intervals(name: str) -> None:
     values, axes, fixed = TRUTHS[name]
     model = MODELS[name]
@@ -110,7 +106,7 @@ def test_with_one_file_size_the_window_is_determined_where_files_are_large(
     values = TRUTHS["combined"][0] | {"background": 1e-10}
     fixed = {"bandwidth": 10.0, "tcp_buffer": 2.0**24, "mtu": 9000.0, "file_size": file_size}
     ds = measured(MODELS["combined"], values, {"rtt": RTT, "streams": STREAMS}, fixed=fixed)
-    found = fit(MODELS["combined"], observe(ds), resamples=30)
+    found = fit(MODELS["combined"], observe(ds), resamples=12)
     # Handshakes may take what small files need: the interval knows it.
     assert found.low["window"] <= values["window"] * 1.05
     assert found.high["window"] >= values["window"] / 1.05
@@ -140,16 +136,11 @@ def test_parameters_with_the_same_effect_are_not_told_apart() -> None:
     assert not found.determined["other"]
 
 
-def test_too_few_cells_are_said_and_nothing_is_raised() -> None:
-    values, _, fixed = TRUTHS["window"]
-    ds = measured(MODELS["window"], values, {"rtt": [1.0, 2.0]}, fixed=fixed)
-    found = fit(MODELS["window"], observe(ds))
+def test_what_cannot_be_fitted_is_said_and_nothing_is_raised() -> None:
+    found = fit(MODELS["window"], observe(measured(MODELS["window"], WINDOW, {"rtt": [1.0, 2.0]})))
     assert not found.ok
     assert "2 observations do not determine 3 parameters" in found.problems[0]
     assert not any(found.determined.values())
-
-
-def test_a_model_without_finite_values_says_so() -> None:
     broken = replace(MODELS["lu"], function=lambda points, **_: np.full(len(points["streams"]), np.nan))
     found = fit(broken, observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS})), resamples=5)
     assert "no value" in found.problems[0]
@@ -158,7 +149,7 @@ def test_a_model_without_finite_values_says_so() -> None:
 @pytest.fixture(scope="module")
 def window() -> Fit:
     observations = observe(measured(MODELS["window"], WINDOW, WINDOW_AXES, fixed=WINDOW_FIXED))
-    return fit(MODELS["window"], observations, resamples=40)
+    return fit(MODELS["window"], observations, resamples=20)
 
 
 @pytest.fixture(scope="module", params=["fit", "process"])
@@ -249,7 +240,6 @@ def test_a_dataset_without_a_good_cell_is_refused() -> None:
 
 
 @given(st.lists(st.floats(0, 1e4), min_size=1, max_size=60, unique=True))
-@settings(max_examples=50)
 def test_classes_hold_what_is_near_and_nothing_else(values: list[float]) -> None:
     found = classes(pd.Series(values))
     if len(values) <= 12:
@@ -264,7 +254,6 @@ LIMITS = st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=5)
 
 
 @given(LIMITS, st.floats(1, 30))
-@settings(max_examples=50)
 def test_a_soft_minimum_is_below_the_minimum_and_not_far(limits: list[float], sharpness: float) -> None:
     found = float(soft_minimum(tuple(np.array([one]) for one in limits), sharpness)[0])
     assert found <= min(limits) * (1 + 1e-9)
@@ -279,7 +268,7 @@ def test_a_soft_minimum_is_below_the_minimum_and_not_far(limits: list[float], sh
     st.one_of(st.just(np.inf), st.floats(0.1, 256)),
     st.lists(st.floats(0, 1), min_size=LARGEST, max_size=LARGEST),
 )
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_models_are_finite_and_not_negative_everywhere(
     name: str, rtt: float, streams: int, origins: int, cores: float, units: list[float]
 ) -> None:
@@ -292,7 +281,6 @@ def test_models_are_finite_and_not_negative_everywhere(
 
 
 @given(st.floats(0, 300), st.integers(1, 500), st.floats(1.1, 4))
-@settings(max_examples=50)
 def test_more_round_trip_time_never_helps_the_combined_model(rtt: float, streams: int, more: float) -> None:
     model, values = MODELS["combined"], {**TRUTHS["combined"][0], "contention": 0.0}
     fixed = {"streams": float(streams), "file_size": 2.0**28, "bandwidth": 10.0, "cores": 8.0}
@@ -313,7 +301,8 @@ def test_the_shipped_surface_says_what_its_documents_say() -> None:
         "rtt": 4,
         "streams": 6,
     }
-    ours, windows = (fit(MODELS[name], observations, resamples=20) for name in ("combined", "window"))
+    ours = fit(MODELS["combined"], observations, resamples=10)
+    windows = fit(MODELS["window"], observations, resamples=0)
     off = [
         np.abs(one.estimate(observations.frame) - observations.throughput).mean() for one in (ours, windows)
     ]

@@ -55,15 +55,6 @@ def test_a_cap_is_littles_law_between_the_smallest_packet_and_the_largest(setup:
     assert setup.mtu <= setup.packets.low <= setup.packets.high <= SUPER_PACKET
 
 
-@given(SETUPS, STREAMS, STREAMS)
-def test_more_streams_change_nothing_once_packets_are_the_smallest(
-    setup: Setup, some: int, others: int
-) -> None:
-    assume(min(some, others) > setup.crossover.high)
-    assert setup.cap(some) == setup.cap(others)
-    assert setup.cap(some).low == setup.cap(some).high
-
-
 @given(SETUPS)
 def test_at_the_crossover_a_connections_pace_makes_the_packets_that_it_sends(setup: Setup) -> None:
     """The definition: 1/1024 s at 1.2 to 2 times the share of one connection of the cap is one packet."""

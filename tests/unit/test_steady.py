@@ -83,10 +83,6 @@ def test_a_step_in_the_second_half_is_not_steady() -> None:
     assert not analyse(samples, INTERVAL, 0.95).steady
 
 
-def test_a_ramp_is_not_steady() -> None:
-    assert not analyse(np.linspace(0, 1, 300), INTERVAL, 0.95).steady
-
-
 @given(st.integers(0, 2**32), st.sampled_from([100, 200, 600]))
 @settings(max_examples=20)
 def test_a_trend_that_the_cut_leaves_is_not_steady(seed: int, count: int) -> None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 NOTICED = 0.05
-"""Share by which one machine is slower than the other, from which on it is said."""
+"""The smallest slowdown of a machine that the summary reports, as a share."""
 
 _NEEDED = ("throughput", "flags")
 _MOST_ROWS = 50
@@ -56,7 +56,7 @@ _MOST_ROWS = 50
 
 
 class ComparisonError(ValueError):
-    """Two datasets that have no cells in common; the text says why and what to do."""
+    """Two datasets without common cells; the text contains the reason and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Alignment:
     only: Mapping[str, Mapping[str, tuple[Value, ...]]]
     """For `base` and `new` the values of axes that the other does not have."""
     different: Mapping[str, tuple[Value, Value]]
-    """Parameters with one value each, base and new: what is compared. None: not known."""
+    """Parameters with one value each, base and new, that differ: the compared settings. None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ TABLE = {
 
 
 def load_side(side: ComparedSide) -> xr.Dataset:
-    """Load the part of a dataset that a side means: each chosen value is a coordinate without a dimension.
+    """Load a side's part of a dataset: each chosen value is a coordinate without a dimension.
 
     Raises:
         ConfigurationError: for a file that is no dataset of a sweep, an unknown axis, or an unknown value.
@@ -186,7 +186,7 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     that of Hartung & Knapp (Statistics in Medicine 20, 2001).
 
     Raises:
-        ComparisonError: where no cell is common, or an axis is unknown to one of them.
+        ComparisonError: if no cell is common, or one of them does not know an axis.
     """
     alignment = align(base, new)
     cells = _compared(alignment.axes, _cells_of(base, alignment.axes), _cells_of(new, alignment.axes))
@@ -344,7 +344,7 @@ def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, F
 
 
 def failures(comparison: Comparison, below: float) -> list[str]:
-    """Say why a gate refuses that lets new be slower by a factor of `below` and no more; nothing where it passes.
+    """Return the reasons of a gate that refuses ratios (new over base) below `below`; none if it passes.
 
     The overall ratio is refused by its confidence interval, those of parts and of cells by one-sided tests, corrected
     after Holm. The gate also refuses cells that failed in new alone, and a comparison without comparable cells.
@@ -372,7 +372,7 @@ def failures(comparison: Comparison, below: float) -> list[str]:
 
 
 def otherwise(comparison: Comparison) -> str:
-    """Say where the cells of a value differ in another way than all of them do, in one clause, or in none."""
+    """Return a clause on the values whose cells differ otherwise than all cells together; empty without any."""
     found = comparison.parts
     found = found[~found["verdict"].isin([SAME, comparison.overall.verdict])]
     return ", ".join(
@@ -387,7 +387,7 @@ def _part(row: pd.Series) -> str:
 
 
 def slower_machine(comparison: Comparison) -> str:
-    """Say which machine was slower, in one clause; nothing where both were equally fast, or none is known."""
+    """Return a clause that names the slower machine; empty if both were equally fast or their speed is unknown."""
     side, ratio = "new", comparison.slowdown
     if ratio < 1:
         side, ratio = "base", 1 / ratio
@@ -397,7 +397,7 @@ def slower_machine(comparison: Comparison) -> str:
 
 
 def lack_of_repetitions(comparison: Comparison) -> str:
-    """Say what to know of cells that were measured once, in one sentence; nothing where there are none."""
+    """Return a sentence on the cells that were measured once; empty without any."""
     once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
     if not once:
         return ""

@@ -104,7 +104,7 @@ def _mean(used: pd.DataFrame) -> dict[str, float]:
 
 
 def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, float]:
-    """The mean of two or more effects, its standard error, and the standard deviation of the true effects.
+    """Return the mean of two or more effects, its standard error, and the standard deviation of the true effects.
 
     DerSimonian & Laird's estimate; of its standard error the largest of the model's own, Hartung & Knapp's, and
     Sidik & Jonkman's robust one (Computational Statistics & Data Analysis 50, 2006).
@@ -124,9 +124,9 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
 
 
 def holm(p: Floats, tried: int | None = None) -> Floats:
-    """P-values corrected for their number, so that one is below α by chance with a probability of α at most.
+    """Correct p-values for their number, so that one is below α by chance with a probability of α at most.
 
-    `tried`: how many there would be if none were missing by chance; by default as many as there are.
+    `tried` is their number if none were missing by chance; by default the number of p-values.
 
     Holm 1979, A simple sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
     """

@@ -43,7 +43,7 @@ class UnfittableError(ValueError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class LeastSquares:
     """The least-squares problem, over the free parameters in [0, 1]."""
 
     model: Model
@@ -54,7 +54,7 @@ class Problem:
     """The observations that count, in a resample; None: all, once each."""
 
     @classmethod
-    def of(cls, model: Model, observations: Observations) -> Problem:
+    def of(cls, model: Model, observations: Observations) -> LeastSquares:
         held = {
             parameter.name: parameter.neutral
             for parameter in model.parameters
@@ -121,7 +121,7 @@ class Problem:
         limit = float(best.cost) + _AS_GOOD * scale**2
         found = []
 
-        def tried(problem: Problem, solution: Any) -> bool:
+        def tried(problem: LeastSquares, solution: Any) -> bool:
             good = solution is not None and solution.cost <= limit
             if good:
                 values = problem.values(solution.x)
@@ -174,13 +174,13 @@ class Problem:
 
 def optimum_of(
     model: Model, observations: Observations, seed: int, start: Mapping[str, float] | None
-) -> tuple[Problem, Floats, float, bool]:
+) -> tuple[LeastSquares, Floats, float, bool]:
     """Return a model's problem with the result of its search.
 
     Raises:
         UnfittableError: if the model has no optimum, or no value at some of the observations.
     """
-    problem = Problem.of(model, observations)
+    problem = LeastSquares.of(model, observations)
     count, unknowns = len(observations), len(problem.free)
     if count < unknowns + 1:
         raise UnfittableError(f"{count} observations do not determine {unknowns} parameters")
@@ -192,7 +192,9 @@ def optimum_of(
     return problem, *found
 
 
-def bootstrap(problem: Problem, units: Floats, scale: float, resamples: int, seed: int) -> tuple[str, Floats]:
+def bootstrap(
+    problem: LeastSquares, units: Floats, scale: float, resamples: int, seed: int
+) -> tuple[str, Floats]:
     """Return the kind of the units that were drawn, and the parameters of each resample."""
     optimum = list(problem.values(units).values())
     if not problem.free or not resamples:
@@ -243,7 +245,7 @@ def _scale(residuals: Floats) -> float:
 
 
 def undetermined(
-    problem: Problem, units: Floats, low: Mapping[str, float], high: Mapping[str, float]
+    problem: LeastSquares, units: Floats, low: Mapping[str, float], high: Mapping[str, float]
 ) -> dict[str, str]:
     """Return the reason for each parameter that the data do not determine, by its interval."""
     values = problem.values(units)

@@ -84,7 +84,7 @@ class _Grid(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table(Predictor):
+class LookupTable(Predictor):
     """Throughput over the grid of the axes, linear between its places in logarithms, constant beyond them."""
 
     grid: _Grid
@@ -111,7 +111,7 @@ class Table(Predictor):
         return np.asarray(middle * np.exp(self.scatter.drawn(count, seed, middle)))
 
 
-def fit_table(observations: Observations, *, seed: int = 0) -> Table:
+def fit_table(observations: Observations, *, seed: int = 0) -> LookupTable:
     """Make a table of the medians of points.
 
     A place of the grid that was not measured has the mean of the lines along each axis there, those between measured
@@ -133,7 +133,7 @@ def fit_table(observations: Observations, *, seed: int = 0) -> Table:
         estimate[out] = _Grid.of(observations.take(~out), features).look_up(observations.take(out).frame)
     off = log_ratio(observations.throughput, estimate)
     rows = pd.DataFrame({"off": off, "estimate": estimate}).groupby(points).median()
-    return Table(
+    return LookupTable(
         _Grid.of(observations, features),
         Scatter.of(off * new_run(off, observations), estimate, count - 1),
         Scatter.of(rows["off"].to_numpy(), rows["estimate"].to_numpy(), count - 1),
@@ -174,7 +174,7 @@ def _along(rates: Floats, axis: int, at: Floats, *, beyond: bool) -> Floats:
 
 
 def _mean(values: Floats, axis: int | tuple[int, ...], *, keepdims: bool = False) -> Floats:
-    """The mean of what is known; NaN where nothing is."""
+    """Return the mean of the finite values; NaN without any."""
     known = np.isfinite(values)
     count = known.sum(axis=axis, keepdims=keepdims)
     total = np.where(known, values, 0.0).sum(axis=axis, keepdims=keepdims)

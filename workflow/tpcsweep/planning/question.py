@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be asked of a fitted model: a throughput to reach, and the parameters that are given."""
+"""A question to a fitted model: a throughput to reach, and the given parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpcsweep.configuration.parameters import Selection, Value, chosen
 from tpcsweep.configuration.problems import refused
 
 KNOBS = ("cores", "origins", "streams")
-"""What is searched, dearest first: fewer cores are cheaper, of equals fewer origins, of equals fewer streams."""
+"""The searched parameters, dearest first: fewer cores are cheaper, then fewer origins, then fewer streams."""
 
 PROBABILITY = 0.95
 
@@ -23,10 +23,7 @@ Given = Mapping[str, Value | tuple[Value, ...]]
 
 
 class Question(Selection):  # type: ignore[misc, valid-type]
-    """What is to be reached, how surely, and with what given.
-
-    Parameters are those of sweeps. They say what to plan for, and change no sweep.
-    """
+    """A target, its probability, and parameters of sweeps. It changes no sweep."""
 
     target: Annotated[float | None, replace(units.TARGET, null="no question")] = Field(
         default=None, description="throughput that `tpcsweep plan` finds the cheapest setting for"
@@ -37,18 +34,17 @@ class Question(Selection):  # type: ignore[misc, valid-type]
 
     @property
     def given(self) -> Given:
-        """The parameters that were given, in the order of `Parameters`."""
         return chosen(self)
 
     def needed_target(self) -> float:
-        """Give the target; raises ConfigurationError where there is none."""
+        """Return the target. Raises ConfigurationError without one."""
         if self.target is None:
             raise refused("target", "nothing", 'this key is needed, such as "100 Gbit/s"')
         return self.target
 
     @property
     def content(self) -> dict[str, Any]:
-        """What `plan` and `recommend` are to be given, in base units."""
+        """The arguments of `plan` and `recommend`, in base units."""
         return {"target": self.target, "probability": self.probability, **self.given}
 
     @property
