@@ -20,7 +20,7 @@ from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation import engine
-from tpcsweep.testbeds.simulation.model import cells_of, central, solve, spread
+from tpcsweep.testbeds.simulation.model import central, model_cells, solve, spread
 
 from tests.support.simulating import simulated_course
 
@@ -52,7 +52,7 @@ def main(count: int) -> None:
                     )
                     began = time.process_time()
                     found = simulated_course(simgrid, one, physics, queues).throughput
-                    cells = cells_of([one])
+                    cells = model_cells([one])
                     spread(cells, physics, queues, settings.draws, 0.95)
                     spent += time.process_time() - began
                     expected, at = solve(cells, central(physics), queues)

@@ -24,7 +24,7 @@ from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset.observations import observations
 from tpcsweep.models import MODELS
-from tpcsweep.testbeds.simulation.model import Array, Cells, drawn, payload_share, solve
+from tpcsweep.testbeds.simulation.model import Array, ModelCells, payload_on_path, random_sets, solve
 
 FITTED = (2, 3, 4)
 """The figures that sets are conditioned on; the others are predicted."""
@@ -132,7 +132,7 @@ def of_curves(summary: xr.Dataset) -> tuple[Fact, ...]:
 
 
 Predictor = Callable[[pd.DataFrame], Array]
-"""Throughput in Gbit/s, (sets, cells), of cells with the columns of `Cells`."""
+"""Throughput in Gbit/s, (sets, cells), of cells with the columns of `ModelCells`."""
 
 
 def simulation(physics: Physics, queues: str) -> Predictor:
@@ -141,7 +141,7 @@ def simulation(physics: Physics, queues: str) -> Predictor:
         name: Estimate(value=value, low=low, high=high, unit=getattr(physics, name).unit, source="blind")
         for name, (value, low, high) in BLIND.items()
     }
-    sets = drawn(physics.model_copy(update=wider), DRAWS)
+    sets = random_sets(physics.model_copy(update=wider), DRAWS)
     return lambda cells: solve(_columns(cells), sets, queues)[0]
 
 
@@ -159,7 +159,7 @@ def combined() -> Predictor:
 def full_path(cells: pd.DataFrame) -> Array:
     """Predict that every path is full but for headers, without knowing anything else."""
     columns = _columns(cells)
-    return np.atleast_2d(columns.bandwidth * payload_share(columns, {"framing": np.array(38.0)}))
+    return np.atleast_2d(columns.bandwidth * payload_on_path(columns, {"framing": np.array(38.0)}))
 
 
 def predictors() -> dict[str, Predictor]:
@@ -235,5 +235,5 @@ def _cells(facts: Sequence[Fact]) -> tuple[pd.DataFrame, list[int]]:
     return pd.DataFrame(rows).assign(**fixed), ends.tolist()
 
 
-def _columns(cells: pd.DataFrame) -> Cells:
-    return Cells.of({name: cells[name].to_numpy() for name in cells})
+def _columns(cells: pd.DataFrame) -> ModelCells:
+    return ModelCells.of({name: cells[name].to_numpy() for name in cells})

@@ -20,13 +20,13 @@ from arithmetic import DELAYS
 from numpy.typing import NDArray
 from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Outcome, judge_claim
-from tpcsweep.claims.cells import cells_of as rows_of
+from tpcsweep.claims.cells import model_cells as rows_of
 from tpcsweep.claims.effects import Region
 from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import coordinates
-from tpcsweep.testbeds.simulation.model import Array, cells_of, central, drawn, solve, solved
+from tpcsweep.testbeds.simulation.model import Array, central, model_cells, random_sets, solve, solved
 
 FACTS = {
     "five-fold": "chep2023.rtt_fivefold",
@@ -94,7 +94,7 @@ def table(figure: Configuration, draws: int) -> pd.DataFrame:
         the publication gives in numbers; `all: sets` is the share of all facts at one number of streams.
     """
     assert isinstance(figure.testbed, Simulation)
-    middle, sets = central(figure.testbed.parameters), drawn(figure.testbed.parameters, draws)
+    middle, sets = central(figure.testbed.parameters), random_sets(figure.testbed.parameters, draws)
     rows = []
     for setup in setups():
         fixed = {name: np.array(value) for name, value in setup.physics.items()}
@@ -111,7 +111,7 @@ def by_claims(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) -
     shape = [len(values) for values in axes.values()]
     places = [[list(axes[name]).index(cell.axes[name]) for cell in figure.grid.cells] for name in axes]
     order = np.argsort(np.ravel_multi_index(places, shape))
-    figures = solved(cells_of(parameters), p, setup.queues)
+    figures = solved(model_cells(parameters), p, setup.queues)
     variables = {name: (list(axes), values[order].reshape(shape)) for name, values in figures.items()}
     summary = xr.Dataset(variables, coordinates(axes, fixed), {"testbed_kind": SIMULATED})
     rows = rows_of(summary)
@@ -135,7 +135,7 @@ def by_panel(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) ->
         if (cell.parameters.origins, cell.parameters.cores, cell.parameters.rtt) == (*_PANEL, rtt)
         and cell.parameters.streams >= _FEWEST
     ]
-    throughput = np.atleast_2d(solve(cells_of(cells), p, setup.queues)[0])
+    throughput = np.atleast_2d(solve(model_cells(cells), p, setup.queues)[0])
     bare, near, far, farthest = np.moveaxis(throughput.reshape(len(throughput), len(_RTTS), -1), 1, 0)
     exponent = np.log(far / near) / np.log(_RTTS[2] / _RTTS[1])
     regions = {fact: CLAIMS[claim].region for fact, claim in FACTS.items()}

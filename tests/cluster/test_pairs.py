@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import xarray as xr
 from kubernetes import utils
-from tpcsweep.hardware import hardware
+from tpcsweep.hardware import node_effects
 
 from tests.cluster import local, sweeps
 from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed
@@ -94,7 +94,7 @@ def test_the_dataset_has_the_nodes_and_their_effect_is_found(measured: ClusterSw
     summary = xr.load_dataset(measured.results / "dataset.nc")
     assert set(summary["source_node"].values.ravel()) == {"n1", "n3"}
     assert set(summary["destination_node"].values.ravel()) == {"n2", "n4"}
-    found = hardware(summary)
+    found = node_effects(summary)
     assert found.confounded == []
     pairs = found.pairs.set_index("pair")
     assert pairs.loc["n1 → n2", "ratio"] > 1.1 > 0.9 > pairs.loc["n3 → n4", "ratio"]

@@ -50,7 +50,7 @@ from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.simulation import model
-from tpcsweep.testbeds.simulation.engine import plan
+from tpcsweep.testbeds.simulation.engine import cell_plan
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support import projects
@@ -385,10 +385,12 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
 def _on_simulation(configuration: Configuration, parameters: Parameters) -> None:
     settings = configuration.testbed
     assert isinstance(settings, Simulation)
-    found = model.solve(model.cells_of([parameters]), model.central(settings.parameters), settings.queues)[0]
+    found = model.solve(model.model_cells([parameters]), model.central(settings.parameters), settings.queues)[
+        0
+    ]
     assert np.isfinite(found).all()
     assert (found > 0).all()
-    assert plan(parameters, settings.parameters, settings.queues, configuration.sweep.measurement)
+    assert cell_plan(parameters, settings.parameters, settings.queues, configuration.sweep.measurement)
 
 
 _PLANNED: Mapping[type, Callable[[Configuration, Parameters], None]] = {

@@ -10,7 +10,7 @@ import numpy as np
 from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.testbeds.simulation.model import cells_of, central, solve, spread
+from tpcsweep.testbeds.simulation.model import central, model_cells, solve, spread
 from tpcsweep.testbeds.simulation.testbed import origin
 
 
@@ -18,7 +18,7 @@ def write(configuration: Configuration, path: Path) -> Path:
     """Write the dataset of a configuration whose testbed simulates, without simulating a transfer."""
     settings, grid = configuration.testbed, configuration.grid
     assert isinstance(settings, Simulation)
-    cells = cells_of(cell.parameters for cell in grid.cells)
+    cells = model_cells(cell.parameters for cell in grid.cells)
     throughput = solve(cells, central(settings.parameters), settings.queues)[0]
     low, high = spread(cells, settings.parameters, settings.queues, 20, 0.95)
     axes = {name: list(values) for name, values in grid.axes.items()}

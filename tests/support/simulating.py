@@ -12,8 +12,8 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.testbeds.simulation.engine import Engine, plan
-from tpcsweep.testbeds.simulation.model import cells_of, central, solve
+from tpcsweep.testbeds.simulation.engine import Engine, cell_plan
+from tpcsweep.testbeds.simulation.model import central, model_cells, solve
 from tpcsweep.testbeds.simulation.result import Course, course
 from tpcsweep.testbeds.simulation.testbed import simulate
 from tpcsweep.variables import GBIT
@@ -43,7 +43,7 @@ AT_ONCE = given_values(setup_time=0, setup_rtts=0, setup_cpu=0, spill=0)
 
 
 def fixed_point(one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
-    return float(solve(cells_of([one]), central(physics), queues)[0][0])
+    return float(solve(model_cells([one]), central(physics), queues)[0][0])
 
 
 def lasting(seconds: float) -> Measurement:
@@ -64,7 +64,7 @@ def simulated_course(
     queues: str = "path",
     how: Measurement | None = None,
 ) -> Course:
-    planned = plan(one, physics, queues, how or enough(one, physics, queues))
+    planned = cell_plan(one, physics, queues, how or enough(one, physics, queues))
     return course(planned, simgrid.simulate(planned))
 
 
@@ -78,4 +78,5 @@ def folded(configuration: Configuration, folder: Path) -> dataset.Folded:
     file = folder / "cells.jsonl"
     simulate(configuration, file, folder, 2)
     specifications = (wanted(configuration, cell) for cell in configuration.grid.cells)
-    return dataset.fold_lines(file, configuration.grid.axes, specifications)
+    lines = dataset.lines_of(file, len(configuration.grid.cells))
+    return dataset.fold(lines, configuration.grid.axes, specifications)

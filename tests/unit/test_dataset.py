@@ -28,10 +28,32 @@ AXES = synthetic.FOUR_AXES
 HOLE = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 8}
 FAILED = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 4}
 WIDE = {"origins": 1, "rtt": 100.0, "streams": 1}
+TWO = {"streams": [1, 2], "repetition": [1]}
+LINES = {"rtt": [5.0, 20.0], "streams": [1, 2, 4, 8], "repetition": [1]}
+
+Specs = dict[Path, dict[str, Any]]
+Sweep = tuple[Path, Specs]
+Lines = tuple[Path, list[dict[str, Any]]]
+
+
+def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
+    content = orjson.loads(path.read_bytes())
+    how(content)
+    path.write_bytes(orjson.dumps(content))
+
+
+def point(spec: dict[str, Any]) -> dict[str, Any]:
+    return {name: spec["parameters"].get(name, spec["repetition"]) for name in AXES}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Specs:
+    """The files of two cells."""
+    return synthetic.write_sweep(tmp_path, TWO)
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, dict[str, Any]]]:
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     folder = tmp_path_factory.mktemp("sweep")
     specs = synthetic.write_sweep(
         folder,
@@ -46,59 +68,41 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, di
 
 
 @pytest.fixture(scope="module")
-def summary(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> xr.Dataset:
+def summary(sweep: Sweep) -> xr.Dataset:
     return xr.load_dataset(sweep[0])
 
 
-def test_cells_that_were_measured_under_conditions_of_their_own_fold_with_the_others(tmp_path: Path) -> None:
-    axes = {"cores": [0.005, 0.1], "repetition": [1]}
-    specs = synthetic.write_sweep(tmp_path, axes)
-    path, spec = next(iter(specs.items()))
-    conditions = {"cpu_period": 200_000}
-    path.write_bytes(
-        orjson.dumps(orjson.loads(path.read_bytes()) | {"spec": spec | {"conditions": conditions}})
-    )
+def test_cells_that_were_measured_under_conditions_of_their_own_fold_with_the_others(two: Specs) -> None:
+    path, spec = next(iter(two.items()))
+    own = spec | {"conditions": {"cpu_period": 200_000}}
+    change(path, lambda c: c.update(spec=own))
     with pytest.raises(dataset.DatasetError, match=r"conditions is .*, not absent"):
-        dataset.fold(specs, axes, specs.values())
-    specs[path] = spec | {"conditions": conditions}
-    assert dataset.fold(specs, axes, specs.values()).summary.throughput.notnull().all()
+        dataset.fold(two, TWO, two.values())
+    assert dataset.fold(two, TWO, [own, *list(two.values())[1:]]).summary.throughput.notnull().all()
 
 
-def test_labelled_selection_works(summary: xr.Dataset) -> None:
-    best = summary.throughput.sel(rtt=50, origins=1).max("streams")
-    assert best.dims == ("cores", "repetition")
-    assert bool(best.notnull().all())
-
-
-def test_every_cell_is_in_its_place(
-    sweep: tuple[Path, dict[Path, dict[str, Any]]], summary: xr.Dataset
-) -> None:
+def test_every_cell_is_in_its_place(sweep: Sweep, summary: xr.Dataset) -> None:
+    found = {name: summary[name].values for name in (*SUMMARY, "status", "message")}
     for path, spec in sweep[1].items():
-        point = {name: spec["parameters"].get(name, spec["repetition"]) for name in AXES}
+        at = tuple(AXES[name].index(value) for name, value in point(spec).items())
         written = orjson.loads(path.read_bytes())
-        found = summary.sel(point)
         for name in SUMMARY:
             value = written["summary"][name]
-            assert np.isnan(found[name]) if value is None else found[name] == value
-        assert dataset.STATUS[int(found.status)] == written["status"]
-        assert found.message == written["message"]
+            assert np.isnan(found[name][at]) if value is None else found[name][at] == value
+        assert dataset.STATUS[found["status"][at]] == written["status"]
+        assert found["message"][at] == written["message"]
 
 
-def test_axes_and_figures_carry_units_and_names(summary: xr.Dataset) -> None:
+def test_axes_figures_and_fixed_parameters_have_their_values_units_and_names(summary: xr.Dataset) -> None:
     assert tuple(summary.throughput.dims) == tuple(AXES)
-    assert summary.rtt.attrs["units"] == "ms"
-    assert summary.streams.attrs["units"] == "1"
-    assert summary.file_size.attrs["units"] == "B"
+    for name, units in (("rtt", "ms"), ("streams", "1"), ("file_size", "B")):
+        assert summary[name].attrs["units"] == units
     for name, variable in SUMMARY.items():
         assert summary[name].attrs["units"] == variable.units
         assert summary[name].attrs["long_name"] == variable.long_name
     assert summary.streams.dtype.kind == "i"
     assert summary.rtt.values.tolist() == AXES["rtt"]
-
-
-def test_fixed_parameters_are_scalar_coordinates(summary: xr.Dataset) -> None:
-    assert summary.tool.item() == "gfal-copy"
-    assert summary.tcp_buffer.item() == 4 * 2**20
+    assert (summary.tool.item(), summary.tcp_buffer.item()) == ("gfal-copy", 4 * 2**20)
 
 
 def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
@@ -140,18 +144,15 @@ def test_what_bound_each_cell_is_a_word_with_its_meaning(summary: xr.Dataset, tm
     assert set(pd.read_csv(tmp_path / "cells.csv").limit.dropna()) == {"bandwidth", "window"}
 
 
-def test_cells_that_were_measured_before_limits_were_judged_have_none(tmp_path: Path) -> None:
-    axes = {"streams": [1], "repetition": [1]}
-    specs = synthetic.write_sweep(tmp_path, axes)
-    change(next(iter(specs)), lambda c: (c.pop("limit"), c.pop("evidence")))
-    assert dataset.fold(specs, axes).summary.limit.values.item() == ""
+def test_cells_that_were_measured_before_limits_were_judged_have_none(two: Specs) -> None:
+    for path in two:
+        change(path, lambda c: (c.pop("limit"), c.pop("evidence")))
+    assert (dataset.fold(two, TWO).summary.limit == "").all()
 
 
-def test_what_arrived_before_a_cell_failed_is_no_throughput(tmp_path: Path) -> None:
-    axes = {"streams": [1, 2], "repetition": [1]}
-    specs = synthetic.write_sweep(tmp_path, axes)
-    change(next(iter(specs)), lambda c: c.update(status="failed", message="gave up"))
-    folded = dataset.fold(specs, axes)
+def test_what_arrived_before_a_cell_failed_is_no_throughput(two: Specs) -> None:
+    change(next(iter(two)), lambda c: c.update(status="failed", message="gave up"))
+    folded = dataset.fold(two, TWO)
     assert np.isnan(folded.summary.throughput.values[0])
     assert np.isnan(folded.summary.throughput_max.values[0])
     assert folded.summary.duration.values[0] == 12
@@ -159,22 +160,19 @@ def test_what_arrived_before_a_cell_failed_is_no_throughput(tmp_path: Path) -> N
     assert "failed" in figures.series(folded.summary, folded.samples).axes[0].get_title()
 
 
-def test_samples_have_the_same_axes_and_a_time(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
+def test_samples_have_the_same_axes_and_a_time(sweep: Sweep) -> None:
     samples = xr.load_dataset(sweep[0], group="samples")
     assert set(samples.data_vars) == {*SAMPLES, *ORIGIN_SAMPLES}
     assert samples.goodput.dims == (*AXES, "time")
     assert samples.time.values[0] == pytest.approx(0.1)
     assert np.allclose(np.diff(samples.time), 0.1)
     path, spec = next(iter(sweep[1].items()))
-    point = {name: spec["parameters"].get(name, spec["repetition"]) for name in AXES}
     written = orjson.loads(path.read_bytes())["samples"]["goodput"]
-    assert np.allclose(samples.goodput.sel(point), written)
+    assert np.allclose(samples.goodput.sel(point(spec)), written)
     assert samples.goodput.sel(FAILED).isnull().all()
 
 
-def test_no_axis_of_an_import_can_have_the_name_of_a_variable_or_dimension(
-    sweep: tuple[Path, dict[Path, dict[str, Any]]],
-) -> None:
+def test_no_axis_of_an_import_can_have_the_name_of_a_variable_or_dimension(sweep: Sweep) -> None:
     found: set[Any] = set()
     for group in dataset.GROUPS:
         content = xr.load_dataset(sweep[0], group=group)
@@ -182,7 +180,7 @@ def test_no_axis_of_an_import_can_have_the_name_of_a_variable_or_dimension(
     assert found - {*AXES, *Parameters.model_fields} <= TAKEN
 
 
-def test_transfers_are_a_table(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
+def test_transfers_are_a_table(sweep: Sweep) -> None:
     transfers = xr.load_dataset(sweep[0], group=dataset.TRANSFERS_GROUP)
     assert transfers.sizes["transfer"] == 2 * len(sweep[1])
     one = transfers.to_dataframe().query("origins == 1 and cores == 1 and rtt == 5 and streams == 4")
@@ -191,20 +189,23 @@ def test_transfers_are_a_table(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -
 
 
 def test_attributes_say_where_when_and_with_what(summary: xr.Dataset) -> None:
+    begun, ended = "2026-01-02T03:04:25Z", "2026-01-02T03:05:17Z"
+    expected = {
+        "Conventions": "CF-1.11, ACDD-1.3",
+        "sweep": "demo",
+        "testbed_kind": "netns",
+        "measured_from": begun,
+        "measured_until": ended,
+        "time_coverage_start": begun,
+        "time_coverage_end": ended,
+        "software": "gfal2 2.23.0, xrootd 5.9.0",
+        "commit": "0123abc",
+    }
     about = summary.attrs
-    assert about["Conventions"] == "CF-1.11, ACDD-1.3"
+    assert {name: about[name] for name in expected} == expected
     assert "over origins × cores × rtt × streams" in about["summary"]
     assert "HTTP-TPC" in about["keywords"].split(", ")
-    assert about["time_coverage_start"] == about["measured_from"]
-    assert about["time_coverage_end"] == about["measured_until"]
     assert "interval in s" in about["measurement_units"].split(", ")
-    assert about["sweep"] == "demo"
-    assert about["testbed_kind"] == "netns"
-    assert about["measured_from"] == "2026-01-02T03:04:25Z"
-    assert about["measured_until"] == "2026-01-02T03:05:17Z"
-    assert about["software"] == "gfal2 2.23.0, xrootd 5.9.0"
-    assert about["commit"] == "0123abc"
-    assert "folded" in about["history"]
     # One record for each deployment, not for each cell.
     assert summary.sizes["record"] == len(AXES["origins"]) * len(AXES["rtt"])
     index = int(summary.provenance[0, 0, 1, 0, 0])
@@ -212,23 +213,18 @@ def test_attributes_say_where_when_and_with_what(summary: xr.Dataset) -> None:
     assert record["path"] == {"rtt": 20.05}
 
 
-def test_a_file_says_what_it_is_called_and_when_it_was_made(tmp_path: Path) -> None:
-    axes = {"streams": [1, 2], "repetition": [1]}
-    folded = dataset.fold(synthetic.write_sweep(tmp_path, axes), axes)
+def test_a_file_says_what_it_is_called_and_when_it_was_made(two: Specs, tmp_path: Path) -> None:
+    """The same measurements have the same name, however often they are folded; others have another."""
+    first, second = two
     about = []
-    for name in ("one.nc", "two.nc"):
-        dataset.write(folded, tmp_path / name)
-        about.append(xr.open_dataset(tmp_path / name).attrs)
+    for number, files in enumerate(([first, second], [first, second], [first])):
+        dataset.write(dataset.fold(files, TWO), tmp_path / f"made/{number}.nc")
+        with xr.open_dataset(tmp_path / f"made/{number}.nc") as opened:
+            about.append(opened.attrs)
     assert about[0]["history"].startswith(f"{about[0]['date_created']} tpcsweep: folded")
-    # The same measurements are the same, however often they are folded; others are not.
-    assert about[0]["id"] == about[1]["id"]
     assert UUID(about[0]["id"])
-    other = dataset.fold(
-        synthetic.write_sweep(tmp_path / "other", {"streams": [1], "repetition": [2]}),
-        {"streams": [1], "repetition": [2]},
-    )
-    dataset.write(other, tmp_path / "other.nc")
-    assert xr.open_dataset(tmp_path / "other.nc").attrs["id"] != about[0]["id"]
+    assert about[0]["id"] == about[1]["id"] != about[2]["id"]
+    assert sorted(file.name for file in (tmp_path / "made").glob("0*")) == ["0.nc", "0.nc.sha256"]
 
 
 @pytest.mark.parametrize("kind", ["netns", "simulation", "earlier"])
@@ -237,7 +233,7 @@ def test_every_number_has_a_unit(kind: str, tmp_path: Path) -> None:
     if kind == "earlier":
         earlier.copy_completed(ROOT / "examples/surface.nc", file)
     else:
-        dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, AXES, kind=kind), AXES), file)
+        dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, TWO, kind=kind), TWO), file)
     for group in dataset.GROUPS:
         with xr.open_dataset(file, group=group, decode_times=False) as content:
             numbers = {name for name, values in content.variables.items() if values.dtype.kind in "iuf"}
@@ -253,27 +249,22 @@ def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) 
     table = dataset.table(summary)
     assert len(table) == summary["status"].size
     assert list(table.columns[:5]) == list(AXES)
-    wide = table[table["flags"].str.contains("wide_interval")]
-    assert set(wide["flags"]) == {"not_steady wide_interval", "wide_interval"}
-    assert set(wide[wide["flags"] == "wide_interval"]["grade"]) == {"note"}
-    assert set(wide[wide["flags"] != "wide_interval"]["grade"]) == {"warning"}
-    assert set(table[table["flags"] == ""]["grade"]) == {""}
-    assert set(table.query("rtt == 100 and streams == 8 and origins == 2 and cores == 2")["status"]) == {
-        "not_measured"
-    }
+    grades = {"": "", "wide_interval": "note", "not_steady wide_interval": "warning"}
+    assert set(table["flags"]) == set(grades)
+    assert (table["grade"] == table["flags"].map(grades)).all()
+    hole = "rtt == 100 and streams == 8 and origins == 2 and cores == 2"
+    assert set(table.query(hole)["status"]) == {"not_measured"}
     dataset.write_table(summary, tmp_path / "cells.csv")
     assert (tmp_path / "cells.csv").read_text().count("\n") == len(table) + 1
 
 
 def test_simulated_says_so(tmp_path: Path) -> None:
-    axes = {"streams": [1, 2], "repetition": [1]}
-    folded = dataset.fold(synthetic.write_sweep(tmp_path, axes, kind="simulation"), axes)
-    for group in (folded.summary, folded.samples, folded.transfers):
+    folded = dataset.fold(synthetic.write_sweep(tmp_path, TWO, kind="simulation"), TWO)
+    groups = ((folded.summary, SUMMARY), (folded.samples, SAMPLES), (folded.transfers, TRANSFERS))
+    for group, names in groups:
         assert "simulated" in group.attrs["title"]
         assert "not measured" in group.attrs["comment"]
         assert group.attrs["testbed_kind"] == "simulation"
-    told = (SUMMARY, SAMPLES, TRANSFERS)
-    for group, names in zip((folded.summary, folded.samples, folded.transfers), told, strict=True):
         for name in names:
             assert group[name].attrs["long_name"].startswith("simulated: ")
 
@@ -293,13 +284,8 @@ def test_words_and_null_on_axes(tmp_path: Path) -> None:
         assert "units" not in summary.tool.attrs
 
 
-def test_nothing_is_left_beside_the_dataset(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
-    assert sorted(file.name for file in sweep[0].parent.iterdir()) == ["dataset.nc", "dataset.nc.sha256"]
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    axes = {"streams": [1, 2], "repetition": [1]}
-    folded = dataset.fold(synthetic.write_sweep(tmp_path, axes), axes)
+def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
+    folded = dataset.fold(two, TWO)
     path = tmp_path / "dataset.nc"
     path.write_text("old")
     folded.summary.attrs["bad"] = object()
@@ -307,12 +293,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         dataset.write(folded, path)
     assert path.read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cells", "dataset.nc"]
-
-
-def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
-    content = orjson.loads(path.read_bytes())
-    how(content)
-    path.write_bytes(orjson.dumps(content))
 
 
 @pytest.mark.parametrize(
@@ -329,13 +309,11 @@ def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
         (lambda c: c.update(status="fine"), "'fine'"),
     ],
 )
-def test_a_wrong_cell_is_named(tmp_path: Path, how: Callable[[dict[str, Any]], object], message: str) -> None:
-    axes = {"streams": [1, 2], "repetition": [1]}
-    specs = synthetic.write_sweep(tmp_path, axes)
-    last = list(specs)[-1]
+def test_a_wrong_cell_is_named(two: Specs, how: Callable[[dict[str, Any]], object], message: str) -> None:
+    last = list(two)[-1]
     change(last, how)
     with pytest.raises(dataset.DatasetError, match=message) as caught:
-        dataset.fold(specs, axes, specs.values())
+        dataset.fold(two, TWO, two.values())
     assert str(last) in str(caught.value)
 
 
@@ -369,7 +347,7 @@ def test_an_unusable_file_is_set_aside_and_its_cell_says_why(
 
 
 @pytest.fixture
-def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[dict[str, Any]]]:
+def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lines:
     """A file with a line for each of 8 cells, of which processes read three at a time after the first one."""
     monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
     monkeypatch.setattr("tpcsweep.dataset.cells._BATCH", 3)
@@ -379,100 +357,77 @@ def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[d
     return file, [*specs.values()]
 
 
-LINES = {"rtt": [5.0, 20.0], "streams": [1, 2, 4, 8], "repetition": [1]}
+def of_lines(lines: Lines, processes: int = 2) -> dataset.Folded:
+    file, specs = lines
+    return dataset.fold(dataset.lines_of(file, len(specs)), LINES, specs, processes, {"scale": "1/200"})
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_lines_fold_as_files_do(
-    tmp_path: Path, lines: tuple[Path, list[dict[str, Any]]], processes: int
-) -> None:
-    found = dataset.fold_lines(lines[0], LINES, lines[1], processes, {"scale": "1/200"})
+def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:
+    found = of_lines(lines)
     expected = dataset.fold(synthetic.write_sweep(tmp_path, LINES), LINES, attributes={"scale": "1/200"})
-    for ours, theirs in zip(
-        (found.summary, found.samples, found.transfers),
-        (expected.summary, expected.samples, expected.transfers),
-        strict=True,
-    ):
-        xr.testing.assert_identical(ours, theirs)
+    for group in ("summary", "samples", "transfers"):
+        xr.testing.assert_identical(getattr(found, group), getattr(expected, group))
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize(
     ("number", "text", "said"),
     [
-        (3, b"{", "not JSON"),
         (1, b"", "not JSON"),
         (8, b'{"spec":{}}', "not a cell file of format 1"),
         (6, None, r"of another specification: parameters\.mtu is 1500, not 9000"),
     ],
 )
 def test_an_unusable_line_is_named_with_what_to_do(
-    lines: tuple[Path, list[dict[str, Any]]], number: int, text: bytes | None, said: str, processes: int
+    lines: Lines, number: int, text: bytes | None, said: str, processes: int
 ) -> None:
-    file, specs = lines
+    file, _ = lines
     texts = file.read_bytes().splitlines()
     texts[number - 1] = texts[number - 1].replace(b"9000", b"1500") if text is None else text
     file.write_bytes(b"\n".join(texts))
-    with pytest.raises(
-        dataset.DatasetError, match=f"{file}, line {number}: {said}.*; delete the file and run"
-    ):
-        dataset.fold_lines(file, LINES, specs, processes)
+    expected = f"{file}, line {number}: {said}.*; delete the file and run"
+    with pytest.raises(dataset.DatasetError, match=expected):
+        of_lines(lines, processes)
 
 
-def test_as_many_lines_as_cells_are_needed(lines: tuple[Path, list[dict[str, Any]]]) -> None:
+def test_as_many_lines_as_cells_are_needed(lines: Lines) -> None:
     file, specs = lines
-    with pytest.raises(
-        dataset.DatasetError, match="line 8: of a cell that the grid does not contain; delete"
-    ):
-        dataset.fold_lines(file, LINES, specs[:7])
+    with pytest.raises(dataset.DatasetError, match="line 8: of a cell that the grid does not contain; del"):
+        of_lines((file, specs[:7]))
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:4]))
     with pytest.raises(dataset.DatasetError, match="line 5: missing; delete"):
-        dataset.fold_lines(file, LINES, specs, 2)
+        of_lines(lines)
 
 
-def test_a_cell_that_was_changed_after_it_was_written_is_named(tmp_path: Path) -> None:
-    axes = {"streams": [1], "repetition": [1]}
-    [(path, spec)] = synthetic.write_sweep(tmp_path, axes).items()
-    path.write_bytes(text_of(synthetic.cell(spec)))
-    dataset.fold([path], axes, [spec])
+def test_a_cell_that_was_changed_after_it_was_written_is_named(two: Specs) -> None:
+    for path, spec in two.items():
+        path.write_bytes(text_of(synthetic.cell(spec)))
+    dataset.fold(two, TWO, two.values())
     change(path, lambda c: c["summary"].update(throughput=0.5))
     with pytest.raises(dataset.DatasetError, match="changed after it was written"):
-        dataset.fold([path], axes, [spec])
+        dataset.fold(two, TWO, two.values())
 
 
 @pytest.mark.parametrize("throughput", [None, -1.0, 40.0])
-def test_figures_that_cannot_be_are_flagged_whoever_wrote_them(
-    tmp_path: Path, throughput: float | None
-) -> None:
-    axes = {"streams": [1, 2], "repetition": [1]}
-    specs = synthetic.write_sweep(tmp_path, axes)
-    change(list(specs)[-1], lambda c: c["summary"].update(throughput=throughput))
-    summary = dataset.fold(specs, axes).summary
+def test_figures_that_cannot_be_are_flagged_whoever_wrote_them(two: Specs, throughput: float | None) -> None:
+    change(list(two)[-1], lambda c: c["summary"].update(throughput=throughput))
+    summary = dataset.fold(two, TWO).summary
     assert dataset.flagged(summary, "implausible").values.ravel().tolist() == [False, True]
 
 
-def test_cells_off_the_grid_twice_or_unlike_are_refused(tmp_path: Path) -> None:
-    axes = {"streams": [1, 2], "repetition": [1]}
-    specs = synthetic.write_sweep(tmp_path, axes)
+def test_cells_off_the_grid_twice_or_unlike_are_refused(two: Specs) -> None:
     with pytest.raises(dataset.DatasetError, match="streams is 2, and the grid has 1"):
-        dataset.fold(specs, {"streams": [1], "repetition": [1]})
+        dataset.fold(two, {"streams": [1], "repetition": [1]})
     with pytest.raises(dataset.DatasetError, match="same point"):
-        dataset.fold([*specs, *specs], axes)
-    change(list(specs)[-1], lambda c: c["spec"]["parameters"].update(mtu=1500))
+        dataset.fold([*two, *two], TWO)
+    change(list(two)[-1], lambda c: c["spec"]["parameters"].update(mtu=1500))
     with pytest.raises(dataset.DatasetError, match=r"what is no axis: parameters\.mtu is 1500, not 9000"):
-        dataset.fold(specs, axes)
+        dataset.fold(two, TWO)
     with pytest.raises(dataset.DatasetError, match="no cell files"):
-        dataset.fold([], axes)
+        dataset.fold([], TWO)
 
 
-def test_a_file_that_is_not_json_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "cell.json"
-    path.write_text("{")
-    with pytest.raises(dataset.DatasetError, match=r"cell\.json: not JSON"):
-        dataset.fold([path], {"repetition": [1]})
-
-
-def test_each_origin_keeps_a_series_of_its_own(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
+def test_each_origin_keeps_a_series_of_its_own(sweep: Sweep) -> None:
     samples = xr.load_dataset(sweep[0], group="samples")
     found = samples.source_origin_cpu
     assert found.dims[-2:] == ("origin", "time")

@@ -34,12 +34,15 @@ LATEST = 40
 """The last sample of any cell, in intervals."""
 
 
+Cells = dict[Path, dict[str, Any]]
+
+
 @pytest.fixture
-def uneven(tmp_path: Path) -> dict[Path, dict[str, Any]]:
+def uneven(tmp_path: Path) -> Cells:
     """Cells of all lengths, in no order: some without some series, with gaps, or without samples or transfers."""
     chance = random.Random(1)
     specs = synthetic.write_sweep(tmp_path, AXES, missing=HOLES)
-    cells = {}
+    cells: Cells = {}
     for path, spec in chance.sample([*specs.items()], len(specs)):
         cell = orjson.loads(path.read_bytes())
         index = sorted(chance.sample(range(1, LATEST + 1), chance.choice([0, 1, 7, LATEST])))
@@ -65,7 +68,7 @@ def uneven(tmp_path: Path) -> dict[Path, dict[str, Any]]:
 @pytest.fixture(params=["in one slab", "in many"])
 def written(
     request: pytest.FixtureRequest,
-    uneven: dict[Path, dict[str, Any]],
+    uneven: Cells,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[Path, dataset.Folded]:
@@ -82,10 +85,9 @@ def place(cell: dict[str, Any]) -> dict[str, Value]:
     return {name: cell["spec"]["parameters"].get(name, cell["spec"]["repetition"]) for name in AXES}
 
 
-def test_every_sample_is_in_its_place(
-    written: tuple[Path, dataset.Folded], uneven: dict[Path, dict[str, Any]]
-) -> None:
+def test_every_sample_is_in_its_place(written: tuple[Path, dataset.Folded], uneven: Cells) -> None:
     samples = xr.load_dataset(written[0], group="samples")
+    xr.testing.assert_identical(samples, written[1].samples)
     expected = {name: np.full_like(one.values, np.nan) for name, one in samples.data_vars.items()}
     clock = {round(float(time) / 0.1): at for at, time in enumerate(samples.time.values)}
     for cell in uneven.values():
@@ -99,10 +101,10 @@ def test_every_sample_is_in_its_place(
         np.testing.assert_array_equal(samples[name].values, values, err_msg=str(name))
 
 
-def test_every_transfer_is_a_row(
-    written: tuple[Path, dataset.Folded], uneven: dict[Path, dict[str, Any]]
-) -> None:
-    found = xr.load_dataset(written[0], group=dataset.TRANSFERS_GROUP).to_dataframe()
+def test_every_transfer_is_a_row(written: tuple[Path, dataset.Folded], uneven: Cells) -> None:
+    transfers = xr.load_dataset(written[0], group=dataset.TRANSFERS_GROUP)
+    xr.testing.assert_identical(transfers, written[1].transfers)
+    found = transfers.to_dataframe()
     expected: list[dict[str, Any]] = []
     for cell in uneven.values():
         columns = cell["transfers"]
@@ -119,12 +121,6 @@ def test_every_transfer_is_a_row(
     )
     np.testing.assert_array_equal(found["cell"], flat)
     assert set(TRANSFERS) <= set(found)
-
-
-def test_what_is_written_is_what_is_in_memory(written: tuple[Path, dataset.Folded]) -> None:
-    path, folded = written
-    xr.testing.assert_identical(xr.load_dataset(path, group="samples"), folded.samples)
-    xr.testing.assert_identical(xr.load_dataset(path, group=dataset.TRANSFERS_GROUP), folded.transfers)
 
 
 def test_a_transfer_without_its_size_is_refused(tmp_path: Path) -> None:

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.linux.counters import machine_times
 from tpcsweep.measure.machine import SLOWED, TAKEN, TRIES, WINDOW, Machine, Speed, disturbed, pressure
 from tpcsweep.measure.readings import mean, series
 
 from tests.support.readings import ZERO
 
-STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
 PRESSURE = b"some avg10=61.74 avg60=64.12 avg300=41.50 total=202700643\nfull avg10=0.00 total=5\n"
 SHARE = st.one_of(st.none(), st.floats(0, 1))
 INSTANT = 1e-9
@@ -29,11 +27,6 @@ def speed(pieces: Iterator[float]) -> Speed:
 def looks(*found: float) -> Iterator[float]:
     """Pieces of work: those of a look are all the same."""
     return (value for value in found for _ in range(TRIES))
-
-
-def test_processes_and_interrupts_are_told_apart() -> None:
-    busy, tasks, *_ = machine_times(STAT)
-    assert tasks / busy == pytest.approx(150 / 160)
 
 
 def test_pressure_is_the_time_in_which_something_waited() -> None:
@@ -57,12 +50,9 @@ def test_a_single_piece_that_is_fast_makes_no_others_slow(place: int) -> None:
     assert 0 <= last <= 1 / WINDOW
 
 
-def test_a_clock_that_is_too_coarse_knows_no_speed() -> None:
+def test_a_clock_that_is_too_coarse_knows_no_speed_and_the_fastest_piece_of_a_look_counts() -> None:
     found = speed(looks(*[0.0] * WINDOW))
     assert {found.look() for _ in range(WINDOW)} == {(0.0, None)}
-
-
-def test_the_fastest_piece_of_a_look_counts() -> None:
     pieces = iter([3.0, 1.0, 2.0][:TRIES])
     assert speed(pieces).look()[0] == pytest.approx(1e3 * INSTANT)
 
@@ -84,8 +74,8 @@ def test_this_machine_has_a_condition() -> None:
 
 
 def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> None:
-    later = ZERO._replace(time=0.5, machine_total=4.0, machine_others=1.0, machine_pressure=0.25)
     start = ZERO._replace(machine_others=0.0, machine_pressure=0.0)
+    later = ZERO._replace(time=0.5, machine_total=4.0, machine_others=1.0, machine_pressure=0.25)
     found = series([start, later], 0.5)
     assert found["machine_others"] == [pytest.approx(0.25)]
     assert found["machine_pressure"] == [pytest.approx(0.5)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import netCDF4
@@ -41,7 +42,7 @@ def test_results_are_called_by_the_file_and_by_its_folder_where_all_are_called_a
     assert loaded(current).file == current
 
 
-def test_a_file_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_a_file_that_is_not_there_or_has_a_name_of_signs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         loaded("examples/surfaces.nc")
     [line] = str(error.value).splitlines()
@@ -49,44 +50,44 @@ def test_a_file_that_is_not_there_is_named_with_those_that_are() -> None:
     assert line.endswith("examples contains surface.nc")
     with pytest.raises(ConfigurationError, match="nowhere contains none"):
         loaded("nowhere/a.nc")
-
-
-def test_a_name_that_is_no_word_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a b.nc").touch()
     with pytest.raises(ConfigurationError, match="a file name of letters"):
         loaded(tmp_path / "a b.nc")
 
 
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The completed copy of the earlier dataset."""
+    file = tmp_path_factory.mktemp("earlier") / "brought.nc"
+    copy_completed(EARLIER, file)
+    return file
+
+
+def groups_of(*files: Path) -> Iterator[list[xr.Dataset]]:
+    for group in dataset.GROUPS:
+        yield [xr.load_dataset(file, group=group) for file in files]
+
+
 def test_a_dataset_of_this_version_stays_as_it_is(current: Path, tmp_path: Path) -> None:
     copy_completed(current, tmp_path / "brought.nc")
-    for group in (None, "samples", "transfer_times"):
-        with (
-            xr.open_dataset(current, group=group) as was,
-            xr.open_dataset(tmp_path / "brought.nc", group=group) as now,
-        ):
-            assert now.drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
-            assert now.attrs.get("history", "").endswith(was.attrs.get("history", ""))
+    for was, now in groups_of(current, tmp_path / "brought.nc"):
+        assert now.drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
+        assert now.attrs.get("history", "").endswith(was.attrs.get("history", ""))
 
 
-def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(tmp_path: Path) -> None:
-    copy_completed(EARLIER, tmp_path / "brought.nc")
-    groups = {None: SUMMARY, "samples": SAMPLES, "transfer_times": TRANSFERS}
-    for group, variables in groups.items():
-        with (
-            xr.open_dataset(EARLIER, group=group) as was,
-            xr.open_dataset(tmp_path / "brought.nc", group=group) as now,
-        ):
-            assert set(variables) <= set(now.data_vars)
-            assert now[list(was.data_vars)].drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
-    summary = xr.load_dataset(tmp_path / "brought.nc")
+def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(brought: Path) -> None:
+    pairs = groups_of(EARLIER, brought)
+    for variables, (was, now) in zip((SUMMARY, SAMPLES, TRANSFERS), pairs, strict=True):
+        assert set(variables) <= set(now.data_vars)
+        assert now[list(was.data_vars)].drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
+    summary = xr.load_dataset(brought)
     assert set(np.unique(summary.limit.values)) == {""}
     assert summary.attrs["history"].splitlines()[0].endswith("copied from surface.nc")
 
 
-def test_of_an_earlier_one_the_same_is_made(tmp_path: Path) -> None:
-    copy_completed(EARLIER, tmp_path / "brought.nc")
-    summary = xr.load_dataset(tmp_path / "brought.nc")
-    transfers = xr.load_dataset(tmp_path / "brought.nc", group="transfer_times")
+def test_of_an_earlier_one_the_same_is_made(brought: Path) -> None:
+    summary = xr.load_dataset(brought)
+    transfers = xr.load_dataset(brought, group="transfer_times")
     fastest = tables.fastest(summary, transfers)
     assert fastest is not None
     rows = tables.of_cell(transfers, fastest)
@@ -110,10 +111,7 @@ def test_a_store_comes_back_as_it_was(earlier: bool, current: Path, tmp_path: Pa
     assert str(loaded(store).folder) == "results/theirs"
     copy_completed(given, tmp_path / "of-file.nc")
     copy_completed(store, tmp_path / "of-store.nc")
-    for group in dataset.GROUPS:
-        of_file, of_store = (
-            xr.load_dataset(tmp_path / f"of-{kind}.nc", group=group) for kind in ("file", "store")
-        )
+    for of_file, of_store in groups_of(tmp_path / "of-file.nc", tmp_path / "of-store.nc"):
         of_file.attrs.pop("history", None), of_store.attrs.pop("history", None)
         xr.testing.assert_identical(of_store, of_file)
     with pytest.raises(ConfigurationError, match=r"theirs contains dataset\.zarr"):
@@ -121,34 +119,27 @@ def test_a_store_comes_back_as_it_was(earlier: bool, current: Path, tmp_path: Pa
 
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.zarr").mkdir()
-    with pytest.raises(
-        ConfigurationError, match="given a folder that cannot be read as a Zarr store: No group"
-    ):
-        copy_completed(tmp_path / "a.zarr", tmp_path / "output.nc")
-    xr.Dataset({"throughput": ("x", [1.0])}).to_zarr(tmp_path / "a.zarr", zarr_format=2)
+    store, output = tmp_path / "a.zarr", tmp_path / "output.nc"
+    store.mkdir()
+    with pytest.raises(ConfigurationError, match=r"given a folder that cannot be read as .*: No group"):
+        copy_completed(store, output)
+    xr.Dataset({"throughput": ("x", [1.0])}).to_zarr(store, zarr_format=2)
     with pytest.raises(ConfigurationError, match=r"a\.zarr: dataset: given a folder that cannot be read"):
-        copy_completed(tmp_path / "a.zarr", tmp_path / "output.nc")
+        copy_completed(store, output)
     assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
 
 
 def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) -> None:
-    other, text, output = tmp_path / "other.nc", tmp_path / "text.nc", tmp_path / "output.nc"
-    xr.Dataset({"throughput": ("x", [1.0])}).to_netcdf(other)
-    text.write_text("a,b\n")
-    with pytest.raises(
-        ConfigurationError, match=r"given a dataset without throughput_low, .* the group samples"
-    ):
-        copy_completed(other, output)
-    with pytest.raises(
-        ConfigurationError, match=r"text.nc: dataset: given a file that cannot be read: .* NetCDF 4"
-    ):
-        copy_completed(text, output)
-    shutil.copy(EARLIER, other)
-    with netCDF4.Dataset(other, "a") as dataset_file:
+    xr.Dataset({"throughput": ("x", [1.0])}).to_netcdf(tmp_path / "other.nc")
+    (tmp_path / "text.nc").write_text("a,b\n")
+    shutil.copy(EARLIER, tmp_path / "bare.nc")
+    with netCDF4.Dataset(tmp_path / "bare.nc", "a") as dataset_file:
         dataset_file.delncattr("testbed_kind")
-    with pytest.raises(
-        ConfigurationError, match=r"without the attribute testbed_kind, allowed: a dataset of tpcsweep"
+    for name, says in (
+        ("other", r"given a dataset without throughput_low, .* the group samples"),
+        ("text", r"text.nc: dataset: given a file that cannot be read: .* NetCDF 4"),
+        ("bare", r"without the attribute testbed_kind, allowed: a dataset of tpcsweep"),
     ):
-        copy_completed(other, output)
-    assert not output.exists()
+        with pytest.raises(ConfigurationError, match=says):
+            copy_completed(tmp_path / f"{name}.nc", tmp_path / "output.nc")
+    assert not (tmp_path / "output.nc").exists()

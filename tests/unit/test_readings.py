@@ -33,46 +33,45 @@ def test_rates_come_of_differences() -> None:
         source_thread=0.75,
     )
     found = series([ZERO, later], 0.5)
-    assert found["time"] == [0.5]
-    assert found["goodput"] == [pytest.approx(1.0)]  # 62.5 MB in half a second is 1 Gbit/s
-    assert found["source_cpu"] == [1.5]
+    expected = {
+        "time": 0.5,
+        "goodput": 1.0,  # 62.5 MB in half a second is 1 Gbit/s
+        "source_cpu": 1.5,
+        "machine_cpu": 0.5,
+        "retransmits": 3,
+        "rwnd_limited": 2,  # two connections, all the time
+        "resent": 0.001,
+        "source_thread": 0.75,
+    }
+    assert {name: found[name].tolist() for name in expected} == {
+        name: [pytest.approx(value)] for name, value in expected.items()
+    }
     assert found["source_origin_cpu"].tolist() == [[0.5], [1.0]]
-    assert found["machine_cpu"] == [0.5]
-    assert found["retransmits"] == [3]
-    assert found["rwnd_limited"] == [2]  # two connections, all the time
-    assert found["resent"] == [pytest.approx(0.001)]
-    assert found["source_thread"] == [0.75]
     assert math.isnan(found["rtt_loaded"][0])
+    assert all(values.size == 0 for values in series([ZERO], 0.5).values())
 
 
 def test_an_interval_in_which_the_machines_clock_has_hardly_ticked_counts_as_little() -> None:
     # Others' CPU was what the deployment used, taken from nothing, over nothing: minus seven million.
     ticks = {0.0: (0.0, 0.0, 0.0), 0.02: (0.0, 0.0, -0.007), 0.04: (0.04, 0.04, 0.026)}
-    found = series(
-        [
-            ZERO._replace(time=time, machine_total=total, machine_busy=busy, machine_others=others)
-            for time, (total, busy, others) in ticks.items()
-        ],
-        0.02,
-    )
-    assert means(found, 0)["machine_others"] == pytest.approx(0.026 / 0.04)
-    assert means(found, 0)["machine_cpu"] == pytest.approx(1.0)
-
-
-def test_a_single_reading_gives_empty_series() -> None:
-    assert all(values.size == 0 for values in series([ZERO], 0.1).values())
+    names = ("machine_total", "machine_busy", "machine_others")
+    readings = [
+        ZERO._replace(time=time, **dict(zip(names, values, strict=True))) for time, values in ticks.items()
+    ]
+    found = means(series(readings, 0.02), 0)
+    assert found["machine_others"] == pytest.approx(0.026 / 0.04)
+    assert found["machine_cpu"] == pytest.approx(1.0)
 
 
 def test_a_rate_between_late_readings_counts_by_its_length() -> None:
     # A tenth of a second late, then two within a hundredth of one: 1 Gbit/s all the time but for that instant.
     at = {0.0: 0, 0.1: 12_500_000, 0.29: 36_250_000, 0.3: 62_500_000, 0.4: 75_000_000}
-    found = series([ZERO._replace(time=time, payload=payload) for time, payload in at.items()], 0.1)
+    readings = [ZERO._replace(time=time, payload=payload) for time, payload in at.items()]
+    found = series(readings, 0.1)
     assert found["time"] == pytest.approx([0.1, 0.2, 0.3, 0.4])
     assert found["goodput"].mean() == pytest.approx(75_000_000 * 8e-9 / 0.4)
     assert found["goodput"][:2] == pytest.approx(1.0)
-    assert goodput(
-        [ZERO._replace(time=time, payload=payload) for time, payload in at.items()], 0.1
-    ) == pytest.approx(found["goodput"])
+    assert goodput(readings, 0.1) == pytest.approx(found["goodput"])
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 2), st.integers(0, 10**9)), min_size=1, max_size=40))
@@ -112,9 +111,10 @@ def test_what_a_reading_meets_is_raised_where_readings_are_asked_for() -> None:
         wait_until(lambda: len(sampler.readings()) > 1, "it is met")
 
 
-def test_machine_counts_iowait_as_idle_and_steal_apart() -> None:
-    busy, _, steal, total = machine_times(STAT)
+def test_machine_counts_iowait_as_idle_and_steal_apart_and_tells_processes_from_interrupts() -> None:
+    busy, tasks, steal, total = machine_times(STAT)
     assert busy / total == pytest.approx(160 / 1020)
+    assert tasks / busy == pytest.approx(150 / 160)
     assert steal / total == pytest.approx(20 / 1020)
 
 

@@ -19,7 +19,7 @@ from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.cambridge import PUBLISHED_LAST, flows, rates, sums
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.testbeds.simulation.engine import Engine
-from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central, solve
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, solve
 
 from tests.support.simulating import ROOT, fixed_point, folded, shipped, simulated_course
 
@@ -107,7 +107,7 @@ def test_streams_without_files_have_no_set_up_and_no_tls(streams: int, rtt: floa
         update={"tool": "globus-url-copy", "layer": "memory_to_memory", "file_size": 10**15}
     )
     assert fixed_point(network, PHYSICS) == pytest.approx(fixed_point(large, PHYSICS), rel=1e-3)
-    cells, p = cells_of([network, network.model_copy(update={"tool": "davix-put"})]), central(PHYSICS)
+    cells, p = model_cells([network, network.model_copy(update={"tool": "davix-put"})]), central(PHYSICS)
     path = solve(cells, p, "path")[1].ceilings["path"]
     assert path[1] / path[0] == pytest.approx(TLS)
 

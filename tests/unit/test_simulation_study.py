@@ -22,7 +22,7 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
-from tpcsweep.testbeds.simulation.model import cells_of
+from tpcsweep.testbeds.simulation.model import model_cells
 from tpcsweep.testbeds.simulation.result import SAMPLES, in_steady_state
 from tpcsweep.variables import SUMMARY
 
@@ -56,6 +56,8 @@ def test_cells_are_in_the_order_of_the_grid_and_complete(
     tmp_path: Path, measurement: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(study, "AT_ONCE", 3)
+    if measurement is None:  # cells until steady need no SimGrid
+        monkeypatch.setattr(engine, "SIMGRID_PYTHON", "/nowhere")
     configuration = asked(tmp_path, measurement)
     cells = simulated(configuration, tmp_path)
     assert [cell["spec"] for cell in cells] == [
@@ -67,11 +69,6 @@ def test_cells_are_in_the_order_of_the_grid_and_complete(
         assert cell["summary"]["attempts"] == 1
         assert cell["limit"]
         assert ("simgrid" in cell["provenance"]["software"]) == bool(measurement)
-
-
-def test_cells_until_steady_need_no_simgrid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "SIMGRID_PYTHON", "/nowhere")
-    assert len(simulated(asked(tmp_path), tmp_path)) == 10
 
 
 def test_cells_until_steady_are_those_of_simgrid(tmp_path: Path, simgrid: Engine) -> None:
@@ -87,9 +84,15 @@ def test_cells_until_steady_are_those_of_simgrid(tmp_path: Path, simgrid: Engine
     assert np.median(deviations) < 0.01
 
 
-def test_a_new_value_computes_the_new_cells_only(tmp_path: Path) -> None:
+def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path: Path) -> None:
+    file = tmp_path / "cells.jsonl"
     before = simulated(asked(tmp_path), tmp_path)
     started = {cell["provenance"]["started"] for cell in before}
+    file.write_bytes(file.read_bytes().rstrip())  # whatever editor has dropped the last end of line
+    turned = asked(tmp_path, streams=STREAMS[::-1], rtt=[60, 1])
+    after = simulated(turned, tmp_path)
+    assert [cell["spec"] for cell in after] == [wanted(turned, cell) for cell in turned.grid.cells]
+    assert sorted(map(orjson.dumps, after)) == sorted(map(orjson.dumps, before))
     more = asked(tmp_path, rtt=[0.5, 1, 60], streams=[*STREAMS, 300])
     cells = simulated(more, tmp_path)
     assert [cell["spec"] for cell in cells] == [wanted(more, cell) for cell in more.grid.cells]
@@ -99,29 +102,14 @@ def test_a_new_value_computes_the_new_cells_only(tmp_path: Path) -> None:
     assert len(simulated(asked(tmp_path, mtu=1500, rtt=1), tmp_path)) == len(STREAMS)
 
 
-def test_values_in_another_order_move_lines(tmp_path: Path) -> None:
-    file, configuration = tmp_path / "cells.jsonl", asked(tmp_path)
-    before = simulated(configuration, tmp_path)
-    file.write_bytes(file.read_bytes().rstrip())  # whatever editor has dropped the last end of line
-    turned = asked(tmp_path, streams=STREAMS[::-1], rtt=[60, 1])
-    after = simulated(turned, tmp_path)
-    assert [cell["spec"] for cell in after] == [wanted(turned, cell) for cell in turned.grid.cells]
-    assert sorted(map(orjson.dumps, after)) == sorted(map(orjson.dumps, before))
-
-
-@given(st.sets(st.integers(0, 9)), st.sampled_from([b"{", b"", b"\xff", b'{"spec":7}', b"[]", b"null"]))
-def test_damaged_lines_are_computed_again(
-    tmp_path_factory: pytest.TempPathFactory, damaged: set[int], text: bytes
-) -> None:
-    folder = tmp_path_factory.mktemp("study")
-    configuration = asked(folder)
-    cells = simulated(configuration, folder)
-    file = folder / "cells.jsonl"
+def test_damaged_lines_are_computed_again(tmp_path: Path) -> None:
+    configuration = asked(tmp_path)
+    cells = simulated(configuration, tmp_path)
+    file = tmp_path / "cells.jsonl"
     lines = file.read_bytes().splitlines()
-    for number in damaged:
-        lines[number] = text or lines[number].replace(b'"ok"', b'"OK"')
+    lines[:6] = [b"{", lines[1].replace(b'"ok"', b'"OK"'), b"\xff", b'{"spec":7}', b"[]", b"null"]
     file.write_bytes(b"\n".join(lines))
-    again = simulated(configuration, folder)
+    again = simulated(configuration, tmp_path)
     assert [cell["summary"] for cell in again] == [cell["summary"] for cell in cells]
     assert not file.read_bytes().count(b'"OK"')
 
@@ -129,12 +117,12 @@ def test_damaged_lines_are_computed_again(
 def test_a_cell_that_simgrid_cannot_compute_fails_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = study.plan
+    usual = study.cell_plan
 
     def plan(one: Any, *rest: Any) -> dict[str, Any]:
         return usual(one, *rest) | ({"phases": []} if one.streams == 8 else {})
 
-    monkeypatch.setattr(study, "plan", plan)
+    monkeypatch.setattr(study, "cell_plan", plan)
     configuration = asked(tmp_path, SECONDS, rtt=1)
     status = {cell["spec"]["parameters"]["streams"]: cell for cell in simulated(configuration, tmp_path)}
     assert [streams for streams, cell in status.items() if cell["status"] == "failed"] == [8]
@@ -225,7 +213,7 @@ def test_a_constant_course_has_few_samples_within_the_cell(
     layer = "network" if endless else "memory_to_memory"
     one = Parameters(streams=streams, rtt=rtt, file_size=size, layer=layer)
     throughput = fixed_point(one)
-    cells = cells_of([one])
+    cells = model_cells([one])
     [found] = in_steady_state(np.array([throughput]), cells, interval)
     assert found.throughput == found.average == found.largest == throughput
     assert set(found.goodput) == {throughput}

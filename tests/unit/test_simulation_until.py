@@ -18,8 +18,8 @@ from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
-from tpcsweep.testbeds.simulation.engine import Engine, SimulationError, plan
-from tpcsweep.testbeds.simulation.model import cells_of, central, terms
+from tpcsweep.testbeds.simulation.engine import Engine, SimulationError, cell_plan
+from tpcsweep.testbeds.simulation.model import central, model_cells, terms
 from tpcsweep.testbeds.simulation.result import course
 from tpcsweep.variables import TRANSFERS
 
@@ -61,7 +61,7 @@ def test_a_cell_of_some_time_has_the_throughput_of_the_fixed_point(simgrid: Engi
 
 def test_the_warm_up_is_the_first_set_up_and_slow_start(simgrid: Engine) -> None:
     one = SHARED[0]
-    at = terms(np.array([fixed_point(one)]), cells_of([one]), central(PHYSICS), "path")
+    at = terms(np.array([fixed_point(one)]), model_cells([one]), central(PHYSICS), "path")
     expected = float(at.setup[0] + at.rounds[0] * 0.02)
     found = simulated_course(simgrid, one, how=seconds(60))
     assert found.warmup == pytest.approx(expected, rel=CLOSE)
@@ -93,7 +93,7 @@ def test_a_cell_of_some_files_ends_with_the_last_and_lists_each(simgrid: Engine)
     assert rows[:, 1].tolist() == [0, 1, 2, 3]
     assert rows[1:, 2] == pytest.approx(rows[:-1, 4])  # each begins as the one before ends
     assert rows[:, 4] - rows[:, 2] == pytest.approx(whole, rel=CLOSE)
-    setup = float(terms(np.zeros(1), cells_of([one]), central(PHYSICS), "path").setup[0])
+    setup = float(terms(np.zeros(1), model_cells([one]), central(PHYSICS), "path").setup[0])
     assert rows[:, 3] - rows[:, 2] == pytest.approx(setup, rel=CLOSE)
 
 
@@ -112,13 +112,9 @@ def test_files_that_are_missing_when_time_is_up_are_flagged(simgrid: Engine) -> 
     assert not found.complete
     assert found.duration == pytest.approx(30)
     assert found.transfers < 50 * 20
-
-
-def test_streams_in_groups_are_not_listed_and_count_with_what_they_stand_for(simgrid: Engine) -> None:
-    found = simulated_course(simgrid, SHARED[3], how=files(2))
-    assert found.rows == ()
-    assert found.transfers == 1000
-    assert found.complete
+    # Streams in groups are not listed, and count with those that they stand for.
+    grouped = simulated_course(simgrid, SHARED[3], how=files(2))
+    assert (grouped.rows, grouped.transfers, grouped.complete) == ((), 1000, True)
 
 
 RATES = st.lists(st.floats(0.01, 100), min_size=1, max_size=60)
@@ -161,14 +157,14 @@ def test_what_would_take_too_long_to_simulate_is_refused_with_what_to_do(tmp_pat
     assert "streams=32" in str(problem)
     assert "larger ones (file_size)" in str(problem)
     assert not check(configured(tmp_path, hour, **small | {"file_size": "1 GB"}))
-    assert not check(configured(tmp_path, {"until": "seconds", "seconds": "1 min"}, **small))
-    assert not check(configured(tmp_path, {"until": "files", "files": 9, "max_time": "1 h"}, **small))
-    assert not check(configured(tmp_path, {}, **small))
+    minute, few = {"until": "seconds", "seconds": "1 min"}, {"until": "files", "files": 9, "max_time": "1 h"}
+    for shorter in (minute, few, {}):
+        assert not check(configured(tmp_path, shorter, **small))
 
 
 def test_a_cell_that_takes_too_long_all_the_same_says_what_to_do(simgrid: Engine) -> None:
     small = SHARED[1].model_copy(update={"file_size": 10**6})
-    planned = plan(small, PHYSICS, "path", seconds(3600))
+    planned = cell_plan(small, PHYSICS, "path", seconds(3600))
     with pytest.raises(SimulationError, match="1 s of CPU time: ask for less time"):
         simgrid.simulate(planned | {"cpu_seconds": 1})
     assert by_simgrid(simgrid, SHARED[0]) > 0  # the next is simulated all the same
@@ -177,8 +173,7 @@ def test_a_cell_that_takes_too_long_all_the_same_says_what_to_do(simgrid: Engine
 def test_single_transfers_reach_the_dataset_and_say_that_they_are_simulated(tmp_path: Path) -> None:
     three = {"until": "files", "files": 3, "max_time": "1 h"}
     asked: dict[str, Any] = {"streams": [2, 40], "rtt": 20, "bandwidth": 10, "file_size": "1 GB"}
-    configuration = configured(tmp_path, three, **asked)
-    made = folded(configuration, tmp_path)
+    made = folded(configured(tmp_path, three, **asked), tmp_path)
     dataset.write(made, tmp_path / "dataset.nc")
     transfers = xr.load_dataset(tmp_path / "dataset.nc", group=dataset.TRANSFERS_GROUP)
     assert transfers.attrs["testbed_kind"] == "simulation"

@@ -112,7 +112,7 @@ def _site(summary: xr.Dataset) -> str:
     return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed
 
 
-def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
+def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     """Return two lines a cell that went well, oldest first: average and maximum goodput in MB/s.
 
     They are as the load tests of a Tier 1 and its Tier 2s wrote them in 2007 for their monitoring server:

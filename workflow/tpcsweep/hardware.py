@@ -102,7 +102,7 @@ def _of_spread(spread: Spread | None) -> str:
     )
 
 
-def hardware(summary: xr.Dataset) -> Hardware:
+def node_effects(summary: xr.Dataset) -> Hardware:
     """Estimate what the nodes did to the throughput of a dataset's cells, those that went well and are not invalid.
 
     Cells of one deployment share more than their nodes, so deployments are what pairs are compared by: a deployment's

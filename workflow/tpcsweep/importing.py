@@ -61,7 +61,7 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
         excess = f"{cells} cells ({grid}) for {len(chosen)} rows"
         raise refused("axes", excess, f"at most {MOST_CELLS}: group the values of an axis", str(file))
     figures = {
-        variable: numbers(chosen, column, variable_dimension(variable), file)
+        variable: _numbers(chosen, column, variable_dimension(variable), file)
         for variable, column in settings.variables.items()
     }
     record = _record(settings, file, len(table), len(chosen))
@@ -99,7 +99,7 @@ def read(file: Path) -> pd.DataFrame:
     raise refused("", f"a file that ends in {file.suffix or 'no suffix'}", ".csv or .parquet", str(file))
 
 
-def numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Path) -> NDArray[np.float64]:
+def _numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Path) -> NDArray[np.float64]:
     """Return a column's values in the dimension's base unit.
 
     Raises:
@@ -182,7 +182,7 @@ def _axis(
     """The values of an axis, numbers in order and words as they first occur, and the place of each row."""
     axis, dimension = settings.axes[name], axis_dimension(name)
     if dimension is not None:
-        values = group(numbers(table, axis, dimension, file), *settings.tolerance(name))
+        values = group(_numbers(table, axis, dimension, file), *settings.tolerance(name))
         distinct, place = np.unique(values, return_inverse=True)
         kind = int if dimension.whole else float
         return tuple(kind(value) for value in distinct), place.astype(np.int64)
@@ -281,13 +281,39 @@ def meeting(table: pd.DataFrame, condition: str) -> _Truth:
             and a column that alone is no condition.
     """
     tree, quoted = _parsed(condition)
+    return _Condition(table, quoted).truth(tree)
 
-    def operand(node: ast.expr) -> _Operand:
+
+class _Condition:
+    """The meaning of a condition's syntax tree on a table, given the columns in backticks by their names in it."""
+
+    def __init__(self, table: pd.DataFrame, quoted: Mapping[str, str]) -> None:
+        self._table, self._quoted = table, quoted
+
+    def truth(self, node: ast.expr) -> _Truth:
+        match node:
+            case ast.BoolOp():
+                join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+                return np.asarray(join.reduce([self.truth(value) for value in node.values]))
+            case ast.UnaryOp(op=ast.Not()):
+                return ~self.truth(node.operand)
+            case ast.Compare():
+                places = (node.left, *node.comparators[:-1])
+                pairs = zip(places, node.ops, node.comparators, strict=True)
+                return np.asarray(np.logical_and.reduce([self._compared(*pair) for pair in pairs]))
+            case ast.Name():
+                kind, values, called = self._operand(node)
+                if kind != "true and false":
+                    raise ConditionError(f"{called} has {kind}, and alone is no condition")
+                return np.asarray(values)
+        raise _refused(node)
+
+    def _operand(self, node: ast.expr) -> _Operand:
         if isinstance(node, ast.Name):
-            name = quoted.get(node.id, node.id)
-            if name not in table.columns:
-                raise ConditionError(f"no column {name}: {suggest(name, map(str, table.columns))}")
-            return _column(table[name])
+            name = self._quoted.get(node.id, node.id)
+            if name not in self._table.columns:
+                raise ConditionError(f"no column {name}: {suggest(name, map(str, self._table.columns))}")
+            return _column(self._table[name])
         try:
             value = ast.literal_eval(node)
         except (ValueError, TypeError):
@@ -296,27 +322,11 @@ def meeting(table: pd.DataFrame, condition: str) -> _Truth:
             raise _refused(node)
         return _Operand("text" if isinstance(value, str) else "numbers", value, repr(value))
 
-    def truth(node: ast.expr) -> _Truth:
-        if isinstance(node, ast.BoolOp):
-            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-            return np.asarray(join.reduce([truth(value) for value in node.values]))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return ~truth(node.operand)
-        if isinstance(node, ast.Compare):
-            places = (node.left, *node.comparators[:-1])
-            pairs = zip(places, node.ops, node.comparators, strict=True)
-            return np.asarray(np.logical_and.reduce([compared(*pair) for pair in pairs]))
-        if not isinstance(node, ast.Name):
-            raise _refused(node)
-        kind, values, called = operand(node)
-        if kind != "true and false":
-            raise ConditionError(f"{called} has {kind}, and alone is no condition")
-        return np.asarray(values)
-
-    def compared(left: ast.expr, how: ast.cmpop, right: ast.expr) -> _Truth:
-        ours = operand(left)
+    def _compared(self, left: ast.expr, how: ast.cmpop, right: ast.expr) -> _Truth:
+        ours = self._operand(left)
         listed = isinstance(how, ast.In | ast.NotIn) and isinstance(right, ast.List | ast.Tuple)
-        others = [operand(item) for item in (right.elts if listed else [right])]  # type: ignore[attr-defined]
+        items = right.elts if listed else [right]  # type: ignore[attr-defined]
+        others = [self._operand(item) for item in items]
         for theirs in others:
             if ours.kind != theirs.kind:
                 raise ConditionError(f"{ours.kind} against {theirs.kind}: {ours.called} and {theirs.called}")
@@ -327,9 +337,7 @@ def meeting(table: pd.DataFrame, condition: str) -> _Truth:
             result = _COMPARE[type(how)](ours.values, others[0].values)
         else:
             raise _refused(ast.Compare(left, [how], [right]))
-        return np.broadcast_to(np.asarray(result, dtype=bool), len(table))
-
-    return truth(tree)
+        return np.broadcast_to(np.asarray(result, dtype=bool), len(self._table))
 
 
 def _parsed(condition: str) -> tuple[ast.expr, dict[str, str]]:

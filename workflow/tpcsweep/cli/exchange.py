@@ -128,7 +128,7 @@ def _text(form: str, dataset: Path) -> str:
     if form == "openmetrics":
         return "".join(f"{line}\n" for line in exporting.exposition(summary))
     with xr.open_dataset(dataset, group="samples") as samples:
-        return "".join(f"{line}\n" for line in exporting.lines(summary, samples))
+        return "".join(f"{line}\n" for line in exporting.monitoring_lines(summary, samples))
 
 
 @click.command()

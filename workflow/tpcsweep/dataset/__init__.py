@@ -5,7 +5,7 @@
 """
 
 from tpcsweep.dataset.cells import DatasetError
-from tpcsweep.dataset.folding import Folded, fold, fold_lines, tabulate, write
+from tpcsweep.dataset.folding import Folded, fold, lines_of, tabulate, write
 from tpcsweep.dataset.labels import (
     GROUPS,
     IMPORTED,
@@ -31,7 +31,7 @@ __all__ = [
     "flagged",
     "flags_in",
     "fold",
-    "fold_lines",
+    "lines_of",
     "masks_of",
     "table",
     "tabulate",

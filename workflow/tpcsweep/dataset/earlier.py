@@ -42,6 +42,7 @@ _TODAY: dict[str, Iterable[str]] = {
     TRANSFERS_GROUP: TRANSFERS,
 }
 """Variables of each group that readers need."""
+_LIMIT = Variable("", "what bound the throughput: not judged")
 _ATTRIBUTES = ("title", "source", "sweep", "testbed", "testbed_kind", "measured_from", "measured_until")
 _FLAG_ATTRIBUTES = ("flag_masks", "flag_meanings")
 
@@ -124,8 +125,7 @@ def _copy(file: Path, output: Path) -> None:
         try:
             for group in GROUPS:
                 with xr.open_dataset(file, engine="zarr", group=group, cache=False) as content:
-                    encoding = encoding_of(content)
-                    content.to_netcdf(copy, mode="a", engine="netcdf4", group=group, encoding=encoding)
+                    _append(copy, group, content)
         except (OSError, ValueError, KeyError) as error:
             said = next(iter(str(error).splitlines()), type(error).__name__)
             raise _refused(file, f"a folder that cannot be read as a Zarr store: {said}") from error
@@ -137,67 +137,68 @@ def _complete_copy(file: Path, output: Path, given: Path) -> None:
     require_dataset(file, given)
     with replacing(output) as part:
         shutil.copyfile(file, part)
-        with netCDF4.Dataset(part, "a") as copy:
-            _complete(copy, given.name)
+        _complete(part, given.name)
     note_checksum(output)
 
 
-def _complete(dataset: netCDF4.Dataset, name: str) -> None:
+def _complete(file: Path, name: str) -> None:
     """Add the variables that the groups lack, and to the history that this is a copy."""
-    samples, transfers = dataset["samples"], dataset[TRANSFERS_GROUP]
-    axes = dataset["throughput"].dimensions
-    _add(dataset, SUMMARY, axes)
-    if "limit" not in dataset.variables:
-        nothing = np.full(dataset["throughput"].shape, "", object)
-        _add(dataset, {"limit": Variable("", "what bound the throughput: not judged")}, axes, limit=nothing)
-        dataset["limit"].flag_meanings = " ".join(LIMITS)
-    _add(samples, SAMPLES, samples["goodput"].dimensions)
-    if not transfers.variables.keys() >= TRANSFERS.keys():
-        _add(transfers, TRANSFERS, ("transfer",), **_columns(dataset, transfers, axes))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    before = [dataset.history] if "history" in dataset.ncattrs() else []
-    dataset.history = "\n".join([f"{now} tpcsweep: copied from {name}", *before])
+    summary, samples, transfers = (xr.open_dataset(file, group=group) for group in GROUPS)
+    with summary, samples, transfers:
+        limit = {"limit": np.full(summary["throughput"].shape, "", object)}
+        whole = transfers.variables.keys() >= TRANSFERS.keys()
+        added = {
+            None: _later(summary, SUMMARY | {"limit": _LIMIT}, "throughput", limit),
+            "samples": _later(samples, SAMPLES, "goodput", {}),
+            TRANSFERS_GROUP: _later(
+                transfers, TRANSFERS, "start", {} if whole else _columns(summary, transfers)
+            ),
+        }
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        before = [summary.attrs["history"]] if "history" in summary.attrs else []
+    if "limit" in added[None]:
+        added[None]["limit"].attrs["flag_meanings"] = " ".join(LIMITS)
+    added[None].attrs["history"] = "\n".join([f"{now} tpcsweep: copied from {name}", *before])
+    for group, content in added.items():
+        _append(file, group, content)
 
 
-def _columns(
-    dataset: netCDF4.Dataset, transfers: netCDF4.Group, axes: tuple[str, ...]
-) -> dict[str, NDArray[Any]]:
+def _later(
+    group: xr.Dataset, today: Mapping[str, Variable], like: str, columns: Mapping[str, NDArray[Any]]
+) -> xr.Dataset:
+    """Return the variables of today that a group lacks, over the dimensions of one that it contains.
+
+    Those without a column are floats without values.
+    """
+    nothing = np.broadcast_to(np.nan, group[like].shape)
+    return xr.Dataset(
+        {
+            name: (group[like].dims, columns.get(name, nothing), attributes_of(about))
+            for name, about in today.items()
+            if name not in group.variables
+        }
+    )
+
+
+def _columns(summary: xr.Dataset, transfers: xr.Dataset) -> dict[str, NDArray[Any]]:
     """Return columns of a table of transfers that follow from those that every version has."""
-    stream, start, end = (np.asarray(transfers[name][:], float) for name in ("stream", "start", "end"))
-    if "cell" in transfers.variables:
-        cell = np.asarray(transfers["cell"][:])
+    stream, start, end = (transfers[name].values for name in ("stream", "start", "end"))
+    if "cell" in transfers:
+        cell = transfers["cell"].values
     else:
-        places = (
-            pd.Index(np.asarray(dataset[axis][:])).get_indexer(np.asarray(transfers[axis][:]))
-            for axis in axes
-        )
-        cell = np.ravel_multi_index(tuple(places), dataset["throughput"].shape)
+        throughput = summary["throughput"]
+        places = (summary.indexes[axis].get_indexer(transfers[axis].values) for axis in throughput.dims)
+        cell = np.ravel_multi_index(tuple(places), throughput.shape)
     rows = pd.DataFrame({"cell": cell, "stream": stream, "start": start}).sort_values("start", kind="stable")
-    number = rows.groupby(["cell", "stream"]).cumcount().sort_index().to_numpy(np.int32)
     empty = np.full(len(start), "", object)
     return {
         "cell": cell.astype(np.int64),
-        "number": number,
+        "number": rows.groupby(["cell", "stream"]).cumcount().sort_index().to_numpy(np.int32),
         "total": end - start,
         "message": empty,
         "xrootd_direction": empty,
     }
 
 
-def _add(
-    group: netCDF4.Dataset,
-    names: Mapping[str, Variable],
-    dimensions: tuple[str, ...],
-    **columns: NDArray[Any],
-) -> None:
-    """Add the variables that a group lacks: those of columns, and floats without values, which take no room."""
-    for name, about in names.items():
-        if name in group.variables:
-            continue
-        values = columns.get(name)
-        if values is None:
-            made = group.createVariable(name, "f8", dimensions, fill_value=np.nan, zlib=True)
-        else:
-            made = group.createVariable(name, str if values.dtype == object else values.dtype, dimensions)
-            made[:] = values
-        made.setncatts(attributes_of(about))
+def _append(file: Path, group: str | None, content: xr.Dataset) -> None:
+    content.to_netcdf(file, mode="a", engine="netcdf4", group=group, encoding=encoding_of(content))

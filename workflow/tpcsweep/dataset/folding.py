@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import repeat, zip_longest
+from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ import xarray as xr
 
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences, reduced
-from tpcsweep.dataset.groups import Group, Series, Transfers
+from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, coordinates
 from tpcsweep.dataset.summary import Summary, json_of
 from tpcsweep.files import note_checksum, replacing
@@ -44,7 +44,7 @@ class Folded:
     summary: xr.Dataset
     """Dimensions: the axes."""
     series: Series
-    moved: Transfers
+    moved: TransferTable
 
     @property
     def samples(self) -> xr.Dataset:
@@ -57,68 +57,51 @@ class Folded:
         return self.moved.load()
 
 
+def lines_of(file: Path, count: int) -> Iterator[Line]:
+    """Yield the lines of a file that has a line for each of `count` cells.
+
+    Raises:
+        DatasetError: for too few or too many lines.
+    """
+    number = 0
+    with file.open("rb") as source:
+        for number, text in enumerate(source, 1):
+            if number > count:
+                more = "of a cell that the grid does not contain"
+                raise DatasetError(f"{file}, line {number}: {more}; {_AGAIN}")
+            yield Line(file, number, text)
+    if number < count:
+        raise DatasetError(f"{file}, line {number + 1}: missing; {_AGAIN}")
+
+
 def fold(
-    files: Iterable[str | Path],
+    sources: Iterable[Source],
     axes: Mapping[str, Sequence[Value]],
     wanted: Iterable[Mapping[str, Any]] | None = None,
     processes: int = 1,
     attributes: Mapping[str, Any] = MappingProxyType({}),
     set_aside: Callable[[Path, str], object] | None = None,
 ) -> Folded:
-    """Fold cell files into one dataset with a dimension for each axis.
+    """Fold cells into one dataset with a dimension for each axis.
 
-    Points of the grid without a file become NaN with the status "not_measured".
+    Points of the grid without a cell become NaN with the status "not_measured".
 
     Args:
-        files: The cells' files, in any order.
+        sources: The file of each cell or its line in a file (see `lines_of`), in any order.
         axes: The values of each axis in order, `repetition` among them.
-        wanted: For each file in turn the specification that its cell must have.
-        processes: The number of processes that read files if there are more than a few.
+        wanted: For each source in turn the specification that its cell must have.
+        processes: The number of processes that read sources if there are more than a few.
         attributes: Attributes of the summary beside those that the cells tell.
         set_aside: Called with each unusable file and the reason: a damaged one, or one of another specification than
             the wanted one. The dataset then says that this cell was not measured, and why. Without `set_aside`, or
-            without wanted specifications, an unusable file is an error.
+            without wanted specifications, an unusable source is an error.
 
     Raises:
-        DatasetError: for an unusable file, a cell off the grid, two cells at one point, cells that differ in a
-            parameter that is no axis, no file at all, and a process that died. Of several files it names the first.
+        DatasetError: for an unusable source, a cell off the grid, two cells at one point, cells that differ in a
+            parameter that is no axis, no source at all, and a process that died. Of several sources it names the first.
     """
     # No list of all: the wanted specifications of 10⁵ cells alone would take hundreds of megabytes.
-    pairs = zip(map(Path, files), repeat(None) if wanted is None else wanted, strict=wanted is not None)
-    return _folded(pairs, axes, processes, attributes, set_aside)
-
-
-def fold_lines(
-    file: Path,
-    axes: Mapping[str, Sequence[Value]],
-    wanted: Iterable[Mapping[str, Any]],
-    processes: int = 1,
-    attributes: Mapping[str, Any] = MappingProxyType({}),
-) -> Folded:
-    """Fold a file that has a line for each cell, the text of a cell file, into one dataset: see `fold`.
-
-    Raises:
-        DatasetError: also for too few or too many lines.
-    """
-
-    def pairs() -> Iterator[tuple[Line, Mapping[str, Any]]]:
-        with file.open("rb") as source:
-            for number, (text, spec) in enumerate(zip_longest(source, wanted), 1):
-                if text is None or spec is None:
-                    more = "missing" if text is None else "of a cell that the grid does not contain"
-                    raise DatasetError(f"{file}, line {number}: {more}; {_AGAIN}")
-                yield Line(file, number, text), spec
-
-    return _folded(pairs(), axes, processes, attributes, None)
-
-
-def _folded(
-    pairs: Iterable[tuple[Source, Mapping[str, Any] | None]],
-    axes: Mapping[str, Sequence[Value]],
-    processes: int,
-    attributes: Mapping[str, Any],
-    set_aside: Callable[[Path, str], object] | None,
-) -> Folded:
+    pairs = zip(sources, repeat(None) if wanted is None else wanted, strict=wanted is not None)
     grid = _Grid(axes)
     with closing(reduced(pairs, axes, processes)) as cells:
         for cell in cells:
@@ -172,7 +155,7 @@ class _Grid:
         self.shape = tuple(map(len, self.axes.values()))
         self.summary = Summary(tuple(axes), self.shape)
         self.series = Series(tuple(axes), self.shape)
-        self.moved = Transfers(tuple(axes), self.shape)
+        self.moved = TransferTable(tuple(axes), self.shape)
         self.fixed: dict[str, Any] = {}
         """The common part of the specifications of all cells."""
         self.first: str | None = None
@@ -226,7 +209,7 @@ def _identity(summary: xr.Dataset) -> str:
     return uuid.uuid5(uuid.NAMESPACE_OID, digest).urn
 
 
-def _append(path: Path, name: str, group: Group) -> None:
+def _append(path: Path, name: str, group: DatasetGroup) -> None:
     """Add a group to a file, a slab at a time, as xarray would write it whole."""
     outline = group.outline()
     bare = outline.drop_vars(outline.data_vars)

@@ -26,7 +26,7 @@ _IN_MEMORY = 2**24
 _CHUNK = 2**18
 """The most values of a time series in one chunk of the file: 1 MB."""
 _SLAB = 2**16
-"""Transfers that are written at once, and transfers in a chunk of the file."""
+"""TransferTable that are written at once, and transfers in a chunk of the file."""
 
 _ALL_SAMPLES = SAMPLES | ORIGIN_SAMPLES
 _CLOCK = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
@@ -66,7 +66,7 @@ Slab: TypeAlias = "tuple[str, tuple[slice, ...], NDArray[Any]]"
 """A part of a variable: its name, where the part is, and the values."""
 
 
-class Group(ABC):
+class DatasetGroup(ABC):
     """A group of a dataset, made of the cells in the order in which they are added.
 
     `coordinates` and `attributes` are to be set before anything is read.
@@ -147,7 +147,7 @@ def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
     return Record(tuple(rows), index.tobytes(), values.tobytes())
 
 
-class Series(Group):
+class Series(DatasetGroup):
     """Samples of cells, as 32-bit numbers: finer than any counter's noise.
 
     `interval` (s between samples) is to be set before anything is read.
@@ -170,7 +170,7 @@ class Series(Group):
         self._kept.append((names, self._clocks.setdefault(record.clock, record.clock)))
 
     def outline(self) -> xr.Dataset:
-        """See `Group`. A chunk is a block of the grid, of one origin, over all of the time."""
+        """See `DatasetGroup`. A chunk is a block of the grid, of one origin, over all of the time."""
         times = self._places.size
         block = _box(self._shape, self._most)
         origins = dict.fromkeys(ORIGIN_SAMPLES, 0)
@@ -188,7 +188,7 @@ class Series(Group):
         return xr.Dataset(content, {**self.coordinates, "time": time}, self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
-        """See `Group`: chunks."""
+        """See `DatasetGroup`: chunks."""
         known = {one: row for row, one in enumerate(dict.fromkeys(itertools.chain(*self._names)))}
         rows_of = {names: np.array([known[one] for one in names], int) for names in self._names}
         times_of = {
@@ -283,8 +283,8 @@ def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
     return Columns(np.array(columns[: len(_NUMBERS)], float), columns[len(_NUMBERS) :])
 
 
-class Transfers(Group):
-    """Transfers of cells, a row for each."""
+class TransferTable(DatasetGroup):
+    """TransferTable of cells, a row for each."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         # A record has a row for each of _NUMBERS, then for each of _TEXTS, whose values are places in _texts.
@@ -318,7 +318,7 @@ class Transfers(Group):
         return xr.Dataset(content, attrs=self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
-        """See `Group`: the rows of some cells."""
+        """See `DatasetGroup`: the rows of some cells."""
         first = cell = 0
         while cell < len(self._cells):
             last, rows = cell, 0

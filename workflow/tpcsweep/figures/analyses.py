@@ -27,7 +27,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
 
     Args:
         summary: the dataset that was looked at.
-        found: what `tpcsweep.hardware.hardware` says of it.
+        found: what `tpcsweep.hardware.node_effects` says of it.
     """
     known = found.pairs[found.pairs["with"] > 1].sort_values(["ratio", "pair"])
     if known.empty:

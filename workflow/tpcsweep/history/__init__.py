@@ -69,7 +69,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class History:
+class SweepHistory:
     """The runs of a sweep, oldest first, and what changed in them."""
 
     runs: Sequence[Run]
@@ -118,7 +118,7 @@ class History:
         }
 
 
-def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> History:
+def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory:
     """Find what changed in runs, oldest first.
 
     Raises:
@@ -132,7 +132,7 @@ def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> History:
     found = detection.changes(logs)
     before = detection.changes(logs[:-1]) if len(runs) > ENOUGH else {}
     places = [0, *found, len(runs)]
-    return History(
+    return SweepHistory(
         runs,
         left_out,
         cells,
@@ -141,7 +141,7 @@ def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> History:
     )
 
 
-def failures(told: History, fail_on: str | None) -> list[str]:
+def failures(told: SweepHistory, fail_on: str | None) -> list[str]:
     """Say why a history is to fail: what is new in it since its last run. `fail_on`: change, slower, or nothing."""
     if fail_on is None:
         return []
@@ -149,7 +149,7 @@ def failures(told: History, fail_on: str | None) -> list[str]:
     return [*reasons, *(f"{cell} failed: {message}" for cell, message in told.broken)]
 
 
-def summary(told: History) -> list[str]:
+def summary(told: SweepHistory) -> list[str]:
     """Say what was found, a line each."""
     count = len(told.runs)
     runs = f"{count} run{'s' * (count > 1)}, the last of {day(told.runs[-1])}"
@@ -158,11 +158,11 @@ def summary(told: History) -> list[str]:
     return [runs, *([sentence(told, change) for change in told.changes] or ["no change was found"])]
 
 
-def _new(told: History, fail_on: str) -> list[Change]:
+def _new(told: SweepHistory, fail_on: str) -> list[Change]:
     return [change for change in told.changes if change.new and change.directions & _VERDICTS[fail_on]]
 
 
-def sentence(told: History, change: Change) -> str:
+def sentence(told: SweepHistory, change: Change) -> str:
     """Say when something changed, how much, in which cells, and what else did."""
     runs, mean = told.runs, change.overall
     when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
@@ -197,7 +197,7 @@ def day(run: Run) -> str:
     return f"{run.ended:%Y-%m-%d %H:%M}"
 
 
-def differences(before: Run, after: Run) -> list[Difference]:
+def changed_settings(before: Run, after: Run) -> list[Difference]:
     """Return the parameters, software and settings that differ between two runs."""
     ours, theirs = (
         {name: shown(name, value) for name, value in run.parameters.items()} | dict(run.made_with)
@@ -220,7 +220,7 @@ def _change(
         compare(cells.isel(before_it), cells.isel(after_it), ("before", "after")),
         # With another run the best place of a small change may be the one beside.
         not any(abs(place - earlier) < detection.LEAST for earlier in before),
-        differences(runs[place - 1], runs[place]),
+        changed_settings(runs[place - 1], runs[place]),
     )
 
 
@@ -244,7 +244,7 @@ def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
 # --- JUnit XML
 
 
-def junit_text(told: History, fail_on: str | None) -> str:
+def junit_text(told: SweepHistory, fail_on: str | None) -> str:
     """Return JUnit XML for continuous integration: a test case for all cells together, and one for each.
 
     The last run is tested. A case fails by a change that is told since that run, is an error where the cell failed,

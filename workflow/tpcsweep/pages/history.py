@@ -15,7 +15,7 @@ from tpcsweep.comparing.effects import FASTER, SAME, SLOWER
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
 from tpcsweep.figures.labels import value_text, words
-from tpcsweep.history import ENOUGH, Change, History, day, differences, sentence
+from tpcsweep.history import ENOUGH, Change, SweepHistory, changed_settings, day, sentence
 from tpcsweep.history.runs import logs_of, mean_cell
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ _LEAST_SPAN = 0.02
 """Of a ratio: what scatters less is not drawn as if it moved."""
 
 
-def content(told: History) -> dict[str, Any]:
+def content(told: SweepHistory) -> dict[str, Any]:
     """Give all that the page shows."""
     last = told.runs[-1]
     times = np.array([run.ended.timestamp() for run in told.runs])
@@ -59,7 +59,7 @@ def content(told: History) -> dict[str, Any]:
     }
 
 
-def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, Any]:
+def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[str, Any]:
     """The mean of all cells for each run, and between changes, as multiples of that before the first change."""
     mean = np.log(mean_cell(told.cells)["throughput"].values)
     edges = [0, *(change.place for change in told.changes), len(mean)]
@@ -93,7 +93,7 @@ def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, A
     }
 
 
-def _rows(told: History, across: Floats) -> Iterator[dict[str, Any]]:
+def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
     """A row for each cell: its values, what the last run has of it, its line, and what the last change did to it."""
     logs = logs_of(told.cells)
     known = np.isfinite(logs)
@@ -148,10 +148,10 @@ def _lines(across: Floats, up: Floats) -> Iterator[str]:
         yield " ".join(held if len(held) > 1 else held * 2)
 
 
-def _runs(told: History) -> Iterator[dict[str, Any]]:
+def _runs(told: SweepHistory) -> Iterator[dict[str, Any]]:
     """The runs, the latest first, each with what it was made with otherwise than the one before."""
     for at, run in reversed(list(enumerate(told.runs))):
-        other = differences(told.runs[at - 1], run) if at else []
+        other = changed_settings(told.runs[at - 1], run) if at else []
         yield {
             "day": day(run),
             "file": run.file,

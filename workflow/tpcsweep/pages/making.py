@@ -21,7 +21,7 @@ from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP
 from tpcsweep.files import is_file, is_made_of, write_text
-from tpcsweep.history import History, history_of, junit_text, runs
+from tpcsweep.history import SweepHistory, history_of, junit_text, runs
 from tpcsweep.pages.content import Beside, about, content, sparkline
 from tpcsweep.pages.history import content as over_time
 
@@ -103,7 +103,7 @@ def make_overview(page: Path) -> None:
     write_text(page, render("overview", sweeps=entries(page.parent)))
 
 
-def make_history(dataset: Path, folder: Path, fail_on: str | None) -> History:
+def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
     """Keep a dataset in the folder of a history, and write the history's page, history.json and junit.xml.
 
     Args:

@@ -69,7 +69,8 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     grid, attributes = study.grid, study.attributes
     if study.testbed.simulated:
         specs = (wanted(study, cell) for cell in grid.cells)
-        _write(dataset.fold_lines(study.cells_file, grid.axes, specs, processes, attributes), output)
+        lines = dataset.lines_of(study.cells_file, len(grid.cells))
+        _write(dataset.fold(lines, grid.axes, specs, processes, attributes), output)
         return
     reasons: dict[Path, str] = {}
     files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}

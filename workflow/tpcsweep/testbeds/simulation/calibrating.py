@@ -23,7 +23,7 @@ from tpcsweep.files import write_text
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.fit import RESAMPLES, Fit, fit
 from tpcsweep.models.observations import Observations, observe
-from tpcsweep.testbeds.simulation.model import NUMBERS, WORDS, Cells, solve
+from tpcsweep.testbeds.simulation.model import NUMBERS, WORDS, ModelCells, solve
 
 PARAMETERS = (
     Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
@@ -75,21 +75,21 @@ def model_for(ratio: float) -> Model:
     def throughput(points: Points, **values: float) -> Floats:
         p = held | {name: np.array(value) for name, value in values.items()}
         p["core_rate_source"] = p["core_rate_destination"] * ratio
-        return solve(Cells(**{name: points[name] for name in Cells._fields}), p, "path")[0]
+        return solve(ModelCells(**{name: points[name] for name in ModelCells._fields}), p, "path")[0]
 
     return Model(
         name="simulation",
         title="The simulated testbed's fixed point",
         formula=r"\min(D, C_i)",
         source="docs/simulation.md",
-        axes=Cells._fields,
+        axes=ModelCells._fields,
         parameters=PARAMETERS,
         function=throughput,
     )
 
 
 def observed(summary: xr.Dataset) -> tuple[Observations, float]:
-    """Return measured cells with the columns of `Cells`, without those that use disks, and the ratio for `model_for`.
+    """Return measured cells without disks, with the columns of `ModelCells`, and the ratio for `model_for`.
 
     Raises:
         CalibrationError: for a simulated dataset, and for one without other cells.
@@ -104,7 +104,7 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
         if name not in frame:
             default = Parameters.model_fields[name].default
             frame = frame.assign(**{name: np.inf if default is None else default})
-    known = Cells.of(frame)._asdict()
+    known = ModelCells.of(frame)._asdict()
     frame = frame.assign(**{name: values for name, values in known.items() if name not in frame})
     used = summary["destination_cpu"] / summary["source_cpu"]
     ratio = float(used.median()) if bool(used.notnull().any()) else 1.0

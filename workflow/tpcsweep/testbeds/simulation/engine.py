@@ -47,7 +47,7 @@ class Engine:
         self.version = str(self._answer()["simgrid"])
 
     def simulate(self, cell: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of `simulate.py` for a cell that `plan` has made.
+        """Return the answer of `simulate.py` for a cell that `cell_plan` has made.
 
         Raises:
             CellError: if the cell takes too long or SimGrid fails on it.
@@ -102,9 +102,9 @@ def started(log: Path) -> Iterator[Engine]:
         yield engine
 
 
-def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
+def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
     """Return a cell for `simulate.py`: rates in Gbit/s, sizes in Gbit, times in s; `queues` as in `model.terms`."""
-    cells, p = model.cells_of([wanted]), model.central(physics)
+    cells, p = model.model_cells([wanted]), model.central(physics)
     begin = model.least(model.terms(np.zeros(1), cells, p, queues))
     at = model.terms(begin, cells, p, queues)
     used, rtt = int(model.used_origins(cells)[0]), float(model.round_trip(cells, p)[0])
@@ -121,7 +121,7 @@ def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measure
         interface = min(interface, ceiling["path_queue"] / used)
     else:
         shared = min(shared, ceiling["path_queue"])
-    cores = float(model.instance_cores(cells, p)[0])
+    cores = float(model.usable_cores(cells, p)[0])
     phases = _phases(at, rtt, file)
     return {
         "origins": origins,

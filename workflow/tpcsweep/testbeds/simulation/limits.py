@@ -16,7 +16,7 @@ from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.configuration.units import CORES
 from tpcsweep.testbeds.rules import at_most, one_of
 from tpcsweep.testbeds.simulation.engine import MOST
-from tpcsweep.testbeds.simulation.model import DISKS, cells_of, central, solve
+from tpcsweep.testbeds.simulation.model import DISKS, central, model_cells, solve
 from tpcsweep.tools import TOOLS
 from tpcsweep.variables import GBIT
 
@@ -50,7 +50,7 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
     measurement = configuration.sweep.measurement
     if measurement.until == "steady":
         return
-    cells = cells_of(cell.parameters for cell in configuration.grid.cells)
+    cells = model_cells(cell.parameters for cell in configuration.grid.cells)
     throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
     each = measurement.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
     transfers = np.minimum(cells.streams, MOST) * (

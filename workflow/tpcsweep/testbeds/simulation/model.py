@@ -42,7 +42,7 @@ DISKS = {"memory_to_disk": (False, True), "disk_to_disk": (True, True)}
 """Layers with files on disks: whether the source's are, and the destination's."""
 
 
-class Cells(NamedTuple):
+class ModelCells(NamedTuple):
     """The parameters of cells that the model knows, in the units of `Parameters`; no limit is inf."""
 
     streams: Array
@@ -66,7 +66,7 @@ class Cells(NamedTuple):
     """1 where the destination's are."""
 
     @classmethod
-    def of(cls, columns: Mapping[str, Any]) -> Cells:
+    def of(cls, columns: Mapping[str, Any]) -> ModelCells:
         """Return the cells of columns of the parameters in NUMBERS and WORDS; no limit is None or inf."""
         numbers = [np.array([_number(value) for value in columns[name]]) for name in NUMBERS]
         redirected = (np.asarray(columns["endpoint"]) == "redirector") & (numbers[1] > 1)
@@ -97,10 +97,10 @@ class Terms(NamedTuple):
     """The largest throughput of each part, all its instances together."""
 
 
-def cells_of(parameters: Iterable[Parameters]) -> Cells:
+def model_cells(parameters: Iterable[Parameters]) -> ModelCells:
     """Return the columns of some cells."""
     cells = [*parameters]
-    return Cells.of({name: [getattr(cell, name) for cell in cells] for name in (*NUMBERS, *WORDS)})
+    return ModelCells.of({name: [getattr(cell, name) for cell in cells] for name in (*NUMBERS, *WORDS)})
 
 
 def central(physics: Physics) -> dict[str, Array]:
@@ -113,43 +113,43 @@ def _number(value: float | None) -> float:
     return np.inf if value is None else float(value)
 
 
-def round_trip(cells: Cells, p: Mapping[str, Array]) -> Array:
+def round_trip(cells: ModelCells, p: Mapping[str, Array]) -> Array:
     """Return the RTT in s, which is never below that of the site without any emulation."""
     return np.maximum(cells.rtt, p["base_rtt"]) / 1000
 
 
-def payload_share(cells: Cells, p: Mapping[str, Array]) -> Array:
+def payload_on_path(cells: ModelCells, p: Mapping[str, Array]) -> Array:
     """Return payload over bytes on the path."""
     records: Array = np.where(cells.encrypted > 0, TLS, 1.0)
     return records * (cells.mtu - HEADERS) / (cells.mtu + p["framing"])
 
 
-def used_origins(cells: Cells) -> Array:
+def used_origins(cells: ModelCells) -> Array:
     """Return the origins with a stream: streams are dealt out to them in turn."""
     return np.minimum(cells.origins, cells.streams)
 
 
-def instance_cores(cells: Cells, p: Mapping[str, Array]) -> Array:
+def usable_cores(cells: ModelCells, p: Mapping[str, Array]) -> Array:
     """Return the cores that an origin has and can use."""
     return np.minimum(np.minimum(cells.cores, p["host_cores"]) / cells.origins, p["instance_cores"])
 
 
-def slowdown(cells: Cells, p: Mapping[str, Array]) -> Array:
+def slowdown(cells: ModelCells, p: Mapping[str, Array]) -> Array:
     """Return 1 + α·(n − 1): by how much an origin is slower when n streams are runnable on a core.
 
     A quota below one core still runs on one: what contends is threads for cores, not shares of a core.
     """
-    a_core = cells.streams / used_origins(cells) / np.maximum(instance_cores(cells, p), 1)
+    a_core = cells.streams / used_origins(cells) / np.maximum(usable_cores(cells, p), 1)
     return 1 + p["contention"] * np.maximum(0, a_core - 1)
 
 
-def spilling(throughput: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
+def spilling(throughput: Array, cells: ModelCells, p: Mapping[str, Array]) -> Array:
     """Return 1 + γ·x/(1 + x): the cost of a byte over that while data under way fit into the last-level cache."""
     x = throughput * round_trip(cells, p) / 8 * 1000 / p["cache"]
     return 1 + p["spill"] * x / (1 + x)
 
 
-def packet(cells: Cells, p: Mapping[str, Array], queues: str) -> Array:
+def packet(cells: ModelCells, p: Mapping[str, Array], queues: str) -> Array:
     """Return the payload in bytes of one packet of a queue limit, where the limit binds.
 
     Linux makes a packet of the data that a stream sends in 1/`PACED` s at its pacing rate, `queue_pacing` times its own
@@ -164,14 +164,14 @@ def packet(cells: Cells, p: Mapping[str, Array], queues: str) -> Array:
     return np.asarray(np.where(few, np.maximum(least, SUPER_PACKET - HEADERS), least))
 
 
-def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) -> Terms:
+def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: str) -> Terms:
     """Return the bounds of cells at a throughput, which decides how much of their data leaves the cache.
 
     `throughput` is (cells,) or (draws, cells); `queues` is "origin" if each origin has the queue of a queue limit, and
     otherwise the path has one.
     """
-    rtt, share, used = round_trip(cells, p), payload_share(cells, p), used_origins(cells)
-    cores, cost = instance_cores(cells, p), spilling(throughput, cells, p)
+    rtt, share, used = round_trip(cells, p), payload_on_path(cells, p), used_origins(cells)
+    cores, cost = usable_cores(cells, p), spilling(throughput, cells, p)
     file = np.where(cells.endless > 0, np.inf, cells.file_size * GBIT)
     window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
     one_core = np.minimum(1, cores)
@@ -217,7 +217,7 @@ def least(at: Terms) -> Array:
     return np.asarray(np.minimum.reduce(np.broadcast_arrays(at.demand, *at.ceilings.values())))
 
 
-def solve(cells: Cells, p: Mapping[str, Array], queues: str) -> tuple[Array, Terms]:
+def solve(cells: ModelCells, p: Mapping[str, Array], queues: str) -> tuple[Array, Terms]:
     """Return the model's mean-field fixed point: throughput of all cells in Gbit/s, and their bounds at it.
 
     It is T = min(demand, every ceiling), where the cost of a byte depends on T. No transfer is simulated. The shape is
@@ -232,7 +232,7 @@ def solve(cells: Cells, p: Mapping[str, Array], queues: str) -> tuple[Array, Ter
     return least(at), at
 
 
-def drawn(physics: Physics, count: int) -> dict[str, Array]:
+def random_sets(physics: Physics, count: int) -> dict[str, Array]:
     """Return random parameter sets: each parameter (count, 1), or without dimensions if its range is a point.
 
     They are independent and uniform between low and high, of the logarithm if low is above 0: most are known to a
@@ -249,13 +249,15 @@ def drawn(physics: Physics, count: int) -> dict[str, Array]:
     return values
 
 
-def spread(cells: Cells, physics: Physics, queues: str, count: int, confidence: float) -> tuple[Array, Array]:
+def spread(
+    cells: ModelCells, physics: Physics, queues: str, count: int, confidence: float
+) -> tuple[Array, Array]:
     """Return the factors of the throughput, (cells,) each, between which a share `confidence` of the sets lies.
 
     Both are factors of the fixed point, also for cells that SimGrid simulates; 1 is always within.
     """
     middle = solve(cells, central(physics), queues)[0]
-    throughput = solve(cells, drawn(physics, count), queues)[0]
+    throughput = solve(cells, random_sets(physics, count), queues)[0]
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.broadcast_to(throughput, (count, middle.size)), [tail, 1 - tail], axis=0)
     return np.minimum(low / middle, 1), np.maximum(high / middle, 1)
@@ -270,11 +272,11 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
         ValueError: for a dataset that is not simulated, or whose cells have several testbeds' parameters.
     """
     settings = settings_of(summary)
-    cells, over = columns_of(summary), summary["throughput"]
+    cells, over = cells_in(summary), summary["throughput"]
     ok = (summary["status"] == STATUS.index("ok")).values
     # The ratio of the largest second to the mean belongs to the course, which is the same in all sets.
     largest = summary.get("throughput_max", xr.zeros_like(over) * np.nan) / over
-    sets = drawn(settings.parameters, settings.draws)
+    sets = random_sets(settings.parameters, settings.draws)
     for number in range(settings.draws):
         p = {name: value[number, 0] if np.ndim(value) else value for name, value in sets.items()}
         figures = solved(cells, p, settings.queues)
@@ -283,10 +285,10 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
         yield summary.assign({name: (over.dims, values) for name, values in shaped.items()})
 
 
-def solved(cells: Cells, p: Mapping[str, Array], queues: str) -> dict[str, Array]:
+def solved(cells: ModelCells, p: Mapping[str, Array], queues: str) -> dict[str, Array]:
     """Return a dataset's variables by the fixed point, each (cells,): throughput without a spread, and CPU."""
     throughput, at = solve(cells, p, queues)
-    cores = used_origins(cells) * instance_cores(cells, p)
+    cores = used_origins(cells) * usable_cores(cells, p)
     return {
         **dict.fromkeys(("throughput", "throughput_low", "throughput_high"), throughput),
         **{
@@ -317,7 +319,9 @@ def settings_of(summary: xr.Dataset) -> Simulation:
     return Simulation.model_validate({"kind": SIMULATED, **settings})
 
 
-def columns_of(summary: xr.Dataset) -> Cells:
+def cells_in(summary: xr.Dataset) -> ModelCells:
     """Return the parameters of a dataset's cells, flattened in the order of its dimensions."""
     over = summary["throughput"]
-    return Cells.of({name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)})
+    return ModelCells.of(
+        {name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)}
+    )

@@ -18,7 +18,7 @@ from tpcsweep.measure.limits import NONE_FOUND, RAMP
 from tpcsweep.measure.transfers import MOST_ROWS, fairness
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.engine import ENDLESS
-from tpcsweep.testbeds.simulation.model import Array, Cells, Terms
+from tpcsweep.testbeds.simulation.model import Array, ModelCells, Terms
 from tpcsweep.variables import GBIT, SUMMARY, TRANSFERS
 
 SAMPLES = 2
@@ -57,7 +57,7 @@ class Course(NamedTuple):
     """Whether every stream has transferred its files."""
 
 
-def in_steady_state(throughput: Array, cells: Cells, interval: float) -> list[Course]:
+def in_steady_state(throughput: Array, cells: ModelCells, interval: float) -> list[Course]:
     """Return the courses of cells in the steady state of the fixed point.
 
     Such a cell begins in its steady state: it has no warm-up, its goodput is constant, and it lasts as long as each
@@ -81,7 +81,7 @@ def in_steady_state(throughput: Array, cells: Cells, interval: float) -> list[Co
 
 
 def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
-    """Return the course of a cell of `engine.plan`, by the answer of `simulate.py`.
+    """Return the course of a cell of `engine.cell_plan`, by the answer of `simulate.py`.
 
     The warm-up is over when every stream has finished its first slow start: there is no noise to find it by, as in
     measured cells. A warm-up of half of the cell or more is not cut.
@@ -123,14 +123,14 @@ def results(
         confidence: The share of the random parameter sets that the throughput's interval spans.
     """
     throughput = np.array([course.throughput for course in courses])
-    cells = model.cells_of(wanted)
+    cells = model.model_cells(wanted)
     at = model.terms(throughput, cells, model.central(settings.parameters), settings.queues)
     columns = _rows(_figures(throughput, cells, at, settings, confidence), len(wanted))
     used = {**at.ceilings, "demand": at.demand}
     shares = _rows({name: throughput / most for name, most in used.items()}, len(wanted))
     windowed = (at.stream >= at.window).tolist()
     for one, course, row, shared, by_window in zip(wanted, courses, columns, shares, windowed, strict=True):
-        limit, evidence = judge(shared, row["ramp"], by_window)
+        limit, evidence = limit_of(shared, row["ramp"], by_window)
         files = one.layer != "network"  # as in measured cells, streams without files have neither of these
         summary = {
             **row,
@@ -175,13 +175,13 @@ def failed(message: str) -> dict[str, Any]:
 
 
 def _figures(
-    throughput: Array, cells: Cells, at: Terms, settings: Simulation, confidence: float
+    throughput: Array, cells: ModelCells, at: Terms, settings: Simulation, confidence: float
 ) -> dict[str, Array]:
     """Return the figures of summaries that need no course, each (cells,)."""
     physics, p = settings.parameters, model.central(settings.parameters)
     low, high = model.spread(cells, physics, settings.queues, settings.draws, confidence)
-    rtt, wire = model.round_trip(cells, p), throughput / model.payload_share(cells, p)
-    cores = model.used_origins(cells) * model.instance_cores(cells, p)
+    rtt, wire = model.round_trip(cells, p), throughput / model.payload_on_path(cells, p)
+    cores = model.used_origins(cells) * model.usable_cores(cells, p)
     busy = {
         side: np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1) for side in ("source", "destination")
     }
@@ -220,7 +220,7 @@ def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
     return {name: known.get(name, [None] * count) for name in TRANSFERS if name not in _DERIVED}
 
 
-def judge(shares: Mapping[str, float], ramp: float, windowed: bool) -> tuple[str, dict[str, Any]]:
+def limit_of(shares: Mapping[str, float], ramp: float, windowed: bool) -> tuple[str, dict[str, Any]]:
     """Return the limit of a cell, and the evidence.
 
     If no ceiling binds, the streams themselves do: by their set-up and slow start, by their windows, or by the one

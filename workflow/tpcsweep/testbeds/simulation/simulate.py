@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulate cells with SimGrid: NDJSON in, NDJSON out, a process of its own under the system's Python.
 
-Standard library and Debian's python3-simgrid only, and nothing of the package. Each line is a cell by `engine.plan`,
-and each answer is for `result.course`. SimGrid runs once in a process, so that each cell is simulated in a fork, which
-ends without SimGrid's own end (it can hang).
+Standard library and Debian's python3-simgrid only, and nothing of the package. Each line is a cell by
+`engine.cell_plan`, and each answer is for `result.course`. SimGrid runs once in a process, so that each cell is
+simulated in a fork, which ends without SimGrid's own end (it can hang).
 
 A stream is a loop of transfers, each a set-up, slow start in two steps, and the rest: the phases of a cell. Each phase
 is a communication over a FATPIPE link, which caps every stream by itself, and over the links that streams share: one
@@ -35,7 +35,6 @@ SOON = 1e-9
 """Seconds that count as none."""
 MOST_SAMPLES = 10_000
 """Of a cell; of more, every second one is kept, as in measured cells (measure.readings.ThinnedHistory)."""
-
 
 DEBIAN_12 = simgrid.simgrid_version.startswith("3.")
 """Version 4.0, of Debian 13, has other names for the same."""
@@ -81,8 +80,8 @@ def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
         return -1
 
 
-class Site:
-    """Hosts and links of a cell by `engine.plan`."""
+class SimulatedSite:
+    """Hosts and links of a cell by `engine.cell_plan`."""
 
     def __init__(self, cell: dict[str, Any]) -> None:
         self.cell = cell
@@ -127,16 +126,11 @@ class Site:
         for link in self.pools:
             link.set_bandwidth(pool * BYTES)
 
-    def wait(self, number: int, seconds: float) -> Any:
-        """Let a stream wait, over the link of the set-up."""
-        return Comm.sendto_async(self.hosts[number], self.sinks[0], max(1, round(seconds * TICK)))
-
-    def begin(self, number: int, at: int) -> Any:
-        """Let a stream begin a phase."""
+    def begin(self, number: int, at: int, times: float) -> Any:
+        """Let a stream begin a phase; one without bytes is so many times as long."""
         phase = self.phases[at]
-        if not phase["gbit"]:
-            return self.wait(number, phase["seconds"])
-        size = phase["gbit"] * self.cell["weight"] * BYTES
+        moved = phase["gbit"] * self.cell["weight"] * BYTES
+        size = moved or phase["seconds"] * times * TICK
         return Comm.sendto_async(self.hosts[number], self.sinks[at], max(1, round(size)))
 
 
@@ -160,7 +154,7 @@ class Samples:
 class Stream:
     """A loop of transfers, and where it is."""
 
-    def __init__(self, site: Site, number: int, chance: Callable[[], float]) -> None:
+    def __init__(self, site: SimulatedSite, number: int, chance: Callable[[], float]) -> None:
         self.number, self._site, self._chance = number, site, chance
         self._ended = 0.0  # Gbit of phases that have
         self._gbit = 0.0  # of the present one
@@ -189,24 +183,21 @@ class Stream:
         return True
 
     def go_on(self) -> None:
-        phase = self._site.phases[self.at]
-        self._gbit = phase["gbit"]
+        self._gbit = self._site.phases[self.at]["gbit"]
         if self.at == 0:
             self.start = Engine.clock
-            seconds = phase["seconds"] * (self._chance() if self.done else 1.0)
-            self.comm = self._site.wait(self.number, seconds)
-        else:
-            self.comm = self._site.begin(self.number, self.at)
+        times = self._chance() if self.at == 0 and self.done else 1.0
+        self.comm = self._site.begin(self.number, self.at, times)
 
 
-class Cell:
+class SimulatedCell:
     """A cell from the start of all streams at once until time is up, or until each has transferred its files.
 
     Where time alone decides, set-ups after the first are longer and shorter by chance. Without, streams fall into step
     with each other in time: all move bytes, then all wait.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SimulatedSite) -> None:
         self._site, self._cell = site, site.cell
         phases = enumerate(site.phases)
         self._ramped = 1 + max((at for at, phase in phases if phase["seconds"]), default=0)
@@ -270,26 +261,22 @@ class Cell:
         return ended
 
 
-def run(site: Site) -> dict[str, Any]:
-    """Simulate a cell, and return its answer."""
-    cell = Cell(site)
-    site.platform.run(site.sinks[0], cell.run)
-    return cell.answer
-
-
 def say(content: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
 
 
-def simulate(cell: dict[str, Any]) -> None:
+def answer_in_fork(cell: dict[str, Any]) -> None:
     """Simulate a cell in a fork, whose answer is a line of its own."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (cell["cpu_seconds"], cell["cpu_seconds"]))
-            say(run(Site(cell)))
+            site = SimulatedSite(cell)
+            simulated = SimulatedCell(site)
+            site.platform.run(site.sinks[0], simulated.run)
+            say(simulated.answer)
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -308,4 +295,4 @@ def simulate(cell: dict[str, Any]) -> None:
 if __name__ == "__main__":
     say({"simgrid": simgrid.simgrid_version})
     for line in sys.stdin:
-        simulate(json.loads(line))
+        answer_in_fork(json.loads(line))

@@ -29,7 +29,7 @@ from tpcsweep.files import replacing
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.measure import provenance
 from tpcsweep.testbeds.simulation import engine, model
-from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError, plan
+from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError, cell_plan
 from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state, results
 
 EXPECTED = (SimulationError,)
@@ -169,11 +169,11 @@ class _Lines:
     def _results(self, parameters: Sequence[Parameters]) -> Iterable[dict[str, Any]]:
         physics, queues, measurement = self._settings.parameters, self._settings.queues, self._measurement
         if measurement.until == "steady":
-            cells = model.cells_of(parameters)
+            cells = model.model_cells(parameters)
             throughput, _ = model.solve(cells, model.central(physics), queues)
             courses = in_steady_state(throughput, cells, measurement.interval)
         else:
-            planned = plan(parameters[0], physics, queues, measurement)
+            planned = cell_plan(parameters[0], physics, queues, measurement)
             simgrid = self._free.get()
             try:
                 courses = [course(planned, simgrid.simulate(planned))]
