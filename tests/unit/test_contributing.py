@@ -239,7 +239,7 @@ for deployment in configuration.grid.deployments:
     (folder / "logs" / deployment).mkdir(parents=True)
     run(configuration, deployment, folder / "logs" / deployment)
 cells = configuration.grid.cells
-files = [str(configuration.cell_file(cell)) for cell in cells]
+files = [configuration.cell_file(cell) for cell in cells]
 folded = fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells))
 assert (folded.summary["throughput"] > 0).all()
 assert folded.summary.attrs["testbed_kind"] == "sockets"

@@ -74,7 +74,7 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
         ("5.8.1", {"ok": {"release": "5.8.1", "version": "5.8.1"}}),
         (
             "5.9.9",
-            "xrootd 5.9.9: the image has no .*/5.9.9; it has system and of others 5.4.0, 5.8.1: build it",
+            "xrootd 5.9.9: the image has no .*/5.9.9; it has system and of others 5.4.0, 5.8.1: add it to the image",
         ),
         ("5.4.0", "xrootd 5.4.0 is 5.4.0, allowed: 5.5.0 or later"),
     ],

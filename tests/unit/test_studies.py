@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, load
 from tpcsweep.configuration.sweep import DeploymentGroup
+from tpcsweep.published.figures import drawn
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
 
 from tests.support.workflow import ROOT
@@ -89,7 +90,7 @@ def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
 def test_rules_know_which_studies_are_theirs() -> None:
     found = studies(sweep="mtu,smoke@simulation,chep2024_fig4@simulation")
     assert either(found.simulated) == r"(?:smoke@simulation|chep2024_fig4@simulation)"
-    assert found.figures == ["chep2024_fig4@simulation"]
+    assert drawn(found) == ["chep2024_fig4@simulation"]
     assert found.showing("curves") == ["mtu"]
     assert found.axes("curves")(SimpleNamespace(study="mtu")) == {"x": "streams", "curve": "mtu"}
     assert found.showing("releases") == []

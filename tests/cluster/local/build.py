@@ -81,7 +81,7 @@ build() { engine build --isolation chroot --pull-never "$@"; }
 FROM_DEBIAN = r"""
 # What FROM names, without a registry; TMPDIR is in memory too, for what the engine copies.
 mmdebstrap --quiet --mode=root --variant=minbase --format=tar --skip=output/dev --dpkgopt=force-unsafe-io \
-  "$BASE" base.tar
+  --customize-hook='rm -f "$1/etc/hostname" "$1/etc/resolv.conf"' "$BASE" base.tar
 printf 'FROM scratch\nADD base.tar /\n' >Base
 build --tag localhost/debian:12-slim --file Base .
 rm base.tar
