@@ -83,11 +83,11 @@ def specifications(flavour: str, cells: int) -> Iterator[dict[str, Any]]:
         yield synthetic.specification(dict(zip(grid, point, strict=True)), FLAVOURS[flavour][0], "large")
 
 
-def file_of(folder: Path, spec: Mapping[str, Any]) -> str:
-    """Where a cell lies: as in results, a folder for each deployment."""
+def file_of(folder: Path, spec: Mapping[str, Any]) -> Path:
+    """Return a cell's place, as in results: a folder for each deployment."""
     given = spec["parameters"]
     deployment = "/".join(f"{name}={given[name]}" for name in ("origins", "cores", "rtt"))
-    return f"{folder}/cells/{deployment}/streams={given['streams']}.json"
+    return folder / f"cells/{deployment}/streams={given['streams']}.json"
 
 
 def make(folder: Path, flavour: str, cells: int) -> int:
@@ -95,7 +95,7 @@ def make(folder: Path, flavour: str, cells: int) -> int:
     bodies = {n: [body(flavour, n, seed) for seed in range(BODIES)] for n in axes(cells)["origins"]}
     written = 0
     for number, spec in enumerate(specifications(flavour, cells)):
-        file = Path(file_of(folder, spec))
+        file = file_of(folder, spec)
         file.parent.mkdir(parents=True, exist_ok=True)
         content = (
             orjson.dumps({"spec": spec})[:-1] + b"," + bodies[spec["parameters"]["origins"]][number % BODIES]
@@ -176,7 +176,7 @@ def plain(flavour: str, folder: Path, cells: int, count: int) -> None:
     """Read each file with json into a dataset of its own, and join them with xarray along one dimension."""
     found = []
     for spec in itertools.islice(specifications(flavour, cells), count):
-        cell = json.loads(Path(file_of(folder, spec)).read_text())
+        cell = json.loads(file_of(folder, spec).read_text())
         samples = cell["samples"]
         content: dict[str, Any] = dict(cell["summary"])
         for name in SAMPLES.keys() & samples.keys():
