@@ -12,9 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux.namespaces import inside
+from tpcsweep.linux.sockets import tcp_sockets
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError, NamespaceServers
 from tpcsweep.testbeds.netns.site import NetnsSite
@@ -142,3 +144,17 @@ def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:
             assert re.fullmatch(r"\{\d+\}\n", finished(allowed).stdout)
         finally:
             server.kill()
+
+
+def test_a_process_that_is_about_to_end_holds_nothing() -> None:
+    """Its memory goes first: with much of it the kernel takes a while, in which only root may look at its files."""
+    with subprocess.Popen(["/usr/bin/tail", "/dev/zero"], user=65534, group=65534, extra_groups=[]) as server:
+        try:
+            wait_until(lambda: psutil.Process(server.pid).memory_info().rss > 512 * MIB, "it has much memory")
+        finally:
+            server.kill()
+        looks = 0
+        while server.poll() is None:
+            assert tcp_sockets("/proc", [server.pid]) == set()
+            looks += 1
+        assert looks

@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path as File
 
@@ -243,10 +243,36 @@ def test_counters_show_a_full_queue(rtt: float, ends: Ends, joined: Joined) -> N
         seconds = time.monotonic() - begun
     assert counted["drops"] == counted["dropped_queue"]
     assert counted["dropped_random"] == 0
-    assert 0 < counted["queued_bytes"] <= plan.queue_bytes(path)
     taken = (count - counted["dropped_queue"] + dropped) * on_the_wire
     least = min(plan.burst(path) + plan.queue_bytes(path), count * on_the_wire) - 2 * on_the_wire
     assert least <= taken <= least + plan.bytes_in(path, seconds * 1e3) + 4 * on_the_wire
+
+
+@pytest.mark.parametrize("rtt", [0, 5])
+def test_the_queue_is_counted_while_it_is_full(rtt: float, ends: Ends, joined: Joined) -> None:
+    path, over = Path(rtt, 0.01), threading.Event()
+
+    def fill() -> None:
+        # The buffers of four hold more than the queue does.
+        with ExitStack() as held:
+            senders = [
+                held.enter_context(socket_inside(ends[0][0], socket.AF_INET, socket.SOCK_DGRAM))
+                for _ in range(4)
+            ]
+            while not over.is_set():
+                for each in senders:
+                    with suppress(BlockingIOError):
+                        each.sendto(bytes(1400), socket.MSG_DONTWAIT, ("10.88.0.2", 9))
+
+    with joined(path) as link:
+        sender = threading.Thread(target=fill)
+        sender.start()
+        try:
+            wait_until(lambda: link.counters()["dropped_queue"], "a packet finds the queue full")
+            wait_until(lambda: 0 < link.counters()["queued_bytes"] <= plan.queue_bytes(path), "bytes wait")
+        finally:
+            over.set()
+            sender.join()
 
 
 def test_no_packet_overtakes_another(ends: Ends, joined: Joined) -> None:

@@ -55,22 +55,24 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Queued:
 
 
 def computing(slurm: Slurm, sweep: Queued, started: subprocess.Popen[bytes]) -> str:
-    """Wait for a job that computes and that Snakemake knows of, and return its number.
+    """Wait for the job to compute and for sbatch to end, and return the job's number.
 
-    A job is in the queue before sbatch has told Snakemake its number; an interrupt in between leaves it there.
+    The job is in the queue before sbatch tells Snakemake its number. Ctrl-C between the two would leave the job there.
     """
-    submitter = psutil.Process(started.pid)
-    logs = sweep.folder / "slurm_logs"
-
-    def known() -> bool:
-        queue = slurm.queue()
-        with contextlib.suppress(psutil.NoSuchProcess):
-            says = any(log.stem in queue and log.stat().st_size for log in logs.rglob("*.log"))
-            return says and "sbatch" not in [child.name() for child in submitter.children(recursive=True)]
-        return False
-
-    wait_until(known, "a job that computes")
+    wait_until(slurm.queue, "a job")
     [job] = slurm.queue()
+
+    def has_begun() -> bool:
+        logs = (sweep.folder / "slurm_logs").rglob(f"{job}.log")
+        return any(log.stat().st_size for log in logs) and not submitting()
+
+    def submitting() -> bool:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(started.pid).children(recursive=True)
+            return any(child.name() == "sbatch" for child in children)
+        return True
+
+    wait_until(has_begun, "a job that computes")
     return job
 
 
@@ -80,7 +82,7 @@ def ended(process: subprocess.Popen[bytes]) -> int:
 
 
 def assert_cancelled(slurm: Slurm, job: str) -> None:
-    """A cancelled job stays in the queue until its processes have ended."""
+    """Wait for the job's processes to end, until when Slurm keeps it in the queue, and check that it was cancelled."""
     wait_until(lambda: not slurm.queue(), "an empty queue")
     assert slurm.ended()[job] == "CANCELLED"
 

@@ -31,7 +31,8 @@ def main() -> None:
     settings = Netns(kind="netns", memory=64 * MIB)
     request = Request("uml", "deployment", WANTED, (), 0.0, Path(owner.logs), print)
     with state.exclusive(owner), brought_up(settings, request, owner) as site:
-        found |= measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)
+        files = Measurement(until="files", files=3, max_time=120)
+        found |= measure(site, WANTED, files, "u", lambda *_: None)
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
     found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + [

@@ -140,18 +140,30 @@ class SocketDiagnostics:
 def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:
     """Return the inode numbers of the TCP sockets that processes of a /proc, maybe another container's, hold open.
 
+    Processes that have ended, or are about to, hold nothing.
+
     Raises:
         PermissionError: if a process belongs to another user.
     """
-    sockets = set()
+    sockets: set[int] = set()
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError), _as_owner(f"{proc}/{pid}"):
-            for file in os.scandir(f"{proc}/{pid}/fd"):
-                with suppress(FileNotFoundError):
-                    found = file.stat()
-                    if stat.S_ISSOCK(found.st_mode) and os.getxattr(file.path, _PROTOCOL) in _TCP:
-                        sockets.add(found.st_ino)
+            try:
+                sockets.update(_tcp_inodes(f"{proc}/{pid}/fd"))
+            except PermissionError:
+                # A process that ends gives up its memory, and with it its command line, before its files: from then
+                # on root alone may look at them.
+                if Path(f"{proc}/{pid}/cmdline").read_bytes():
+                    raise
     return sockets
+
+
+def _tcp_inodes(folder: str) -> Iterator[int]:
+    for file in os.scandir(folder):
+        with suppress(FileNotFoundError):
+            found = file.stat()
+            if stat.S_ISSOCK(found.st_mode) and os.getxattr(file.path, _PROTOCOL) in _TCP:
+                yield found.st_ino
 
 
 @contextmanager
