@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
+from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.linux import signals
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import MAKER, listening, within
@@ -119,11 +120,12 @@ def network(
         undo.callback(state.teardown, folder, children)
         undo.callback(signals.ignore)
         prefix, commands = state.prefix(folder.name), Commands(logs / "commands.log")
+        wanted = DeploymentParameters(congestion_control=control, tcp_buffer=BUFFER)
         commands.batch(MAKER, [f"netns add {namespace}" for namespace in topology.namespaces(prefix, SIDES)])
         for namespace, lines in topology.lan_commands(prefix, SIDES, path.mtu):
             commands.batch(["ip", "-n", namespace], lines)
         for node in (SENDER, RECEIVER):
-            values = [f"{key}={value}" for key, value in topology.sysctls(BUFFER).items()]
+            values = [f"{key}={value}" for key, value in topology.sysctls(wanted).items()]
             _inside(commands, prefix, node.name, ["sysctl", "--quiet", "--write", *values])
             # Losses are of packets, and queues hold packets, where none are put together.
             offloads = ["tso", "off", "gso", "off"]
@@ -133,7 +135,7 @@ def network(
         ends = [(f"{prefix}-{topology.ROUTER[side]}", f"{topology.LINK[side]}/30") for side in topology.SIDES]
         link = connect(path, ends[0], ends[1], commands, folder)
         undo.callback(link.close)
-        for namespace, lines in topology.route_commands(prefix, SIDES, control):
+        for namespace, lines in topology.route_commands(prefix, SIDES, wanted):
             commands.batch(["ip", "-n", namespace], lines)
         if small_mtu is not None:
             gateway = topology.GATEWAY["src"]

@@ -345,11 +345,7 @@ def _on_netns(_: Configuration, parameters: Parameters) -> None:
         free = set(map(str, ip_network(topology.LAN[name]).hosts())) - {topology.GATEWAY[name]}
         assert len(set(servers.addresses) & free) == parameters.origins
         assert all(len(f"tpc-{server.name}") < 16 for server in servers.servers)
-    assert all(
-        int(size) < 2**31
-        for text in topology.sysctls(parameters.tcp_buffer).values()
-        for size in text.split()
-    )
+    assert all(int(size) < 2**31 for text in topology.sysctls(parameters).values() for size in text.split())
 
 
 def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None:

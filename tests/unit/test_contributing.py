@@ -38,6 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("contributing")
     shutil.copytree(ROOT / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "config", folder / "config")
+    shutil.copytree(ROOT / "envs", folder / "envs")
     shutil.copy(ROOT / "pyproject.toml", folder)
     for language, path, text in (block for blocks in EXAMPLES.values() for block in blocks):
         file = folder / path
@@ -212,6 +213,33 @@ assert summary.rtt_stretch.values.ravel().tolist()[0] == 2.5 and summary.rtt_str
 assert any(line.startswith("tpcsweep_rtt_stretch{") for line in exposition(summary))
 columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"column": "s"}}
 Import.model_validate({"variables": columns})
+""",
+    "A parameter that becomes an axis": """
+import yaml
+from pathlib import Path
+from tests.support.synthetic import write_sweep
+from tpcsweep import dataset
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.parameters import Parameters, complete
+from tpcsweep.testbeds.netns import topology
+
+def configured(testbed):
+    (folder / "sweep.yaml").write_text(yaml.safe_dump({"parameters": {"initial_window": [2, 10]}}))
+    return load({"sweep": str(folder / "sweep.yaml"), "testbed": testbed, "results": str(folder)}, Path())
+
+assert check(configured("netns")) == []
+(problem,) = check(configured("simulation"))
+assert "initial_window[0]: given 2, allowed: 10: testbeds of kind simulation do not support" in str(problem), problem
+assert len(configured("netns").grid.deployments) == 2
+wanted = Parameters(initial_window=2)
+lines = dict(topology.route_commands("p", topology.sides(Path("/"), 1), wanted))["p-src1"]
+assert all(line.endswith("congctl cubic initcwnd 2") for line in lines)
+assert complete({"parameters": {}})["parameters"]["initial_window"] == 10
+axes = {"initial_window": [2, 10], "repetition": [1]}
+summary = dataset.fold(list(write_sweep(folder, axes)), axes).summary
+assert summary.initial_window.values.tolist() == [2, 10]
+assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
 """,
     "A testbed": """
 import yaml

@@ -5,6 +5,7 @@ import ipaddress
 from pathlib import Path
 
 import pytest
+from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.testbeds.netns import topology
 
 
@@ -29,7 +30,7 @@ def test_every_name_begins_with_the_prefix_and_fits_the_kernel() -> None:
 
 
 def test_only_the_routers_know_the_way_across() -> None:
-    routes = dict(topology.route_commands("p", sides(2), "reno"))
+    routes = dict(topology.route_commands("p", sides(2), Parameters(congestion_control="reno")))
     assert routes["p-near"] == ["route add 10.88.2.0/24 via 10.88.0.2"]
     assert routes["p-src1"] == ["route add 10.88.2.0/24 via 10.88.1.254 congctl reno"]
     assert routes["p-client"] == ["route add 10.88.2.0/24 via 10.88.1.254 congctl reno"]
@@ -40,7 +41,7 @@ def test_the_client_is_beside_the_source_and_what_it_asks_of_the_destination_cro
         dict(made)
         for made in (
             topology.lan_commands("p", sides(2), 1500),
-            topology.route_commands("p", sides(2), "reno"),
+            topology.route_commands("p", sides(2), Parameters(congestion_control="reno")),
         )
     )
     assert [name for name, lines in lans.items() if any("tpc-client" in line for line in lines)] == ["p-near"]
@@ -51,8 +52,8 @@ def test_the_client_is_beside_the_source_and_what_it_asks_of_the_destination_cro
 
 
 def test_a_small_buffer_bounds_the_default_too() -> None:
-    assert topology.sysctls(8192)["net.ipv4.tcp_rmem"] == "4096 8192 8192"
-    assert topology.sysctls(1 << 26)["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"
+    assert topology.sysctls(Parameters(tcp_buffer=8192))["net.ipv4.tcp_rmem"] == "4096 8192 8192"
+    assert topology.sysctls(Parameters(tcp_buffer=1 << 26))["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"
 
 
 def test_every_interface_that_is_made_has_our_prefix() -> None:

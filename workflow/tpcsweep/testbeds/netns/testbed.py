@@ -217,7 +217,7 @@ class _Deployment:
         self.commands.batch(MAKER, [f"netns add {name}" for name in names])
         for namespace, lines in topology.lan_commands(self.prefix, sides, wanted.mtu):
             self.commands.batch(["ip", "-n", namespace], lines)
-        for node, values in topology.sysctls_of_nodes(sides, wanted.tcp_buffer).items():
+        for node, values in topology.sysctls_of_nodes(sides, wanted).items():
             settings = [f"{key}={value}" for key, value in values.items()]
             command = ["sysctl", "--quiet", "--write", *settings]
             self.commands.run(inside(self.processes.name(node), command))
@@ -228,7 +228,7 @@ class _Deployment:
         path = NetworkPath(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu, wanted.queue_limit)
         link = connect(path, near, far, self.commands, self.folder, group.entry())
         self.opened.callback(link.close)
-        for namespace, lines in topology.route_commands(self.prefix, sides, wanted.congestion_control):
+        for namespace, lines in topology.route_commands(self.prefix, sides, wanted):
             self.commands.batch(["ip", "-n", namespace], lines)
         if command := segmenting(link.path, link.emulator, topology.INTERFACE):
             for name in topology.hosts(self.prefix, sides):
@@ -314,7 +314,7 @@ class _Deployment:
     def _sysctls(self, sides: Sides) -> dict[str, str]:
         """Return the settings that the kernel reports at the first origin of each side."""
         values = {}
-        keys = [*topology.sysctls(0), "net.core.rmem_max", "net.core.wmem_max"]
+        keys = [*topology.sysctls(self.wanted), "net.core.rmem_max", "net.core.wmem_max"]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             namespace = self.processes.name(sides[side].names[0])
             for line in self.commands.run(inside(namespace, ["sysctl", "--ignore", *keys])).splitlines():

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.servers import SideServers
 
@@ -97,7 +98,9 @@ def lan_commands(prefix: str, sides: Sides, mtu: int) -> Iterator[tuple[str, lis
     )
 
 
-def route_commands(prefix: str, sides: Sides, congestion_control: str) -> Iterator[tuple[str, list[str]]]:
+def route_commands(
+    prefix: str, sides: Sides, wanted: DeploymentParameters
+) -> Iterator[tuple[str, list[str]]]:
     """Return the lines of one `ip -batch` for each namespace that make the routes across the path.
 
     Congestion control goes on the routes: inside a namespace its sysctl may be refused.
@@ -107,20 +110,20 @@ def route_commands(prefix: str, sides: Sides, congestion_control: str) -> Iterat
         yield f"{prefix}-{ROUTER[side]}", [f"route add {network} via {LINK[other]}" for network in across]
         names = [server.name for server in sides[side].servers]
         for name in [*names, "client"] if side == CLIENT_SIDE else names:
-            way = f"via {GATEWAY[side]} congctl {congestion_control}"
+            way = f"via {GATEWAY[side]} congctl {wanted.congestion_control}"
             yield f"{prefix}-{name}", [f"route add {network} {way}" for network in across]
 
 
-def sysctls(tcp_buffer: int) -> dict[str, str]:
-    """Return the settings of every server's namespace, for TCP buffers of at most so many bytes."""
-    return {**xrootd.buffer_sysctls(tcp_buffer), **NOTHING_INHERITED}
+def sysctls(wanted: DeploymentParameters) -> dict[str, str]:
+    """Return the settings of every server's namespace."""
+    return {**xrootd.buffer_sysctls(wanted.tcp_buffer), **NOTHING_INHERITED}
 
 
-def sysctls_of_nodes(sides: Sides, tcp_buffer: int) -> dict[str, dict[str, str]]:
-    """Return the settings of each node, for TCP buffers of at most so many bytes at the servers."""
+def sysctls_of_nodes(sides: Sides, wanted: DeploymentParameters) -> dict[str, dict[str, str]]:
+    """Return the settings of each node."""
     servers = [server.name for side in sides.values() for server in side.servers]
     return {
-        **{server: sysctls(tcp_buffer) for server in servers},
+        **{server: sysctls(wanted) for server in servers},
         "client": NOTHING_INHERITED,
         **{router: {"net.ipv4.ip_forward": "1"} for router in ROUTER.values()},
     }
