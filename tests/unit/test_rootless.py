@@ -85,22 +85,29 @@ def test_what_keeps_quotas_from_a_user_is_named_with_what_to_do(
     assert bool(said) == bool(told)
 
 
-def test_cores_without_quotas_are_refused_and_null_is_not(root: Path) -> None:
-    sweep = "parameters: {cores: [0.5, null]}"
+@pytest.mark.parametrize(
+    ("asked", "machine", "told"),
+    [
+        (
+            "cores: [0.5, null]",
+            {"no_quotas": "there is no hierarchy: boot"},
+            "cores[0]: given 0.5, allowed: null, or any as root: this user can have no CPU quotas, as there is no "
+            "hierarchy: boot",
+        ),
+        (
+            "layer: [memory_to_memory, memory_to_disk]",
+            {"disk_writable": False},
+            "layer[1]: given memory_to_disk, allowed: network or memory_to_memory: /var/lib/tpcsweep (disk in "
+            "config/testbeds/one.yaml) cannot be written to by this user: name another folder there, or be root",
+        ),
+    ],
+)
+def test_what_this_user_cannot_have_is_refused_and_the_rest_is_not(
+    root: Path, asked: str, machine: dict[str, Any], told: str
+) -> None:
+    sweep = f"parameters: {{{asked}}}"
     assert problems(root, sweep) == []
-    [refused] = problems(root, sweep, no_quotas="there is no hierarchy: boot")
-    assert refused == (
-        "config/sweeps/one.yaml: parameters.cores[0]: given 0.5, allowed: null, or any as root: this user can have no "
-        "CPU quotas, as there is no hierarchy: boot"
-    )
-
-
-def test_a_disk_that_a_user_cannot_write_to_is_refused_and_memory_is_not(root: Path) -> None:
-    sweep = "parameters: {layer: [memory_to_memory, memory_to_disk]}"
-    assert problems(root, sweep) == []
-    [refused] = problems(root, sweep, disk_writable=False)
-    assert "layer[1]: given memory_to_disk" in refused
-    assert "cannot be written to by this user" in refused
+    assert problems(root, sweep, **machine) == [f"config/sweeps/one.yaml: parameters.{told}"]
 
 
 def test_programs_that_debian_keeps_from_users_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,11 +160,10 @@ def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp
     assert cgroups.named(group.tree, "tpc-x-") == []
 
 
-def test_a_plain_group_has_no_quota(tmp_path: Path) -> None:
-    with pytest.raises(CgroupError, match="without cgroups there are no quotas"):
-        Hierarchy(0, tmp_path, tmp_path).group("tpc-x-src1").create(0.5)
-
-
-def test_plain_groups_are_had_where_their_folder_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_groups_have_no_quota_and_are_had_where_their_folder_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cgroups, "PLAIN", tmp_path)
     assert hierarchy() == Hierarchy(0, tmp_path, tmp_path)
+    with pytest.raises(CgroupError, match="without cgroups there are no quotas"):
+        hierarchy().group("tpc-x-src1").create(0.5)
