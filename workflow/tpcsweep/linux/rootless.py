@@ -27,6 +27,7 @@ from typing import NoReturn
 
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.commands import look_in_sbin
+from tpcsweep.linux.namespaces import checked, libc
 from tpcsweep.linux.signals import ENDING
 
 SYSCTLS = {
@@ -46,8 +47,6 @@ _MS_BIND, _MS_MOVE, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 13, 1 << 14, 1 << 18
 _SCOPE = "TPCSWEEP_SCOPE"
 """The environment variable that says that a scope was asked for, as that is done once."""
 _TRIAL = "mount -t tmpfs tpcsweep /run && mkdir /run/netns && unshare --net ip link set lo up"
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def is_alone() -> bool:
@@ -126,7 +125,7 @@ def enter() -> None:
     look_in_sbin()
     group = _own_group()
     outside = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
-    _checked(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWPID), "unshare")
+    checked(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWPID), "unshare")
     for name, text in outside.items():
         Path(f"/proc/self/{name}").write_text(text)
     end, ours = os.pipe()
@@ -232,10 +231,4 @@ def _mounts(group: Path | None) -> None:
 
 def _mount(source: str, target: Path, kind: str, flags: int, options: str = "") -> None:
     texts = source.encode(), bytes(target), kind.encode()
-    _checked(_libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), str(target))
-
-
-def _checked(answer: int, what: str) -> None:
-    if answer != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), what)
+    checked(libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), str(target))
