@@ -315,9 +315,13 @@ def test_flows_share_the_rate_and_directions_do_not(ends: Ends, joined: Joined) 
     assert alone == pytest.approx(path.bandwidth, rel=0.05)
 
 
-def test_an_idle_delay_line_sleeps(ends: Ends, commands: Commands, tmp_path: File) -> None:
-    with delayed(ends, commands, tmp_path) as link:
+def test_an_idle_delay_line_sleeps_where_the_prefix_has_placed_it(
+    ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    with delayed(ends, commands, tmp_path, prefix=["nice", "-n", "7"]) as link:
         assert link.line is not None
+        nice = min(os.getpriority(os.PRIO_PROCESS, 0) + 7, 19)
+        assert os.getpriority(os.PRIO_PROCESS, link.line.pid) == nice
         time.sleep(0.1)  # what calibration sent has arrived
         before = wakeups(link.line.pid)
         time.sleep(0.5)
@@ -344,14 +348,6 @@ def test_a_second_path_between_the_same_ends_is_refused(
             DelayLine(Path(10, 1), 0, ends[0][0], ends[1][0], commands, tmp_path, [])
         assert first.line is not None and first.line.fault() is None
         assert first.line.delay > 0  # its statistics file is untouched
-
-
-def test_the_prefix_places_the_delay_line(ends: Ends, commands: Commands, tmp_path: File) -> None:
-    with delayed(ends, commands, tmp_path, prefix=["nice", "-n", "7"]) as link:
-        assert link.line is not None
-        assert os.getpriority(os.PRIO_PROCESS, link.line.pid) == min(
-            os.getpriority(os.PRIO_PROCESS, 0) + 7, 19
-        )
 
 
 def test_the_delay_line_dies_with_its_starter(ends: Ends, tmp_path: File) -> None:
