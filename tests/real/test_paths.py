@@ -46,18 +46,14 @@ Ends = tuple[tuple[str, str], tuple[str, str]]
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 
 STARTER = """
-import sys, time, threading
+import sys, time
 from pathlib import Path as File
 from tpcsweep.linux.commands import Commands
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.plan import Path
 folder, near, far = sys.argv[1:]
-def start():
-    line = DelayLine(Path(10, 1), 5_000_000, near, far, Commands(File(folder, "log")), File(folder), [])
-    print(line.pid, flush=True)
-worker = threading.Thread(target=start)
-worker.start()
-worker.join()
+line = DelayLine(Path(10, 1), 5_000_000, near, far, Commands(File(folder, "log")), File(folder), [])
+print(line.pid, flush=True)
 time.sleep(60)
 """
 
@@ -319,9 +315,13 @@ def test_flows_share_the_rate_and_directions_do_not(ends: Ends, joined: Joined) 
     assert alone == pytest.approx(path.bandwidth, rel=0.05)
 
 
-def test_an_idle_delay_line_sleeps(ends: Ends, commands: Commands, tmp_path: File) -> None:
-    with delayed(ends, commands, tmp_path) as link:
+def test_an_idle_delay_line_sleeps_where_the_prefix_has_placed_it(
+    ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    with delayed(ends, commands, tmp_path, prefix=["nice", "-n", "7"]) as link:
         assert link.line is not None
+        nice = min(os.getpriority(os.PRIO_PROCESS, 0) + 7, 19)
+        assert os.getpriority(os.PRIO_PROCESS, link.line.pid) == nice
         time.sleep(0.1)  # what calibration sent has arrived
         before = wakeups(link.line.pid)
         time.sleep(0.5)
@@ -350,20 +350,11 @@ def test_a_second_path_between_the_same_ends_is_refused(
         assert first.line.delay > 0  # its statistics file is untouched
 
 
-def test_the_prefix_places_the_delay_line(ends: Ends, commands: Commands, tmp_path: File) -> None:
-    with delayed(ends, commands, tmp_path, prefix=["nice", "-n", "7"]) as link:
-        assert link.line is not None
-        assert os.getpriority(os.PRIO_PROCESS, link.line.pid) == min(
-            os.getpriority(os.PRIO_PROCESS, 0) + 7, 19
-        )
-
-
-def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: Ends, tmp_path: File) -> None:
+def test_the_delay_line_dies_with_its_starter(ends: Ends, tmp_path: File) -> None:
     argv = [sys.executable, "-c", STARTER, str(tmp_path), ends[0][0], ends[1][0]]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
-        time.sleep(0.3)  # the thread that asked for it has ended long ago
         assert not gone(pid)
         assert INTERFACE in interfaces(ends[0][0])
         starter.send_signal(signal.SIGKILL)

@@ -39,7 +39,6 @@ from tpcsweep.configuration.resources import Resources
 from tpcsweep.configuration.sides import DATASET, side
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
-from tpcsweep.paths import link
 from tpcsweep.paths import plan as paths
 from tpcsweep.planning.plan import asked
 from tpcsweep.planning.question import Question
@@ -339,7 +338,8 @@ def _planned(configuration: Configuration) -> None:
 def _on_netns(_: Configuration, parameters: Parameters) -> None:
     path = _path(parameters)
     emulator = paths.choose(path, netem_works=True)
-    link.refuse_beyond(path, emulator)
+    assert path.rtt == 0 or path.rtt >= paths.SMALLEST_RTT[emulator]
+    assert path.bandwidth <= paths.LARGEST_BANDWIDTH[emulator]
     assert all(len(line) < 400 for line in paths.qdiscs(path, emulator))
     for name, servers in topology.sides(Path("/f"), parameters.origins).items():
         free = set(map(str, ip_network(topology.LAN[name]).hosts())) - {topology.GATEWAY[name]}

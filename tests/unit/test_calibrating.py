@@ -77,25 +77,17 @@ def test_the_parameters_behind_cells_are_found_or_said_not_to_be_determined() ->
 
 
 def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> None:
+    """Names in a dataset are no keys of the file."""
     found, ratio, observations = fitted()
-    calibrating.write(tmp_path / "calibration.yaml", found, ratio, observations)
-    settings = load({"sweep": "smoke", "testbed": str(tmp_path / "calibration.yaml")}, ROOT).testbed
+    label = f'{observations.label}\nkind: netns\n# "b", \\c'
+    calibrating.write(tmp_path / "made.yaml", found, ratio, dataclasses.replace(observations, label=label))
+    settings = load({"sweep": "smoke", "testbed": str(tmp_path / "made.yaml")}, ROOT).testbed
     assert isinstance(settings, Simulation)
     rate = settings.parameters.core_rate_destination
     assert rate.value == pytest.approx(found.values["core_rate_destination"], rel=1e-3)
-    assert rate.source.startswith("fitted to sweep made-up, measured on netns")
+    assert rate.source.startswith('fitted to sweep made-up, measured on netns kind: netns # "b", \\c, ')
     for name, reason in found.reasons.items():
         assert reason in getattr(settings.parameters, name).source
-
-
-def test_names_of_a_dataset_are_no_keys_of_the_file(tmp_path: Path) -> None:
-    found, ratio, observations = fitted()
-    named = dataclasses.replace(observations, label='sweep a\nkind: netns\n# "b", \\c')
-    calibrating.write(tmp_path / "calibration.yaml", found, ratio, named)
-    settings = load({"sweep": "smoke", "testbed": str(tmp_path / "calibration.yaml")}, ROOT).testbed
-    assert isinstance(settings, Simulation)
-    source = settings.parameters.core_rate_destination.source
-    assert source.startswith('fitted to sweep a kind: netns # "b", \\c, ')
 
 
 def test_values_left_out_are_predicted_by_what_the_others_say() -> None:
@@ -107,11 +99,8 @@ def test_values_left_out_are_predicted_by_what_the_others_say() -> None:
     assert np.median(np.abs(np.log(inside["ratio"]))) < 0.1
 
 
-def test_nothing_is_fitted_to_cells_with_disks() -> None:
+def test_nothing_is_fitted_to_cells_with_disks_or_to_simulated_ones() -> None:
     with pytest.raises(calibrating.CalibrationError, match="every cell uses a disk"):
         calibrating.observed(summary().assign_coords(layer="disk_to_disk", tool="curl"))
-
-
-def test_nothing_is_fitted_to_simulated_cells() -> None:
     with pytest.raises(calibrating.CalibrationError, match="simulated"):
         calibrating.observed(summary().assign_attrs(testbed_kind="simulation"))

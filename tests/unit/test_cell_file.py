@@ -17,16 +17,14 @@ NUMBERS = (
     | st.integers(-(2**53), 2**53)
     | st.floats(allow_nan=False, allow_infinity=False)
 )
-VALUES = st.recursive(
-    NUMBERS | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=9,
-)
-KEYS = st.text(max_size=9).filter(lambda key: key != "checksum")
+PLAIN = NUMBERS | st.text(max_size=5)
+VALUES = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=3), PLAIN, max_size=2)
 CONTENTS = st.builds(
     lambda spec, others: {"spec": spec, **others},
-    st.dictionaries(st.text(max_size=5), VALUES, max_size=4),
-    st.dictionaries(KEYS.filter(lambda key: key != "spec"), VALUES, max_size=4),
+    st.dictionaries(st.text(max_size=3), VALUES, max_size=2),
+    st.dictionaries(
+        st.text(max_size=9).filter(lambda key: key not in ("spec", "checksum")), VALUES, max_size=2
+    ),
 )
 
 
@@ -39,17 +37,10 @@ def test_what_is_written_is_read_however_it_is_laid_out_since(content: dict[str,
 
 
 @given(CONTENTS, st.data())
-def test_what_was_cut_is_damaged(content: dict[str, Any], data: st.DataObject) -> None:
-    text = text_of(content)
-    with pytest.raises(DamagedError, match="not JSON"):
-        content_of(text[: data.draw(st.integers(0, len(text) - 1))])
-
-
-@given(CONTENTS, st.data())
-def test_a_byte_that_was_changed_changes_nothing_or_is_noticed(
-    content: dict[str, Any], data: st.DataObject
-) -> None:
+def test_what_was_cut_or_changed_is_damaged(content: dict[str, Any], data: st.DataObject) -> None:
     text = bytearray(text_of(content))
+    with pytest.raises(DamagedError, match="not JSON"):
+        content_of(bytes(text[: data.draw(st.integers(0, len(text) - 1))]))
     text[data.draw(st.integers(0, text.rindex(b',"checksum":') - 1))] = data.draw(st.integers(0, 255))
     try:
         assert content_of(bytes(text)) == content

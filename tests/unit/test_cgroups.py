@@ -14,14 +14,19 @@ V1 = (
 V1_APART = "cgroup /c/cpu cgroup rw,cpu 0 0\ncgroup /c/cpuacct cgroup rw,cpuacct 0 0\n"
 
 
-def test_finds_the_hierarchy_that_has_the_cpu_controller() -> None:
-    root = Path("/sys/fs/cgroup")
-    assert hierarchy(V2) == Hierarchy(2, root, root)
-    assert hierarchy(V1) == Hierarchy(1, root / "cpu,cpuacct", root / "cpu,cpuacct")
-    assert hierarchy(V1_APART) == Hierarchy(1, Path("/c/cpu"), Path("/c/cpuacct"))
+ROOT = Path("/sys/fs/cgroup")
 
 
-def test_says_what_to_mount_where_there_is_none() -> None:
+@pytest.mark.parametrize(
+    ("mounts", "found"),
+    [
+        (V2, Hierarchy(2, ROOT, ROOT)),
+        (V1, Hierarchy(1, ROOT / "cpu,cpuacct", ROOT / "cpu,cpuacct")),
+        (V1_APART, Hierarchy(1, Path("/c/cpu"), Path("/c/cpuacct"))),
+    ],
+)
+def test_finds_the_hierarchy_that_has_the_cpu_controller(mounts: str, found: Hierarchy) -> None:
+    assert hierarchy(mounts) == found
     with pytest.raises(CgroupError, match="mount cgroup2"):
         hierarchy("proc /proc proc rw 0 0\n")
 

@@ -29,7 +29,14 @@ def looks(*found: float) -> Iterator[float]:
     return (value for value in found for _ in range(TRIES))
 
 
-def test_pressure_is_the_time_in_which_something_waited() -> None:
+def test_this_machine_has_a_condition_and_pressure_is_the_time_in_which_something_waited() -> None:
+    watched = Machine()
+    before, after = watched.look(), watched.look()
+    watched.close()
+    assert 0 < before.tasks <= before.busy <= before.total
+    assert after.busy >= before.busy
+    assert after.work > 0
+    assert before.pressure is None or after.pressure >= before.pressure
     assert pressure(PRESSURE) == pytest.approx(202.700643)
 
 
@@ -63,16 +70,6 @@ def test_looks_take_no_more_than_their_share_of_a_core() -> None:
     assert found.look() == first  # another would raise StopIteration
 
 
-def test_this_machine_has_a_condition() -> None:
-    watched = Machine()
-    before, after = watched.look(), watched.look()
-    watched.close()
-    assert 0 < before.tasks <= before.busy <= before.total
-    assert after.busy >= before.busy
-    assert after.work > 0
-    assert before.pressure is None or after.pressure >= before.pressure
-
-
 def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> None:
     start = ZERO._replace(machine_others=0.0, machine_pressure=0.0)
     later = ZERO._replace(time=0.5, machine_total=4.0, machine_others=1.0, machine_pressure=0.25)
@@ -95,6 +92,8 @@ def test_more_of_others_or_less_speed_never_makes_a_cell_calm(
 
 
 def test_what_is_not_known_disturbs_nobody() -> None:
-    assert not disturbed(None, None, None)
-    assert disturbed(None, 2 * TAKEN, None)
-    assert disturbed(None, None, 2 * SLOWED)
+    found = [
+        disturbed(None, steal, slowed)
+        for steal, slowed in ((None, None), (2 * TAKEN, None), (None, 2 * SLOWED))
+    ]
+    assert found == [False, True, True]

@@ -94,13 +94,14 @@ def copies(
     count: int = 1,
     authorization: str = "usual",
     answers: int = 1000,
+    shown: Path | None = None,
     **asked: Any,
 ) -> tuple[list[str | None], Server]:
     """One transfer after another; how they ended, and what the server saw."""
 
     async def run() -> tuple[list[str | None], Server]:
         async with serving(secrets, answer, answers) as server:
-            copier = Copier(Credentials(secrets, authorization))
+            copier = Copier(Credentials(shown or secrets, authorization))
             ended = []
             for number in range(count):
                 ends = f"{server.url}/source", f"{server.url}/{number}"
@@ -118,32 +119,41 @@ def test_transfers_share_macaroons_and_a_connection(secrets: Path) -> None:
     # Both ends are one here.
     assert len([first for first, _ in server.asked if first.startswith("POST")]) == 1
     assert server.connections == 2  # one with the user's certificate, one for every COPY
-    first, headers = server.copies[0]
-    assert first == "COPY /data/0 HTTP/1.1"
-    assert headers["Source"] == f"{server.url}/source"
+    headers = server.copies[0][1]
     assert headers["Authorization"] == headers["TransferHeaderAuthorization"] == "Bearer m1"
-    assert "X-Number-Of-Streams" not in headers
 
 
-def test_push_asks_the_source_and_several_connections_are_asked_for(secrets: Path) -> None:
-    _, server = copies(secrets, lambda _: DONE, copy_mode="push", tcp_streams=4)
+@pytest.mark.parametrize(
+    ("asked", "asks_of", "has", "lacks"),
+    [
+        ({}, "0", {"Source": "{}/source", "Authorization": "Bearer m1"}, "X-Number-Of-Streams"),
+        (
+            {"copy_mode": "push", "tcp_streams": 4},
+            "source",
+            {"Destination": "{}/0", "X-Number-Of-Streams": "4"},
+            "Source",
+        ),
+        # Data in the clear are asked for by http, and the copy by https: the server speaks TLS alone.
+        (
+            {"encryption": "none"},
+            "0",
+            {"Source": "http{}/source", "Authorization": "Bearer m1"},
+            "Destination",
+        ),
+        ({"authorization": "none"}, "0", {"Credential": "none"}, "Authorization"),
+    ],
+)
+def test_a_copy_is_asked_for_as_the_parameters_say(
+    secrets: Path, asked: dict[str, Any], asks_of: str, has: dict[str, str], lacks: str
+) -> None:
+    ended, server = copies(secrets, lambda _: DONE, **asked)
     [(first, headers)] = server.copies
-    assert first == "COPY /data/source HTTP/1.1"
-    assert (headers["Destination"], headers["X-Number-Of-Streams"]) == (f"{server.url}/0", "4")
-
-
-def test_data_in_the_clear_are_asked_for_by_http_and_the_copy_by_https(secrets: Path) -> None:
-    ended, server = copies(secrets, lambda _: DONE, encryption="none")
-    assert ended == [None]  # the server speaks TLS alone
-    assert server.copies[0][1]["Source"] == f"{server.url}/source".replace("https:", "http:")
-    assert server.copies[0][1]["Authorization"] == "Bearer m1"
-
-
-def test_no_macaroon_is_asked_of_those_who_ask_for_none(secrets: Path) -> None:
-    ended, server = copies(secrets, lambda _: DONE, authorization="none")
-    assert ended == [None]
-    assert [first.split()[0] for first, _ in server.asked] == ["COPY"]
-    assert "Authorization" not in server.copies[0][1]
+    assert (ended, first) == ([None], f"COPY /data/{asks_of} HTTP/1.1")
+    for name, value in has.items():
+        plain = server.url.removeprefix("https") if value.startswith("http") else server.url
+        assert headers[name] == value.format(plain)
+    assert lacks not in headers
+    assert ("POST" in {first.split()[0] for first, _ in server.asked}) == ("authorization" not in asked)
 
 
 def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
@@ -180,23 +190,15 @@ def test_what_is_no_success_is_a_failure_in_the_servers_words(
 
 
 def test_an_answer_that_breaks_off_is_a_failure_and_the_next_transfer_another_connection(
-    secrets: Path,
+    secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = [b"HTTP/1.1 201 Created\r\nContent-Length: 50\r\n\r\nsuccess: Cre", b"", DONE]
-
-    async def run() -> list[str | None]:
-        async with serving(secrets, lambda _: answers.pop(0)) as server:
-            copier = Copier(Credentials(secrets))
-            transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
-            with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(native, "PATIENCE", 0.2)
-                first = await copier.copy(transfer)
-            return [first, await copier.copy(transfer), await copier.copy(transfer)]
-
-    first, second, third = asyncio.run(run())
+    answers = [b"HTTP/1.1 201 Created\r\nContent-Length: 50\r\n\r\nsuccess: Cre", DONE, b"", DONE]
+    monkeypatch.setattr(native, "PATIENCE", 0.3)
+    [first, second, third, last], server = copies(secrets, lambda _: answers.pop(0), count=4)
     assert "has not answered for" in str(first)
-    assert "closed the connection" in str(second)
-    assert third is None
+    assert "closed the connection before the end of an answer" in str(third)
+    assert second is last is None
+    assert len(server.copies) == 4  # what may have begun is not sent again
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Path) -> None:
@@ -204,24 +206,11 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Pa
     assert (ended, len(server.copies)) == ([None, None], 2)
 
 
-def test_a_transfer_that_may_have_begun_is_not_sent_again(secrets: Path) -> None:
-    answers = [DONE, b""]
-    ended, server = copies(secrets, lambda _: answers.pop(0), count=2)
-    assert ended[0] is None
-    assert "closed the connection before the end of an answer" in str(ended[1])
-    assert len(server.copies) == 2
-
-
 def test_a_server_of_another_authority_is_refused_in_the_words_of_tls(secrets: Path, tmp_path: Path) -> None:
     other = tmp_path / "credentials"
     credentials.create(other, ["127.0.0.1"], (os.getuid(), os.getgid()))
-
-    async def run() -> str | None:
-        async with serving(secrets, lambda _: b"") as server:
-            transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
-            return await Copier(Credentials(other)).copy(transfer)
-
-    assert "certificate verify failed" in str(asyncio.run(run()))
+    [ended], _ = copies(secrets, lambda _: b"", shown=other)
+    assert "certificate verify failed" in str(ended)
 
 
 def test_a_macaroon_that_is_refused_is_asked_for_again(

@@ -80,9 +80,6 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
 
 
 def test_throttling_is_summed_over_the_origins_of_a_side() -> None:
-    assert throttling({"source": [(10, 1), (20, 2)], "client": [(5, 0)]}) == {
-        "source_periods": 30,
-        "source_throttled": 3,
-        "client_periods": 5,
-        "client_throttled": 0,
-    }
+    found = throttling({"source": [(10, 1), (20, 2)], "client": [(5, 0)]})
+    assert found.pop("source_periods") == 30 and found.pop("source_throttled") == 3
+    assert found == {"client_periods": 5, "client_throttled": 0}

@@ -111,12 +111,8 @@ def test_what_a_reading_meets_is_raised_where_readings_are_asked_for() -> None:
         wait_until(lambda: len(sampler.readings()) > 1, "it is met")
 
 
-def test_machine_counts_iowait_as_idle_and_steal_apart_and_tells_processes_from_interrupts() -> None:
+def test_the_kernels_counters_are_read() -> None:
+    """Of iowait as idle, of steal apart, of processes without interrupts; and of retransmits by their name."""
     busy, tasks, steal, total = machine_times(STAT)
-    assert busy / total == pytest.approx(160 / 1020)
-    assert tasks / busy == pytest.approx(150 / 160)
-    assert steal / total == pytest.approx(20 / 1020)
-
-
-def test_retransmits_are_found_by_their_name() -> None:
+    assert (busy / total, tasks / busy, steal / total) == pytest.approx((160 / 1020, 150 / 160, 20 / 1020))
     assert retransmits(SNMP) == 17

@@ -31,25 +31,18 @@ def test_each_version_has_a_hash_and_all_can_be_named() -> None:
     assert releases.RECOMMENDED in releases.DEBIAN  # in seconds, everywhere
 
 
-def test_the_systems_programs_are_those_of_the_path() -> None:
+def test_a_release_is_started_by_its_loader_or_its_own_libraries_or_is_the_systems(tmp_path: Path) -> None:
     assert Release("system").command("cmsd") == [shutil.which("cmsd") or "cmsd"]
-
-
-def test_a_release_without_a_loader_has_its_own_libraries_first(tmp_path: Path) -> None:
-    made = releases.read("patched", folder_of(tmp_path / "x", "v6.3.0-rc1", "lib64"))
+    folder = folder_of(tmp_path / "x", "v6.3.0-rc1", "lib64")
+    made = releases.read("patched", folder)
     command = made.command("xrootd")
-    assert command[-1] == str(tmp_path / "x/bin/xrootd")
-    assert f"{tmp_path}/x/lib64" in command[1]
+    assert command[-1] == str(folder / "bin/xrootd")
+    assert f"{folder}/lib64" in command[1]
     assert made.version() == "6.3.0-rc1"
-
-
-def test_a_release_with_a_loader_is_started_by_it(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path / "x", "v1.2.3")
-    loader = folder / "loader/cmsd"
-    loader.parent.mkdir()
-    loader.touch()
-    assert releases.read("5.9.9", folder).command("cmsd") == [
-        *(str(loader), "--argv0", "cmsd", "--library-path", f"{folder}/lib:{folder}/lib64"),
+    (folder / "loader").mkdir()
+    (folder / "loader/cmsd").touch()
+    assert made.command("cmsd") == [
+        *(f"{folder}/loader/cmsd", "--argv0", "cmsd", "--library-path", f"{folder}/lib:{folder}/lib64"),
         f"{folder}/bin/cmsd",
     ]
 

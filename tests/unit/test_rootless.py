@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tpcsweep.linux import cgroups, commands, rootless
 from tpcsweep.linux.cgroups import CgroupError, Hierarchy, hierarchy
 from tpcsweep.linux.counters import Process, parse_stat, with_descendants
-from tpcsweep.linux.rootless import SYSCTLS, Kernel, explained, kernel, quota_refusal
+from tpcsweep.linux.rootless import explained, quota_refusal
 
 from tests.support.projects import problems
 
@@ -27,30 +28,33 @@ CLONE, APPARMOR = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("sysctls", "proc", "told"),
     [
-        (Kernel(has_users=False), ["the kernel has no user namespaces (CONFIG_USER_NS)"]),
-        (Kernel(sysctls={USERS: 0}), [f"sysctl {USERS} is 0: as root, sysctl -w {USERS}=10000"]),
-        (Kernel(sysctls={CLONE: 0}), [f"as root, sysctl -w {CLONE}=1"]),
-        (Kernel(sysctls={APPARMOR: 1}), [f"as root, sysctl -w {APPARMOR}=0"]),
-        (Kernel(seccomp=True), ["run --security-opt seccomp=unconfined"]),
-        (Kernel(sysctls={CLONE: 1, APPARMOR: 0, USERS: 9}), ["no setting that is known"]),
+        ({}, {}, ["the kernel has no user namespaces (CONFIG_USER_NS)"]),
+        ({CLONE: 1, APPARMOR: 0, USERS: 9}, {"self/ns/user": ""}, ["no setting that is known"]),
         (
-            Kernel(sysctls={NETWORKS: 0, CLONE: 0, APPARMOR: 1}, seccomp=True),
-            [f"{NETWORKS} is 0", f"{CLONE} is 0", f"{APPARMOR} is 1", "seccomp filter"],
+            {USERS: 0, NETWORKS: 0, CLONE: 0, APPARMOR: 1},
+            {"self/ns/user": "", "self/status": "Seccomp:\t2\n"},
+            [
+                f"sysctl {USERS} is 0: as root, sysctl -w {USERS}=10000",
+                *(f"as root, sysctl -w {CLONE}=1", f"as root, sysctl -w {APPARMOR}=0", f"{NETWORKS} is 0"),
+                "run --security-opt seccomp=unconfined",
+            ],
         ),
     ],
 )
-def test_all_that_forbids_namespaces_is_named_with_what_to_do(settings: Kernel, told: list[str]) -> None:
-    said = explained(SAID, settings)
+def test_all_that_forbids_namespaces_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sysctls: Any, proc: Any, told: list[str]
+) -> None:
+    monkeypatch.setattr(rootless, "PROC", tmp_path)
+    settings = {f"sys/{name.replace('.', '/')}": f"{value}\n" for name, value in sysctls.items()}
+    for name, text in ({"self/status": "Seccomp:\t0\n"} | proc | settings).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    said = explained(SAID)
     assert [text for text in told if text not in said] == []
+    assert ("CONFIG_USER_NS" in said, "seccomp" in said) == (not proc, "self/status" in proc)
     assert said.endswith(f"({SAID})")
-
-
-def test_this_kernels_settings_are_read() -> None:
-    settings = kernel()
-    assert settings.has_users == Path("/proc/self/ns/user").exists()
-    assert settings.sysctls.keys() <= SYSCTLS.keys()
 
 
 @pytest.mark.parametrize(
@@ -81,22 +85,29 @@ def test_what_keeps_quotas_from_a_user_is_named_with_what_to_do(
     assert bool(said) == bool(told)
 
 
-def test_cores_without_quotas_are_refused_and_null_is_not(root: Path) -> None:
-    sweep = "parameters: {cores: [0.5, null]}"
+@pytest.mark.parametrize(
+    ("asked", "machine", "told"),
+    [
+        (
+            "cores: [0.5, null]",
+            {"no_quotas": "there is no hierarchy: boot"},
+            "cores[0]: given 0.5, allowed: null, or any as root: this user can have no CPU quotas, as there is no "
+            "hierarchy: boot",
+        ),
+        (
+            "layer: [memory_to_memory, memory_to_disk]",
+            {"disk_writable": False},
+            "layer[1]: given memory_to_disk, allowed: network or memory_to_memory: /var/lib/tpcsweep (disk in "
+            "config/testbeds/one.yaml) cannot be written to by this user: name another folder there, or be root",
+        ),
+    ],
+)
+def test_what_this_user_cannot_have_is_refused_and_the_rest_is_not(
+    root: Path, asked: str, machine: dict[str, Any], told: str
+) -> None:
+    sweep = f"parameters: {{{asked}}}"
     assert problems(root, sweep) == []
-    [refused] = problems(root, sweep, no_quotas="there is no hierarchy: boot")
-    assert refused == (
-        "config/sweeps/one.yaml: parameters.cores[0]: given 0.5, allowed: null, or any as root: this user can have no "
-        "CPU quotas, as there is no hierarchy: boot"
-    )
-
-
-def test_a_disk_that_a_user_cannot_write_to_is_refused_and_memory_is_not(root: Path) -> None:
-    sweep = "parameters: {layer: [memory_to_memory, memory_to_disk]}"
-    assert problems(root, sweep) == []
-    [refused] = problems(root, sweep, disk_writable=False)
-    assert "layer[1]: given memory_to_disk" in refused
-    assert "cannot be written to by this user" in refused
+    assert problems(root, sweep, **machine) == [f"config/sweeps/one.yaml: parameters.{told}"]
 
 
 def test_programs_that_debian_keeps_from_users_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,11 +160,10 @@ def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp
     assert cgroups.named(group.tree, "tpc-x-") == []
 
 
-def test_a_plain_group_has_no_quota(tmp_path: Path) -> None:
-    with pytest.raises(CgroupError, match="without cgroups there are no quotas"):
-        Hierarchy(0, tmp_path, tmp_path).group("tpc-x-src1").create(0.5)
-
-
-def test_plain_groups_are_had_where_their_folder_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_groups_have_no_quota_and_are_had_where_their_folder_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cgroups, "PLAIN", tmp_path)
     assert hierarchy() == Hierarchy(0, tmp_path, tmp_path)
+    with pytest.raises(CgroupError, match="without cgroups there are no quotas"):
+        hierarchy().group("tpc-x-src1").create(0.5)

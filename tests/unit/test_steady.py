@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep.measure.steady import Steady, analyse, enough, narrow
@@ -48,12 +48,8 @@ def test_bounds(samples: list[float]) -> None:
 def test_scaling_the_samples_scales_the_result(samples: list[float], power: int) -> None:
     factor = 2.0**power  # exact in floating point, so that no tie is broken the other way
     one, other = analyse(samples, INTERVAL, 0.95), analyse(np.array(samples) * factor, INTERVAL, 0.95)
-    assert (one.warmup_samples, one.steady, one.too_short) == (
-        other.warmup_samples,
-        other.steady,
-        other.too_short,
-    )
-    assert (one.freedom, one.length) == pytest.approx((other.freedom, other.length), nan_ok=True)
+    for name in ("warmup_samples", "steady", "too_short", "freedom", "length"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), nan_ok=True), name
     assert other.mean == pytest.approx(one.mean * factor)
     assert other.half_width == pytest.approx(one.half_width * factor, nan_ok=True)
 
@@ -83,16 +79,13 @@ def test_a_step_in_the_second_half_is_not_steady() -> None:
     assert not analyse(samples, INTERVAL, 0.95).steady
 
 
-@given(st.integers(0, 2**32), st.sampled_from([100, 200, 600]))
-@settings(max_examples=20)
-def test_a_trend_that_the_cut_leaves_is_not_steady(seed: int, count: int) -> None:
+@pytest.mark.parametrize("count", [100, 200, 600])
+def test_a_trend_that_the_cut_leaves_is_not_steady(count: int) -> None:
     """The rule for the warm-up alone lets it pass in half of such cells."""
-    generator = np.random.default_rng(seed)
-    passed = []
-    for _ in range(10):
-        result = analyse(np.linspace(0.85, 1.15, count) + generator.normal(0, 0.05, count), INTERVAL, 0.95)
-        passed.append(math.isfinite(result.low))
-    assert np.mean(passed) <= 0.3
+    generator = np.random.default_rng(count)
+    trend = np.linspace(0.85, 1.15, count)
+    found = [analyse(trend + generator.normal(0, 0.05, count), INTERVAL, 0.95) for _ in range(60)]
+    assert np.mean([math.isfinite(one.low) for one in found]) <= 0.2
 
 
 def test_a_cell_of_few_correlation_times_is_too_short() -> None:
@@ -131,28 +124,17 @@ def test_intervals_with_few_frequencies_are_wider() -> None:
 @pytest.mark.parametrize("level", [0.1, 1 / 3, 7.7])
 def test_constant(level: float) -> None:
     result = analyse([level] * 100, INTERVAL, 0.95)
-    assert result.mean == pytest.approx(level)
-    assert result.half_width == pytest.approx(0, abs=1e-12)
-    assert result.warmup == 0
-    assert result.steady
-    assert not result.too_short
+    assert (result.mean, result.half_width) == (pytest.approx(level), pytest.approx(0, abs=1e-12))
+    assert (result.warmup, result.steady, result.too_short) == (0, True, False)
     assert narrow(result, 0.01)
 
 
-def test_zeros_are_steady_but_never_enough() -> None:
-    result = analyse([0.0] * 100, INTERVAL, 0.95)
-    assert (result.mean, result.low, result.high, result.steady) == (0, 0, 0, True)
-    assert not result.too_short
-    assert not narrow(result, 0.05)
-
-
-def test_short_series_have_no_interval() -> None:
+def test_zeros_are_steady_but_never_enough_and_short_series_have_no_interval() -> None:
+    zeros, short = analyse([0.0] * 100, INTERVAL, 0.95), analyse([1.0] * 9, INTERVAL, 0.95)
+    assert (zeros.mean, zeros.low, zeros.high, zeros.steady, zeros.too_short) == (0, 0, 0, True, False)
+    assert (short.mean, short.steady, math.isnan(short.half_width)) == (1, False, True)
+    assert not narrow(zeros, 0.05) and not narrow(short, 0.5)
     assert math.isnan(analyse([], INTERVAL, 0.95).mean)
-    result = analyse([1.0] * 9, INTERVAL, 0.95)
-    assert result.mean == 1
-    assert math.isnan(result.half_width)
-    assert not result.steady
-    assert not narrow(result, 0.5)
 
 
 def test_samples_that_are_not_finite_are_refused() -> None:
@@ -212,10 +194,10 @@ def test_short_cells_that_still_open_hardly_pass_and_miss(count: int) -> None:
 def test_coverage_of_cells_that_stopped_when_narrow(correlation: float, spread: float, least: float) -> None:
     generator = np.random.default_rng(7)
     covered, near = [], []
-    for _ in range(100):
+    for _ in range(60):
         samples = autoregressive(generator, 2400, correlation, spread)
         looks: list[Steady] = []
-        for count in range(100, 2401, 10):
+        for count in range(100, 2401, 20):
             looks.append(analyse(samples[:count], INTERVAL, 0.95))
             if enough(looks, 0.05):
                 covered.append(covers(looks[-1]))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer, xrdcp
@@ -16,6 +17,8 @@ FILE = Transfer(
     source_file="/here/f",
     destination_file="/there/g",
 )
+PLACES: tuple[Place, ...] = ("source", "destination")
+CLEAR = {"encryption": "none"}
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
@@ -26,33 +29,26 @@ def test_the_environment_has_nothing_of_the_callers(tool: Tool, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("tool", "ends"),
+    ("tool", "asked", "ends"),
     [
-        ("davix-put", ["/here/f", "https://10.0.0.2:8080/data/g"]),
-        ("davix-get", ["https://10.0.0.1:8080/data/f", "/there/g"]),
-        ("xrdcp", ["root://10.0.0.1:8080//data/f", "root://10.0.0.2:8080//data/g"]),
-        ("xrdcp-direct", ["/here/f", "root://10.0.0.2:8080//data/g"]),
-        ("globus-url-copy", ["ftp://10.0.0.1:2811/here/f", "ftp://10.0.0.2:2811/there/g"]),
+        ("davix-put", {}, ["/here/f", "https://10.0.0.2:8080/data/g"]),
+        ("davix-get", {}, ["https://10.0.0.1:8080/data/f", "/there/g"]),
+        ("xrdcp", {}, ["root://10.0.0.1:8080//data/f", "root://10.0.0.2:8080//data/g"]),
+        ("xrdcp-direct", {}, ["/here/f", "root://10.0.0.2:8080//data/g"]),
+        ("globus-url-copy", {}, ["ftp://10.0.0.1:2811/here/f", "ftp://10.0.0.2:2811/there/g"]),
+        # Data in the clear are asked for by http, and the copy by https.
+        (
+            "gfal-copy",
+            {"copy_mode": "pull", **CLEAR},
+            ["http://10.0.0.1:8080/data/f", "https://10.0.0.2:8080/data/g"],
+        ),
+        ("gfal-copy", CLEAR, ["https://10.0.0.1:8080/data/f", "http://10.0.0.2:8080/data/g"]),
+        ("davix-put", CLEAR, ["/here/f", "http://10.0.0.2:8080/data/g"]),
+        ("davix-get", {"copy_mode": "pull", **CLEAR}, ["http://10.0.0.1:8080/data/f", "/there/g"]),
     ],
 )
-def test_each_end_is_named_as_the_tool_reaches_it(tool: str, ends: list[str]) -> None:
-    assert PROGRAMS[tool].command(FILE, CREDENTIALS, HOME)[-2:] == ends
-
-
-@pytest.mark.parametrize(
-    ("tool", "copy_mode", "ends"),
-    [
-        ("gfal-copy", "pull", ["http://10.0.0.1:8080/data/f", "https://10.0.0.2:8080/data/g"]),
-        ("gfal-copy", "push", ["https://10.0.0.1:8080/data/f", "http://10.0.0.2:8080/data/g"]),
-        ("davix-put", "push", ["/here/f", "http://10.0.0.2:8080/data/g"]),
-        ("davix-get", "pull", ["http://10.0.0.1:8080/data/f", "/there/g"]),
-    ],
-)
-def test_data_in_the_clear_are_asked_for_by_http_and_the_copy_by_https(
-    tool: str, copy_mode: str, ends: list[str]
-) -> None:
-    plain = replace(FILE, copy_mode=copy_mode, encryption="none")
-    assert PROGRAMS[tool].command(plain, CREDENTIALS, HOME)[-2:] == ends
+def test_each_end_is_named_as_the_tool_reaches_it(tool: str, asked: dict[str, Any], ends: list[str]) -> None:
+    assert PROGRAMS[tool].command(replace(FILE, **asked), CREDENTIALS, HOME)[-2:] == ends
 
 
 @pytest.mark.parametrize("copy_mode", ["pull", "push"])
@@ -66,17 +62,15 @@ def test_curl_tells_the_end_that_copies_where_the_data_are(copy_mode: str) -> No
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_nothing_of_the_users_is_shown_to_those_who_ask_for_nothing(tool: Tool) -> None:
-    let_in = Credentials(Path("/c"), "none")
+def test_nothing_of_the_users_is_shown_to_those_who_ask_for_nothing(tool: Tool, tmp_path: Path) -> None:
+    let_in = Credentials(tmp_path, "none")
     shown = {*tool.environment(let_in, HOME).values()}
     if isinstance(tool, Program):
+        tool.prepare(FILE, let_in, tmp_path)
         shown.update(tool.command(FILE, let_in, HOME))
     assert not shown & {str(let_in.certificate), str(let_in.key)}
-
-
-def test_curl_needs_no_macaroon_of_those_who_ask_for_nothing(tmp_path: Path) -> None:
-    PROGRAMS["curl"].prepare(FILE, Credentials(tmp_path, "none"), tmp_path)
-    assert (tmp_path / "headers").read_text() == "Credential: none\n"
+    if tool.name == "curl":
+        assert (tmp_path / "headers").read_text() == "Credential: none\n"
 
 
 @pytest.mark.parametrize("name", ["gfal-copy", "xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
@@ -103,7 +97,7 @@ def test_a_third_party_copy_by_xrdcp_has_the_connections_asked_for_in_every_rele
     assert "--streams" not in PROGRAMS["xrdcp"].command(FILE, CREDENTIALS, HOME)
 
 
-def test_each_stream_of_iperf3_has_a_server_at_the_destination() -> None:
+def test_each_stream_of_iperf3_has_a_server_at_the_destination_and_gridftp_one_at_each_side() -> None:
     tool = PROGRAMS["iperf3"]
     assert tool.services("source", "10.0.0.1", 3) == []
     services = tool.services("destination", "10.0.0.2", 3)
@@ -111,12 +105,9 @@ def test_each_stream_of_iperf3_has_a_server_at_the_destination() -> None:
     command = tool.command(replace(FILE, stream=2), CREDENTIALS, HOME)
     assert command[command.index("--client") + 1] == "10.0.0.2"
     assert command[command.index("--port") + 1] == str(services[2].port)
-
-
-@pytest.mark.parametrize("place", ["source", "destination"])
-def test_gridftp_has_a_server_at_each_side(place: Place) -> None:
-    [service] = TOOLS["globus-url-copy"].services(place, "10.0.0.2", 3)
-    assert "GLOBUS_HOSTNAME=10.0.0.2" in service.command
+    for place in PLACES:
+        [service] = TOOLS["globus-url-copy"].services(place, "10.0.0.2", 3)
+        assert "GLOBUS_HOSTNAME=10.0.0.2" in service.command
 
 
 @pytest.mark.parametrize(

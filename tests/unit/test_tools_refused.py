@@ -93,14 +93,11 @@ def test_what_a_tool_cannot_do(root: Path, parameters: str, message: str) -> Non
     ]
 
 
-def test_memory_is_no_disk(root: Path) -> None:
+def test_memory_is_no_disk_and_files_on_a_disk_need_no_memory(root: Path) -> None:
     assert problems(root, "parameters: {layer: memory_to_disk}", disk_kind="tmpfs") == [
         "config/sweeps/one.yaml: parameters.layer: given memory_to_disk, allowed: network or memory_to_memory: "
         "/var/lib/tpcsweep (disk in config/testbeds/one.yaml) is on tmpfs, which is memory"
     ]
-
-
-def test_files_on_a_disk_need_no_memory(root: Path) -> None:
     sweep = "parameters: {layer: disk_to_disk, source_content: random, file_size: 512 MiB}"
     assert problems(root, sweep, memory=1024) == []
 
@@ -112,14 +109,11 @@ def test_files_on_a_disk_need_no_memory(root: Path) -> None:
         "tool: [gfal-copy, gfal2, davix-get], encryption: [usual, tls, none], authorization: none",
         "tool: curl, encryption: none, origins: 2, endpoint: direct",
         "tool: xrdcp, encryption: [usual, none], authorization: [usual, none], origins: 2",
+        *(
+            f"tool: {name}, copy_mode: {tool.copy_modes[0]}, layer: {tool.layers[0]}"
+            for name, tool in TOOLS.items()
+        ),
     ],
 )
-def test_data_in_the_clear_can_be_had(root: Path, parameters: str) -> None:
+def test_every_tool_and_data_in_the_clear_can_be_had(root: Path, parameters: str) -> None:
     assert problems(root, f"parameters: {{{parameters}}}") == []
-
-
-@pytest.mark.parametrize("name", TOOLS)
-def test_every_tool_can_be_had(root: Path, name: str) -> None:
-    tool = TOOLS[name]
-    sweep = f"parameters: {{tool: {name}, copy_mode: {tool.copy_modes[0]}, layer: {tool.layers[0]}}}"
-    assert problems(root, sweep) == []

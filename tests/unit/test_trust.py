@@ -198,7 +198,7 @@ def test_monitoring_agrees_when_each_byte_is_in_both_and_a_lost_record_shows() -
 
 
 @given(st.integers(0, 500), st.integers(2, 40))
-def test_a_history_is_bounded_even_and_keeps_the_first(count: int, most: int) -> None:
+def test_a_history_is_bounded_even_and_keeps_the_first_and_rates_stay_the_same(count: int, most: int) -> None:
     history: ThinnedHistory[int] = ThinnedHistory(most)
     for number in range(count):
         history.add(number)
@@ -206,17 +206,11 @@ def test_a_history_is_bounded_even_and_keeps_the_first(count: int, most: int) ->
     assert len(kept) <= most
     assert kept == list(range(0, count, history.stride))
     assert history.stride == 1 or len(kept) >= most // 2
-
-
-def test_readings_of_a_long_cell_are_fewer_and_their_rates_the_same() -> None:
-    readings = iter(ZERO._replace(time=0.1 * n, payload=n * 12_500_000) for n in range(10**6))
-    history: ThinnedHistory[object] = ThinnedHistory(64)
-    for _ in range(1000):
-        history.add(next(readings))
-    found = series(history.entries(), 0.1 * history.stride)  # type: ignore[arg-type]
-    assert len(found["time"]) < 64
-    assert np.allclose(found["goodput"], 1.0)
-    assert np.allclose(np.diff(found["time"]), 0.1 * history.stride)
+    if kept:
+        readings = [ZERO._replace(time=0.1 * n, payload=n * 12_500_000) for n in kept]
+        found = series(readings, 0.1 * history.stride)
+        assert np.allclose(found["goodput"], 1.0)
+        assert np.allclose(np.diff(found["time"]), 0.1 * history.stride)
 
 
 def test_a_sampler_that_is_full_says_what_its_interval_has_become() -> None:

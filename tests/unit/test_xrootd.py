@@ -30,11 +30,11 @@ def outside_xrootd(configuration: str) -> str:
     return before + rest.partition("fi\n")[2]
 
 
-def test_one_origin_stands_alone() -> None:
-    assert ALONE is None
-    assert ORIGIN.programs == ("xrootd",)
+def test_one_origin_stands_alone_and_serves_by_tls_and_macaroons() -> None:
+    assert (ALONE, ORIGIN.programs, ORIGIN.url) == (None, ("xrootd",), "https://10.0.0.1:8080/data")
     assert "all.manager" not in text(ORIGIN)
-    assert ORIGIN.url == "https://10.0.0.1:8080/data"
+    for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):
+        assert line in text(ORIGIN)
 
 
 def test_several_origins_report_to_their_redirector() -> None:
@@ -47,10 +47,6 @@ def test_several_origins_report_to_their_redirector() -> None:
     assert len({server.folder for server in (MANAGER, *ORIGINS)}) == 3
 
 
-def test_cmsd_never_sees_http_or_tls() -> None:
-    assert not [word for word in ("http.", "xrd.tls") if word in outside_xrootd(text(ORIGINS[0]))]
-
-
 def test_what_xrootd_times_is_seldom_due_all_at_once() -> None:
     # Where all of it is, its timer may sleep through what is put before it: records of copies came minutes late.
     flushed = dict(re.findall(r"mongstream (\w+) use flush (\d+)s", text(ORIGIN)))
@@ -59,11 +55,10 @@ def test_what_xrootd_times_is_seldom_due_all_at_once() -> None:
     assert max(map(int, flushed.values())) <= LATE
 
 
-def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:
-    wanted = xrootd.configuration(ORIGIN, SECRETS, XRDCP)
-    assert "sec.protocol unix" not in text(ORIGIN)
-    assert "sec.protocol unix" in wanted
-    assert "ofs.tpc" not in outside_xrootd(wanted)
+def test_the_root_protocol_is_served_where_it_is_asked_for_and_cmsd_sees_nothing_of_xrootds() -> None:
+    wanted = xrootd.configuration(ORIGINS[0], SECRETS, XRDCP)
+    assert "sec.protocol unix" in wanted and "sec.protocol unix" not in text(ORIGINS[0])
+    assert not [word for word in ("ofs.tpc", "http.", "xrd.tls") if word in outside_xrootd(wanted)]
 
 
 def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
@@ -72,11 +67,6 @@ def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
         assert "http.exthandler xrdtpc" in let_in
         assert not [word for word in ("ofs.auth", "acc.", "acaroons", "gridmap", "sec.") if word in let_in]
         assert xrootd.configuration(server, SECRETS, authorization="macaroons") == text(server)
-
-
-def test_third_party_copy_comes_with_tls_and_macaroons() -> None:
-    for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):
-        assert line in text(ORIGIN)
 
 
 @pytest.mark.parametrize(

@@ -28,17 +28,13 @@ machine's is not that of an ordinary user, as root of a user namespace."""
 _COLUMNS = {"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9, "tx_dropped": 11}
 """Of /proc/net/dev (proc(5))."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
+libc = ctypes.CDLL(None, use_errno=True)
 
 Made = TypeVar("Made")
 
 
-class NamespaceError(OSError):
-    """A network namespace is missing or may not be entered."""
-
-
 def within(name: str, make: Callable[[], Made]) -> Made:
-    """Call a function in a namespace, and give what it returns or raise what it raises; also NamespaceError.
+    """Call a function in a namespace, and give what it returns or raise what it raises; OSError if there is none.
 
     A thread of its own does it (setns(2)), which ends there: the namespace that this process came from is not every
     user's to return to.
@@ -64,12 +60,12 @@ def inside(name: str, command: Sequence[str]) -> list[str]:
 
 
 def socket_inside(name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-    """Make a socket that belongs to a namespace; raises NamespaceError, and OSError as socket(2) does."""
+    """Make a socket that belongs to a namespace; raises OSError."""
     return within(name, lambda: socket.socket(family, kind, protocol))
 
 
 def listening(name: str) -> set[int]:
-    """Give the TCP ports on which something in a namespace listens for IPv4; raises NamespaceError."""
+    """Give the TCP ports on which something in a namespace listens for IPv4; raises OSError."""
     lines = within(name, Path("/proc/thread-self/net/tcp").read_text).splitlines()[1:]
     # The local address and port are in hexadecimal, and LISTEN is state 0A (proc(5)).
     return {int(row[1].rpartition(":")[2], 16) for row in map(str.split, lines) if row[3] == "0A"}
@@ -84,11 +80,11 @@ class Interface:
         self.close = self._file.close
 
     def read(self) -> dict[str, int]:
-        """Read the counters that `parse_net_dev` gives; raises NamespaceError if the interface is gone."""
+        """Read the counters that `parse_net_dev` gives; raises OSError if the interface is gone."""
         counters = parse_net_dev(self._file.read().decode())
         if self._interface not in counters:
             found = ", ".join(sorted(counters))
-            raise NamespaceError(f"interface {self._interface} in {self._namespace} is gone; found {found}")
+            raise OSError(f"interface {self._interface} in {self._namespace} is gone; found {found}")
         return counters[self._interface]
 
 
@@ -103,15 +99,16 @@ def parse_net_dev(text: str) -> dict[str, dict[str, int]]:
 
 
 def _enter(name: str) -> None:
+    descriptor = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        descriptor = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        missing = f"no {FOLDER / name}; make it first with `ip netns add {name}`"
-        raise NamespaceError(f"network namespace {name!r}: {missing}") from None
-    try:
-        if _libc.setns(descriptor, CLONE_NEWNET) != 0:
-            code = ctypes.get_errno()
-            refused = f"setns: {os.strerror(code)}; this needs root (CAP_SYS_ADMIN)"
-            raise NamespaceError(code, f"network namespace {name!r}: {refused}")
+        checked(libc.setns(descriptor, CLONE_NEWNET), f"network namespace {name}")
     finally:
         os.close(descriptor)
+
+
+def checked(answer: int, what: str) -> int:
+    """Return the answer of a function of `libc`; raise OSError about `what` if it is negative."""
+    if answer < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), what)
+    return answer

@@ -22,12 +22,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.commands import look_in_sbin
+from tpcsweep.linux.namespaces import checked, libc
 from tpcsweep.linux.signals import ENDING
 
 SYSCTLS = {
@@ -38,7 +38,7 @@ SYSCTLS = {
 """Settings that may forbid namespaces of users, each with a value that allows them."""
 SYSTEMD = ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--")
 """Begins a program in a group that is delegated to it; it is that program then, as no process is between."""
-RUN = Path("/run")
+PROC, RUN = Path("/proc"), Path("/run")
 OURS = ("netns", "tpcsweep")
 """Folders of RUN that are anew; the others are the machine's."""
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000  # linux/sched.h
@@ -47,19 +47,6 @@ _MS_BIND, _MS_MOVE, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 13, 1 << 14, 1 << 18
 _SCOPE = "TPCSWEEP_SCOPE"
 """The environment variable that says that a scope was asked for, as that is done once."""
 _TRIAL = "mount -t tmpfs tpcsweep /run && mkdir /run/netns && unshare --net ip link set lo up"
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Kernel(NamedTuple):
-    """The settings of a kernel, or of a container's maker, for namespaces that users make."""
-
-    has_users: bool = True
-    """Whether it has user namespaces at all."""
-    sysctls: Mapping[str, int] = {}
-    """Those of SYSCTLS that it has."""
-    seccomp: bool = False
-    """Whether system calls of this process are filtered, as a container's are."""
 
 
 def is_alone() -> bool:
@@ -75,29 +62,19 @@ def refusal() -> str:
     kinds = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
     command = ["unshare", *kinds, "sh", "-c", _TRIAL]
     tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return explained(tried.stderr.strip(), kernel()) if tried.returncode else ""
+    return explained(tried.stderr.strip()) if tried.returncode else ""
 
 
-def kernel() -> Kernel:
-    files = {name: Path("/proc/sys", *name.split(".")) for name in SYSCTLS}
-    return Kernel(
-        has_users=Path("/proc/self/ns/user").exists(),
-        sysctls={name: int(file.read_text()) for name, file in files.items() if file.exists()},
-        seccomp="Seccomp:\t2" in Path("/proc/self/status").read_text(),
-    )
-
-
-def explained(said: str, settings: Kernel) -> str:
+def explained(said: str) -> str:
     """Say why namespaces were refused, with the words of the program that was refused, and what to do."""
     why = []
-    if not settings.has_users:
+    if not (PROC / "self/ns/user").exists():
         why.append("the kernel has no user namespaces (CONFIG_USER_NS): take another one")
-    why += [
-        f"sysctl {name} is {value}: as root, sysctl -w {name}={SYSCTLS[name]}"
-        for name, value in settings.sysctls.items()
-        if bool(value) != bool(SYSCTLS[name])
-    ]
-    if settings.seccomp:
+    for name, allowed in SYSCTLS.items():
+        file = PROC.joinpath("sys", *name.split("."))
+        if file.exists() and bool(value := int(file.read_text())) != bool(allowed):
+            why.append(f"sysctl {name} is {value}: as root, sysctl -w {name}={allowed}")
+    if "Seccomp:\t2" in (PROC / "self/status").read_text():  # as in a container
         why.append(
             "a seccomp filter is on this process, as on a container's: "
             "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined, "
@@ -148,7 +125,7 @@ def enter() -> None:
     look_in_sbin()
     group = _own_group()
     outside = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
-    _checked(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWPID), "unshare")
+    checked(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWPID), "unshare")
     for name, text in outside.items():
         Path(f"/proc/self/{name}").write_text(text)
     end, ours = os.pipe()
@@ -233,14 +210,14 @@ def _pass_on(child: int, first: int, ours: int) -> NoReturn:
 
 def _mounts(group: Path | None) -> None:
     """Mount what is anew: an own RUN with links to what the machine has there, /proc of the PID namespace, cgroups."""
-    proc, elsewhere = Path("/proc"), ".machine"
+    elsewhere = ".machine"
     _mount("none", Path("/"), "", _MS_REC | _MS_PRIVATE)
     # It is put together where another mount follows, as what is mounted over RUN hides what was there.
-    _mount("tpcsweep", proc, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
-    (proc / elsewhere).mkdir()
-    _mount(str(RUN), proc / elsewhere, "", _MS_BIND | _MS_REC)
-    _mount(str(proc), RUN, "", _MS_MOVE)
-    _mount("proc", proc, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    _mount("tpcsweep", PROC, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
+    (PROC / elsewhere).mkdir()
+    _mount(str(RUN), PROC / elsewhere, "", _MS_BIND | _MS_REC)
+    _mount(str(PROC), RUN, "", _MS_MOVE)
+    _mount("proc", PROC, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     for entry in (RUN / elsewhere).iterdir():
         if entry.name not in OURS:
             (RUN / entry.name).symlink_to(Path(elsewhere, entry.name))
@@ -254,10 +231,4 @@ def _mounts(group: Path | None) -> None:
 
 def _mount(source: str, target: Path, kind: str, flags: int, options: str = "") -> None:
     texts = source.encode(), bytes(target), kind.encode()
-    _checked(_libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), str(target))
-
-
-def _checked(answer: int, what: str) -> None:
-    if answer != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), what)
+    checked(libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), str(target))

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from tpcsweep.linux.namespaces import checked, libc
 from tpcsweep.linux.sockets import SocketDiagnostics
 
 _GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
@@ -25,8 +26,6 @@ _HELD = 1 << 20
 _MODIFY, _CREATE, _IGNORED, _ONESHOT = 0x2, 0x100, 0x8000, 0x80000000  # linux/inotify.h
 _EVENT = struct.Struct("iIII")
 _BLOCK = 1 << 16
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
@@ -157,7 +156,7 @@ class FirstBytes:
     def __init__(self, folder: Path) -> None:
         """Start watching; raises OSError where the kernel grants no more watches."""
         self._path = folder
-        self._fd = _checked(_libc.inotify_init1(os.O_CLOEXEC), folder)
+        self._fd = checked(libc.inotify_init1(os.O_CLOEXEC), f"inotify {folder}")
         self._folder = self._watch(folder, _CREATE)
         self._names: dict[int, str] = {}
         """Files without a byte so far, by their watches."""
@@ -173,11 +172,11 @@ class FirstBytes:
         self._times.pop(name, None)
 
     def close(self) -> None:
-        _libc.inotify_rm_watch(self._fd, self._folder)  # the thread hears of it, and ends
+        libc.inotify_rm_watch(self._fd, self._folder)  # the thread hears of it, and ends
         self._thread.join()
 
     def _watch(self, path: Path, mask: int) -> int:
-        return _checked(_libc.inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask)), path)
+        return checked(libc.inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask)), str(path))
 
     def _listen(self) -> None:
         try:
@@ -208,13 +207,6 @@ def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
         watch, mask, _, length = _EVENT.unpack_from(data, offset)
         offset += _EVENT.size + length
         yield watch, mask, os.fsdecode(data[offset - length : offset].rstrip(b"\0"))
-
-
-def _checked(answer: int, path: Path) -> int:
-    if answer < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"inotify: {os.strerror(code)}", str(path))
-    return int(answer)
 
 
 class ReceivedBytes:

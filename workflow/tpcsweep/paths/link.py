@@ -176,7 +176,6 @@ def connect(
         CommandError: if a command fails.
     """
     emulator = plan.choose(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
-    refuse_beyond(path, emulator)
     link = Link(path, emulator, near, far, commands)
     ends = (near, far)
     with contextlib.ExitStack() as undo:
@@ -244,17 +243,6 @@ def calibrate_line(link: Link) -> None:
     link.line.delay = CALIBRATION
     link.base_rtt = min(max(0.0, link.rtt().median - 2 * CALIBRATION / 1e6), LARGEST_BASE)
     link.line.delay = max(0, round((link.path.rtt - link.base_rtt) * 500_000))
-
-
-def refuse_beyond(path: Path, emulator: Emulator) -> None:
-    """Raise PathError for what this emulator cannot make on this machine."""
-    smallest, largest = plan.SMALLEST_RTT[emulator], plan.LARGEST_BANDWIDTH[emulator]
-    by = f"with emulator {emulator}"
-    if 0 < path.rtt < smallest:
-        raise PathError(f"path: rtt is {path.rtt:g} ms; {by} it is 0 or at least {smallest:g} ms")
-    if path.bandwidth > largest:
-        carried = f"at most {largest:g} Gbit/s is carried as asked"
-        raise PathError(f"path: bandwidth is {path.bandwidth:g} Gbit/s; {by} {carried}")
 
 
 @cache

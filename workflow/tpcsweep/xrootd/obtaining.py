@@ -18,7 +18,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -178,11 +177,6 @@ def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any
     """
     if lacking := missing([EXTRA]):
         raise ReleaseError(f"xrootd {version}: {lacking[0]}")
-    if find_spec("pip") is None:
-        raise ReleaseError(
-            f"xrootd {version}: pip fetches its source archive, and {sys.executable} has none: "
-            "run this with .venv/bin/python, as `make setup` makes it"
-        )
     archive, source, objects, log = (work / name for name in ("archive", "source", "build", "log"))
     if not source.exists():
         stage(f"fetching the source of XRootD {version}")

@@ -23,8 +23,8 @@ from tpcsweep.measure.readings import Reading, ThinnedHistory
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.session import Session
+from tpcsweep.testbeds.node import ServerSite
 from tpcsweep.testbeds.node.counters import throttling
-from tpcsweep.testbeds.node.site import ServerSite
 from tpcsweep.xrootd.monitoring import Copy
 
 SETTLE_SECONDS = 0.2

@@ -24,8 +24,8 @@ from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.paths import Link, PathError
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.servers import NamespaceServers
+from tpcsweep.testbeds.node import ServerSite
 from tpcsweep.testbeds.node.counters import OriginCounters, Programs, throttling
-from tpcsweep.testbeds.node.site import ServerSite
 from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd.monitoring import Copy, Monitor
 from tpcsweep.xrootd.servers import READY_FILE
