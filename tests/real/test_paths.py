@@ -46,14 +46,18 @@ Ends = tuple[tuple[str, str], tuple[str, str]]
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 
 STARTER = """
-import sys, time
+import sys, time, threading
 from pathlib import Path as File
 from tpcsweep.linux.commands import Commands
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.plan import Path
 folder, near, far = sys.argv[1:]
-line = DelayLine(Path(10, 1), 5_000_000, near, far, Commands(File(folder, "log")), File(folder), [])
-print(line.pid, flush=True)
+def start():
+    line = DelayLine(Path(10, 1), 5_000_000, near, far, Commands(File(folder, "log")), File(folder), [])
+    print(line.pid, flush=True)
+worker = threading.Thread(target=start)
+worker.start()
+worker.join()
 time.sleep(60)
 """
 
@@ -350,18 +354,19 @@ def test_a_second_path_between_the_same_ends_is_refused(
         assert first.line.delay > 0  # its statistics file is untouched
 
 
-def test_the_delay_line_dies_with_its_starter(ends: Ends, tmp_path: File) -> None:
+def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: Ends, tmp_path: File) -> None:
     argv = [sys.executable, "-c", STARTER, str(tmp_path), ends[0][0], ends[1][0]]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
+        time.sleep(0.3)  # the thread that asked for it has ended long ago
         assert not gone(pid)
         assert INTERFACE in interfaces(ends[0][0])
         starter.send_signal(signal.SIGKILL)
         starter.wait()
-    wait_until(lambda: gone(pid), "the delay line has ended", 2)
+    wait_until(lambda: gone(pid), "the delay line has ended")
     # The kernel takes devices away a moment after their last descriptor.
-    wait_until(lambda: INTERFACE not in interfaces(ends[0][0]), "the device is gone", 2)
+    wait_until(lambda: INTERFACE not in interfaces(ends[0][0]), "the device is gone")
 
 
 def test_the_delay_line_ends_when_its_device_is_deleted(
@@ -370,7 +375,7 @@ def test_the_delay_line_ends_when_its_device_is_deleted(
     with delayed(ends, commands, tmp_path) as link:
         assert link.line is not None
         commands.run(["ip", "-n", ends[0][0], "link", "delete", INTERFACE])
-        wait_until(link.line.fault, "it has ended and was reaped", 2)
+        wait_until(link.line.fault, "it has ended and was reaped")
         with pytest.raises(PathError, match="has ended; the path is down"):
             link.line.statistics()
 

@@ -12,7 +12,9 @@ import shlex
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path as File
 from typing import NamedTuple
 
@@ -92,7 +94,11 @@ def _programs() -> File:
 
 
 class DelayLine:
-    """A running delay line. It ends with the thread that started it: PR_SET_PDEATHSIG of prctl(2)."""
+    """A running delay line. It never outlives the process that started it.
+
+    PR_SET_PDEATHSIG is sent when the *thread* that forked ends (prctl(2)), so a thread of its own starts the
+    process, stays until it has ended and reaps it: whoever calls may come from a short-lived worker thread.
+    """
 
     def __init__(
         self,
@@ -121,9 +127,11 @@ class DelayLine:
         self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file), *map(str, figures)]
         commands.note(f"{shlex.join(self.argv[:-1])} $$ &  # stays up with the deployment")
         self._map: mmap.mmap | None = None
-        null, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+        starting: Future[subprocess.Popen[str]] = Future()
+        self._keeper = threading.Thread(target=self._keep, args=(starting,), name=NAME, daemon=True)
+        self._keeper.start()
         try:
-            self._process = subprocess.Popen(self.argv, stdin=null, stdout=pipe, stderr=same, text=True)
+            self._process = starting.result()
         except OSError as error:
             self._file.unlink()
             raise self._refused(str(error)) from error
@@ -135,6 +143,16 @@ class DelayLine:
             self.close()
             raise
         commands.note(f"# {NAME} is process {self.pid}, {self.scheduler}")
+
+    def _keep(self, starting: Future[subprocess.Popen[str]]) -> None:
+        null, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+        try:
+            process = subprocess.Popen(self.argv, stdin=null, stdout=pipe, stderr=same, text=True)
+        except OSError as error:
+            starting.set_exception(error)
+        else:
+            starting.set_result(process)
+            process.wait()
 
     def _greeting(self) -> tuple[int, str]:
         assert self._process.stdout
@@ -164,13 +182,13 @@ class DelayLine:
         return Direction(*words[:_WORDS]), Direction(*words[_WORDS:])
 
     def fault(self) -> str | None:
-        ended = self._process.poll() is not None
-        return f"delay line: process {self.pid} has ended; the path is down" if ended else None
+        alive = self._process.returncode is None and self._keeper.is_alive()
+        return None if alive else f"delay line: process {self.pid} has ended; the path is down"
 
     def close(self) -> None:
         """End the process, and with it the devices; idempotent."""
         self._process.kill()  # it has nothing to clean up
-        self._process.wait()
+        self._keeper.join()
         if self._process.stdout is not None:
             self._process.stdout.close()
         if self._map is not None:
