@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.models.base import Points
 from tpcsweep.models.fit import Fit
@@ -76,25 +77,27 @@ def test_the_parameters_behind_cells_are_found_or_said_not_to_be_determined() ->
         assert found.values[name] == pytest.approx(TRUTH[name], rel=0.15 if name in well_known else 0.5), name
 
 
-def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> None:
-    found, ratio, observations = fitted()
-    calibrating.write(tmp_path / "calibration.yaml", found, ratio, observations)
-    settings = load({"sweep": "smoke", "testbed": str(tmp_path / "calibration.yaml")}, ROOT).testbed
+def written(folder: Path, observations: Observations) -> Physics:
+    found, ratio, _ = fitted()
+    calibrating.write(folder / "calibration.yaml", found, ratio, observations)
+    settings = load({"sweep": "smoke", "testbed": str(folder / "calibration.yaml")}, ROOT).testbed
     assert isinstance(settings, Simulation)
-    rate = settings.parameters.core_rate_destination
+    return settings.parameters
+
+
+def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> None:
+    found, _, observations = fitted()
+    physics = written(tmp_path, observations)
+    rate = physics.core_rate_destination
     assert rate.value == pytest.approx(found.values["core_rate_destination"], rel=1e-3)
     assert rate.source.startswith("fitted to sweep made-up, measured on netns")
     for name, reason in found.reasons.items():
-        assert reason in getattr(settings.parameters, name).source
+        assert reason in getattr(physics, name).source
 
 
 def test_names_of_a_dataset_are_no_keys_of_the_file(tmp_path: Path) -> None:
-    found, ratio, observations = fitted()
-    named = dataclasses.replace(observations, label='sweep a\nkind: netns\n# "b", \\c')
-    calibrating.write(tmp_path / "calibration.yaml", found, ratio, named)
-    settings = load({"sweep": "smoke", "testbed": str(tmp_path / "calibration.yaml")}, ROOT).testbed
-    assert isinstance(settings, Simulation)
-    source = settings.parameters.core_rate_destination.source
+    named = dataclasses.replace(fitted()[2], label='sweep a\nkind: netns\n# "b", \\c')
+    source = written(tmp_path, named).core_rate_destination.source
     assert source.startswith('fitted to sweep a kind: netns # "b", \\c, ')
 
 
@@ -107,11 +110,8 @@ def test_values_left_out_are_predicted_by_what_the_others_say() -> None:
     assert np.median(np.abs(np.log(inside["ratio"]))) < 0.1
 
 
-def test_nothing_is_fitted_to_cells_with_disks() -> None:
+def test_nothing_is_fitted_to_cells_with_disks_or_to_simulated_ones() -> None:
     with pytest.raises(calibrating.CalibrationError, match="every cell uses a disk"):
         calibrating.observed(summary().assign_coords(layer="disk_to_disk", tool="curl"))
-
-
-def test_nothing_is_fitted_to_simulated_cells() -> None:
     with pytest.raises(calibrating.CalibrationError, match="simulated"):
         calibrating.observed(summary().assign_attrs(testbed_kind="simulation"))

@@ -29,7 +29,7 @@ class QuestionCommand(click.Command):
 def _options() -> list[click.Option]:
     """Return an option for each parameter of sweeps; those that the search varies accept several values."""
     from tpcsweep.configuration.parameters import Parameters, quantity
-    from tpcsweep.planning.question import KNOBS
+    from tpcsweep.planning import KNOBS
 
     options = []
     for name, field in Parameters.model_fields.items():
