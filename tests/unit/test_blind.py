@@ -90,11 +90,8 @@ def test_what_is_kept_agrees_with_the_first_figures_and_no_other_is_looked_at(
     assert (other["error"][levels] > 1).all()
 
 
-def test_every_figure_of_the_text_is_there() -> None:
+def test_every_figure_is_there_and_an_error_is_how_far_outside_a_prediction_is() -> None:
     assert {fact.figure for fact in STATED} == set(range(2, 9))
-
-
-def test_an_error_is_how_far_outside_a_prediction_is() -> None:
     least = Fact(5, "at least 95", 4, 64, 100, 5, low=95)
     number = Fact(8, "260", 8, 128, 400, 0, low=260, high=260)
     assert least.off(np.array([190.0, 9.5])) == pytest.approx([0, -1])

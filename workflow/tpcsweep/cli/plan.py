@@ -156,7 +156,7 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
         return
     write_json(folder / "plan.json", answer.plan.to_dict())
     save(draw(answer.plan), folder, "plan")
-    values = {"dataset": str(dataset), "models": str(models), "question": answer.question.plain}
+    values = {"dataset": str(dataset), "models": str(models), "question": answer.question.content}
     make("plan", folder / "plan.html", values)
 
 

@@ -40,12 +40,6 @@ class Question(Selection):  # type: ignore[misc, valid-type]
 
     @property
     def content(self) -> dict[str, Any]:
-        """The arguments of `plan` and `recommend`, in base units."""
-        return {"target": self.target, "probability": self.probability, **self.given}
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """The content with lists instead of tuples, for parameters of notebooks."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in self.content.items()
-        }
+        """The arguments of `plan` and `recommend`, in base units, as JSON has them."""
+        content = {"target": self.target, "probability": self.probability, **self.given}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
