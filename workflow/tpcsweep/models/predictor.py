@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 """The share that intervals contain."""
 
-MOST_VALUES = 48
+MOST_CHOSEN = 48
 """An axis with more values was measured rather than set, and none of its values is one to choose."""
 
 BAND = 40
@@ -48,7 +48,7 @@ class Domain:
     words: Mapping[str, tuple[str, ...]]
     fixed: Mapping[str, float]
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """The measured values of each axis of numbers, ascending, if these are no more than `MOST_VALUES`."""
+    """The measured values of each axis of numbers, ascending, if these are no more than `MOST_CHOSEN`."""
 
     @classmethod
     def of(cls, observations: Observations) -> Domain:
@@ -59,7 +59,7 @@ class Domain:
             {name: (float(frame[name].min()), float(frame[name].max())) for name in observations.numeric},
             observations.words,
             {name: float(at[0]) for name, at in parameters.items() if name not in axes},
-            {name: measured for name, measured in values.items() if len(measured) <= MOST_VALUES},
+            {name: measured for name, measured in values.items() if len(measured) <= MOST_CHOSEN},
         )
 
     def filled(self, points: Cells, axes: Sequence[str]) -> dict[str, Any]:
@@ -248,14 +248,14 @@ def interval(draws: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def ratio(throughput: Floats, predicted: Floats) -> Floats:
+def bounded_ratio(throughput: Floats, predicted: Floats) -> Floats:
     """Return measured / predicted, within a factor of 20 to both sides."""
     return np.clip(throughput / np.maximum(predicted, 1e-9), 1 / _FARTHEST, _FARTHEST)
 
 
 def log_ratio(throughput: Floats, predicted: Floats) -> Floats:
     """Return log(measured / predicted), within a factor of 20 to both sides."""
-    return np.log(ratio(throughput, predicted))
+    return np.log(bounded_ratio(throughput, predicted))
 
 
 def new_run(off: Floats, observations: Observations) -> float:

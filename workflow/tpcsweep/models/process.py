@@ -16,7 +16,7 @@ from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, new_run, ratio
+from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, bounded_ratio, new_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,7 +178,9 @@ def fit_hybrid(observations: Observations) -> GaussianProcess:
         raise ValueError("; ".join(formula.problems))
     estimate = np.maximum(formula.estimate(observations.frame), 1e-9)
     error = observations.error_at(estimate) / estimate
-    frame = observations.frame.assign(throughput=ratio(observations.throughput, estimate), error=error)
+    frame = observations.frame.assign(
+        throughput=bounded_ratio(observations.throughput, estimate), error=error
+    )
     process = fit_process(replace(observations, frame=frame))
     return replace(process, formula=formula, problems=formula.problems)
 
