@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from tpcsweep.adaptive.choice import Costs, Space, batch, believe, choose, error, first
+from tpcsweep.adaptive.choice import Costs, Space, batch, believe, error, first, next_points
 from tpcsweep.models import MODELS, fit, fit_process, observe
 
 SHARES = (0.15, 0.25, 0.35, 0.5)
@@ -114,7 +114,7 @@ def replay(grid: Grid) -> Iterable[tuple[Mask, float]]:
         yield measured.copy(), estimate
         if measured.mean() >= max(SHARES):
             return
-        chosen = choose(grid.space, belief, ~measured, COSTS, batch(len(grid.space)))
+        chosen = next_points(grid.space, belief, ~measured, COSTS, batch(len(grid.space)))
         surprise += belief.surprise(chosen, grid.throughput)
         measured[chosen] = True
 

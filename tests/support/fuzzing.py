@@ -40,8 +40,8 @@ from tpcsweep.configuration.sides import DATASET, side
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.paths import plan as paths
+from tpcsweep.planning import Question
 from tpcsweep.planning.plan import asked
-from tpcsweep.planning.question import Question
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.pod import places

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 from tpcsweep.models import Model
-from tpcsweep.models.base import Points, complete
+from tpcsweep.models.base import Points, with_unsaid
 
 NOISE = 0.05
 RTT = [0.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0]
@@ -115,7 +115,7 @@ def measured(
     template = xr.DataArray(
         np.zeros(tuple(sizes.values())), {name: list(points) for name, points in coordinates.items()}
     )
-    points: Points = complete(
+    points: Points = with_unsaid(
         {name: template[name].broadcast_like(template).values.ravel().astype(float) for name in axes}
         | {name: np.full(template.size, value) for name, value in (fixed or {}).items()}
     )

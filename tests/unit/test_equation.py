@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import itertools
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path as File
 from typing import Any
 
@@ -15,51 +14,30 @@ import equation_tables
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from equation import INSTANCE_CORES, Needed, Path, needed
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.models import MODELS, Fit, Predictor, fit, fit_hybrid, observe
+from tpcsweep.models import MODELS, fit_hybrid, observe
 
 from tests.support.notebooks import executed
 from tests.support.pictures import hues, pixels
 
 ROOT = File(__file__).parents[2]
 CONSTANTS = {
-    "base": 0.1,
-    "window": 0.5,
-    "background": 1e-10,
-    "handshakes": 4.0,
-    "redirection": 13.0,
-    "setup": 0.2,
-    "per_core": 5.0,
-    "instance": 40.0,
-    "contention": 0.05,
-    "crowding": 2e-3,
-    "coherency": 1e-3,
-    "client": 50.0,
-    "efficiency": 0.97,
-    "sharpness": 4.0,
-}
+    "base": 0.1, "window": 0.5, "background": 1e-10, "handshakes": 4.0, "redirection": 13.0, "setup": 0.2,
+    "per_core": 5.0, "instance": 40.0, "contention": 0.05, "crowding": 2e-3, "coherency": 1e-3, "client": 50.0,
+    "efficiency": 0.97, "sharpness": 4.0,
+}  # fmt: skip
 
 
 def throughput(found: Needed, path: Path, streams: int | None = None) -> float:
     """What the model `combined` says of a setting."""
-    values: dict[str, Any] = {
-        "streams": streams or found.streams,
-        "tcp_streams": 1,
-        "cores": found.cores,
-        "origins": found.origins,
-        "rtt": path.rtt,
-        "bandwidth": path.bandwidth,
-        "file_size": path.file_size,
-        "mtu": path.mtu,
-        "loss": 0,
-        "tcp_buffer": found.tcp_buffer,
-    }
-    return float(
-        MODELS["combined"]({name: np.array([value], float) for name, value in values.items()}, CONSTANTS)[0]
-    )
+    shared = ("rtt", "bandwidth", "file_size", "mtu")
+    values: dict[str, Any] = {name: getattr(path, name) for name in shared}
+    values |= {name: getattr(found, name) for name in ("cores", "origins", "tcp_buffer")}
+    values |= {"streams": streams or found.streams, "tcp_streams": 1, "loss": 0}
+    points = {name: np.array([value], float) for name, value in values.items()}
+    return float(MODELS["combined"](points, CONSTANTS)[0])
 
 
 @given(
@@ -93,59 +71,50 @@ def test_near_a_full_path_headroom_grows_and_beyond_it_nothing_helps() -> None:
 
 
 def test_origins_are_as_many_as_cores_ask_for_and_a_stream_has_one_core() -> None:
-    found = needed(100.0, Path(40, 400.0, 4e9, 9000), {**CONSTANTS, "instance": 1e4})
+    path = Path(40, 400.0, 4e9, 9000)
+    found = needed(100.0, path, {**CONSTANTS, "instance": 1e4})
     assert found is not None
     assert found.origins == math.ceil(found.cores / INSTANCE_CORES) == 2
     assert found.streams >= found.headroom * 100 / 5
     assert found.tcp_buffer == pytest.approx(5 * 40.1e-3 / 0.5 / 8e-9)
-    low = needed(100.0, Path(40, 400.0, 4e9, 9000), CONSTANTS)
+    low = needed(100.0, path, CONSTANTS)
     assert low is not None
     assert low.origins >= low.headroom * 100 / 40  # of an origin's maximum
-    assert needed(100.0, Path(40, 400.0, 4e9, 9000), CONSTANTS, 1) is None
+    assert needed(100.0, path, CONSTANTS, 1) is None
 
 
-@functools.cache
-def fitted() -> Fit:
-    return fit(MODELS["combined"], observe(xr.load_dataset(ROOT / "examples/surface.nc")), resamples=20)
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The names of the notebook, after few resamples."""
+    folder = tmp_path_factory.mktemp("equation")
+    with contextlib.chdir(ROOT / "studies/equation"):
+        return executed(File("equation.ipynb"), folder=str(folder), resamples=8)
 
 
-@functools.cache
-def hybrid() -> Predictor:
-    return fit_hybrid(observe(xr.load_dataset(ROOT / "examples/surface.nc")))
+def test_the_notebook_writes_tables_and_a_figure(notebook: dict[str, Any]) -> None:
+    for name, rows in {"constants": len(CONSTANTS), "plan": 16, "scale": 7}.items():
+        assert len(pd.read_csv(notebook["folder"] / f"{name}.csv")) == rows
+    assert hues(pixels(notebook["folder"] / "equation.png")) > 0
 
 
-@pytest.mark.parametrize(
-    ("model", "target", "rtt"),
-    [
-        *itertools.product([fitted], (0.4, 0.6, 0.8), equation_tables.RTTS),
-        *itertools.product(
-            [hybrid], (0.4, 0.6), equation_tables.RTTS
-        ),  # the model that the command `plan` asks
-    ],
-)
-def test_plan_says_nearly_the_same(model: Callable[[], Predictor], target: float, rtt: float) -> None:
-    found = needed(target, equation_tables.path_of(rtt, fitted()), fitted().values, 1)
-    assert found is not None
-    planned = equation_tables.planned_streams(model(), target, rtt, found)
-    assert abs(planned - found.streams) <= max(1, 0.25 * found.streams)
+def test_plan_says_nearly_the_same(notebook: dict[str, Any]) -> None:
+    fitted, table = notebook["fitted"], notebook["planned"].query("`target (Gbit/s)` >= 0.4")
+    assert len(table) == 12
+    planned = [*zip(table["streams by plan"], table["streams"], strict=True)]
+    hybrid = fit_hybrid(observe(notebook["summary"]))  # the model that the command `plan` asks
+    for target, rtt in itertools.product((0.4, 0.6), (2.0, 100.0)):
+        found = needed(target, equation_tables.path_of(rtt, fitted), fitted.values, 1)
+        assert found is not None
+        planned.append((equation_tables.planned_streams(hybrid, target, rtt, found), found.streams))
+    for by_plan, streams in planned:
+        assert abs(by_plan - streams) <= max(1, 0.25 * streams)
 
 
-def test_the_page_has_what_the_equation_says() -> None:
+def test_the_page_has_what_the_equation_says(notebook: dict[str, Any]) -> None:
     text = (ROOT / "docs/equation.md").read_text()
     rows = re.findall(r"^\| (\d+) Gbit/s \| (\d+) ms \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-    assert [(float(target), float(rtt)) for target, rtt, *_ in rows] == [
-        (target, rtt) for target, rtt, _ in equation_tables.PUBLISHED
-    ]
-    scale = equation_tables.at_scale(fitted())[["cores", "origins", "streams"]].to_numpy()
-    assert np.array([row[2:] for row in rows], float) == pytest.approx(scale, rel=0.1)
+    columns = ["target (Gbit/s)", "RTT (ms)", "cores", "origins", "streams"]
+    assert np.array(rows, float) == pytest.approx(notebook["scale"][columns].to_numpy(), rel=0.1)
     for name in ("window", "redirection", "per_core", "efficiency", "sharpness"):
         [value] = re.findall(rf"^\| `{name}` \|.*?\| ([\d.]+)[^|]*\|", text, re.MULTILINE)
-        assert float(value) == pytest.approx(fitted().values[name], rel=0.02)
-
-
-def test_the_notebook_runs_with_few_resamples(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT / "studies/equation")
-    executed(ROOT / "studies/equation/equation.ipynb", folder=str(tmp_path), resamples=20)
-    for name, rows in {"constants": len(CONSTANTS), "plan": 16, "scale": 7}.items():
-        assert len(pd.read_csv(tmp_path / f"{name}.csv")) == rows
-    assert hues(pixels(tmp_path / "equation.png")) > 0
+        assert float(value) == pytest.approx(notebook["fitted"].values[name], rel=0.02)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,16 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from tpcsweep.figures import models as draw
-from tpcsweep.models import MODELS, Observations, choose, fit, fit_hybrid, observe, saved
-from tpcsweep.models.choice import LEARNED, _losses, _scores, cross_validate, leave_out
+from tpcsweep.models import MODELS, Fit, Observations, choose, fit, fit_hybrid, observe, saved
+from tpcsweep.models.choice import LEARNED, Choice, _losses, _scores, cross_validate, leave_out
+from tpcsweep.models.saved import Saved
 
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
 from tests.support.notebooks import executed
 from tests.support.pictures import hues, pixels
 from tests.support.workflow import ROOT
 
+WINDOW, _, FIXED = TRUTHS["window"]
 PROCESS = {"gaussian_process": LEARNED["gaussian_process"]}
 
 GRID = {"rtt": RTT[::2], "streams": STREAMS[::2]}
@@ -32,27 +36,29 @@ def made(name: str, **more: Any) -> Observations:
     return observe(measured(MODELS[name], values, GRID, fixed=fixed, **more))
 
 
-def scored(observations: Observations, *names: str) -> Any:
-    models = {name: MODELS[name] for name in names}
-    fits = {name: fit(model, observations, resamples=0) for name, model in models.items()}
-    return choose(models, observations, fits, learned=PROCESS)
+def fits_of(observations: Observations, *names: str, resamples: int = 0) -> dict[str, Fit]:
+    return {name: fit(MODELS[name], observations, resamples=resamples) for name in names}
 
 
-@pytest.mark.parametrize("truth", ["window", "lu", "rao_sigmoid"])
+def scored(observations: Observations, fits: Mapping[str, Fit], learned: Any = None) -> Choice:
+    return choose({name: MODELS[name] for name in fits}, observations, fits, learned=learned or {})
+
+
+@pytest.mark.parametrize("truth", ["window", "rao_sigmoid"])
 def test_the_model_that_made_the_data_wins(truth: str) -> None:
-    others = [name for name in ("window", "lu", "rao_sigmoid", "constant") if name != truth]
-    choice = scored(made(truth), truth, *others)
+    observations, others = made(truth), {"window", "lu", "rao_sigmoid", "constant"} - {truth}
+    choice = scored(observations, fits_of(observations, truth, *sorted(others)))
     assert choice.best == truth
     scores = choice.scores.set_index(["model", "fitted"])
     pooled = scores["score"].xs("all", level="fitted")
-    assert pooled[truth] < 0.7 * pooled[others].min()
+    assert pooled[truth] < 0.7 * pooled[list(others)].min()
     assert scores["aicc"].idxmin() == scores["bic"].idxmin() == (truth, "all")
     assert scores.loc[("constant", "all"), "skill"] == 0
 
 
 def test_noise_alone_supports_no_model() -> None:
     observations = observe(measured(MODELS["constant"], {"rate": 2.0}, GRID, noise=0.3))
-    choice = scored(observations, "lu", "rao_sigmoid", "constant")
+    choice = scored(observations, fits_of(observations, "lu", "rao_sigmoid", "constant"), PROCESS)
     assert choice.scores.set_index(["model", "fitted"]).loc[("constant", "all"), "tied"]
     assert choice.scores["skill"].max() < 0.15
 
@@ -60,17 +66,15 @@ def test_noise_alone_supports_no_model() -> None:
 def test_whole_values_and_whole_deployments_are_left_out() -> None:
     observations = made("window", repetitions=2)
     folds = leave_out(observations)
-    assert [fold.kind for fold in folds].count("rtt") == len(GRID["rtt"])
-    assert [fold.kind for fold in folds].count("streams") == len(GRID["streams"])
-    assert [fold.kind for fold in folds].count("deployment") == len(GRID["rtt"])
+    kinds = Counter(fold.kind for fold in folds)
+    assert kinds == {"rtt": len(RTT[::2]), "streams": len(STREAMS[::2]), "deployment": len(RTT[::2])}
     for fold in folds:
         values = observations.frame[fold.kind]
         assert not set(values[fold.test]) & set(values[~fold.test])
-    edge = {fold.held for fold in folds if fold.kind == "streams" and not fold.inside.any()}
-    assert edge == {"streams=1", "streams=64"}
-    corners = {fold.held for fold in folds if fold.kind == "deployment" and not fold.inside.any()}
-    assert corners == {"rtt=0", "rtt=160"}
-    for kind in ("rtt", "streams", "deployment"):
+    outside = Counter(fold.held for fold in folds if not fold.inside.any())
+    # An RTT is a value, and a deployment.
+    assert outside == {"streams=1": 1, "streams=64": 1, "rtt=0": 2, "rtt=160": 2}
+    for kind in kinds:
         together = np.sum([fold.test for fold in folds if fold.kind == kind], axis=0)
         assert (together == 1).all()
 
@@ -78,30 +82,23 @@ def test_whole_values_and_whole_deployments_are_left_out() -> None:
 def test_irregular_values_are_joined_to_classes() -> None:
     generator = np.random.default_rng(0)
     rtt = np.sort(np.concatenate([middle * generator.uniform(0.99, 1.01, 8) for middle in (5, 20, 60, 120)]))
-    observations = observe(
-        measured(MODELS["window"], TRUTHS["window"][0], {"rtt": rtt, "streams": [1, 2, 4]})
-    )
+    observations = observe(measured(MODELS["window"], WINDOW, {"rtt": rtt, "streams": [1, 2, 4]}))
     assert observations.frame["deployment"].nunique() == 4
     assert sum(fold.kind == "rtt" for fold in leave_out(observations)) == 4
 
 
 def test_what_is_left_out_is_not_seen() -> None:
     observations = made("window")
-    seen: list[int] = []
-
-    def candidate(train: Observations, test: Observations) -> dict[str, Any]:
-        seen.append(len(train))
-        return {"all": np.zeros(len(test))}
-
     folds = leave_out(observations)
-    table = cross_validate(candidate, observations, folds)
-    assert seen == [len(observations) - int(fold.test.sum()) for fold in folds]
+    table = cross_validate(lambda train, test: {"all": np.full(len(test), len(train))}, observations, folds)
+    seen = [len(observations) - fold.test.sum() for fold in folds]
+    assert table["predicted"].tolist() == np.repeat(seen, [fold.test.sum() for fold in folds]).tolist()
     assert (table["measured"].to_numpy() == observations.throughput[table["row"]]).all()
 
 
 def test_a_model_that_cannot_be_fitted_somewhere_is_said_and_has_no_score() -> None:
-    def learner(some: Observations, *, seed: int = 0) -> Any:
-        if 0.0 not in set(some.frame["rtt"]) or seed:
+    def learner(some: Observations) -> Any:
+        if 0.0 not in set(some.frame["rtt"]):
             raise ValueError("no LAN")
         return fit(MODELS["constant"], some, resamples=0)
 
@@ -111,9 +108,7 @@ def test_a_model_that_cannot_be_fitted_somewhere_is_said_and_has_no_score() -> N
 
 
 def test_too_few_values_leave_nothing_out_and_this_is_said() -> None:
-    ds = measured(
-        MODELS["window"], TRUTHS["window"][0], {"rtt": [1.0, 9.0], "streams": [1, 2]}, repetitions=3
-    )
+    ds = measured(MODELS["window"], WINDOW, {"rtt": [1.0, 9.0], "streams": [1, 2]}, repetitions=3)
     choice = choose(MODELS, observe(ds), {})
     assert choice.winner == choice.best == ""
     assert choice.problems == ("no axis has enough values to leave one out",)
@@ -124,23 +119,27 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder with a dataset and its fits, as the workflow makes them."""
     folder = tmp_path_factory.mktemp("run") / "results" / "demo"
     folder.mkdir(parents=True)
-    values, _, fixed = TRUTHS["window"]
-    ds = measured(
-        MODELS["window"], values, {"origins": [1, 2], "rtt": RTT[::3], "streams": STREAMS[::3]}, fixed=fixed
-    )
+    axes = {"origins": [1, 2], "rtt": RTT[::3], "streams": STREAMS[::3]}
+    ds = measured(MODELS["window"], WINDOW, axes, fixed=FIXED)
     ds.to_netcdf(folder / "dataset.nc")
     observations = observe(ds)
-    models = {name: MODELS[name] for name in ("window", "lu", "constant")}
-    fits = {name: fit(model, observations, resamples=8) for name, model in models.items()}
-    saved.write(
-        folder / "models.json", observations.label, fits, choose(models, observations, fits, learned=PROCESS)
-    )
+    fits = fits_of(observations, "window", "lu", "constant", resamples=8)
+    saved.write(folder / "models.json", observations.label, fits, scored(observations, fits, PROCESS))
     return folder
 
 
-def test_what_was_saved_predicts(kept: Path) -> None:
-    content = saved.read(kept / "models.json")
-    best = content.best(observe(xr.load_dataset(kept / "dataset.nc")))
+@pytest.fixture
+def content(kept: Path) -> Saved:
+    return saved.read(kept / "models.json")
+
+
+@pytest.fixture
+def observations(kept: Path) -> Observations:
+    return observe(xr.load_dataset(kept / "dataset.nc"))
+
+
+def test_what_was_saved_predicts(kept: Path, content: Saved, observations: Observations) -> None:
+    best = content.best(observations)
     assert best is content.formula
     assert best.name == "window"
     found = best.predict(xr.Dataset(coords={"streams": [3], "rtt": [30.0]})).squeeze()
@@ -158,17 +157,15 @@ def test_fits_of_another_format_or_of_a_formula_that_has_changed_are_refused(
     else:
         del content["fits"]["window"]["parameters"]["base"]
     (tmp_path / "models.json").write_text(json.dumps(content))
-    with pytest.raises(
-        saved.SavedError, match=rf"models\.json: no fits of format 4.*{problem}.*run snakemake"
-    ):
+    says = rf"models\.json: no fits of format 4.*{problem}.*run snakemake"
+    with pytest.raises(saved.SavedError, match=says):
         saved.read(tmp_path / "models.json")
 
 
 def waves(height: float) -> Observations:
     """What a formula says, times a wave along the RTT that no formula has."""
-    values, _, fixed = TRUTHS["window"]
     axes = {"rtt": np.geomspace(2, 160, 10), "streams": STREAMS[::3]}
-    ds = measured(MODELS["window"], values, axes, fixed=fixed, noise=0.02)
+    ds = measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.02)
     more = 1 + height * np.sin(1.5 * np.log(ds.rtt))
     return observe(ds.map(lambda variable: variable * more, keep_attrs=True))
 
@@ -178,9 +175,8 @@ def test_what_learns_the_cells_is_taken_where_no_formula_is_as_good(
     tmp_path: Path, height: float, learns: bool
 ) -> None:
     observations = waves(height)
-    fits = {name: fit(MODELS[name], observations, resamples=5) for name in ("window", "constant")}
-    learned = {"table": LEARNED["table"]}
-    choice = choose({name: MODELS[name] for name in fits}, observations, fits, learned=learned)
+    fits = fits_of(observations, "window", "constant", resamples=5)
+    choice = scored(observations, fits, {"table": LEARNED["table"]})
     assert choice.formula == "window"
     assert choice.best == ("table" if learns else "window")
     saved.write(tmp_path / "models.json", observations.label, fits, choice)
@@ -214,7 +210,7 @@ def test_what_shares_cells_is_drawn_together() -> None:
     found = []
     for kinds in (1, 50):
         table = pd.concat([both.assign(kind=str(kind)) for kind in range(kinds) for both in (one, other)])
-        found.append(_scores(_losses(table, units), {}, 0)[["model", "score", "tied"]])
+        found.append(_scores(_losses(table, units), {})[["model", "score", "tied"]])
     pd.testing.assert_frame_equal(*found)
     assert found[0]["tied"].all()
 
@@ -223,14 +219,12 @@ def texts(figure: Figure) -> str:
     return " ".join(" ".join(text.get_text() for text in figure.texts).split())
 
 
-def test_figures_show_every_cell_and_say_what_they_are(kept: Path) -> None:
-    content = saved.read(kept / "models.json")
-    observations = observe(xr.load_dataset(kept / "dataset.nc"))
+def test_figures_show_every_cell_and_say_what_they_are(content: Saved, observations: Observations) -> None:
     fits = draw.fitted(observations, content.formula)
     assert "measured on netns" in texts(fits)
     assert len(fits.axes) == 2
-    points = [c for axes in fits.axes for c in axes.containers]
-    assert sum(len(one[0].get_xdata()) for one in points) == len(observations)
+    points = [len(bars[0].get_xdata()) for axes in fits.axes for bars in axes.containers]
+    assert sum(points) == len(observations)
     residuals = draw.against_measured(observations, content.fits)
     assert len([axes for axes in residuals.axes if axes.get_label() != "<colorbar>"]) == 2 * len(content.fits)
     errors = draw.prediction_errors(content.choice, content.label)
@@ -240,17 +234,13 @@ def test_figures_show_every_cell_and_say_what_they_are(kept: Path) -> None:
 
 
 def test_what_is_not_determined_has_no_number() -> None:
-    values, _, fixed = TRUTHS["window"]
-    ds = measured(MODELS["window"], values, {"streams": STREAMS}, fixed=fixed | {"rtt": 20.0})
+    ds = measured(MODELS["window"], WINDOW, {"streams": STREAMS}, fixed=FIXED | {"rtt": 20.0})
     table = draw.parameter_table(fit(MODELS["window"], observe(ds), resamples=20)).set_index("parameter")
-    assert table.loc["window", "value"] == ""
-    assert table.loc["window", "95 % interval"] == "not determined"
+    assert table.loc["window", ["value", "95 % interval"]].tolist() == ["", "not determined"]
     assert "rtt" in table.loc["window", "note"]
 
 
-def test_the_surface_needs_no_network_and_two_axes(kept: Path) -> None:
-    content = saved.read(kept / "models.json")
-    observations = observe(xr.load_dataset(kept / "dataset.nc"))
+def test_the_surface_needs_no_network_and_two_axes(content: Saved, observations: Observations) -> None:
     surface = draw.interactive_surface(observations, content.formula)
     assert surface is not None
     page = surface.to_html(full_html=False, include_plotlyjs=True)

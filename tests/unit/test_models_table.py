@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.models import MODELS, fit_table, observe
 
-from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
+from tests.support.made_up import TRUTHS, measured
 
 
 def grid(values: np.ndarray) -> xr.Dataset:
@@ -45,10 +45,9 @@ def test_a_hole_has_what_lies_on_the_lines_through_it() -> None:
 
 
 def test_its_intervals_hold_measurements_of_points_that_were_left_out() -> None:
-    values, _, fixed = TRUTHS["window"]
-    axes = {"rtt": RTT, "streams": STREAMS}
+    values, axes, fixed = TRUTHS["window"]
     inside = []
-    for seed in range(6):
+    for seed in range(4):
         first, second = (
             measured(MODELS["window"], values, axes, fixed=fixed, noise=0.08, repetitions=3, seed=one)
             for one in (seed, seed + 100)
@@ -56,7 +55,7 @@ def test_its_intervals_hold_measurements_of_points_that_were_left_out() -> None:
         found = fit_table(observe(first)).predict(second)
         rates = second.throughput
         inside.append(((rates >= found.throughput_low) & (rates <= found.throughput_high)).mean())
-    assert np.mean(inside) >= 0.93
+    assert np.mean(inside) >= 0.92  # narrower by a third they hold 86 %
 
 
 def test_what_is_too_little_or_too_sparse_is_refused() -> None:

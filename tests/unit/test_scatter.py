@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tpcsweep.models.predictor import BAND, Scatter, log_ratio
@@ -28,13 +28,12 @@ def test_a_full_path_keeps_its_narrow_scatter_beside_slow_cells_that_stall() -> 
 
 def test_between_bands_it_changes_evenly() -> None:
     scatter = Scatter(np.log([0.1, 1.0]), np.array([np.linspace(-1, 1, 100), np.zeros(100)]))
-    middle = scatter.residuals(np.array([0.995]), np.array([np.sqrt(0.1)]))
-    assert np.isclose(middle[0, 0], 0.5)
-    beyond = scatter.residuals(np.array([0.995]), np.array([1e-3, 50.0]))
-    assert np.allclose(beyond[0], [1.0, 0.0])
+    found = scatter.residuals(np.array([0.995]), np.array([1e-3, np.sqrt(0.1), 50.0]))
+    assert np.allclose(found[0], [1.0, 0.5, 0.0])
 
 
 @given(st.lists(st.integers(1, 3 * BAND), min_size=1, max_size=6), st.randoms())
+@settings(max_examples=25)
 def test_the_order_of_rows_makes_no_difference(sizes: list[int], random: Random) -> None:
     """Rows of the same prediction are not shared out among bands by where they stand."""
     fitted = np.repeat(np.arange(1.0, len(sizes) + 1), sizes)
@@ -50,7 +49,7 @@ def test_the_order_of_rows_makes_no_difference(sizes: list[int], random: Random)
 def test_one_more_residual_is_inside_as_often_as_it_should(count: int) -> None:
     generator = np.random.default_rng(0)
     inside = []
-    for _ in range(400):
+    for _ in range(200):
         scatter = Scatter.of(generator.standard_normal(count), np.ones(count), count - 1)
         low, high = scatter.residuals(np.array([0.025, 0.975]), np.ones(1))[:, 0]
         inside.append(np.mean(np.abs(stats.norm.cdf([low, high]) - 0.5)) * 2)

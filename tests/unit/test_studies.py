@@ -32,7 +32,6 @@ def studies(**config: Any) -> Studies:
     ("given", "named"),
     [
         ("demo", ["demo"]),
-        ("demo,smoke", ["demo", "smoke"]),
         ("demo, smoke@simulation", ["demo", "smoke@simulation"]),
         (["demo", "demo@simulation"], ["demo", "demo@simulation"]),
         ("chep2024_fig4@simulation", ["chep2024_fig4@simulation"]),
@@ -83,7 +82,7 @@ def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
     place.parent.mkdir()
     shutil.copyfile(SURFACE, place)
     there = studies(sweep="demo", dataset=str(place), results=str(tmp_path))
-    assert (there.made, either(there.made)) == ([], NEVER)  # no rule makes a file of itself
+    assert either(there.made) == NEVER  # no rule makes a file of itself
     assert there.sources(SimpleNamespace(study="surface")) == [str(place)]
 
 
@@ -109,24 +108,23 @@ def test_a_pattern_matches_its_deployments_and_no_others(
     assert not pattern.fullmatch("x=0X1/y=2")
 
 
-def deployments(*paths: str, study: Configuration | None = None) -> Deployments:
-    return Deployments(
-        study or load({"sweep": "smoke", "testbed": "netns"}, ROOT), "measure", DeploymentGroup(paths, ())
-    )
+SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
+
+
+def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
+    return Deployments(study, "measure", DeploymentGroup(paths, ()))
 
 
 def test_a_product_has_a_short_pattern() -> None:
-    paths = [f"x={a}/y={b}" for a, b in product(range(100), range(100))]
-    assert len(deployments(*paths).pattern) < 2000
+    paths = [f"x={a}/y={b}" for a, b in product(range(30), range(30))]
+    assert len(deployments(*paths).pattern) < 600
 
 
 def test_a_deployment_keeps_this_machine_and_a_share_of_a_cluster() -> None:
     here = deployments()
     assert [here.threads(cores) for cores in (None, 1, 8)] == [1, 1, 8]
     cluster = load({"sweep": "nodes", "testbed": "kubernetes"}, ROOT)
-    places = cluster.testbed.places
-    assert places >= 1
-    assert deployments(study=cluster).threads(8 * places) == 8
+    assert deployments(study=cluster).threads(8 * cluster.testbed.places) == 8
 
 
 def test_a_specification_changes_with_what_is_measured_alone(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import CELL
 from tpcsweep.models.base import Floats
-from tpcsweep.models.process import GaussianProcess, left_out
+from tpcsweep.models.process import GaussianProcess, leave_one_out
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -157,7 +157,7 @@ def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = 
     surface = np.asarray(covariance) - process.noise**2 * np.eye(len(space))
     scale = process.noise / math.sqrt(regressor.kernel_.k2.noise_level)
     noise = math.hypot(process.noise, scale * math.sqrt(float(np.median(regressor.alpha))))
-    off, deviation = left_out(regressor)
+    off, deviation = leave_one_out(regressor)
     tests = [np.asarray(sizes) for sizes in (off / deviation, surprise[-_REMEMBERED:]) if len(sizes)]
     doubt = max(float(np.sqrt(np.mean(sizes**2))) for sizes in tests)
     return Belief(np.maximum(np.asarray(mean), 0.0), surface, noise, doubt)
@@ -179,11 +179,9 @@ def error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, fl
     The error is the root mean square of the differences between measurements and predictions there. The noise in it
     remains, however much is measured elsewhere. Throughput is NaN at points that failed.
     """
-    if measured.all():
-        return 0.0, 0.0
     surface = np.where(np.isfinite(throughput), throughput, belief.mean)
     wide = float(np.ptp(surface))
-    if wide == 0:
+    if measured.all() or wide == 0:
         return 0.0, 0.0
     deviation = float(np.sqrt(np.mean(belief.deviation[~measured] ** 2)))
     return deviation / wide, belief.doubt * belief.noise / wide
@@ -211,7 +209,7 @@ def finished(asked: float, errors: Sequence[tuple[float, float]], tested: int, m
     return ""
 
 
-def choose(
+def next_points(
     space: Space, belief: Belief, available: Mask, costs: Costs, count: int, seed: int = 0
 ) -> list[int]:
     """Choose the points to measure next: in some deployments, the most informative ones for their seconds.

@@ -113,7 +113,7 @@ class Rounds:
                     message = "cells went well with one value of each axis alone: nothing can be predicted"
                     raise RoundError(message)
                 count, seed = choice.batch(len(self.space)), self.configuration.sweep.seed
-                rows = choice.choose(self.space, belief, available, self.costs(), count, seed)
+                rows = choice.next_points(self.space, belief, available, self.costs(), count, seed)
                 predicted = belief, rows
             self._round(rows)
 
@@ -283,7 +283,7 @@ def completed(summary: xr.Dataset) -> xr.Dataset:
     return summary.assign(**filled, predicted=holes)
 
 
-def draw(folder: Path) -> None:
+def draw_figures(folder: Path) -> None:
     """Draw the surface, as measured and predicted, and the rounds, from the files in a folder."""
     summary = xr.load_dataset(folder / "dataset.nc")
     log = orjson.loads((folder / "rounds.json").read_bytes())

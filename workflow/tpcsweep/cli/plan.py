@@ -29,7 +29,7 @@ class QuestionCommand(click.Command):
 def _options() -> list[click.Option]:
     """Return an option for each parameter of sweeps; those that the search varies accept several values."""
     from tpcsweep.configuration.parameters import Parameters, quantity
-    from tpcsweep.planning.question import KNOBS
+    from tpcsweep.planning import KNOBS
 
     options = []
     for name, field in Parameters.model_fields.items():
@@ -156,7 +156,7 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
         return
     write_json(folder / "plan.json", answer.plan.to_dict())
     save(draw(answer.plan), folder, "plan")
-    values = {"dataset": str(dataset), "models": str(models), "question": answer.question.plain}
+    values = {"dataset": str(dataset), "models": str(models), "question": answer.question.content}
     make("plan", folder / "plan.html", values)
 
 

@@ -246,7 +246,7 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
             f"{study.testbed_name}: adaptive measures, and this testbed simulates. "
             f"Run `{study.command}`: it computes all cells."
         )
-    from tpcsweep.adaptive.rounds import RoundError, Rounds, draw
+    from tpcsweep.adaptive.rounds import RoundError, Rounds, draw_figures
     from tpcsweep.dataset import DatasetError
     from tpcsweep.linux.signals import interruptible
     from tpcsweep.running.hooks import notify
@@ -256,7 +256,7 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
     rounds = Rounds(study, partial(_measure, study, arguments), click.echo, error)
     with common.reported(RoundError, DatasetError, ResultsError), interruptible():
         rounds.run()
-    draw(rounds.folder)
+    draw_figures(rounds.folder)
     click.echo(f"{study.folder.name}: {rounds.reason}: {(rounds.folder / 'dataset.nc').absolute()}")
     if told := notify(study, str(common.settings().get("notify") or ""), "complete", counted(study)):
         click.echo(told, err=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -22,6 +22,12 @@ Floats = NDArray[np.float64]
 
 Points = Mapping[str, Floats]
 """Columns of equal length: the parameters of cells, in base units."""
+
+Cells: TypeAlias = Points | pd.DataFrame
+"""Points, or the rows of a table."""
+
+SEED = 0
+"""The seed of everything random in models: the same data have the same answers."""
 
 UNSAID: Mapping[str, float] = {
     "origins": 1.0,
@@ -93,7 +99,7 @@ class Model:
         return np.broadcast_to(self.function(points, **values), shape)
 
 
-def complete(frame: pd.DataFrame | Points) -> Points:
+def with_unsaid(frame: Cells) -> Points:
     """Return the numeric columns as arrays, and columns of `UNSAID` for the parameters that are missing."""
     columns = {str(name): np.asarray(frame[name]) for name in frame}
     length = len(next(iter(columns.values()), [0]))
@@ -102,19 +108,19 @@ def complete(frame: pd.DataFrame | Points) -> Points:
     return unsaid | said
 
 
-def plain(value: Any) -> Any:
+def json_content(value: Any) -> Any:
     """Return values, containers and tables as JSON has them: numbers with six digits, null for no limit."""
     match value:
         case pd.Series():
-            return plain(value.to_dict())
+            return json_content(value.to_dict())
         case pd.DataFrame():
-            return plain(value.to_dict("list"))
+            return json_content(value.to_dict("list"))
         case Mapping():
-            return {name: plain(part) for name, part in value.items()}
+            return {name: json_content(part) for name, part in value.items()}
         case tuple() | list():
-            return [plain(part) for part in value]
+            return [json_content(part) for part in value]
         case np.generic():
-            return plain(value.item())
+            return json_content(value.item())
         case float():
             return number(value, 6)
     return value

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.models.base import Floats, Model, plain
+from tpcsweep.models.base import SEED, Floats, Model, json_content
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.least_squares import UnfittableError, optimum_of, units_of
 from tpcsweep.models.observations import Observations
@@ -36,11 +36,8 @@ _FLOOR = 0.05  # relative errors are to a cell's throughput, but at least to thi
 _DRAWS = 1000
 
 
-class Learner(Protocol):
-    """A function that returns a fitted predictor, and raises ValueError if the observations are not enough."""
-
-    def __call__(self, observations: Observations, *, seed: int = 0) -> Predictor: ...
-
+Learner = Callable[[Observations], Predictor]
+"""A function that returns a fitted predictor, and raises ValueError if the observations are not enough."""
 
 LEARNED: Mapping[str, Learner] = {
     "hybrid": fit_hybrid,
@@ -102,8 +99,8 @@ class Choice:
             "winner": self.winner,
             "best": self.best,
             "formula": self.formula,
-            "scores": plain(self.scores.to_dict("records")),
-            "errors": plain(self.errors.to_dict("records")),
+            "scores": json_content(self.scores.to_dict("records")),
+            "errors": json_content(self.errors.to_dict("records")),
             "problems": list(self.problems),
         }
 
@@ -114,7 +111,6 @@ def choose(
     fits: Mapping[str, Fit],
     *,
     learned: Mapping[str, Learner] = LEARNED,
-    seed: int = 0,
     pool: Executor | None = None,
 ) -> Choice:
     """Cross-validate every model, and those that learn the cells, in the processes of a pool if there is one.
@@ -129,11 +125,8 @@ def choose(
     if not folds:
         return Choice.none("no axis has enough values to leave one out")
     candidates: dict[str, Candidate] = {
-        **{
-            name: _model_candidate(model, observations, fits.get(name), seed)
-            for name, model in models.items()
-        },
-        **{name: partial(_learned, learner, seed) for name, learner in learned.items()},
+        **{name: _model_candidate(model, observations, fits.get(name)) for name, model in models.items()},
+        **{name: partial(_learned, learner) for name, learner in learned.items()},
     }
     validate = partial(cross_validate, observations=observations, folds=folds)
     validated = (pool.map if pool else map)(validate, candidates.values())
@@ -148,7 +141,7 @@ def choose(
     )
     errors = _errors(predictions, float(observations.throughput.max()))
     losses = _losses(predictions, units_of(observations))
-    return Choice(errors, _scores(losses, fits, seed), predictions, _best(losses, seed), problems)
+    return Choice(errors, _scores(losses, fits), predictions, _best(losses), problems)
 
 
 def leave_out(observations: Observations) -> list[Fold]:
@@ -166,7 +159,7 @@ def leave_out(observations: Observations) -> list[Fold]:
             folds += _folds(kind, values, order, inside.to_numpy())
     deployments = observations.frame["deployment"]
     shuffled = list(deployments.unique())
-    np.random.default_rng(0).shuffle(shuffled)
+    np.random.default_rng(SEED).shuffle(shuffled)
     folds += _folds("deployment", deployments, shuffled, ~_corners(observations))
     return folds
 
@@ -211,7 +204,7 @@ def cross_validate(candidate: Candidate, observations: Observations, folds: Sequ
     return pd.concat([table for parts in tables.values() for table in parts], ignore_index=True)
 
 
-def _model_candidate(model: Model, observations: Observations, whole: Fit | None, seed: int) -> Candidate:
+def _model_candidate(model: Model, observations: Observations, whole: Fit | None) -> Candidate:
     """Return the candidate of a model, whose searches begin at the fit to all cells.
 
     It is fitted apart to each setting of the axes that are not in the formula, too, if these have enough cells.
@@ -222,13 +215,12 @@ def _model_candidate(model: Model, observations: Observations, whole: Fit | None
         cells = observations.frame.groupby([observations.classes(name) for name in apart]).size()
         if cells.max() <= len(model.parameters) + 1:  # as one value is left out of a setting
             apart = ()
-    return partial(_fitted, model, apart, seed, start)
+    return partial(_fitted, model, apart, start)
 
 
 def _fitted(
     model: Model,
     apart: Sequence[str],
-    seed: int,
     start: Mapping[str, float] | None,
     train: Observations,
     test: Observations,
@@ -238,7 +230,7 @@ def _fitted(
     Models of one axis are published so: for a path, a host. A setting that was not measured, or not often enough, has
     the parameters of the fit to all cells.
     """
-    pooled = _values(model, train, seed, start)
+    pooled = _values(model, train, start)
     if pooled is None:
         return dict.fromkeys([POOLED, *([GROUPED] if apart else [])], np.full(len(test), np.nan))
     found = {POOLED: np.maximum(model(test.points, pooled), 0.0)}
@@ -248,25 +240,25 @@ def _fitted(
         for key, rows in test.frame.groupby([test.classes(name) for name in apart]).indices.items():
             known, values = measured.get(key, ()), None
             if len(known) > len(model.parameters):
-                values = _values(model, train.take(np.asarray(known)), 0, pooled)
+                values = _values(model, train.take(np.asarray(known)), pooled)
             part = model(test.take(rows).points, values or pooled)
             found[GROUPED][rows] = np.maximum(part, 0.0)
     return found
 
 
 def _values(
-    model: Model, observations: Observations, seed: int, start: Mapping[str, float] | None
+    model: Model, observations: Observations, start: Mapping[str, float] | None
 ) -> dict[str, float] | None:
     try:
-        problem, units, *_ = optimum_of(model, observations, seed, start)
+        problem, units, *_ = optimum_of(model, observations, start)
     except UnfittableError:
         return None
     return problem.values(units)
 
 
-def _learned(learner: Learner, seed: int, train: Observations, test: Observations) -> dict[str, Floats]:
+def _learned(learner: Learner, train: Observations, test: Observations) -> dict[str, Floats]:
     try:
-        return {POOLED: learner(train, seed=seed).estimate(test.frame)}
+        return {POOLED: learner(train).estimate(test.frame)}
     except (ValueError, np.linalg.LinAlgError):
         return {POOLED: np.full(len(test), np.nan)}
 
@@ -304,7 +296,7 @@ def _losses(predictions: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
     return by_unit.unstack("unit", sort=False)
 
 
-def _scores(losses: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd.DataFrame:
+def _scores(losses: pd.DataFrame, fits: Mapping[str, Fit]) -> pd.DataFrame:
     """Score every candidate; one that could not predict some cell has no score."""
     scores = losses.sum(axis=1, skipna=False).sort_values()
     table = []
@@ -315,7 +307,7 @@ def _scores(losses: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd.Data
                 "model": model,
                 "fitted": fitted,
                 "score": score,
-                "tied": _tied(losses.loc[(model, fitted)], losses.loc[scores.index[0]], seed),
+                "tied": _tied(losses.loc[(model, fitted)], losses.loc[scores.index[0]]),
                 "skill": 1 - score / scores.get(("constant", POOLED), math.nan),
                 "aicc": pooled.aicc if pooled else math.nan,
                 "bic": pooled.bic if pooled else math.nan,
@@ -324,17 +316,17 @@ def _scores(losses: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd.Data
     return pd.DataFrame(table)
 
 
-def _tied(losses: pd.Series, least: pd.Series, seed: int) -> bool:
+def _tied(losses: pd.Series, least: pd.Series) -> bool:
     """Tell whether in resamples of the units the score of a candidate may be at or below the least."""
     gap = (losses - least).to_numpy()
-    drawn = np.random.default_rng(seed).integers(0, len(gap), (_DRAWS, len(gap)))
+    drawn = np.random.default_rng(SEED).integers(0, len(gap), (_DRAWS, len(gap)))
     return bool(np.isfinite(gap).all() and np.quantile(gap[drawn].sum(axis=1), 0.025) <= 0)
 
 
-def _best(losses: pd.DataFrame, seed: int) -> str:
+def _best(losses: pd.DataFrame) -> str:
     """Return the first candidate fitted to all cells that cannot be told from the best: a formula knows limits."""
     pooled = losses.xs(POOLED, level="fitted")
     scores = pooled.sum(axis=1, skipna=False).dropna().sort_values()
     formulas = [name for name in scores.index if name not in LEARNED]
     order = [*formulas[:1], *(name for name in LEARNED if name in scores.index)]
-    return next((name for name in order if _tied(pooled.loc[name], pooled.loc[scores.index[0]], seed)), "")
+    return next((name for name in order if _tied(pooled.loc[name], pooled.loc[scores.index[0]])), "")

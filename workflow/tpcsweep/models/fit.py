@@ -6,20 +6,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
 
 from tpcsweep.files import number
-from tpcsweep.models.base import Floats, Model, Parameter, Points, complete
+from tpcsweep.models.base import Cells, Floats, Model, Parameter, with_unsaid
 from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.least_squares import UnfittableError, bootstrap, optimum_of, undetermined
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, log_ratio, new_run
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+from tpcsweep.models.predictor import Domain, Predictor, Scatter, interval, log_ratio, new_run
 
 RESAMPLES = 200
 _TAILS = 4  # degrees of freedom of the t distribution that the information criteria assume of residuals
@@ -66,28 +63,24 @@ class Fit(Predictor):
     def determined(self) -> dict[str, bool]:
         return {name: name not in self.reasons for name in self.values}
 
-    def estimate(self, points: Points | pd.DataFrame) -> Floats:
+    def estimate(self, points: Cells) -> Floats:
         return self._rates(points, self.values)
 
-    def uncertainty(
-        self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
-    ) -> tuple[Floats, Floats]:
-        tail = 50 * (1 - confidence)
-        low, high = np.percentile(self._resampled(points), [tail, 100 - tail], axis=0)
-        return low, high
+    def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
+        return interval(self._resampled(points))
 
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
+    def draws(self, points: Cells, count: int = 200) -> Floats:
         # Each draw has the parameters of one resample, and one quantile of the scatter of cells at all points.
-        off = self.scatter.drawn(count, seed, self.estimate(points))
+        off = self.scatter.drawn(count, self.estimate(points))
         rates = self._resampled(points)
         return np.asarray(rates[np.arange(count) % len(rates)] * np.exp(off))
 
-    def _resampled(self, points: Points | pd.DataFrame) -> Floats:
+    def _resampled(self, points: Cells) -> Floats:
         """Return the throughput of each resample: resamples × points."""
         return self._rates(points, dict(zip(self.values, self.samples.T[:, :, np.newaxis], strict=True)))
 
-    def _rates(self, points: Points | pd.DataFrame, values: Mapping[str, Floats | float]) -> Floats:
-        full = complete(self.domain.filled(points, self.model.axes))
+    def _rates(self, points: Cells, values: Mapping[str, Floats | float]) -> Floats:
+        full = with_unsaid(self.domain.filled(points, self.model.axes))
         return np.maximum(self.model(full, values), 0.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,41 +140,28 @@ class Fit(Predictor):
         )
 
 
-def fit(
-    model: Model,
-    observations: Observations,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    start: Mapping[str, float] | None = None,
-) -> Fit:
+def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES) -> Fit:
     """Fit a model. `problems` of the fit contain what went wrong; nothing is raised for it.
 
     The loss is soft L1 (scipy's `least_squares`) of residuals over errors (`Observations.error_at`), with the knee at
     1.345 times their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull.
     Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at the optimum. It draws whole runs
     if cells were measured in several; in each run it draws whole deployments if there are at least 8, and otherwise
-    cells. The repetitions of each cell are drawn again, too.
+    cells. The repetitions of each cell are drawn again, too. Without `resamples` there are no intervals.
 
-    Args:
-        model: with the unknowns.
-        observations: the cells to fit it to.
-        resamples: of the bootstrap; 0: no intervals.
-        seed: of the bootstrap and of the points below.
-        start: parameters to begin at, besides the model's guess; None: the best of 64 seeded points of the parameter
-            space.
+    The search begins at the model's guess, and at the best of 64 points of the parameter space.
     """
     try:
-        problem, units, scale, converged = optimum_of(model, observations, seed, start)
+        problem, units, scale, converged = optimum_of(model, observations)
     except UnfittableError as error:
         return _failed(model, observations, str(error))
     problems = [] if converged else ["the search ended before it had converged"]
     values, unknowns = problem.values(units), len(problem.free)
     estimate = model(observations.points, values)
-    drawn, samples = bootstrap(problem, units, scale, resamples, seed)
+    drawn, samples = bootstrap(problem, units, scale, resamples)
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
-    alternatives = problem.alternatives(units, scale, seed) if resamples else []
+    alternatives = problem.alternatives(units, scale) if resamples else []
     low, high = _intervals(values, samples, alternatives)
     aicc, bic = _information(observations, estimate, unknowns)
     return Fit(
@@ -235,11 +215,10 @@ def _intervals(
     """Return the ends of intervals: percentiles of the bootstrap, widened until they contain the alternatives."""
     if len(samples) < 2:
         return dict.fromkeys(values, math.nan), dict.fromkeys(values, math.nan)
-    tail = 50 * (1 - CONFIDENCE)
     low, high = {}, {}
-    for name, ends in zip(values, np.percentile(samples, [tail, 100 - tail], axis=0).T.tolist(), strict=True):
-        others = [other[name] for other in alternatives if name in other]
-        low[name], high[name] = min([ends[0], *others]), max([ends[1], *others])
+    for name, *ends in zip(values, *(end.tolist() for end in interval(samples)), strict=True):
+        every = [*ends, *(other[name] for other in alternatives if name in other)]
+        low[name], high[name] = min(every), max(every)
     return low, high
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import optimize, stats
 
-from tpcsweep.models.base import Floats, Model, Parameter
+from tpcsweep.models.base import SEED, Floats, Model, Parameter
 from tpcsweep.models.observations import Observations
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class LeastSquares:
         except (ValueError, np.linalg.LinAlgError):
             return None
 
-    def alternatives(self, units: Floats, scale: float, seed: int) -> list[dict[str, float]]:
+    def alternatives(self, units: Floats, scale: float) -> list[dict[str, float]]:
         """Return the free parameters of the fits with other values of held parameters that are as good.
 
         One is the best with everything free. For the others each held parameter is moved in steps towards its bounds,
@@ -129,7 +129,7 @@ class LeastSquares:
             return good
 
         freed = replace(self, free=self.free + loose)
-        if optimum := freed.search(seed, None):
+        if optimum := freed.search(None):
             tried(freed, freed.solve(optimum[0], scale, 50, 1e-5))
         for moving, end in itertools.product(loose, (0.0, 1.0)):
             others = tuple(one for one in loose if one is not moving)
@@ -144,13 +144,13 @@ class LeastSquares:
                 start = solution.x
         return found
 
-    def search(self, seed: int, start: Mapping[str, float] | None) -> tuple[Floats, float, bool] | None:
+    def search(self, start: Mapping[str, float] | None) -> tuple[Floats, float, bool] | None:
         """Return the optimum, the scale of its residuals and whether it converged; None if no start leads to one."""
         guess = np.array([float(parameter.to_unit(parameter.guess)) for parameter in self.free])
         if not self.free:
             return guess, _scale(self.residuals(guess)), True
         if start is None:
-            starts = self._screened(len(guess), seed)
+            starts = self._screened(len(guess))
         else:
             starts = [np.array([float(one.to_unit(start[one.name])) for one in self.free])]
         tried = [self.solve(begin, 1.0, 50, 1e-4) for begin in (guess, *starts)]
@@ -162,18 +162,18 @@ class LeastSquares:
         final = self.solve(best.x, scale, 300) or best
         return final.x, scale, bool(final.status > 0)
 
-    def _screened(self, unknowns: int, seed: int) -> list[Floats]:
+    def _screened(self, unknowns: int) -> list[Floats]:
         """Return the best of seeded points of the parameter space, by their median absolute residuals.
 
         The median is not misled by a few residuals that are huge far from the optimum.
         """
-        cube = stats.qmc.Sobol(unknowns, seed=seed).random(_SCREENED)
+        cube = stats.qmc.Sobol(unknowns, seed=SEED).random(_SCREENED)
         costs = np.median(np.abs(self.residuals(cube)), axis=1)
         return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])
 
 
 def optimum_of(
-    model: Model, observations: Observations, seed: int, start: Mapping[str, float] | None
+    model: Model, observations: Observations, start: Mapping[str, float] | None = None
 ) -> tuple[LeastSquares, Floats, float, bool]:
     """Return a model's problem with the result of its search.
 
@@ -184,7 +184,7 @@ def optimum_of(
     count, unknowns = len(observations), len(problem.free)
     if count < unknowns + 1:
         raise UnfittableError(f"{count} observations do not determine {unknowns} parameters")
-    found = problem.search(seed, start)
+    found = problem.search(start)
     if found is None:
         raise UnfittableError("no start led to a finite fit")
     if not np.all(np.isfinite(model(observations.points, problem.values(found[0])))):
@@ -192,15 +192,13 @@ def optimum_of(
     return problem, *found
 
 
-def bootstrap(
-    problem: LeastSquares, units: Floats, scale: float, resamples: int, seed: int
-) -> tuple[str, Floats]:
+def bootstrap(problem: LeastSquares, units: Floats, scale: float, resamples: int) -> tuple[str, Floats]:
     """Return the kind of the units that were drawn, and the parameters of each resample."""
     optimum = list(problem.values(units).values())
     if not problem.free or not resamples:
         return "nothing", np.tile(optimum, (max(resamples, 1), 1))
     drawn, draw = _drawer(problem.observations)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     samples = []
     for _ in range(resamples):
         solution = replace(problem, rows=draw(generator)).solve(units, scale, 25, 1e-4)

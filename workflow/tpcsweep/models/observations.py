@@ -15,7 +15,7 @@ from tpcsweep.configuration.parameters import CELL
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.observations import observations
-from tpcsweep.models.base import Floats, Points, complete
+from tpcsweep.models.base import SEED, Floats, Points, with_unsaid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +75,7 @@ class Observations:
     @cached_property
     def points(self) -> Points:
         """Every numeric parameter; `UNSAID` has the values of those that the data lack."""
-        return complete(self.frame)
+        return with_unsaid(self.frame)
 
     @cached_property
     def throughput(self) -> Floats:
@@ -160,7 +160,7 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     if len(frame) > most:
         count = min(most, SAMPLE)
         label = f"{label}, {count} of {len(frame)} cells chosen at random"
-        rows = np.sort(np.random.default_rng(0).choice(len(frame), count, replace=False))
+        rows = np.sort(np.random.default_rng(SEED).choice(len(frame), count, replace=False))
         frame = frame.iloc[rows].reset_index(drop=True)
     return Observations(frame, axes, label, how)
 

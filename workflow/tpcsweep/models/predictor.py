@@ -19,7 +19,7 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import describe
 from tpcsweep.dataset.labels import attributes_of
 from tpcsweep.files import number
-from tpcsweep.models.base import Floats, Points
+from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.observations import Observations
 from tpcsweep.variables import Variable
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
-"""The share that intervals contain unless another is asked for."""
+"""The share that intervals contain."""
 
-MOST_VALUES = 48
+MOST_CHOSEN = 48
 """An axis with more values was measured rather than set, and none of its values is one to choose."""
 
 BAND = 40
@@ -48,7 +48,7 @@ class Domain:
     words: Mapping[str, tuple[str, ...]]
     fixed: Mapping[str, float]
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """The measured values of each axis of numbers, ascending, if these are no more than `MOST_VALUES`."""
+    """The measured values of each axis of numbers, ascending, if these are no more than `MOST_CHOSEN`."""
 
     @classmethod
     def of(cls, observations: Observations) -> Domain:
@@ -59,10 +59,10 @@ class Domain:
             {name: (float(frame[name].min()), float(frame[name].max())) for name in observations.numeric},
             observations.words,
             {name: float(at[0]) for name, at in parameters.items() if name not in axes},
-            {name: measured for name, measured in values.items() if len(measured) <= MOST_VALUES},
+            {name: measured for name, measured in values.items() if len(measured) <= MOST_CHOSEN},
         )
 
-    def filled(self, points: Points | pd.DataFrame, axes: Sequence[str]) -> dict[str, Any]:
+    def filled(self, points: Cells, axes: Sequence[str]) -> dict[str, Any]:
         """Return the columns of some points, with those that have one value in the data.
 
         Raises:
@@ -76,7 +76,7 @@ class Domain:
         count = len(next(iter(columns.values()), [0]))
         return {name: np.full(count, value) for name, value in self.fixed.items()} | columns
 
-    def outside(self, points: Points | pd.DataFrame) -> NDArray[np.bool_]:
+    def outside(self, points: Cells) -> NDArray[np.bool_]:
         """Tell for each row whether it lies beyond the data on any axis, or differs from their one value."""
         columns = {str(name): np.asarray(points[name]) for name in points}
         out = np.zeros(len(next(iter(columns.values()), [0])), bool)
@@ -156,12 +156,12 @@ class Scatter:
         shares = np.array([np.interp(place, self.at, share) for share in np.eye(len(self.at))])
         return np.asarray(each.T @ shares)
 
-    def drawn(self, count: int, seed: int, rates: Floats) -> Floats:
+    def drawn(self, count: int, rates: Floats) -> Floats:
         """Return residuals for so many draws: `residuals` at probabilities that cover (0, 1) evenly, in seeded order.
 
         A draw has the same probability at all points.
         """
-        levels = (np.random.default_rng(seed).permutation(count) + 0.5) / count
+        levels = (np.random.default_rng(SEED).permutation(count) + 0.5) / count
         return self.residuals(levels, rates)
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Predictor(ABC):
         """A description for people, of a line or a few."""
 
     @abstractmethod
-    def estimate(self, points: Points | pd.DataFrame) -> Floats:
+    def estimate(self, points: Cells) -> Floats:
         """Return the fitted throughput in Gbit/s at each row.
 
         Raises:
@@ -202,21 +202,17 @@ class Predictor(ABC):
         """
 
     @abstractmethod
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
+    def draws(self, points: Cells, count: int = 200) -> Floats:
         """Return possible results of measuring each point once, in Gbit/s: draws × points.
 
         A draw has the same luck at all points.
         """
 
     @abstractmethod
-    def uncertainty(
-        self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
-    ) -> tuple[Floats, Floats]:
+    def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
         """Return the interval of the fitted throughput itself, Gbit/s, without the scatter of measurements."""
 
-    def predict(
-        self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = CONFIDENCE, seed: int = 0
-    ) -> xr.Dataset:
+    def predict(self, points: xr.Dataset | Cells) -> xr.Dataset:
         """Return the throughput with the interval in which one more measurement would lie.
 
         `extrapolated` is true outside of the ranges of the data.
@@ -224,16 +220,13 @@ class Predictor(ABC):
         Args:
             points: a dataset whose coordinates are axes (the result has the same dimensions), or rows of a table (the
                 result has the dimension `point`). Parameters with one value in the fitted data may be missing.
-            confidence: of the interval.
-            seed: of the draws that the interval is taken from.
 
         Raises:
             KeyError: as `estimate`.
         """
         table, template = _table(points)
-        tail = 50 * (1 - confidence)
-        low, high = np.percentile(self.draws(table, seed=seed), [tail, 100 - tail], axis=0)
-        end = f"end of the {100 * confidence:g} % interval of a measurement"
+        low, high = interval(self.draws(table))
+        end = f"end of the {100 * CONFIDENCE:g} % interval of a measurement"
         figures = {
             "throughput": (self.estimate(table), "predicted throughput", "Gbit/s"),
             "throughput_low": (low, f"lower {end}", "Gbit/s"),
@@ -248,9 +241,21 @@ class Predictor(ABC):
         return xr.Dataset(variables, template.coords, about)
 
 
+def interval(draws: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of the 95 % interval of each column."""
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
+    return low, high
+
+
+def bounded_ratio(throughput: Floats, predicted: Floats) -> Floats:
+    """Return measured / predicted, within a factor of 20 to both sides."""
+    return np.clip(throughput / np.maximum(predicted, 1e-9), 1 / _FARTHEST, _FARTHEST)
+
+
 def log_ratio(throughput: Floats, predicted: Floats) -> Floats:
     """Return log(measured / predicted), within a factor of 20 to both sides."""
-    return np.log(np.clip(throughput / np.maximum(predicted, 1e-9), 1 / _FARTHEST, _FARTHEST))
+    return np.log(bounded_ratio(throughput, predicted))
 
 
 def new_run(off: Floats, observations: Observations) -> float:
@@ -309,7 +314,7 @@ def _quantiles(residuals: Floats, freedom: float) -> Floats:
     return np.asarray(middle + away * wider)
 
 
-def _table(points: xr.Dataset | pd.DataFrame | Points) -> tuple[pd.DataFrame, xr.DataArray]:
+def _table(points: xr.Dataset | Cells) -> tuple[pd.DataFrame, xr.DataArray]:
     """Return a row for each of some points, and the shape that they came in."""
     if not isinstance(points, xr.Dataset):
         table = pd.DataFrame({str(name): np.asarray(points[name]) for name in points})

@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg, stats
 
-from tpcsweep.models.base import Floats, Points
+from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, new_run
+from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, bounded_ratio, new_run
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
 _LEARN = 300  # points from which lengths are learned: the time grows with the cube
 _HOLD = 1500  # points that predictions stand on
-_FARTHEST = 20.0  # the largest factor between measured and the hybrid's formula: larger ones count as this
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,11 @@ class Features:
     def axes(self) -> tuple[str, ...]:
         return (*self.centres, *self.words)
 
-    def logarithms(self, points: Points | pd.DataFrame, name: str) -> Floats:
+    def logarithms(self, points: Cells, name: str) -> Floats:
         """Return the logarithms of an axis of numbers, unscaled."""
         return _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
 
-    def __call__(self, points: Points | pd.DataFrame) -> Floats:
+    def __call__(self, points: Cells) -> Floats:
         """Return points × features."""
         columns = [
             (self.logarithms(points, name) - middle) / spread
@@ -105,29 +103,27 @@ class GaussianProcess(Predictor):
             )
         return "Gaussian process over the axes, which knows no physics"
 
-    def estimate(self, points: Points | pd.DataFrame) -> Floats:
+    def estimate(self, points: Cells) -> Floats:
         return self._formula(points) * self._surface(points)[0]
 
-    def uncertainty(
-        self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
-    ) -> tuple[Floats, Floats]:
+    def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
         times, (middle, spread) = self._formula(points), self._surface(points)
-        half = spread * stats.norm.ppf(0.5 + confidence / 2)
+        half = spread * stats.norm.ppf(0.5 + CONFIDENCE / 2)
         return times * np.maximum(middle - half, 0.0), times * (middle + half)
 
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
+    def draws(self, points: Cells, count: int = 200) -> Floats:
         middle, spread = self._surface(points)
-        off = self.scatter.drawn(count, seed, middle) * np.hypot(spread, self.single)
+        off = self.scatter.drawn(count, middle) * np.hypot(spread, self.single)
         return np.asarray(self._formula(points) * np.maximum(middle + off, 0.0))
 
-    def inputs(self, points: Points | pd.DataFrame) -> Floats:
+    def inputs(self, points: Cells) -> Floats:
         """Return points × features of the regressor."""
         return self.features(self.domain.filled(points, self.features.axes))
 
-    def _formula(self, points: Points | pd.DataFrame) -> Floats | float:
+    def _formula(self, points: Cells) -> Floats | float:
         return self.formula.estimate(points) if self.formula else 1.0
 
-    def _surface(self, points: Points | pd.DataFrame) -> tuple[Floats, Floats]:
+    def _surface(self, points: Cells) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of the surface itself: without a measurement's noise."""
         middle, spread = self.regressor.predict(self.inputs(points), return_std=True)
         # scikit-learn's deviation contains the white kernel.
@@ -135,7 +131,7 @@ class GaussianProcess(Predictor):
         return np.maximum(np.asarray(middle), 0.0), inner
 
 
-def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess:
+def fit_process(observations: Observations) -> GaussianProcess:
     """Fit a Gaussian process with a Matérn 5/2 kernel, a length for each axis (Rasmussen, Williams 2006).
 
     It is fitted to the median of each point's repetitions. Lengths are learned by maximum likelihood from at most 300
@@ -153,16 +149,16 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
     inputs = np.array([rows[of_point].mean(axis=0) for of_point in cells])
     outputs = groups["throughput"].median().to_numpy(float)
     errors = groups["error"].mean().to_numpy(float) / np.sqrt(counts)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     held = _some(len(outputs), _HOLD, generator)
     inputs, outputs, errors = inputs[held], outputs[held], errors[held]
     scale = float(outputs.std()) or 1.0
-    regressor = _regressor(inputs, outputs, errors / scale, _some(len(outputs), _LEARN, generator), seed)
+    regressor = _regressor(inputs, outputs, errors / scale, _some(len(outputs), _LEARN, generator))
     noise = math.sqrt(float(regressor.kernel_.k2.noise_level)) * scale
     repeated = float(groups["throughput"].var().mean())  # NaN without repetitions
     single = math.sqrt(noise**2 + (repeated if math.isfinite(repeated) else float(np.mean(errors**2))))
     place, row = np.repeat(np.arange(len(held)), counts[held]), np.concatenate([cells[at] for at in held])
-    off, spread = left_out(regressor)
+    off, spread = leave_one_out(regressor)
     middle, spread = outputs - scale * off, scale * spread
     inner = np.sqrt(np.maximum(spread**2 - noise**2 - errors**2, 0.0))
     off = (observations.throughput[row] - middle[place]) / np.hypot(inner, single)[place]
@@ -171,23 +167,25 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
     return GaussianProcess(regressor, features, noise, single, scatter, domain=Domain.of(observations))
 
 
-def fit_hybrid(observations: Observations, *, seed: int = 0) -> GaussianProcess:
+def fit_hybrid(observations: Observations) -> GaussianProcess:
     """Fit the formula `combined`, and a process to measured over fitted: physics beyond the data, the data inside.
 
     Raises:
         ValueError: for observations without an axis, or to which the formula could not be fitted.
     """
-    formula = fit(MODELS["combined"], observations, resamples=0, seed=seed)
+    formula = fit(MODELS["combined"], observations, resamples=0)
     if not formula.ok:
         raise ValueError("; ".join(formula.problems))
     estimate = np.maximum(formula.estimate(observations.frame), 1e-9)
-    ratio = np.clip(observations.throughput / estimate, 1 / _FARTHEST, _FARTHEST)
     error = observations.error_at(estimate) / estimate
-    ratios = replace(observations, frame=observations.frame.assign(throughput=ratio, error=error))
-    return replace(fit_process(ratios, seed=seed), formula=formula, problems=formula.problems)
+    frame = observations.frame.assign(
+        throughput=bounded_ratio(observations.throughput, estimate), error=error
+    )
+    process = fit_process(replace(observations, frame=frame))
+    return replace(process, formula=formula, problems=formula.problems)
 
 
-def left_out(regressor: Any) -> tuple[Floats, Floats]:
+def leave_one_out(regressor: Any) -> tuple[Floats, Floats]:
     """Return for each output of a regressor how far it is from its prediction by all others, and the deviation.
 
     Both are shares of the outputs' standard deviation.
@@ -199,7 +197,7 @@ def left_out(regressor: Any) -> tuple[Floats, Floats]:
     return np.ravel(regressor.alpha_) / inverse, 1 / np.sqrt(inverse)
 
 
-def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray[np.int64], seed: int) -> Any:
+def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray[np.int64]) -> Any:
     """Return scikit-learn's process of all points, with the lengths of those in `learned`; errors are scaled."""
     # Loading scikit-learn takes a second, and other models do not need it.
     from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
@@ -212,7 +210,7 @@ def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray
 
     lengths = Matern(np.ones(inputs.shape[1]), (0.05, 1e3), nu=2.5)
     kernel = ConstantKernel(1.0, (1e-2, 1e2)) * lengths + WhiteKernel(1e-2, (1e-6, 1.0))
-    settings: dict[str, Any] = {"normalize_y": True, "random_state": seed}
+    settings: dict[str, Any] = {"normalize_y": True, "random_state": SEED}
     with warnings.catch_warnings():
         # A length at its bound is an axis that does not matter, and no fault.
         warnings.simplefilter("ignore", ConvergenceWarning)

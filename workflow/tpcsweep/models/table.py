@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from scipy.interpolate import RegularGridInterpolator
 
-from tpcsweep.models.base import Floats, Points
+from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, log_ratio, new_run
 from tpcsweep.models.process import Features
@@ -59,7 +59,7 @@ class _Grid(NamedTuple):
             rates[key] = value
         return cls(features, places, words, _filled(rates, list(places.values()), len(words)))
 
-    def look_up(self, points: Points | pd.DataFrame) -> Floats:
+    def look_up(self, points: Cells) -> Floats:
         """Interpolate between places; a word that is not in the table has the mean of all. Returns Gbit/s."""
         at = [
             np.clip(self.features.logarithms(points, name), line[0], line[-1])
@@ -95,23 +95,21 @@ class LookupTable(Predictor):
     name = "table"
     about = "Lookup table: medians of the cells, and straight lines between them"
 
-    def estimate(self, points: Points | pd.DataFrame) -> Floats:
+    def estimate(self, points: Cells) -> Floats:
         return self.grid.look_up(self.domain.filled(points, (*self.grid.places, *self.grid.words)))
 
-    def uncertainty(
-        self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
-    ) -> tuple[Floats, Floats]:
-        tail = (1 - confidence) / 2
+    def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
+        tail = (1 - CONFIDENCE) / 2
         middle = self.estimate(points)
         low, high = middle * np.exp(self.medians.residuals(np.array([tail, 1 - tail]), middle))
         return low, high
 
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
+    def draws(self, points: Cells, count: int = 200) -> Floats:
         middle = self.estimate(points)
-        return np.asarray(middle * np.exp(self.scatter.drawn(count, seed, middle)))
+        return np.asarray(middle * np.exp(self.scatter.drawn(count, middle)))
 
 
-def fit_table(observations: Observations, *, seed: int = 0) -> LookupTable:
+def fit_table(observations: Observations) -> LookupTable:
     """Make a table of the medians of points.
 
     A place of the grid that was not measured has the mean of the lines along each axis there, those between measured
@@ -126,7 +124,7 @@ def fit_table(observations: Observations, *, seed: int = 0) -> LookupTable:
     count = int(points.max()) + 1
     if count < 3:
         raise ValueError("a table needs at least three points")
-    part = np.random.default_rng(seed).permutation(count) % min(_PARTS, count)
+    part = np.random.default_rng(SEED).permutation(count) % min(_PARTS, count)
     estimate = np.empty(len(observations))
     for at in range(int(part.max()) + 1):
         out = part[points] == at

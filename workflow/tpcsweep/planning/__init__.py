@@ -1,2 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of fitted models: what a throughput takes."""
+"""Answers of fitted models: what a throughput takes.
+
+A question is a throughput to reach, and the given parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tpcsweep.configuration import units
+from tpcsweep.configuration.parameters import Selection, Value, chosen
+
+KNOBS = ("cores", "origins", "streams")
+"""The searched parameters, dearest first: fewer cores are cheaper, then fewer origins, then fewer streams."""
+
+PROBABILITY = 0.95
+
+Given = Mapping[str, Value | tuple[Value, ...]]
+"""Parameters in base units; a tuple has values to choose from."""
+
+
+class Question(Selection):  # type: ignore[misc, valid-type]
+    """A target, its probability, and parameters of sweeps. It changes no sweep."""
+
+    target: Annotated[float | None, replace(units.TARGET, null="no question")] = Field(
+        default=None, description="throughput that `tpcsweep plan` finds the cheapest setting for"
+    )
+    probability: Annotated[float, units.PROBABILITY] = Field(
+        default=PROBABILITY, description="how surely one measurement is to reach the target"
+    )
+
+    @property
+    def given(self) -> Given:
+        return chosen(self)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The arguments of `plan` and `recommend`, in base units, as JSON has them."""
+        content = {"target": self.target, "probability": self.probability, **self.given}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}

@@ -16,12 +16,12 @@ import pandas as pd  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
 from tpcsweep.configuration.parameters import Parameters, Value, show_value
-from tpcsweep.configuration.problems import ConfigurationError, Problem, from_pydantic
+from tpcsweep.configuration.problems import ConfigurationError, Problem, from_pydantic, refused
 from tpcsweep.models import Fit, Observations, Predictor, fit
-from tpcsweep.models.base import UNSAID, plain
-from tpcsweep.models.predictor import CONFIDENCE, Domain
+from tpcsweep.models.base import UNSAID, json_content
+from tpcsweep.models.predictor import Domain, interval
 from tpcsweep.models.saved import Saved
-from tpcsweep.planning.question import KNOBS, PROBABILITY, Given, Question
+from tpcsweep.planning import KNOBS, PROBABILITY, Given, Question
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,7 +127,7 @@ class Plan:
             "settings": self.settings,
             "beyond": self.beyond,
         }
-        return {"target": self.target, "probability": self.probability, **plain(content)}
+        return {"target": self.target, "probability": self.probability, **json_content(content)}
 
     def _enough(self, settings: pd.DataFrame) -> pd.DataFrame:
         return settings[settings["assured"] >= self.target]
@@ -143,7 +143,6 @@ def plan(
     probability: float | str = PROBABILITY,
     *,
     data: str = "",
-    seed: int = 0,
     **fixed: object,
 ) -> Plan:
     """Find the cheapest setting with which one measurement reaches the target with the probability.
@@ -157,7 +156,6 @@ def plan(
         target: Gbit/s, or text with a unit.
         probability: a share, or text with a unit.
         data: the data that the model was fitted to, for figures.
-        seed: of the model's draws.
         **fixed: parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
             from; words, such as a tool, are those of the fitted cells. Every parameter that varies in the data, except
             these three, is needed.
@@ -166,15 +164,17 @@ def plan(
         ConfigurationError: for a value of the wrong kind, and for a missing or unknown parameter.
     """
     question = asked(target=target, probability=probability, **fixed)
-    wanted, sure, given = question.needed_target(), question.probability, question.given
-    [settings] = evaluate(model, candidates(model.domain, given), sure, [wanted], seed)
+    wanted, sure, given = question.target, question.probability, question.given
+    if wanted is None:
+        raise refused("target", "nothing", 'this key is needed, such as "100 Gbit/s"')
+    [settings] = evaluate(model, candidates(model.domain, given), sure, [wanted])
     beyond = settings.iloc[:0]
     if not (settings["assured"] >= wanted).any():
         wider = candidates(model.domain, given, BEYOND)
         knobs = list(KNOBS)
         wider = wider[(wider[knobs] > settings[knobs].max()).any(axis=1)].reset_index(drop=True)
         if len(wider):
-            [beyond] = evaluate(model, wider, sure, [wanted], seed)
+            [beyond] = evaluate(model, wider, sure, [wanted])
     columns = [*KNOBS, *FIGURES]
     return Plan(
         target=wanted,
@@ -188,7 +188,7 @@ def plan(
     )
 
 
-def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Predictor, str]:
+def chosen_model(saved: Saved, observations: Observations, given: Given) -> tuple[Predictor, str]:
     """Return the chosen model, and its data.
 
     A formula tells no words apart: it is fitted again to the cells with the given words, unless all have them.
@@ -276,7 +276,7 @@ def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame
 
 
 def evaluate(
-    model: Predictor, grid: pd.DataFrame, probability: float, targets: Sequence[float], seed: int = 0
+    model: Predictor, grid: pd.DataFrame, probability: float, targets: Sequence[float]
 ) -> list[pd.DataFrame]:
     """Add the predictions of one measurement to settings; a table for each target.
 
@@ -287,7 +287,6 @@ def evaluate(
     Raises:
         ValueError: if the model has no value.
     """
-    tail = 50 * (1 - CONFIDENCE)
     # The draw that at least this share of draws reaches.
     place = int(DRAWS * (1 - probability) + 1e-9)
     figures, chances = [], []
@@ -295,11 +294,10 @@ def evaluate(
         points = grid.iloc[start : start + _BLOCK].reset_index(drop=True)
         bandwidth = points.get("bandwidth", model.domain.fixed.get("bandwidth", math.inf))
         # No path carries more than its bandwidth, whatever the scatter of slower cells would make of it.
-        draws = np.sort(np.minimum(model.draws(points, DRAWS, seed), np.asarray(bandwidth)), axis=0)
+        draws = np.sort(np.minimum(model.draws(points, DRAWS), np.asarray(bandwidth)), axis=0)
         if not np.all(np.isfinite(draws)):
             raise ValueError(f"{model.name} has no value at some settings: {'; '.join(model.problems)}")
-        low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
-        figures.append(np.column_stack([model.estimate(points), low, high, draws[place]]))
+        figures.append(np.column_stack([model.estimate(points), *interval(draws), draws[place]]))
         chances.append(np.column_stack([np.mean(draws >= target, axis=0) for target in targets]))
     table = grid.assign(**dict(zip(FIGURES, np.concatenate(figures).T, strict=False)))
     outside = model.domain.outside(grid)

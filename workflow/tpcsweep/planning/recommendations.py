@@ -23,10 +23,10 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.models import Observations, Predictor, observe, saved
-from tpcsweep.models.base import UNSAID, plain
+from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.observations import NothingMeasuredError
-from tpcsweep.planning.plan import BEYOND, FRONT, Plan, asked, candidates, chosen, evaluate, plan
-from tpcsweep.planning.question import KNOBS, PROBABILITY, Question
+from tpcsweep.planning import KNOBS, PROBABILITY, Question
+from tpcsweep.planning.plan import BEYOND, FRONT, Plan, asked, candidates, chosen_model, evaluate, plan
 from tpcsweep.variables import Variable
 
 EXPECTED = (ConfigurationError, saved.SavedError, NothingMeasuredError, MissingExtraError)
@@ -68,10 +68,19 @@ class Answer:
     """Recommendations with the columns `COLUMNS`; None unless they were asked for."""
 
     def recommendations(self) -> dict[str, Any]:
-        """Return the table as JSON has it, with the question."""
+        """Return the table as JSON has it, with the question and the meanings of columns."""
         assert self.table is not None
-        about = {"data": self.data, "model": self.model, "probability": self.question.probability}
-        return as_dict(self.table, {**about, "given": self.question.given})
+        return {
+            "format": FORMAT,
+            "data": self.data,
+            "model": self.model,
+            "probability": self.question.probability,
+            "given": self.question.given,
+            "columns": {
+                name: {"unit": column.units, "meaning": column.long_name} for name, column in COLUMNS.items()
+            },
+            "rows": json_content(self.table.to_dict("records")),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan with the recommendations, or these alone, as JSON has them."""
@@ -94,7 +103,7 @@ def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], rec
     """
     question = asked(**content)
     observations = observe(xr.load_dataset(dataset))
-    model, data = chosen(saved.read(models), observations, question.given)
+    model, data = chosen_model(saved.read(models), observations, question.given)
     planned = None if question.target is None else plan(model, data=data, **question.content)
     table = recommend(model, measured_rtts(observations), **question.content) if recommendations else None
     return Answer(question, model.name, data, planned, table)
@@ -105,8 +114,6 @@ def recommend(
     rtts: Sequence[float] = (),
     target: float | str | None = None,
     probability: float | str = PROBABILITY,
-    *,
-    seed: int = 0,
     **fixed: object,
 ) -> pd.DataFrame:
     """Return the cheapest setting for each RTT and target: a row with `COLUMNS`, as `plan` defines them.
@@ -118,7 +125,6 @@ def recommend(
         rtts: in ms, to which a given `rtt` is added; by default a few from the smallest to the largest of the data.
         target: as for `plan`.
         probability: as for `plan`.
-        seed: of the model's draws.
         **fixed: as for `plan`.
 
     Raises:
@@ -134,7 +140,7 @@ def recommend(
     connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", unsaid))
     rows = []
     for rtt, grid in grids.items():
-        tables = evaluate(model, grid, sure, targets, seed)
+        tables = evaluate(model, grid, sure, targets)
         for wanted, table in zip(targets, tables, strict=True):
             one = Plan(wanted, sure, model.name, given, table, table.iloc[:0])
             best = next(row for row in (one.cheapest, one.surest, one.largest) if row is not None)
@@ -147,18 +153,6 @@ def measured_rtts(observations: Observations) -> list[float]:
     """Return the RTTs of the data in ms; none if there are too many for a table, or one alone."""
     values = sorted(set(observations.classes("rtt"))) if "rtt" in observations.numeric else []
     return [float(value) for value in values] if len(values) <= _MOST_RTTS else []
-
-
-def as_dict(table: pd.DataFrame, about: dict[str, Any]) -> dict[str, Any]:
-    """Return recommendations as JSON has them, with the given entries and the meanings of columns."""
-    return {
-        "format": FORMAT,
-        **about,
-        "columns": {
-            name: {"unit": column.units, "meaning": column.long_name} for name, column in COLUMNS.items()
-        },
-        "rows": plain(table.to_dict("records")),
-    }
 
 
 def as_csv(table: pd.DataFrame) -> str:
