@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
-    MORE,
+    REGIONS,
     Interval,
     Region,
     both,
@@ -107,7 +107,7 @@ def test_a_level_of_unknown_error_can_be_anything() -> None:
     found = largest([1.0, 2.0], [0.1, math.nan])
     assert found is not None
     assert found.high == math.inf
-    assert MORE.decide(found) is None
+    assert REGIONS["more"].decide(found) is None
 
 
 def test_shares_of_counts_have_exact_intervals() -> None:

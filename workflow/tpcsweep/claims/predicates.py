@@ -52,8 +52,6 @@ def ratio(
     """Test that the mean ratio along an axis lies in the claim's region, over cells that differ only in the axis.
 
     Args:
-        claim: The claim.
-        cells: The cells of the dataset.
         axis: The axis along which cells are compared.
         quantity: The name of the ratio, for people.
         values: Two values to compare, the first of which is the denominator. By default the least and the most.
@@ -133,12 +131,9 @@ def unbound(pairs: pd.DataFrame) -> pd.Series:
 def together(
     parts: Iterable[tuple[str, Interval, Region, Iterable[Row]]], effect: Effect, units: str = ""
 ) -> Finding:
-    """Decide whether all intervals of a claim lie in their regions.
+    """Decide whether all intervals of a claim lie in their regions; the verdict shows the effect.
 
-    Args:
-        parts: The subject of each interval, the interval, its region, and the lines of evidence that it is from.
-        effect: The effect that the verdict shows.
-        units: Of the intervals, with a space before them.
+    Each part is the subject of an interval, the interval, its region, and the lines of evidence that it is from.
     """
     parts = list(parts)
     return Finding(

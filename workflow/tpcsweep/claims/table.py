@@ -34,11 +34,6 @@ def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     return frame
 
 
-def evidence(verdict: Verdict) -> pd.DataFrame:
-    """Return the cells that a verdict stands on; no rows where there is nothing."""
-    return pd.DataFrame([dict(row) for row in verdict.rows])
-
-
 def write(verdicts: Sequence[Verdict], csv: str | Path, json: str | Path) -> None:
     """Write the table as CSV, and every verdict with its evidence as JSON."""
     write_csv(table(verdicts), csv)
