@@ -15,12 +15,12 @@ from tpcsweep.claims.effects import (
     Interval,
     Region,
     both,
+    exact_share,
     largest,
     mean_exponent,
     mean_ratio,
     most,
     peak,
-    share,
 )
 
 finite = st.floats(-100, 100)
@@ -112,7 +112,7 @@ def test_a_level_of_unknown_error_can_be_anything() -> None:
 
 def test_shares_of_counts_have_exact_intervals() -> None:
     # 0 of 10: 1 - 0.025^(1/10)
-    assert share(0, 10).high == pytest.approx(0.3085, abs=1e-4)
+    assert exact_share(0, 10).high == pytest.approx(0.3085, abs=1e-4)
 
 
 @pytest.mark.parametrize(

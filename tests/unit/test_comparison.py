@@ -21,7 +21,7 @@ from tpcsweep.comparing.comparison import (
     ComparisonError,
     align,
     compare,
-    failures,
+    gate_failures,
     load_side,
     write,
 )
@@ -87,7 +87,7 @@ def test_a_dataset_compared_with_itself_has_no_difference(repetitions: int) -> N
     assert set(found.cells["verdict"]) == {SAME}
     assert found.overall.ratio == pytest.approx(1)
     assert found.overall.low < 1 < found.overall.high
-    assert not failures(found, 1.0)
+    assert not gate_failures(found, 1.0)
 
 
 @pytest.mark.parametrize("repetitions", [1, 3])
@@ -153,7 +153,7 @@ def test_one_cell_that_differs_is_named() -> None:
     found = compare(base, new)
     different = found.cells[found.cells["verdict"] != SAME]
     assert different[["rtt", "streams", "verdict"]].values.tolist() == [[20.0, 4, SLOWER]]
-    assert failures(found, 0.9) == [
+    assert gate_failures(found, 0.9) == [
         f"rtt 20 ms, streams 4: the ratio is {different['ratio'].iloc[0]:.3g}, below 0.9"
     ]
 
@@ -171,7 +171,9 @@ def test_what_is_so_for_one_rtt_alone_is_said_though_neither_cells_nor_their_mea
     assert verdicts["rtt", 20.0] == SLOWER
     assert set(verdicts.drop(("rtt", 20.0))) == {SAME}
     assert "; slower at rtt 20 ms in 8 cells (0.4" in found.summary()
-    assert any(reason.startswith("rtt 20 ms in 8 cells: the ratio is 0.4") for reason in failures(found, 0.9))
+    assert any(
+        reason.startswith("rtt 20 ms in 8 cells: the ratio is 0.4") for reason in gate_failures(found, 0.9)
+    )
 
 
 @settings(max_examples=4)
@@ -249,7 +251,7 @@ def test_cells_that_lack_something_say_what() -> None:
     assert set(cells["verdict"][lacking]) == {NOT_COMPARABLE}
     assert cells.loc[lacking, ["ratio", "p", "p_corrected", "difference_low"]].isna().all(axis=None)
     assert found.overall.cells == 44
-    assert failures(found, 0.5) == ["rtt 0 ms, streams 1: failed in new"]
+    assert gate_failures(found, 0.5) == ["rtt 0 ms, streams 1: failed in new"]
 
 
 def test_nothing_comparable_does_not_pass_a_gate() -> None:
@@ -257,7 +259,7 @@ def test_nothing_comparable_does_not_pass_a_gate() -> None:
     base["throughput_low"][:] = np.nan
     found = compare(base, base)
     assert set(found.cells["verdict"]) == {NOT_COMPARABLE}
-    assert failures(found, 0.5) == ["no cell could be compared"]
+    assert gate_failures(found, 0.5) == ["no cell could be compared"]
     assert found.to_dict()["overall"]["ratio"] is None
     assert "not comparable" in " ".join(text.get_text() for text in figures.forest(found).texts)
     figures.ratios(found)

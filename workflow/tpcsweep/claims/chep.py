@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding, shown
+from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding, parameter_text
 from tpcsweep.claims.cells import CPU_BOUND, CellTable, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -27,18 +27,18 @@ from tpcsweep.claims.predicates import (
     best,
     cell_rows,
     clearest,
-    compare,
-    counted,
     curve_peaks,
     has_room,
+    judge_parts,
+    judge_ratios,
     no_cell,
     pair_rows,
     peak_row,
     said,
     spans,
-    together,
     too_few,
     unbound,
+    vote_counts,
 )
 
 _HOUR = 3000.0
@@ -69,7 +69,7 @@ def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
         return no_cell("that took an hour and tells its largest second")
     rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
     part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
-    return together([part], Effect("largest second over the mean of an hour", interval))
+    return judge_parts([part], Effect("largest second over the mean of an hour", interval))
 
 
 def _of_an_hour(claim: Claim, cells: CellTable) -> pd.DataFrame | Finding:
@@ -98,7 +98,7 @@ def streams_required(claim: Claim, cells: CellTable) -> Finding:
     )
     rows = [*cell_rows(half_points, cells), *cell_rows(all_points, cells)]
     effect = Effect("throughput of half of 520 streams or fewer over theirs", share)
-    return together([(subject, share, claim.region, rows)], effect)
+    return judge_parts([(subject, share, claim.region, rows)], effect)
 
 
 def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
@@ -106,7 +106,7 @@ def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
     far = claim.select(cells)
     many = far[far["streams"] >= far["streams"].max() / 4]
     quantity = "throughput at the most streams over that at a quarter of them or more"
-    return compare(
+    return judge_ratios(
         cells.pairs(many, "streams", speaks=unbound), "streams", claim.region, quantity, "everywhere"
     )
 
@@ -123,9 +123,7 @@ def streams_peak(claim: Claim, cells: CellTable) -> Finding:
         )
         return Finding(None, reason, advice="sweep fewer cores, more streams, or more bandwidth")
     decisions = [peak.decision for _, peak in bound]
-    reason = (
-        f"{len(bound)} curves with few cores that use up the servers' CPU have a peak: {counted(decisions)}"
-    )
+    reason = f"{len(bound)} curves with few cores that use up the servers' CPU have a peak: {vote_counts(decisions)}"
     evidence = [peak_row(curve, peak, cells) for curve, peak in bound]
     advice = f"sweep more streams values, fewer and more than those there; {MEASURE_MORE}"
     return Finding(most(decisions), reason, clearest(bound), evidence, advice)
@@ -153,7 +151,7 @@ def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     inverse = [claim.region.decide(exponent) for exponent in each]
     decisions = [None if one is None else not one for one in inverse]
     reason = (
-        f"{len(kept)} curves over RTT{aside}, {spans(kept)}: {counted(decisions)} with an exponent outside "
+        f"{len(kept)} curves over RTT{aside}, {spans(kept)}: {vote_counts(decisions)} with an exponent outside "
         f"{claim.region}, which is about 1/RTT; the exponents are {min(one.value for one in each):.2f} to "
         f"{max(one.value for one in each):.2f}"
     )
@@ -191,7 +189,7 @@ def four_origins(claim: Claim, cells: CellTable) -> Finding:
     """Test that every path reaches the target at every RTT."""
     rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
     parts = {
-        f"{path} at {shown('rtt', rtt)}": (part[part["rtt"] == rtt], claim.region)
+        f"{path} at {parameter_text('rtt', rtt)}": (part[part["rtt"] == rtt], claim.region)
         for path, part in _by_path(cells, claim.select(cells))
         for rtt in rtts
     }
@@ -216,7 +214,9 @@ def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFra
     paths = []
     for values, part in rows.groupby(list(words), sort=True):
         named = zip(words.items(), values, strict=True)
-        paths.append((" ".join(f"{text} {shown(name, value)}" for (name, text), value in named), part))
+        paths.append(
+            (" ".join(f"{text} {parameter_text(name, value)}" for (name, text), value in named), part)
+        )
     return paths
 
 
@@ -236,7 +236,7 @@ def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, le
     if not parts:
         return no_cell("where the claim speaks")
     effect = min(effects, key=lambda effect: effect.interval.value) if least else effects[0]
-    return together(judged, effect, " Gbit/s")
+    return judge_parts(judged, effect, " Gbit/s")
 
 
 def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
@@ -261,8 +261,8 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
         decisions.append(False if peak.decision is False else both_so)
         lines.append({**peak_row(curve, peak, cells), "softer_at_long_rtt": softer.value if softer else None})
     reason = (
-        f"{len(curves)} curves at {shown('rtt', short)} rise, fall, and fall less between the same streams at "
-        f"{shown('rtt', long)}: {counted(decisions)}"
+        f"{len(curves)} curves at {parameter_text('rtt', short)} rise, fall, and fall less between the same streams at "
+        f"{parameter_text('rtt', long)}: {vote_counts(decisions)}"
     )
     advice = f"sweep more streams values; {MEASURE_MORE}"
     return Finding(most(decisions), reason, clearest(curves), lines, advice)
@@ -294,7 +294,7 @@ def instance_cores(claim: Claim, cells: CellTable) -> Finding:
     # Few streams are bound by their windows, whatever the cores: the best over streams is what cores can do.
     top = cells.best(ratio_worthy(rows), "streams")
     pairs = _without(cells.pairs(top, "cores", speaks=partial(has_room, room="before")), "streams")
-    return compare(
+    return judge_ratios(
         pairs, "cores", claim.region, "best throughput with the most cores over that with 16", "before"
     )
 
@@ -310,7 +310,7 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
         parts.append(panel[panel["streams"] >= full.min()])
     pairs = cells.pairs(pd.concat(parts) if parts else rows, "streams")
     quantity = "throughput at the most streams over that where the path is first full"
-    finding = compare(pairs, "streams", claim.region, quantity)
+    finding = judge_ratios(pairs, "streams", claim.region, quantity)
     if finding.effect is not None:
         return finding
     reason = (
@@ -342,19 +342,19 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
     )
     enough, needed = (_matched(cells, long_many, part) for part in (short_few, long_few))
     reach, short_of = (mean_ratio(part["ratio"], part["error"], 2) for part in (enough, needed))
-    ours = f"{few:g} cores at {shown('rtt', short)}"
-    theirs = f"{many:g} cores at {shown('rtt', long)}"
+    ours = f"{few:g} cores at {parameter_text('rtt', short)}"
+    theirs = f"{many:g} cores at {parameter_text('rtt', long)}"
     if reach is None or short_of is None:
         fewest = min(len(enough), len(needed))
         reason = f"trustworthy pairs of {ours} and {theirs}: {fewest}; {FEWEST_PAIRS} are needed"
         return too_few(reason, enough, "sweep more values of the other axes, or repetitions: 3")
     subject = f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}"
-    other = f"{few:g} cores over {many:g} at {shown('rtt', long)}"
+    other = f"{few:g} cores over {many:g} at {parameter_text('rtt', long)}"
     parts = [
         (subject, reach, claim.regions["enough"], pair_rows(enough)),
         (other, short_of, claim.regions["short"], ()),
     ]
-    return together(parts, Effect(f"throughput of {ours} over {theirs}", reach))
+    return judge_parts(parts, Effect(f"throughput of {ours} over {theirs}", reach))
 
 
 def _matched(cells: CellTable, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

@@ -140,7 +140,7 @@ def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Inter
     return Interval(float(level.max()), float((level - half).max()), float((level + half).max()))
 
 
-def share(successes: int, trials: int) -> Interval:
+def exact_share(successes: int, trials: int) -> Interval:
     """Give a share with its exact interval.
 
     Source: C. J. Clopper, E. S. Pearson, Biometrika 26, 1934.

@@ -17,7 +17,7 @@ from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
 from tpcsweep.figures.grid import evenly, place, values_of
-from tpcsweep.figures.labels import axis_label, plain, rate_label, tick_labels, title_of, words, wrapped
+from tpcsweep.figures.labels import axis_label, literal, rate_label, tick_labels, title_of, words, wrapped
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
 from tpcsweep.flags import BROKEN
@@ -55,7 +55,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
     axes.hlines(at, effect[1], effect[2], color="#0072B2", linewidth=1.2)
     axes.plot(effect[0], at, "o", color="#0072B2", markersize=4 if named else 2)
     labels = [f"{pair} ({count})" for pair, count in zip(known["pair"], known["deployments"], strict=True)]
-    axes.set_yticks(at if named else [], list(map(plain, labels)) if named else [])
+    axes.set_yticks(at if named else [], list(map(literal, labels)) if named else [])
     axes.set(xlabel="throughput over that of the mean pair, less 1", ylim=(-0.6, len(known) - 0.4))
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(visible=True, axis="x", alpha=0.3)
