@@ -334,7 +334,6 @@ def test_a_text_with_dollars_is_no_formula(tmp_path: Path) -> None:
         figures.heatmap(summary),
         figures.surface(summary),
         figures.lines(summary, ("streams", "tool")),
-        figures.limits(summary),
         figures.releases(summary, made.transfers, "tool", "streams"),
     ]
     for figure in drawn:

@@ -181,15 +181,15 @@ class Verdict:
         interval = self.effect.interval if self.effect else None
         return {
             "claim": self.claim.name,
+            "verdict": self.outcome.value,
+            "data": self.data,
             "published": self.claim.text,
             "source": self.claim.source,
             "tested": self.claim.reading,
-            "verdict": self.outcome.value,
-            "data": self.data,
-            "reason": self.reason,
             "effect": self.effect.quantity if self.effect else None,
             **{end: number(getattr(interval, end)) if interval else None for end in ("value", "low", "high")},
             "units": self.effect.units if self.effect else None,
+            "reason": self.reason,
             "to_test": self.advice or None,
             "cells_used": self.used,
             "cells_left_out": dict(self.left_out),
