@@ -12,7 +12,7 @@ import pytest
 import yaml
 from tpcsweep.dataset import STATUS
 from tpcsweep.history import history_of, runs
-from tpcsweep.pages.history import content
+from tpcsweep.pages.history import over_time
 from tpcsweep.pages.making import render
 
 from tests.support.browser import assert_dark_for_who_asks, framed
@@ -88,7 +88,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = history_of(runs_of(datasets), {})
     assert [change.place for change in told.changes] == [12, 20]
     file = folder / "index.html"
-    file.write_text(render("history", **content(told)))
+    file.write_text(render("history", **over_time(told)))
     return file
 
 

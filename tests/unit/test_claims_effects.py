@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
-    MORE,
+    REGIONS,
     Interval,
     Region,
     both,
+    exact_share,
     largest,
     mean_exponent,
     mean_ratio,
     most,
     peak,
-    share,
 )
 
 finite = st.floats(-100, 100)
@@ -107,12 +107,12 @@ def test_a_level_of_unknown_error_can_be_anything() -> None:
     found = largest([1.0, 2.0], [0.1, math.nan])
     assert found is not None
     assert found.high == math.inf
-    assert MORE.decide(found) is None
+    assert REGIONS["more"].decide(found) is None
 
 
 def test_shares_of_counts_have_exact_intervals() -> None:
     # 0 of 10: 1 - 0.025^(1/10)
-    assert share(0, 10).high == pytest.approx(0.3085, abs=1e-4)
+    assert exact_share(0, 10).high == pytest.approx(0.3085, abs=1e-4)
 
 
 @pytest.mark.parametrize(

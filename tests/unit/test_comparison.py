@@ -21,7 +21,7 @@ from tpcsweep.comparing.comparison import (
     ComparisonError,
     align,
     compare,
-    failures,
+    gate_failures,
     load_side,
     write,
 )
@@ -44,14 +44,6 @@ from tpcsweep.measure.steady import analyse
 from tests.support import synthetic
 from tests.support.notebooks import code_of
 from tests.support.workflow import ROOT
-
-FIELDS = {
-    "throughput": "mean",
-    "throughput_low": "low",
-    "throughput_high": "high",
-    "throughput_freedom": "freedom",
-}
-"""Of a dataset, and of what is said of a series."""
 
 
 def made(
@@ -88,12 +80,6 @@ def sweep_of(found: Comparison) -> pd.Series:
     return (found.cells["streams"] - 1) // 8
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids="repetitions={}".format)
-def equals(request: pytest.FixtureRequest) -> Comparison:
-    """Many sweeps, measured twice."""
-    return compare(made(1, request.param, sweeps=160), made(2, request.param, sweeps=160))
-
-
 @pytest.mark.parametrize("repetitions", [1, 3])
 def test_a_dataset_compared_with_itself_has_no_difference(repetitions: int) -> None:
     same = made(1, repetitions)
@@ -101,41 +87,42 @@ def test_a_dataset_compared_with_itself_has_no_difference(repetitions: int) -> N
     assert set(found.cells["verdict"]) == {SAME}
     assert found.overall.ratio == pytest.approx(1)
     assert found.overall.low < 1 < found.overall.high
-    assert not failures(found, 1.0)
+    assert not gate_failures(found, 1.0)
 
 
-def test_equals_are_called_different_as_rarely_as_said(equals: Comparison) -> None:
+@pytest.mark.parametrize("repetitions", [1, 3])
+def test_equals_are_called_different_as_rarely_as_said(repetitions: int) -> None:
+    """Many sweeps, measured twice."""
+    equals = compare(made(1, repetitions, sweeps=160), made(2, repetitions, sweeps=160))
     cells = equals.cells.assign(streams=(equals.cells["streams"] - 1) % 8 + 1)
     axes = {"rtt": equals.alignment.axes["rtt"], "streams": range(1, 9)}
     sweeps = [one for _, one in cells.groupby(sweep_of(equals))]
     assert 0.02 < (cells["p"] < 0.05).mean() < 0.055
-    # The share of 160 draws at 5 % lies below 9.5 % but once in 100; a test that finds less is no fault.
+    # The share of 160 draws at 5 % lies below 9.5 % but once in 100; of errors a fifth too small it is 12 % or more.
     assert np.mean([one["p"].min() * 48 < 0.05 for one in sweeps]) < 0.095
     assert np.mean([combined(one).verdict != SAME for one in sweeps]) < 0.095
-    assert np.mean([(parts(one, axes)["verdict"] != SAME).any() for one in sweeps]) < 0.095
+    # 14 values each: uncorrected, one in seven sweeps or more would have one that differs.
+    assert np.mean([(parts(one, axes)["verdict"] != SAME).any() for one in sweeps[:40]]) < 0.08
 
 
 @pytest.mark.parametrize(("time", "count"), [(0.14, 150), (0.95, 600)])
 def test_equal_cells_of_correlated_samples_are_called_different_as_rarely(time: float, count: int) -> None:
-    """Sweeps of 48 cells, measured once: with intervals that nearly hold, one in ten was called different."""
     generator = np.random.default_rng(1)
     correlation = math.exp(-0.1 / time)
-    sweeps = 20
     sides = []
     for _ in range(2):
-        noise = generator.normal(size=(48 * sweeps, count + 200))
+        noise = generator.normal(size=(48 * 20, count + 200))
         series = lfilter([1], [1, -correlation], noise)[:, 200:] * math.sqrt(1 - correlation**2)
         cells = [analyse(1 + 0.1 * one, 0.1, 0.95) for one in series]
-        side = made(1, 1, sweeps=sweeps)
+        side = made(1, 1, sweeps=20)
         shape = side["throughput"].shape
-        for name, field in FIELDS.items():
-            side[name] = side["throughput"].dims, np.reshape([getattr(cell, field) for cell in cells], shape)
+        for name, field in (("", "mean"), ("_low", "low"), ("_high", "high"), ("_freedom", "freedom")):
+            values = np.reshape([getattr(cell, field) for cell in cells], shape)
+            side[f"throughput{name}"] = side["throughput"].dims, values
         sides.append(side)
     found = compare(*sides).cells
-    good = found[found["verdict"] != NOT_COMPARABLE]
-    groups = good.groupby((good["streams"] - 1) // 8)["p"]
-    # The share of 20 draws at 5 % lies below 20 % but once in 100.
-    assert (groups.min() * 48 < 0.05).mean() < 0.2
+    # Of some 650 comparable cells; 3 % are below, and 7 % with intervals that are a fifth too narrow.
+    assert (found["p"].dropna() < 0.05).mean() < 0.055
 
 
 def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
@@ -151,7 +138,7 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
 
 @pytest.mark.parametrize(("repetitions", "between"), [(1, 0.0), (3, 0.0), (3, 0.1)])
 def test_a_known_effect_is_found_and_covered(repetitions: int, between: float) -> None:
-    base, new = made(3, repetitions, sweeps=80), made(4, repetitions, 0.9, between=between, sweeps=80)
+    base, new = made(3, repetitions, sweeps=60), made(4, repetitions, 0.9, between=between, sweeps=60)
     found = compare(base, new)
     means = [combined(part) for _, part in found.cells.groupby(sweep_of(found))]
     assert np.mean([mean.low <= 0.9 <= mean.high for mean in means]) > 0.91
@@ -166,7 +153,7 @@ def test_one_cell_that_differs_is_named() -> None:
     found = compare(base, new)
     different = found.cells[found.cells["verdict"] != SAME]
     assert different[["rtt", "streams", "verdict"]].values.tolist() == [[20.0, 4, SLOWER]]
-    assert failures(found, 0.9) == [
+    assert gate_failures(found, 0.9) == [
         f"rtt 20 ms, streams 4: the ratio is {different['ratio'].iloc[0]:.3g}, below 0.9"
     ]
 
@@ -184,10 +171,12 @@ def test_what_is_so_for_one_rtt_alone_is_said_though_neither_cells_nor_their_mea
     assert verdicts["rtt", 20.0] == SLOWER
     assert set(verdicts.drop(("rtt", 20.0))) == {SAME}
     assert "; slower at rtt 20 ms in 8 cells (0.4" in found.summary()
-    assert any(reason.startswith("rtt 20 ms in 8 cells: the ratio is 0.4") for reason in failures(found, 0.9))
+    assert any(
+        reason.startswith("rtt 20 ms in 8 cells: the ratio is 0.4") for reason in gate_failures(found, 0.9)
+    )
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.integers(0, 1000), st.floats(0.5, 2), st.integers(1, 4))
 def test_swapping_sides_inverts_ratios(seed: int, effect: float, repetitions: int) -> None:
     base, new = made(seed, repetitions), made(seed + 1, repetitions, effect)
@@ -262,7 +251,7 @@ def test_cells_that_lack_something_say_what() -> None:
     assert set(cells["verdict"][lacking]) == {NOT_COMPARABLE}
     assert cells.loc[lacking, ["ratio", "p", "p_corrected", "difference_low"]].isna().all(axis=None)
     assert found.overall.cells == 44
-    assert failures(found, 0.5) == ["rtt 0 ms, streams 1: failed in new"]
+    assert gate_failures(found, 0.5) == ["rtt 0 ms, streams 1: failed in new"]
 
 
 def test_nothing_comparable_does_not_pass_a_gate() -> None:
@@ -270,17 +259,16 @@ def test_nothing_comparable_does_not_pass_a_gate() -> None:
     base["throughput_low"][:] = np.nan
     found = compare(base, base)
     assert set(found.cells["verdict"]) == {NOT_COMPARABLE}
-    assert failures(found, 0.5) == ["no cell could be compared"]
+    assert gate_failures(found, 0.5) == ["no cell could be compared"]
     assert found.to_dict()["overall"]["ratio"] is None
     assert "not comparable" in " ".join(text.get_text() for text in figures.forest(found).texts)
     figures.ratios(found)
 
 
 def test_repetitions_on_one_side_alone_are_used() -> None:
-    found = compare(made(1, 1), made(2, 4, 0.5))
-    assert set(found.cells["evidence"]) == {"both"}
-    assert set(found.cells["verdict"]) == {SLOWER}
-    assert (found.cells["freedom"] >= 3).all()
+    cells = compare(made(1, 1), made(2, 4, 0.5)).cells
+    assert (set(cells["evidence"]), set(cells["verdict"])) == ({"both"}, {SLOWER})
+    assert (cells["freedom"] >= 3).all()
 
 
 def test_a_slower_machine_is_said_of_cells_that_a_cpu_bound() -> None:
@@ -295,18 +283,12 @@ def test_a_slower_machine_is_said_of_cells_that_a_cpu_bound() -> None:
     base, new = on(0.25, slice(0, 3)), on(0.30, slice(2, 6))
     found = compare(base, new)
     assert found.slowdown == pytest.approx(1.2)
-    assert (
-        found.cells.loc[found.cells["rtt"] == 0, ["base_work", "new_work"]].isna().to_numpy().tolist()
-        == [[False, True]] * 8
-    )
+    first = found.cells.loc[found.cells["rtt"] == 0, ["base_work", "new_work"]]
+    assert first.isna().to_numpy().tolist() == [[False, True]] * 8
     assert "work took new's machine 1.20 times as long" in found.summary()
     assert "work took base's machine 1.20 times as long" in compare(new, base).summary()
-    for equal in (
-        compare(base, on(0.26, slice(0, 3))),
-        compare(base, on(0.30, slice(3, 6))),
-        compare(base, made(3)),
-    ):
-        assert "machine" not in equal.summary()
+    for equal in (on(0.26, slice(0, 3)), on(0.30, slice(3, 6)), made(3)):
+        assert "machine" not in compare(base, equal).summary()
 
 
 def test_what_is_not_common_is_said() -> None:
@@ -392,9 +374,8 @@ def test_a_side_that_is_no_dataset_of_a_sweep_is_named(tmp_path: Path) -> None:
     (tmp_path / "text.nc").write_text("not a dataset")
     made(1).drop_vars("flags").to_netcdf(tmp_path / "other.nc")
     for name, why in (("text", "did not find a match"), ("other", "it has no flags")):
-        with pytest.raises(
-            ConfigurationError, match=f"base: given .*{name}.nc: .*{why}.*allowed: a dataset of a sweep"
-        ):
+        said = f"base: given .*{name}.nc: .*{why}.*allowed: a dataset of a sweep"
+        with pytest.raises(ConfigurationError, match=said):
             load_side(side("base", f"{tmp_path}/{name}.nc"))
 
 

@@ -27,7 +27,7 @@ from tpcsweep.history import (
 )
 from tpcsweep.history.detection import LEAST
 from tpcsweep.history.runs import joined
-from tpcsweep.pages.history import content
+from tpcsweep.pages.history import over_time
 from tpcsweep.pages.making import render
 
 from tests.support.histories import CELLS, folded, runs_of, times, week, weekly, with_software
@@ -287,7 +287,7 @@ def test_one_cell_alone_has_a_history_too(once: xr.Dataset) -> None:
     one = once.isel(rtt=[0], streams=[0])
     told = history_of(runs_of(weekly(one, 12, slower_from(6, 0.5))), {})
     assert [change.place for change in told.changes] == [6]
-    assert [row["values"] for row in content(told)["rows"]] == [[]]
+    assert [row["values"] for row in over_time(told)["rows"]] == [[]]
     assert "the cell" in junit_text(told, None)
 
 
@@ -319,7 +319,7 @@ def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> N
         return with_software(times(summary, 0.7), xrootd=HOSTILE)
 
     told = history_of(runs_of(weekly(once, 10, change)), {HOSTILE: HOSTILE})
-    html = render("history", **content(told))
+    html = render("history", **over_time(told))
     soup = BeautifulSoup(html, "html.parser")
     assert soup.find(["img", "script"]) is None and not soup.select("[src], link")
     assert soup.h1 is not None and soup.h1.get_text() == f"{HOSTILE} over time"
@@ -344,7 +344,7 @@ def test_any_history_has_a_page_and_a_junit_file(
         return summary
 
     told = history_of(runs_of(weekly(once, count, holes, seed)), {})
-    shown = content(told)
+    shown = over_time(told)
     places = [dot[axis] for dot in shown["trend"]["dots"] for axis in "xy"]
     assert all(0 <= place <= 100 for place in places)
     assert render("history", **shown).count("<tr>") == CELLS + count + 2

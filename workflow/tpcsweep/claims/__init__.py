@@ -10,9 +10,9 @@
   values, a range with one value or more ([low, high] or [low, high, count]), a word, or a list of words of which the
   dataset must have one
 - cells: a pandas query of the cells that the claim is about (`cells.CellTable` lists the columns)
-- region, regions: the effects with which the claim is true: a word of `_REGIONS`, [low, high], or a function of
+- region, regions: the effects with which the claim is true: a word of `effects.REGIONS`, [low, high], or a function of
   `_REGION_OF` with its figure
-- test: a name of `_TESTS`, alone or with its settings
+- test: a function of `predicates`, `chep` or `earlier`, alone or with its settings
 - beyond, advice: without a test: why no dataset can show it, and what would
 - elsewhere: where it is judged, or why it is not, if no published figure carries it
 - rows: evidence that does not depend on a dataset
@@ -27,16 +27,15 @@ from typing import Any, get_args
 
 import xarray as xr
 
-from tpcsweep.claims import chep2023, chep2024, earlier, predicates
+from tpcsweep.claims import chep, earlier, predicates
 from tpcsweep.claims.base import Claim, Need, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
-from tpcsweep.claims.effects import ABOUT, LESS, MORE, NO_CHANGE, NO_GAIN, NO_LOSS, Region, about
+from tpcsweep.claims.effects import ABOUT, REGIONS, Region, about
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.testbeds import ClaimName
 
 __all__ = ["CLAIMS", "Claim", "Outcome", "Verdict", "judge"]
 
-_REGIONS = {"more": MORE, "less": LESS, "no_loss": NO_LOSS, "no_gain": NO_GAIN, "no_change": NO_CHANGE}
 _REGION_OF: Mapping[str, Callable[[float], Region]] = {
     "about": about,
     "at_least": lambda figure: Region(low=figure),
@@ -45,17 +44,7 @@ _REGION_OF: Mapping[str, Callable[[float], Region]] = {
     "reached": predicates.reached,
     "short_of": lambda figure: Region(high=predicates.reached(figure).low),
 }
-_TESTS: Mapping[str, Callable[..., Any]] = {
-    test.__name__: test
-    for test in (
-        *(predicates.ratio, predicates.level, predicates.tuned),
-        *(chep2023.sustained, chep2023.little_fluctuation, chep2023.streams_required, chep2023.streams_peak),
-        *(chep2023.rtt_not_linear, chep2023.rtt120_cap, chep2023.streams_stop_helping),
-        *(chep2024.small_rtt_peak, chep2024.two_origins, chep2024.four_origins, chep2024.near_limit),
-        *(chep2024.instance_cores, chep2024.saturated_flat, chep2024.short_rtt_cores),
-        *(earlier.xrootd_vs_gridftp, earlier.more_streams, earlier.scales, earlier.loss, earlier.variants),
-    )
-}
+_TESTS: Mapping[str, Callable[..., Any]] = {**vars(predicates), **vars(chep), **vars(earlier)}
 
 
 def _claims(publication: str) -> Iterator[Claim]:
@@ -82,7 +71,7 @@ def _claims(publication: str) -> Iterator[Claim]:
 def _region(given: Any) -> Region:
     match given:
         case str(word):
-            return _REGIONS[word]
+            return REGIONS[word]
         case [low, high]:
             return Region(low, high)
     [(kind, figure)] = given.items()

@@ -70,7 +70,7 @@ class Need:
         """What it is, for people: to be followed by "needed"."""
         if self.words:
             return " and ".join(" or ".join(sorted(alike)) for alike in self.words)
-        low, high = shown(self.axis, self.low), shown(self.axis, self.high)
+        low, high = parameter_text(self.axis, self.low), parameter_text(self.axis, self.high)
         if self.low == self.high:
             span = low
         elif math.isinf(self.low):
@@ -82,13 +82,13 @@ class Need:
         return f"{self.count} values" + (f" of {span}" if span else "")
 
 
-def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
+def unmet_needs(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
     """Say which needs a dataset does not meet, and what to sweep to meet them; nothing where it meets all."""
     unmet = [need for need in needs if not need.met(ds)]
     texts = []
     for axis in dict.fromkeys(need.axis for need in unmet):
         values = _values(ds, axis)
-        listed = [shown(axis, value) for value in values[:_LISTED]] + ["…"] * (len(values) > _LISTED)
+        listed = [parameter_text(axis, value) for value in values[:_LISTED]] + ["…"] * (len(values) > _LISTED)
         wanted = ", and ".join(dict.fromkeys(str(need) for need in unmet if need.axis == axis))
         texts.append(f"{axis}: needed {wanted}; the dataset has {', '.join(listed) or 'none'}")
     sweep = "; ".join(dict.fromkeys(need.sweep for need in unmet if need.sweep))
@@ -181,15 +181,15 @@ class Verdict:
         interval = self.effect.interval if self.effect else None
         return {
             "claim": self.claim.name,
+            "verdict": self.outcome.value,
+            "data": self.data,
             "published": self.claim.text,
             "source": self.claim.source,
             "tested": self.claim.reading,
-            "verdict": self.outcome.value,
-            "data": self.data,
-            "reason": self.reason,
             "effect": self.effect.quantity if self.effect else None,
             **{end: number(getattr(interval, end)) if interval else None for end in ("value", "low", "high")},
             "units": self.effect.units if self.effect else None,
+            "reason": self.reason,
             "to_test": self.advice or None,
             "cells_used": self.used,
             "cells_left_out": dict(self.left_out),
@@ -202,7 +202,7 @@ def judge_claim(claim: Claim, ds: xr.Dataset, cells: CellTable) -> Verdict:
     undecided = Outcome.OPEN
     if claim.test is None:
         finding = Finding(None, claim.beyond, rows=claim.rows, advice=claim.advice)
-    elif (lacks := lacking(claim.needs, ds))[0]:
+    elif (lacks := unmet_needs(claim.needs, ds))[0]:
         finding = Finding(None, lacks[0], advice=lacks[1])
     else:
         finding = claim.test(claim, cells)
@@ -237,7 +237,7 @@ def _values(ds: xr.Dataset, axis: str) -> list[Any]:
     return values
 
 
-def shown(name: str, value: Any) -> str:
+def parameter_text(name: str, value: Any) -> str:
     """Give a parameter's value for people."""
     value = value.item() if isinstance(value, np.generic) else value
     return "no limit" if isinstance(value, float) and math.isinf(value) else show_value(name, value)

@@ -126,17 +126,14 @@ class CellTable:
         Of fewer than `FEWEST_PAIRS` points, pairs of cells of the same repetition are given instead. Cells whose
         error is more than `TOO_WIDE` of their throughput enter no pair.
 
-        Args:
-            rows: some of `trusted`.
-            axis: what differs within a pair.
-            values: two values of the axis to pair instead, the first of which is the one compared with.
-            speaks: which pairs a claim is about, by a frame as `Pairs.kept`; None: all.
+        Of two values of the axis those pairs are given, of which the first value is the one compared with. `speaks`
+        says which pairs of a frame as `Pairs.kept` a claim is about; None: all.
         """
-        frame = self._pairs(self.points(rows), axis, values, [REPETITION])
-        kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
-        if len(kept) < FEWEST_PAIRS and self._repeated:
-            frame = self._pairs(rows, axis, values, [])
+        for cells, without in ((self.points(rows), [REPETITION]), (rows, [])):
+            frame = self._pairs(cells, axis, values, without)
             kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
+            if len(kept) >= FEWEST_PAIRS or not self._repeated:
+                break
         return Pairs(kept, len(frame) - len(kept))
 
     def _pairs(

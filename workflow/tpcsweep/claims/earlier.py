@@ -16,17 +16,25 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from scipy import stats
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Row, shown
+from tpcsweep.claims.base import Claim, Effect, Finding, Row, parameter_text
 from tpcsweep.claims.cells import CellTable
-from tpcsweep.claims.effects import FEWEST_PAIRS, Decision, both, largest, mean_exponent, mean_ratio, share
+from tpcsweep.claims.effects import (
+    FEWEST_PAIRS,
+    Decision,
+    both,
+    exact_share,
+    largest,
+    mean_exponent,
+    mean_ratio,
+)
 from tpcsweep.claims.predicates import (
     cell_rows,
+    judge_parts,
     no_cell,
     pair_rows,
     ratio,
     said,
     spans,
-    together,
     too_few,
     unbound,
 )
@@ -100,7 +108,7 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
     buffers, streams = every["tcp_buffer"].max(), every["streams"][large].max()
     corner = large & (every["streams"] == streams)
     in_corner, elsewhere = every["failed"][corner], every["failed"][~corner]
-    crashed = share(int(in_corner.sum()), len(in_corner))
+    crashed = exact_share(int(in_corner.sum()), len(in_corner))
     # More often than elsewhere, and at least half of the time: Fisher's exact test, one-sided.
     counts = np.array([[part.sum(), (~part).sum()] for part in (in_corner, elsewhere)])
     more_often = stats.fisher_exact(counts, alternative="greater").pvalue < 0.05
@@ -109,7 +117,7 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
         crashes = False
     elif more_often and crashed.value >= _MANY_CRASHES:
         crashes = True
-    where = f"{shown('streams', streams)} streams with buffers of {shown('tcp_buffer', buffers)}"
+    where = f"{parameter_text('streams', streams)} streams with buffers of {parameter_text('tcp_buffer', buffers)}"
     reason = (
         f"{more.reason}; {in_corner.sum()} of {len(in_corner)} cells fail at {where} "
         f"({crashed.low:.0%} to {crashed.high:.0%}), {elsewhere.sum()} of {len(elsewhere)} elsewhere"
@@ -161,7 +169,7 @@ def loss(claim: Claim, cells: CellTable) -> Finding:
         if used is None:
             return no_cell(f"with one Reno stream, a loss of about 0.01 %, an MTU of 1500 and {where}")
         parts.append((f"utilisation at {where}", used, claim.regions[name], cell_rows(points, cells)))
-    return together(parts, Effect(*parts[-1][:2]))
+    return judge_parts(parts, Effect(*parts[-1][:2]))
 
 
 def variants(claim: Claim, cells: CellTable) -> Finding:
@@ -180,7 +188,7 @@ def variants(claim: Claim, cells: CellTable) -> Finding:
             return too_few(reason, pairs, "sweep repetitions: 3, with streams: 1")
         parts.append((f"{faster} over {slower}", interval, claim.region, pair_rows(pairs)))
     effect = Effect(f"throughput of {_VARIANTS[-1]} over that of {_VARIANTS[-2]}", parts[-1][1])
-    finding = together(parts, effect)
+    finding = judge_parts(parts, effect)
     return replace(finding, reason=f"{finding.reason}; FAST is not among them")
 
 

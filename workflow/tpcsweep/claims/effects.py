@@ -72,16 +72,14 @@ class Region:
         return f"at least {self.low:.3g}" if math.isinf(self.high) else f"{self.low:.3g} to {self.high:.3g}"
 
 
-MORE = Region(low=1 + MARGIN)
-"""Ratios that are an improvement."""
-LESS = Region(high=1 - MARGIN)
-"""Ratios that are a loss."""
-NO_LOSS = Region(low=1 - MARGIN)
-"""Ratios that are no loss."""
-NO_GAIN = Region(high=1 + MARGIN)
-"""Ratios that are no improvement."""
-NO_CHANGE = Region(1 - MARGIN, 1 + MARGIN)
-"""Ratios that are neither."""
+REGIONS = {
+    "more": Region(low=1 + MARGIN),
+    "less": Region(high=1 - MARGIN),
+    "no_loss": Region(low=1 - MARGIN),
+    "no_gain": Region(high=1 + MARGIN),
+    "no_change": Region(1 - MARGIN, 1 + MARGIN),
+}
+"""Ratios that count as a change, or as none."""
 
 
 def about(value: float) -> Region:
@@ -132,10 +130,7 @@ def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> In
 def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
     """Give the largest of some true levels with a simultaneous interval (Bonferroni); None where there is no level.
 
-    Args:
-        levels: The levels that were measured.
-        errors: Their standard errors; a level whose error is NaN can be anything.
-        comparisons: How many intervals share the confidence.
+    Errors are standard errors; a level whose error is NaN can be anything. Some comparisons share the confidence.
     """
     level, error = np.asarray(levels, float), np.asarray(errors, float)
     if not level.size:
@@ -145,7 +140,7 @@ def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Inter
     return Interval(float(level.max()), float((level - half).max()), float((level + half).max()))
 
 
-def share(successes: int, trials: int) -> Interval:
+def exact_share(successes: int, trials: int) -> Interval:
     """Give a share with its exact interval.
 
     Source: C. J. Clopper, E. S. Pearson, Biometrika 26, 1934.
@@ -170,12 +165,8 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
 
     A rise or fall is one between any two points. Each is tested against as many others as there are in all curves
     (Bonferroni), so that the largest difference that is noise is no peak. Contradicted is a curve that nowhere falls,
-    or nowhere rises, by `MARGIN` or more.
-
-    Args:
-        levels: Throughputs along the curve.
-        errors: Standard errors of the levels' logarithms.
-        comparisons: How many curves there are.
+    or nowhere rises, by `MARGIN` or more. Errors are the standard errors of the levels' logarithms; there are as many
+    comparisons as curves.
     """
     count = len(levels)
     if count < 3:
@@ -205,29 +196,17 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
 def exponents(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> list[Interval]:
     """Give for each pair the exponent e of throughput ~ axis^e, with intervals that share the confidence (Bonferroni).
 
-    Args:
-        ratios: One for each pair.
-        errors: The standard error of each ratio's logarithm, NaN where unknown.
-        changes: The factor by which the axis changes in each pair, not 1.
+    `ratios` and `errors` are as in `mean_ratio`, `changes` the factors, not 1, by which the axis changes.
     """
     steps = np.log(np.asarray(changes, float))
     middle = np.log(np.asarray(ratios, float)) / steps
-    half = (
-        stats.norm.isf((1 - CONFIDENCE) / (2 * max(1, middle.size)))
-        * np.asarray(errors, float)
-        / np.abs(steps)
-    )
+    tail = (1 - CONFIDENCE) / (2 * max(1, middle.size))
+    half = stats.norm.isf(tail) * np.asarray(errors, float) / np.abs(steps)
     return [Interval(*ends) for ends in zip(middle, middle - half, middle + half, strict=True)]
 
 
 def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:
-    """Give the mean exponent e of throughput ~ axis^e over pairs, as `mean_ratio` does of their ratios.
-
-    Args:
-        ratios: One for each pair.
-        errors: The standard error of each ratio's logarithm, NaN where unknown.
-        changes: The factor by which the axis changes in each pair, not 1.
-    """
+    """Give the mean exponent e of throughput ~ axis^e over pairs, of the arguments of `exponents`."""
     steps = np.log(np.asarray(changes, float))
     base = mean_ratio(np.asarray(ratios, float) ** (1 / steps), np.asarray(errors, float) / np.abs(steps))
     return base and base.map(math.log)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Row, shown
+from tpcsweep.claims.base import Claim, Effect, Finding, Row, parameter_text
 from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, CellTable, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -64,7 +64,7 @@ def ratio(
     if any_tool and "tool" in rows:
         rows = rows.assign(tool="any")
     speaks = partial(has_room, room=room) if room else None
-    return compare(cells.pairs(rows, axis, values, speaks), axis, claim.region, quantity, room)
+    return judge_ratios(cells.pairs(rows, axis, values, speaks), axis, claim.region, quantity, room)
 
 
 def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
@@ -73,7 +73,7 @@ def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
     if interval is None:
         return no_cell("where the claim speaks")
     part = (f"the best of {len(points)} points", interval, claim.region, cell_rows(points, cells))
-    return together([part], Effect(quantity, interval, "Gbit/s"), " Gbit/s")
+    return judge_parts([part], Effect(quantity, interval, "Gbit/s"), " Gbit/s")
 
 
 def tuned(claim: Claim, cells: CellTable) -> Finding:
@@ -86,10 +86,10 @@ def tuned(claim: Claim, cells: CellTable) -> Finding:
     interval = logarithm.map(math.exp)
     subject = f"the best of {len(pairs)} pairs that differ only in tcp_buffer, {spans(pairs)}"
     effect = Effect("throughput with the largest buffer over that with the smallest, best pair", interval)
-    return together([(subject, interval, claim.region, pair_rows(pairs))], effect)
+    return judge_parts([(subject, interval, claim.region, pair_rows(pairs))], effect)
 
 
-def compare(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room | None = None) -> Finding:
+def judge_ratios(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room | None = None) -> Finding:
     """Decide by the mean ratio of pairs; `room` is the rule that they were kept by."""
     kept, left = pairs
     aside = f"; {left} left out in which {_ROOM[room]}" if room and left else ""
@@ -101,7 +101,7 @@ def compare(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room |
         )
         return too_few(reason, kept, _MORE_PAIRS)
     subject = f"{len(kept)} pairs that differ only in {axis}{aside}, {spans(kept)}"
-    return together([(subject, interval, region, pair_rows(kept))], Effect(quantity, interval))
+    return judge_parts([(subject, interval, region, pair_rows(kept))], Effect(quantity, interval))
 
 
 def too_few(reason: str, pairs: pd.DataFrame, advice: str) -> Finding:
@@ -130,15 +130,12 @@ def unbound(pairs: pd.DataFrame) -> pd.Series:
     return has_room(pairs, "everywhere") & ~(pairs["cpu"] >= CPU_BOUND)
 
 
-def together(
+def judge_parts(
     parts: Iterable[tuple[str, Interval, Region, Iterable[Row]]], effect: Effect, units: str = ""
 ) -> Finding:
-    """Decide whether all intervals of a claim lie in their regions.
+    """Decide whether all intervals of a claim lie in their regions; the verdict shows the effect.
 
-    Args:
-        parts: The subject of each interval, the interval, its region, and the lines of evidence that it is from.
-        effect: The effect that the verdict shows.
-        units: Of the intervals, with a space before them.
+    Each part is the subject of an interval, the interval, its region, and the lines of evidence that it is from.
     """
     parts = list(parts)
     return Finding(
@@ -186,7 +183,7 @@ def spans(rows: pd.DataFrame) -> str:
     texts = []
     for name in (name for name in rows.columns if name not in PAIR):
         values = sorted(rows[name].unique())
-        listed = [shown(name, value) for value in values[:_PLACES]] + ["…"] * (len(values) > _PLACES)
+        listed = [parameter_text(name, value) for value in values[:_PLACES]] + ["…"] * (len(values) > _PLACES)
         texts.append(f"{name} {', '.join(listed)}")
     return f"at {'; '.join(texts)}" if texts else "at one place"
 
@@ -243,6 +240,6 @@ def peak_row(curve: pd.DataFrame, peak: Peak, cells: CellTable) -> Row:
     }
 
 
-def counted(decisions: Sequence[Decision]) -> str:
+def vote_counts(decisions: Sequence[Decision]) -> str:
     """Say how many decisions are which."""
     return f"{decisions.count(True)} yes, {decisions.count(False)} no, {decisions.count(None)} undecided"

@@ -16,27 +16,16 @@ from tpcsweep.files import write_json
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-COLUMNS = (
-    *("claim", "verdict", "data", "published", "source", "tested"),
-    *("effect", "value", "low", "high", "units", "reason", "to_test", "cells_used", "cells_left_out"),
-)
-"""Columns of the verdicts on one dataset."""
-
 _STYLES = {Outcome.HOLDS: "green", Outcome.FAILS: "red", Outcome.UNDECIDED: "yellow", Outcome.OPEN: "dim"}
 
 
 def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     """Return a row for each verdict, without its evidence."""
-    frame = pd.DataFrame([verdict.to_dict() for verdict in verdicts], columns=list(COLUMNS))
+    frame = pd.DataFrame([verdict.to_dict() for verdict in verdicts]).drop(columns="evidence")
     frame["cells_left_out"] = [
         ", ".join(f"{count} {why}" for why, count in left.items()) for left in frame["cells_left_out"]
     ]
     return frame
-
-
-def evidence(verdict: Verdict) -> pd.DataFrame:
-    """Return the cells that a verdict stands on; no rows where there is nothing."""
-    return pd.DataFrame([dict(row) for row in verdict.rows])
 
 
 def write(verdicts: Sequence[Verdict], csv: str | Path, json: str | Path) -> None:

@@ -72,7 +72,7 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
         found = comparison.compare(datasets[0], datasets[1], (base, new))
         if output is not None:
             _write(found, output, base, new, fail_below)
-    content = comparison.content(found, fail_below)
+    content = comparison.gated_content(found, fail_below)
     if as_json:
         common.print_json(content)
     else:

@@ -343,7 +343,7 @@ def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, F
 # --- reports
 
 
-def failures(comparison: Comparison, below: float) -> list[str]:
+def gate_failures(comparison: Comparison, below: float) -> list[str]:
     """Return the reasons of a gate that refuses ratios (new over base) below `below`; none if it passes.
 
     The overall ratio is refused by its confidence interval, those of parts and of cells by one-sided tests, corrected
@@ -407,15 +407,15 @@ def lack_of_repetitions(comparison: Comparison) -> str:
     )
 
 
-def content(comparison: Comparison, below: float | None) -> dict[str, Any]:
-    """Return a comparison as JSON has it, with the `failures` of the gate if there is one."""
-    gate = {"fail_below": below, "failures": [] if below is None else failures(comparison, below)}
+def gated_content(comparison: Comparison, below: float | None) -> dict[str, Any]:
+    """Return a comparison as JSON has it, with the `gate_failures` of the gate if there is one."""
+    gate = {"fail_below": below, "failures": [] if below is None else gate_failures(comparison, below)}
     return comparison.to_dict() | {"gate": gate}
 
 
 def write(comparison: Comparison, json: Path, table: Path, below: float | None) -> None:
-    """Write a comparison as JSON, see `content`, and its cells as CSV."""
-    write_json(json, content(comparison, below))
+    """Write a comparison as JSON, see `gated_content`, and its cells as CSV."""
+    write_json(json, gated_content(comparison, below))
     write_csv(comparison.cells, table)
 
 

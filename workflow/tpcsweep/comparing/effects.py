@@ -23,21 +23,12 @@ FASTER, SLOWER, SAME, NOT_COMPARABLE = VERDICTS = (
 
 Floats = NDArray[np.float64]
 
-PARTS = {
-    "axis": "an axis with two or more values",
-    "value": "one of its values",
-    "cells": "comparable cells that have it",
-    "ratio": "mean ratio of these, by a random-effects model",
-    "ratio_low": "lower end of its confidence interval",
-    "ratio_high": "upper end of its confidence interval",
-    "log_ratio": "logarithm of the ratio",
-    "error": "standard error of log_ratio",
-    "freedom": "degrees of freedom of error",
-    "p": "probability of a ratio as far from 1 if there is no difference",
-    "p_corrected": "p after Holm's correction for all values of all axes",
-    "verdict": "faster, slower, no difference found",
-}
-"""The columns of `parts`, and what they mean."""
+PARTS = (
+    *("axis", "value", "cells", "ratio", "ratio_low", "ratio_high", "log_ratio", "error", "freedom", "p"),
+    *("p_corrected", "verdict"),
+)
+"""The columns of `parts`: one of the values of an axis, how many comparable cells have it, and their mean ratio by a
+random-effects model. The others are as in `comparison.TABLE`; p is corrected for all values of all axes."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ Every figure shows all cells: an axis that has no place in a panel gets panels o
 averaged with their spread shown, and what a reader should know of a cell (failed, missing, flags) is marked.
 """
 
-from tpcsweep.figures.analyses import hardware, rounds
+from tpcsweep.figures.analyses import hardware, releases, rounds
 from tpcsweep.figures.cells import cpu, series
 from tpcsweep.figures.comparisons import forest, ratios
 from tpcsweep.figures.line_plots import lines
 from tpcsweep.figures.maps import heatmap, limits, surface
 from tpcsweep.figures.panels import MARKS, save
-from tpcsweep.figures.releases import releases
 
 __all__ = [
     "MARKS",

@@ -1,34 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of analyses: the effect of nodes, and the rounds of an adaptive sweep."""
+"""Figures of analyses: releases of a server compared, the effect of nodes, and the rounds of an adaptive sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from tpcsweep.figures.labels import plain
-from tpcsweep.figures.panels import finish, placeholder, styled
-from tpcsweep.hardware import CONFIDENCE, Hardware
+from tpcsweep.comparing.census import half_width, share_interval
+from tpcsweep.comparing.effects import CONFIDENCE
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.dataset.labels import STATUS, flagged
+from tpcsweep.figures.grid import evenly, place, values_of
+from tpcsweep.figures.labels import axis_label, literal, rate_label, tick_labels, title_of, words, wrapped
+from tpcsweep.figures.line_plots import colours
+from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
+from tpcsweep.flags import BROKEN
+from tpcsweep.hardware import Hardware
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _NODES = "What nodes did to throughput"
 _MOST_NAMED = 60
 """Pairs that have their names beside them; of more the table has them."""
 _ROUNDS = "Estimated error of the surface"
+_MOST_ROWS = 8
+_SHARES = {
+    BROKEN: ("deployment broke", "#D55E00", "h"),
+    "failures": ("transfers failed, deployment whole", "#555555", "v"),
+}
+_SPREAD = 0.4
+"""Of the distance between two values, what their points are spread over so that intervals do not hide each other."""
 
 
 @styled()
 def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
-    """Draw the throughput of each pair over that of the mean pair, with its interval.
-
-    Args:
-        summary: the dataset that was looked at.
-        found: what `tpcsweep.hardware.node_effects` says of it.
-    """
+    """Draw the throughput of each pair over that of the mean pair, with its interval, by `node_effects`."""
     known = found.pairs[found.pairs["with"] > 1].sort_values(["ratio", "pair"])
     if known.empty:
         return placeholder(summary, _NODES, found.summary())
@@ -42,7 +55,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
     axes.hlines(at, effect[1], effect[2], color="#0072B2", linewidth=1.2)
     axes.plot(effect[0], at, "o", color="#0072B2", markersize=4 if named else 2)
     labels = [f"{pair} ({count})" for pair, count in zip(known["pair"], known["deployments"], strict=True)]
-    axes.set_yticks(at if named else [], list(map(plain, labels)) if named else [])
+    axes.set_yticks(at if named else [], list(map(literal, labels)) if named else [])
     axes.set(xlabel="throughput over that of the mean pair, less 1", ylim=(-0.6, len(known) - 0.4))
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(visible=True, axis="x", alpha=0.3)
@@ -58,12 +71,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
 
 @styled()
 def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
-    """Draw the estimated error after each round against the share of cells that were measured.
-
-    Args:
-        summary: the dataset of the cells.
-        log: the content of rounds.json.
-    """
+    """Draw the estimated error after each round against the share of cells that were measured, by rounds.json."""
     known = [entry for entry in log["rounds"] if entry.get("error")]
     if not known:
         return placeholder(summary, _ROUNDS, "Every cell was measured: there is nothing to estimate.")
@@ -81,3 +89,123 @@ def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
     ended = f"Ended: {log['ended']}." if log["ended"] else "Not ended."
     finish(figure, summary, _ROUNDS, [ended], [total, noise, line])
     return figure
+
+
+@styled()
+def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> Figure:
+    """Draw throughput, CPU for each Gbit, time to first byte and shares of cells that broke or failed.
+
+    All is drawn over the axis x, such as xrootd, whose values lie evenly. The axis curve has a colour for each of its
+    values, and the values of the axes that are left have a row of panels each.
+    """
+    cells = _cells(summary, transfers)
+    every = _measured(cells, x, curve)
+    rows = [every[at] for at in evenly(len(every), _MOST_ROWS)]
+    labels = {
+        "throughput": rate_label(summary),
+        "source": "CPU of the source (s/Gbit)",
+        "destination": "CPU of the destination (s/Gbit)",
+        "first_byte": "time to first byte (s)",
+    }
+    figure = Figure(figsize=(2.75 * (len(labels) + 1), 2.5 * len(rows)), layout="constrained")
+    panels = figure.subplots(len(rows), len(labels) + 1, squeeze=False, sharex=True)
+    palette = colours(summary.sizes[curve])
+    for line, where in zip(panels, rows, strict=True):
+        part = cells.sel(where)
+        for axes, (name, label) in zip(line, labels.items(), strict=False):
+            _means(axes, part[name], x, curve, palette)
+            axes.set_ylabel(label)
+        _shares(line[-1], part, x)
+        line[0].set_title(wrapped([title_of(where)], 36))
+    grid = place(summary[["throughput"]], (x, curve))
+    for axes in panels[-1]:
+        axes.set_xticks(range(grid.size(x)), tick_labels(grid, x), rotation=30, ha="right")
+        axes.set(xlabel=axis_label(x), xlim=(-0.5, grid.size(x) - 0.5))
+    handles = curve_handles(curve, values_of(summary, curve), palette)
+    handles += [point_handle(*look) for look in _SHARES.values()]
+    finish(figure, summary, f"{words(x)} compared", _notes(summary, len(rows), len(every)), handles)
+    return figure
+
+
+def _measured(cells: xr.Dataset, x: str, curve: str) -> list[dict[str, Any]]:
+    """Give the values of the axes that are left at which any cell was measured; the first ones where none was."""
+    others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
+    every = [
+        dict(zip(others, values, strict=True))
+        for values in itertools.product(*(values_of(cells, name) for name in others))
+    ]
+    return [where for where in every if cells["measured"].sel(where).any()] or every[:1]
+
+
+def _notes(summary: xr.Dataset, rows: int, every: int) -> list[str]:
+    repetitions = summary.sizes.get(REPETITION, 1)
+    once = "; one repetition has none" if repetitions == 1 else ""
+    notes = [
+        f"Means of {repetitions} repetitions that went well, with {CONFIDENCE:.0%} intervals (Student's t){once}. "
+        "Time to first byte: median of a cell's transfers.",
+        f"Shares: of all measured cells of a row of panels, with {CONFIDENCE:.0%} intervals (Wilson).",
+    ]
+    if rows < every:
+        notes.append(f"{rows} of {every} rows of panels, evenly over their values; the dataset has all.")
+    return notes
+
+
+def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
+    """Give what is drawn of each cell: figures of those that went well, and what became of all that were measured."""
+    if REPETITION not in summary["throughput"].dims:
+        summary = summary.expand_dims(REPETITION, axis=-1)
+    broken, measured = flagged(summary, BROKEN), summary["status"] != STATUS.index("not_measured")
+    well = (summary["status"] == STATUS.index("ok")) & ~broken
+    throughput = summary["throughput"].where(well & (summary["throughput"] > 0))
+    return xr.Dataset(
+        {
+            "throughput": throughput,
+            "source": summary["source_cpu"] / throughput,
+            "destination": summary["destination_cpu"] / throughput,
+            "first_byte": _first_byte(summary, transfers).where(well),
+            "measured": measured,
+            BROKEN: measured & broken,
+            "failures": measured & ~broken & ~(well & ~(summary["transfers_failed"] > 0)),
+        }
+    )
+
+
+def _first_byte(summary: xr.Dataset, transfers: xr.Dataset) -> xr.DataArray:
+    """Give the median time to the first byte of each cell's transfers, s."""
+    times = transfers["startup"].to_series().groupby(transfers["cell"].values).median()
+    values = np.full(summary["throughput"].size, np.nan)
+    values[times.index] = times
+    return summary["throughput"].copy(data=values.reshape(summary["throughput"].shape))
+
+
+def _means(axes: Axes, values: xr.DataArray, x: str, curve: str, palette: Sequence[Any]) -> None:
+    """Draw means of repetitions with their intervals over x, in a colour for each value of the curve."""
+    for index, colour in enumerate(palette):
+        points = values.isel({curve: index}).transpose(x, REPETITION)
+        at = np.arange(points.sizes[x]) + _shift(index, len(palette))
+        middle, half = points.mean(REPETITION), half_width(points, REPETITION)
+        axes.errorbar(at, middle, np.nan_to_num(half), color=colour, marker=".", linewidth=1.2, capsize=2)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, alpha=0.3)
+
+
+def _shares(axes: Axes, cells: xr.Dataset, x: str) -> None:
+    """Draw the shares of cells that broke, or failed otherwise, over x, with their intervals."""
+    counts: Mapping[str, list[int]] = {
+        name: [int(cells[name].isel({x: index}).sum()) for index in range(cells.sizes[x])]
+        for name in ("measured", *_SHARES)
+    }
+    for index, (name, (_, colour, marker)) in enumerate(_SHARES.items()):
+        for at, (part, whole) in enumerate(zip(counts[name], counts["measured"], strict=True)):
+            if whole:
+                low, high = share_interval(part, whole)
+                where = at + _shift(index, len(_SHARES))
+                axes.vlines(where, low, high, color=colour, linewidth=1.2)
+                axes.plot(where, part / whole, marker=marker, color=colour, markersize=5)
+    axes.set(ylim=(-0.02, 1.02), ylabel="share of cells")
+    axes.grid(visible=True, alpha=0.3)
+
+
+def _shift(index: int, count: int) -> float:
+    """Give how far beside a value the points of one of some curves are drawn."""
+    return _SPREAD * ((index + 0.5) / count - 0.5)

@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from tpcsweep.comparing.comparison import Comparison, lack_of_repetitions, otherwise, slower_machine
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.figures.grid import Arrangement, place
-from tpcsweep.figures.labels import plain, title_of, value_text, words
+from tpcsweep.figures.labels import literal, title_of, value_text, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import head, lay_out, point_handle, styled
 
@@ -57,7 +57,7 @@ def forest(comparison: Comparison) -> Figure:
     axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)
     axes.set_ylim(rows + 1.4, -0.8)
     _ratio_axis(axes, used)
-    axes.set_xlabel(plain(f"throughput of {comparison.new} / throughput of {comparison.base}"))
+    axes.set_xlabel(literal(f"throughput of {comparison.new} / throughput of {comparison.base}"))
     axes.grid(visible=True, axis="x", alpha=0.3)
     handles: list[Any] = [
         Line2D([], [], color=colour, marker=marker, label=verdict)

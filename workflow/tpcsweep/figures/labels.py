@@ -19,10 +19,10 @@ from tpcsweep.figures.grid import Arrangement, values_of
 
 def title_of(where: Mapping[str, Any]) -> str:
     """Give the values of some axes as one text, each with its unit."""
-    return plain(", ".join(f"{words(name)} {value_text(name, value)}" for name, value in where.items()))
+    return literal(", ".join(f"{words(name)} {value_text(name, value)}" for name, value in where.items()))
 
 
-def plain(text: str) -> str:
+def literal(text: str) -> str:
     """Give a text as figures show it as it is: between two $ matplotlib reads a formula, and fails where it is none."""
     return re.sub(r"(?<!\\)\$", r"\$", text)
 
@@ -45,7 +45,7 @@ def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
         return [""]
     unit = describe(name).units
     if unit in ("", "1", "B"):  # sizes read better each in its own unit
-        return [plain(value_text(name, value)) for value in values_of(grid.cells, name)]
+        return [literal(value_text(name, value)) for value in values_of(grid.cells, name)]
     return [_unlimited(name) if math.isinf(value) else f"{value:g}" for value in values_of(grid.cells, name)]
 
 
@@ -60,7 +60,7 @@ def axis_label(name: str | None) -> str:
     if name is None:
         return ""
     unit = describe(name).units
-    return plain(words(name)) if unit in ("", "1", "B") else f"{words(name)} ({unit})"
+    return literal(words(name)) if unit in ("", "1", "B") else f"{words(name)} ({unit})"
 
 
 def wrapped(texts: Sequence[str], wide: int) -> str:

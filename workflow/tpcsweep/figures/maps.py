@@ -138,14 +138,8 @@ def draw_map(
 ) -> None:
     """Draw a panel: a coloured cell for each value, x and y with as many ticks as there is room for, and the title.
 
-    Args:
-        axes: the panel.
-        grid: whose x and y it is over.
-        where: values of the other axes.
-        image: what is coloured, in rows of y and columns of x; masked where there is nothing.
-        wide: the panel's width, inches.
-        readable: whether its cells have room for a number.
-        look: which colours, as `pcolormesh` takes them.
+    The image is in rows of y and columns of x, masked where there is nothing; `wide` is the panel's width in inches,
+    `readable` whether its cells have room for a number. `pcolormesh` takes the look.
     """
     colour, width = ("white", 0.6) if readable else ("face", 0)
     axes.pcolormesh(image, edgecolors=colour, linewidth=width, **look)

@@ -25,7 +25,7 @@ from matplotlib.lines import Line2D
 
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Arrangement, evenly
-from tpcsweep.figures.labels import plain, title_of, value_text, words
+from tpcsweep.figures.labels import literal, title_of, value_text, words
 from tpcsweep.flags import FLAGS
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ def tiles(
 
 def _panels(size: tuple[float, float], rows: Sequence[int], **settings: Any) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=size, layout="constrained")
-    return figure, occupied(figure.subplots(len(rows), max(rows), squeeze=False, **settings), rows)
+    return figure, used_panels(figure.subplots(len(rows), max(rows), squeeze=False, **settings), rows)
 
 
-def occupied(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
+def used_panels(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
     """Give the first so many panels of each row, and remove the others."""
     for line, count in zip(axes, rows, strict=True):
         for unused in line[count:]:
@@ -154,8 +154,8 @@ def in_common(summary: xr.Dataset) -> str:
 def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:
     """Add title, notes and one legend; the figure grows by their height."""
     wide, high = figure.get_size_inches()
-    lines = textwrap.wrap(plain(title), int(wide * 10.5))
-    small = [line for text in notes for line in textwrap.wrap(plain(text), int(wide * 16))]
+    lines = textwrap.wrap(literal(title), int(wide * 10.5))
+    small = [line for text in notes for line in textwrap.wrap(literal(text), int(wide * 16))]
     columns = max(1, min(len(handles), int(wide / 1.75)))
     above = 0.12 + 0.2 * len(lines) + 0.145 * len(small) + 0.08
     below = 0.19 * math.ceil(len(handles) / columns) + 0.12 if handles else 0.0

@@ -63,7 +63,7 @@ def content(
 ) -> dict[str, Any]:
     """Give all that a page shows of a dataset."""
     return {
-        "about": about(summary),
+        "about": facts_of(summary),
         "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary)],
         "doubts": _doubts(summary),
         "claims": _claims(beside.claims),
@@ -82,7 +82,7 @@ def content(
     }
 
 
-def about(summary: xr.Dataset) -> dict[str, Any]:
+def facts_of(summary: xr.Dataset) -> dict[str, Any]:
     """Say what was measured where and when, and how many cells there are of each status."""
     told = summary.attrs
     status = summary["status"].values

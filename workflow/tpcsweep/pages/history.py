@@ -26,7 +26,7 @@ _LEAST_SPAN = 0.02
 """Of a ratio: what scatters less is not drawn as if it moved."""
 
 
-def content(told: SweepHistory) -> dict[str, Any]:
+def over_time(told: SweepHistory) -> dict[str, Any]:
     """Give all that the page shows."""
     last = told.runs[-1]
     times = np.array([run.ended.timestamp() for run in told.runs])

@@ -22,8 +22,8 @@ from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP
 from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.history import SweepHistory, history_of, junit_text, runs
-from tpcsweep.pages.content import Beside, about, content, sparkline
-from tpcsweep.pages.history import content as over_time
+from tpcsweep.pages.content import Beside, content, facts_of, sparkline
+from tpcsweep.pages.history import over_time
 
 PAGE = "index.html"
 _FILES = (
@@ -136,7 +136,7 @@ def _entry(file: Path) -> dict[str, Any]:
     try:
         with xr.open_dataset(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
-            return {**entry, **about(needed), "line": _polyline(sparkline(needed))}
+            return {**entry, **facts_of(needed), "line": _polyline(sparkline(needed))}
     # Whatever somebody has put there must not keep the others from being listed.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}

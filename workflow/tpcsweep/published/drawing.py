@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.grid import arrange
-from tpcsweep.figures.labels import plain, rate_label, throughput_note, title_of, words
+from tpcsweep.figures.labels import literal, rate_label, throughput_note, title_of, words
 from tpcsweep.figures.line_plots import colours, draw_lines
 from tpcsweep.figures.panels import curve_handles, point_handle, styled
 from tpcsweep.published.base import Caption, Data
@@ -119,7 +119,7 @@ def against_rtt(data: Data, shown: Caption) -> Figure:
             marker="o",
             markersize=4,
             color=colour,
-            label=plain(tool),
+            label=literal(tool),
             capsize=2,
         )
     panel.set_xscale("log")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import arrange
-from tpcsweep.figures.labels import plain, throughput_note
+from tpcsweep.figures.labels import literal, throughput_note
 from tpcsweep.figures.line_plots import draw_lines
-from tpcsweep.figures.panels import head, occupied, styled
+from tpcsweep.figures.panels import head, styled, used_panels
 from tpcsweep.published.base import ASSUMPTION, INPUT, Caption, Carried, Data
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def board(rows: Sequence[int], wide: float, high: float, shown: Caption) -> tupl
     grid = halves[0].subgridspec(len(rows), columns)
     axes = grid.subplots(squeeze=False)
     _claims(figure.add_subplot(halves[1]), shown.claims, size[1])
-    return figure, occupied(axes, rows)
+    return figure, used_panels(axes, rows)
 
 
 @styled()
@@ -77,7 +77,7 @@ def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
             text = axes.text(
                 0.02,
                 1 - down / high,
-                plain(line),
+                literal(line),
                 va="top",
                 fontsize=7,
                 color=colour,

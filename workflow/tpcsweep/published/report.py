@@ -19,7 +19,7 @@ from tpcsweep.claims.base import Outcome
 from tpcsweep.claims.effects import CONFIDENCE
 from tpcsweep.dataset.tables import write_csv
 from tpcsweep.figures import save
-from tpcsweep.figures.labels import plain
+from tpcsweep.figures.labels import literal
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.files import write_json, write_text
 from tpcsweep.pages.making import render
@@ -28,20 +28,19 @@ from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.layout import COLOURS
 
 COLUMNS = (
-    *("claim", "figure", "verdict", "outcome", "role", "follows_from", "draws_agree", "draws"),
     *(
+        "claim",
+        "figure",
+        "verdict",
+        "outcome",
+        "role",
+        "follows_from",
+        "draws_agree",
+        "draws",
         "data",
         "testbed",
-        "scale",
-        "effect",
-        "value",
-        "low",
-        "high",
-        "units",
-        "published",
-        "reason",
-        "to_test",
     ),
+    *("scale", "effect", "value", "low", "high", "units", "published", "reason", "to_test"),
 )
 
 
@@ -69,7 +68,7 @@ def write(folder: Path, pictures: Sequence[Path], studies: Iterable[Mapping[str,
     write_json(folder / "verdicts.json", rows)
     lines = [_line(row) for row in rows]
     said = predictions(rows)
-    save(drawn(lines, said), folder, "verdicts")
+    save(verdict_picture(lines, said), folder, "verdicts")
     shown = []
     for picture in pictures:
         name = orjson.loads(picture.with_suffix(".json").read_bytes())[0]["figure"]
@@ -122,14 +121,14 @@ _HEAD = ("claim", "figure", "data", "verdict", "effect", "role", "draws that agr
 
 
 @styled()
-def drawn(lines: Sequence[Sequence[str]], said: str) -> Figure:
+def verdict_picture(lines: Sequence[Sequence[str]], said: str) -> Figure:
     """Draw the table of verdicts; `lines` are its rows for people, `said` is what they say of predictions."""
     figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
     axes = figure.subplots()
     axes.set_axis_off()
     wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
     text = axes.table(
-        cellText=[[plain(textwrap.shorten(cell, 44, placeholder=" …")) for cell in line] for line in lines],
+        cellText=[[literal(textwrap.shorten(cell, 44, placeholder=" …")) for cell in line] for line in lines],
         colLabels=list(_HEAD),
         colWidths=wide,
         cellLoc="left",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of single claims of CHEP 2024; `chep2024.yaml` has their texts, needs and regions."""
+"""Tests of single claims of CHEP 2023 and 2024; the YAML file of each has their texts, needs and regions."""
 
 from __future__ import annotations
 
@@ -10,24 +10,168 @@ from functools import partial
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding, shown
-from tpcsweep.claims.cells import CellTable, Pairs, ratio_worthy
-from tpcsweep.claims.effects import FEWEST_PAIRS, Interval, Region, both, largest, mean_ratio, most
+from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding, parameter_text
+from tpcsweep.claims.cells import CPU_BOUND, CellTable, Pairs, ratio_worthy
+from tpcsweep.claims.effects import (
+    FEWEST_PAIRS,
+    Interval,
+    Region,
+    both,
+    exponents,
+    largest,
+    mean_exponent,
+    mean_ratio,
+    most,
+)
 from tpcsweep.claims.predicates import (
     best,
     cell_rows,
     clearest,
-    compare,
-    counted,
     curve_peaks,
     has_room,
+    judge_parts,
+    judge_ratios,
     no_cell,
     pair_rows,
     peak_row,
+    said,
     spans,
-    together,
     too_few,
+    unbound,
+    vote_counts,
 )
+
+_HOUR = 3000.0
+"""Seconds that count as about an hour."""
+
+
+def sustained(claim: Claim, cells: CellTable) -> Finding:
+    """Test the best mean of cells that took an hour."""
+    long = _of_an_hour(claim, cells)
+    if isinstance(long, Finding):
+        return long
+    interval, points = best(cells, long)
+    assert interval is not None  # an hour's cells make a point or more
+    reason = f"{len(points)} points of an hour; {said(interval, claim.region, ' Gbit/s')}"
+    effect = Effect("largest throughput over an hour", interval, "Gbit/s")
+    return Finding(claim.region.decide(interval), reason, effect, cell_rows(points, cells))
+
+
+def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
+    """Test the largest second over the mean of cells that took an hour."""
+    long = _of_an_hour(claim, cells)
+    if isinstance(long, Finding):
+        return long
+    long = long.dropna(subset=["throughput_max"])
+    above = long["throughput_max"] / long["throughput"]
+    interval = largest(above, above * long["error"] / long["throughput"])
+    if interval is None:
+        return no_cell("that took an hour and tells its largest second")
+    rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
+    part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
+    return judge_parts([part], Effect("largest second over the mean of an hour", interval))
+
+
+def _of_an_hour(claim: Claim, cells: CellTable) -> pd.DataFrame | Finding:
+    """The cells of the main test that took an hour, or why there is none."""
+    at_scale = claim.select(cells)
+    if at_scale.empty:
+        return no_cell("at 400 Gbit/s, about 3 ms and about 520 streams")
+    long = at_scale[at_scale["duration"] >= _HOUR]
+    if long.empty:
+        reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
+        advice = "sweep measurement: {until: seconds, seconds: 1 h}"
+        return Finding(None, reason, rows=cell_rows(at_scale, cells), advice=advice)
+    return long
+
+
+def streams_required(claim: Claim, cells: CellTable) -> Finding:
+    """Test the best of half of 520 streams over that of all."""
+    at_scale = claim.select(cells)
+    every, all_points = best(cells, at_scale.query("468 <= streams <= 572"), 2)
+    half, half_points = best(cells, at_scale.query("streams <= 260"), 2)
+    if every is None or half is None:
+        return no_cell("at 400 Gbit/s and about 3 ms with about 520 streams, and with half of them or fewer")
+    share = Interval(half.value / every.value, half.low / every.high, half.high / every.low)
+    subject = (
+        f"the best of {len(half_points)} points with half of the streams or fewer over that with about 520"
+    )
+    rows = [*cell_rows(half_points, cells), *cell_rows(all_points, cells)]
+    effect = Effect("throughput of half of 520 streams or fewer over theirs", share)
+    return judge_parts([(subject, share, claim.region, rows)], effect)
+
+
+def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
+    """Test the gain of the most streams over a quarter of them, at long RTTs."""
+    far = claim.select(cells)
+    many = far[far["streams"] >= far["streams"].max() / 4]
+    quantity = "throughput at the most streams over that at a quarter of them or more"
+    return judge_ratios(
+        cells.pairs(many, "streams", speaks=unbound), "streams", claim.region, quantity, "everywhere"
+    )
+
+
+def streams_peak(claim: Claim, cells: CellTable) -> Finding:
+    """Test that most curves with few cores that the CPU binds have a peak."""
+    rows = claim.select(cells)
+    values = sorted(rows["cores"].unique())
+    bound = curve_peaks(cells, rows[rows["cores"].isin(values[: len(values) // 2])], _cpu_bound)
+    if not bound:
+        reason = (
+            "no curve with few cores has three trustworthy streams values or more and uses up the servers' CPU "
+            "at the most streams, below the path's bandwidth"
+        )
+        return Finding(None, reason, advice="sweep fewer cores, more streams, or more bandwidth")
+    decisions = [peak.decision for _, peak in bound]
+    reason = f"{len(bound)} curves with few cores that use up the servers' CPU have a peak: {vote_counts(decisions)}"
+    evidence = [peak_row(curve, peak, cells) for curve, peak in bound]
+    advice = f"sweep more streams values, fewer and more than those there; {MEASURE_MORE}"
+    return Finding(most(decisions), reason, clearest(bound), evidence, advice)
+
+
+def _cpu_bound(curve: pd.DataFrame) -> bool:
+    """Whether CPU, and not the path, binds the most streams of a curve; yes where CPU was not recorded."""
+    last = curve.iloc[-1]
+    return bool(not last["full"] and (pd.isna(last["cpu"]) or last["cpu"] >= CPU_BOUND))
+
+
+def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
+    """Test that most curves over RTT have an exponent outside the region; where nothing else binds, the RTT does."""
+    kept, left = cells.pairs(
+        claim.select(cells), "rtt", speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= 3 * pairs["from"])
+    )
+    aside = f"; {left} left out in which something else binds an end, or that differ less" if left else ""
+    changes = kept["ratio"], kept["error"], kept["to"] / kept["from"]
+    mean = mean_exponent(*changes)
+    if mean is None:
+        reason = f"curves over RTT with ends three-fold or more apart in 8 to 75 ms: {len(kept)}{aside}; 3 are needed"
+        advice = "sweep rtt: [10 ms, 20 ms, 40 ms, 60 ms] with several streams, and cores and a path to spare"
+        return too_few(reason, kept, advice)
+    each = exponents(*changes)
+    inverse = [claim.region.decide(exponent) for exponent in each]
+    decisions = [None if one is None else not one for one in inverse]
+    reason = (
+        f"{len(kept)} curves over RTT{aside}, {spans(kept)}: {vote_counts(decisions)} with an exponent outside "
+        f"{claim.region}, which is about 1/RTT; the exponents are {min(one.value for one in each):.2f} to "
+        f"{max(one.value for one in each):.2f}"
+    )
+    effect = Effect("exponent of RTT, mean of the curves", mean)
+    return Finding(most(decisions), reason, effect, pair_rows(kept))
+
+
+def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
+    """Test that the largest and the smallest throughput at 120 ms lie in the region."""
+    region = claim.region
+    top, points = best(cells, claim.select(cells))
+    # The smallest is the largest of what is negative.
+    bottom = largest(-points["throughput"], points["error"])
+    if top is None or bottom is None or points["streams"].max() < 400:
+        return no_cell("with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms")
+    decision = both([region.decide(top), Region(-region.high, -region.low).decide(bottom)])
+    least = f"the least is {-bottom.value:.3g} Gbit/s"
+    reason = f"the best of {len(points)} points: {said(top, region, ' Gbit/s')}; {least}"
+    effect = Effect("largest throughput at 120 ms", top, "Gbit/s")
+    return Finding(decision, reason, effect, cell_rows(points, cells))
 
 
 def two_origins(claim: Claim, cells: CellTable) -> Finding:
@@ -45,7 +189,7 @@ def four_origins(claim: Claim, cells: CellTable) -> Finding:
     """Test that every path reaches the target at every RTT."""
     rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
     parts = {
-        f"{path} at {shown('rtt', rtt)}": (part[part["rtt"] == rtt], claim.region)
+        f"{path} at {parameter_text('rtt', rtt)}": (part[part["rtt"] == rtt], claim.region)
         for path, part in _by_path(cells, claim.select(cells))
         for rtt in rtts
     }
@@ -70,7 +214,9 @@ def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFra
     paths = []
     for values, part in rows.groupby(list(words), sort=True):
         named = zip(words.items(), values, strict=True)
-        paths.append((" ".join(f"{text} {shown(name, value)}" for (name, text), value in named), part))
+        paths.append(
+            (" ".join(f"{text} {parameter_text(name, value)}" for (name, text), value in named), part)
+        )
     return paths
 
 
@@ -90,7 +236,7 @@ def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, le
     if not parts:
         return no_cell("where the claim speaks")
     effect = min(effects, key=lambda effect: effect.interval.value) if least else effects[0]
-    return together(judged, effect, " Gbit/s")
+    return judge_parts(judged, effect, " Gbit/s")
 
 
 def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
@@ -115,8 +261,8 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
         decisions.append(False if peak.decision is False else both_so)
         lines.append({**peak_row(curve, peak, cells), "softer_at_long_rtt": softer.value if softer else None})
     reason = (
-        f"{len(curves)} curves at {shown('rtt', short)} rise, fall, and fall less between the same streams at "
-        f"{shown('rtt', long)}: {counted(decisions)}"
+        f"{len(curves)} curves at {parameter_text('rtt', short)} rise, fall, and fall less between the same streams at "
+        f"{parameter_text('rtt', long)}: {vote_counts(decisions)}"
     )
     advice = f"sweep more streams values; {MEASURE_MORE}"
     return Finding(most(decisions), reason, clearest(curves), lines, advice)
@@ -148,7 +294,7 @@ def instance_cores(claim: Claim, cells: CellTable) -> Finding:
     # Few streams are bound by their windows, whatever the cores: the best over streams is what cores can do.
     top = cells.best(ratio_worthy(rows), "streams")
     pairs = _without(cells.pairs(top, "cores", speaks=partial(has_room, room="before")), "streams")
-    return compare(
+    return judge_ratios(
         pairs, "cores", claim.region, "best throughput with the most cores over that with 16", "before"
     )
 
@@ -164,7 +310,7 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
         parts.append(panel[panel["streams"] >= full.min()])
     pairs = cells.pairs(pd.concat(parts) if parts else rows, "streams")
     quantity = "throughput at the most streams over that where the path is first full"
-    finding = compare(pairs, "streams", claim.region, quantity)
+    finding = judge_ratios(pairs, "streams", claim.region, quantity)
     if finding.effect is not None:
         return finding
     reason = (
@@ -196,19 +342,19 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
     )
     enough, needed = (_matched(cells, long_many, part) for part in (short_few, long_few))
     reach, short_of = (mean_ratio(part["ratio"], part["error"], 2) for part in (enough, needed))
-    ours = f"{few:g} cores at {shown('rtt', short)}"
-    theirs = f"{many:g} cores at {shown('rtt', long)}"
+    ours = f"{few:g} cores at {parameter_text('rtt', short)}"
+    theirs = f"{many:g} cores at {parameter_text('rtt', long)}"
     if reach is None or short_of is None:
         fewest = min(len(enough), len(needed))
         reason = f"trustworthy pairs of {ours} and {theirs}: {fewest}; {FEWEST_PAIRS} are needed"
         return too_few(reason, enough, "sweep more values of the other axes, or repetitions: 3")
     subject = f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}"
-    other = f"{few:g} cores over {many:g} at {shown('rtt', long)}"
+    other = f"{few:g} cores over {many:g} at {parameter_text('rtt', long)}"
     parts = [
         (subject, reach, claim.regions["enough"], pair_rows(enough)),
         (other, short_of, claim.regions["short"], ()),
     ]
-    return together(parts, Effect(f"throughput of {ours} over {theirs}", reach))
+    return judge_parts(parts, Effect(f"throughput of {ours} over {theirs}", reach))
 
 
 def _matched(cells: CellTable, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
