@@ -25,13 +25,13 @@ from tpcsweep.configuration.parameters import WORD, Parameters, complete
 from tpcsweep.configuration.placements import Origin, Placement, Redirector, Side
 from tpcsweep.configuration.problems import quoted
 from tpcsweep.configuration.resources import Resources
-from tpcsweep.configuration.schemas import FOLDER, schemas
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Netns, Settings, Simulation
 from tpcsweep.configuration.units import Dimension, Quantity, show
 from tpcsweep.testbeds.netns.limits import check, this_machine
 from tpcsweep.tools import TOOLS
 
+from docs.schemas import FOLDER, schemas
 from tests.support.projects import MACHINE, errors, loaded, problems
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_shipped_files_are_valid_by_their_schema(kind: str, path: Path) -> None:
 
 def test_schemas_are_in_step_with_the_models() -> None:
     written = {path.name: path.read_text() for path in FOLDER.glob("*.json")}
-    assert written == schemas(), "run python -m tpcsweep.configuration.schemas"
+    assert written == schemas(), "run make docs"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_tables_are_in_step_with_the_models(model: type[BaseModel], file: str, h
             continue
         known = next((item.dimension for item in field.metadata if isinstance(item, Quantity)), None)
         unit = (known.base or ("fraction" if known.units else "—")) if known else "—"
-        expected.append((name, unit, default(field, known), field.description))
+        expected.append((name, unit, default(field, known), " ".join((field.description or "").split())))
     assert rows == expected
 
 

@@ -84,31 +84,23 @@ Names = Annotated[tuple[AnyText, ...], BeforeValidator(_names), Field(min_length
 class WorkflowSettings(Strict):
     """The keys of config/config.yaml and of `--config`."""
 
-    sweep: Names = Field(
-        description="sweeps to run, a list or with commas: each the name of a file in config/sweeps or "
-        "config/published, or a path that ends in .yaml; NAME@TESTBED runs one on another testbed"
-    )
-    testbed: AnyText = Field(
-        description="testbed of the sweeps without an @: a file in config/testbeds, or a path that ends in .yaml"
-    )
-    results: Text = Field(default="results", description="folder for results")
-    dataset: AnyText | None = Field(
-        default=None,
-        description="dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of "
-        "it, and no sweep is measured",
-    )
-    scale: Factor | None = Field(
-        default=None,
-        description="factor for the bandwidths, cores, files and buffers of the sweeps, such as 1/200",
-    )
-    only: AnyText | None = Field(
-        default=None, description="JSON file with a list of paths of cells, to which the sweep is limited"
-    )
-    notify: AnyText | None = Field(
-        default=None,
-        description="shell command for the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its "
-        "environment",
-    )
+    sweep: Names
+    """sweeps to run, a list or with commas: each the name of a file in config/sweeps or
+    config/published, or a path that ends in .yaml; NAME@TESTBED runs one on another testbed"""
+    testbed: AnyText
+    """testbed of the sweeps without an @: a file in config/testbeds, or a path that ends in .yaml"""
+    results: Text = "results"
+    """folder for results"""
+    dataset: AnyText | None = None
+    """dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of
+    it, and no sweep is measured"""
+    scale: Factor | None = None
+    """factor for the bandwidths, cores, files and buffers of the sweeps, such as 1/200"""
+    only: AnyText | None = None
+    """JSON file with a list of paths of cells, to which the sweep is limited"""
+    notify: AnyText | None = None
+    """shell command for the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its
+    environment"""
 
 
 @dataclass(frozen=True)

@@ -22,19 +22,16 @@ _VALUE = Quantity(NUMBER, at_least=0, at_most=max(_MOST.values()), why="what any
 class Estimate(Strict):
     """What is known of a parameter."""
 
-    value: Annotated[float | None, replace(_VALUE, null="no such bound")] = Field(
-        description="what is simulated; null: no such bound, or what the parameter says"
-    )
-    low: Annotated[float | None, replace(_VALUE, null="the value")] = Field(
-        default=None, description="the least that it may be; left out: the value"
-    )
-    high: Annotated[float | None, replace(_VALUE, null="the value")] = Field(
-        default=None, description="the most that it may be; left out: the value"
-    )
-    unit: AnyText = Field(description="unit of value, low and high")
-    source: Text = Field(
-        description="where it comes from: published hardware, a measurement, or an assumption"
-    )
+    value: Annotated[float | None, replace(_VALUE, null="no such bound")]
+    """what is simulated; null: no such bound, or what the parameter says"""
+    low: Annotated[float | None, replace(_VALUE, null="the value")] = None
+    """the least that it may be; left out: the value"""
+    high: Annotated[float | None, replace(_VALUE, null="the value")] = None
+    """the most that it may be; left out: the value"""
+    unit: AnyText
+    """unit of value, low and high"""
+    source: Text
+    """where it comes from: published hardware, a measurement, or an assumption"""
 
     @property
     def range(self) -> tuple[float | None, float | None]:
@@ -85,11 +82,9 @@ _Bytes = Annotated[Estimate, _in("B")]
 
 
 class Physics(Strict):
-    """What the simulated servers, files' set-up and path are like. docs/simulation.md has the formulas.
+    """What the simulated servers, files' set-up and path are like. docs/simulation.md has the formulas."""
 
-    A new one comes last: random sets are drawn in this order, and those of the others stay as they were.
-    """
-
+    # A new one comes last: random sets are drawn in this order, and those of the others stay as they were.
     # A file with a base gives some of them: which are missing is told once both are read together.
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required"))
 

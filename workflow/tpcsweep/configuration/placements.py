@@ -48,29 +48,23 @@ Host = Annotated[AnyText, AfterValidator(_host)]
 class Placement(Strict):
     """Where pods run, and what they need there: passed through to their specifications."""
 
-    node_selector: dict[str, str] = Field(default_factory=dict, description="labels that a node must have")
-    affinity: dict[str, Any] = Field(
-        default_factory=dict, description="affinity, as in a pod's specification"
-    )
-    tolerations: tuple[dict[str, Any], ...] = Field(
-        default=(), description="tolerations, as in a pod's specification"
-    )
-    annotations: dict[str, str] = Field(default_factory=dict, description="annotations of the pods")
-    resources: Resources = Field(
-        default_factory=Resources,
-        description="requests and limits of the server, or of the client; extended resources too, as of SR-IOV devices",
-    )
-    agent: Resources = Field(
-        default_factory=Resources,
-        description="requests and limits of the agent beside it, or of the client's hub",
-    )
-    network: AnyText | None = Field(
-        default=None, description="paths of kind networks: the network attachment (Multus)"
-    )
-    addresses: tuple[Address, ...] = Field(
-        default=(),
-        description="paths of kind networks: addresses with prefix length, of the redirector and of each origin",
-    )
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    """labels that a node must have"""
+    affinity: dict[str, Any] = Field(default_factory=dict)
+    """affinity, as in a pod's specification"""
+    tolerations: tuple[dict[str, Any], ...] = ()
+    """tolerations, as in a pod's specification"""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """annotations of the pods"""
+    resources: Resources = Field(default_factory=Resources)
+    """requests and limits of the server, or of the client; extended resources too, as of SR-IOV
+    devices"""
+    agent: Resources = Field(default_factory=Resources)
+    """requests and limits of the agent beside it, or of the client's hub"""
+    network: AnyText | None = None
+    """paths of kind networks: the network attachment (Multus)"""
+    addresses: tuple[Address, ...] = ()
+    """paths of kind networks: addresses with prefix length, of the redirector and of each origin"""
 
     def without_network(self, place: tuple[str | int, ...], why: str) -> Iterator[Fault]:
         """Give faults where a network is given though there is none, which `why` says."""
@@ -84,54 +78,41 @@ class Placement(Strict):
 class Origin(Strict):
     """One server of a side: what it says instead of what its side does."""
 
-    node_selector: dict[str, str] = Field(
-        default_factory=dict, description="labels that its node must have, instead of its side's"
-    )
-    network: AnyText | None = Field(
-        default=None, description="paths of kind networks: its attachment, instead of its side's"
-    )
-    address: Host | None = Field(
-        default=None,
-        description="what it is asked for by: with host_network an address of its node, with networks one with prefix "
-        "length; null: its pod's",
-    )
-    port: Annotated[int | None, replace(units.FIRST_PORT, null="one that is free")] = Field(
-        default=None,
-        description="with host_network: XRootD's port, the first of five in a row; null: one that is free",
-    )
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    """labels that its node must have, instead of its side's"""
+    network: AnyText | None = None
+    """paths of kind networks: its attachment, instead of its side's"""
+    address: Host | None = None
+    """what it is asked for by: with host_network an address of its node, with networks one with prefix
+    length; null: its pod's"""
+    port: Annotated[int | None, replace(units.FIRST_PORT, null="one that is free")] = None
+    """with host_network: XRootD's port, the first of five in a row; null: one that is free"""
 
 
 class Redirector(Origin):
     """The redirector of a side: what it says instead of what its side does."""
 
-    affinity: dict[str, Any] = Field(default_factory=dict, description="affinity, instead of its side's")
-    tolerations: tuple[dict[str, Any], ...] = Field(
-        default=(), description="tolerations, instead of its side's"
-    )
-    annotations: dict[str, str] = Field(
-        default_factory=dict, description="annotations, instead of its side's"
-    )
-    resources: Resources = Field(
-        default_factory=Resources, description="requests and limits, apart from its side's"
-    )
-    agent: Resources = Field(
-        default_factory=Resources, description="those of its agent, instead of its side's"
-    )
+    affinity: dict[str, Any] = Field(default_factory=dict)
+    """affinity, instead of its side's"""
+    tolerations: tuple[dict[str, Any], ...] = ()
+    """tolerations, instead of its side's"""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """annotations, instead of its side's"""
+    resources: Resources = Field(default_factory=Resources)
+    """requests and limits, apart from its side's"""
+    agent: Resources = Field(default_factory=Resources)
+    """those of its agent, instead of its side's"""
 
 
 class Side(Placement):
     """The servers of one side of a pair."""
 
-    memory: Annotated[int | None, replace(units.MEMORY, null="the testbed's")] = Field(
-        default=None, description="memory for files of each origin; null: the testbed's"
-    )
-    origins: tuple[Origin, ...] = Field(
-        default=(),
-        description="the origins one by one, where they have nodes, addresses or ports of their own",
-    )
-    redirector: Redirector = Field(
-        default_factory=Redirector, description="the redirector, where it differs from the origins"
-    )
+    memory: Annotated[int | None, replace(units.MEMORY, null="the testbed's")] = None
+    """memory for files of each origin; null: the testbed's"""
+    origins: tuple[Origin, ...] = ()
+    """the origins one by one, where they have nodes, addresses or ports of their own"""
+    redirector: Redirector = Field(default_factory=Redirector)
+    """the redirector, where it differs from the origins"""
 
 
 class Spot(NamedTuple):

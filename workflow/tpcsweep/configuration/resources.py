@@ -61,12 +61,10 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z
 class Resources(Strict):
     """What a container requests and is limited to, key by key instead of what it has by itself."""
 
-    requests: dict[Name, Amount] = Field(
-        default_factory=dict, description="requests, as in a container's specification"
-    )
-    limits: dict[Name, Amount] = Field(
-        default_factory=dict, description="limits, as in a container's specification"
-    )
+    requests: dict[Name, Amount] = Field(default_factory=dict)
+    """requests, as in a container's specification"""
+    limits: dict[Name, Amount] = Field(default_factory=dict)
+    """limits, as in a container's specification"""
 
     @model_validator(mode="after")
     def _possible(self) -> Resources:
