@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, load
-from tpcsweep.configuration.sweep import DeploymentGroup
 from tpcsweep.published.figures import drawn
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
 
@@ -110,9 +109,7 @@ def test_a_pattern_matches_its_deployments_and_no_others(
 
 
 def deployments(*paths: str, study: Configuration | None = None) -> Deployments:
-    return Deployments(
-        study or load({"sweep": "smoke", "testbed": "netns"}, ROOT), "measure", DeploymentGroup(paths, ())
-    )
+    return Deployments(study or load({"sweep": "smoke", "testbed": "netns"}, ROOT), "measure", paths, ())
 
 
 def test_a_product_has_a_short_pattern() -> None:

@@ -112,7 +112,7 @@ def test_deployments_and_groups_partition_the_cells(
         assert len({cell.parameters.model_dump_json(include=set(DEPLOYMENT)) for cell in cells}) == 1
     assert sorted(found.rank.values()) == list(range(1, len(found.deployments) + 1))
     assert set(found.rank) == set(found.deployments)
-    in_groups = [f"{d}/{c}" for group in found.groups for d in group.deployments for c in group.cells]
+    in_groups = [f"{d}/{c}" for cells, paths in found.groups.items() for d in paths for c in cells]
     assert Counter(in_groups) == Counter(paths(found))
 
 

@@ -22,7 +22,6 @@ from tpcsweep.xrootd.obtaining import EXTRA, to_build
 
 
 def require(configuration: Configuration) -> None:
-    """Raise ConfigurationError where `check` finds a problem."""
     raise_any(check(configuration))
 
 

@@ -44,7 +44,6 @@ class Axis(Column):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The content of `group` as a tuple."""
         return (self.group,) if isinstance(self.group, str) else self.group
 
 
@@ -124,7 +123,6 @@ def axis_dimension(name: str) -> Dimension | None:
 
 
 def variable_dimension(name: str) -> Dimension:
-    """Return the dimension of a variable of the dataset."""
     return _DIMENSIONS[SUMMARY[name].units]
 
 

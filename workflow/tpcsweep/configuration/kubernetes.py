@@ -166,7 +166,6 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
 
 
 def _addresses(side: Side) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """All addresses that are given on a side, with their places."""
     for index, address in enumerate(side.addresses):
         yield ("addresses", index), address
     for place, server in servers_of(side):
@@ -323,10 +322,6 @@ class Kubernetes(Settings):
         if self.paths.kind == "netem":
             return wanted.bandwidth <= (pair.bandwidth or 0) and wanted.mtu == pair.mtu
         return (pair.rtt, pair.bandwidth, pair.mtu) == (wanted.rtt, wanted.bandwidth, wanted.mtu)
-
-    def on(self, pair: Pair) -> Kubernetes:
-        """Give the settings of a deployment on one of `pairs`: its client is the pair's."""
-        return self.model_copy(update={"client": pair.client})
 
     def defaults(self, given: Given = MappingProxyType({})) -> dict[str, Value]:
         """Give the parameters that a sweep leaves out: those of the first path that has an RTT asked for."""

@@ -250,7 +250,6 @@ def _selector(side: Side, server: Origin) -> dict[str, str]:
 
 
 def _one_node(one: Mapping[str, str], another: Mapping[str, str]) -> bool:
-    """Whether a node can have both labels."""
     return all(one[label] == another[label] for label in one.keys() & another.keys())
 
 

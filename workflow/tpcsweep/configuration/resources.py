@@ -28,15 +28,15 @@ LARGEST = 2**63 - 1
 ALLOWED = 'a quantity of Kubernetes above 0, such as 16, 250m or 10Gi (in quotes: "250m")'
 
 
-def parse(text: str) -> Decimal | None:
-    """Give what a quantity of Kubernetes amounts to, in cores, bytes or pieces; None where it is no such text. Pure.
+def amount_of(text: str) -> Decimal:
+    """Return the amount of a quantity of Kubernetes, in cores, bytes or pieces; 0 for another text.
 
     Exponents (1e3) are left out: YAML reads them as numbers, and nobody writes them.
     https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
     """
     parts = _QUANTITY.fullmatch(text)
     if not parts:
-        return None
+        return Decimal(0)
     number, suffix = Decimal(parts["number"]), parts["suffix"]
     if suffix.endswith("i"):
         return number * Decimal(1024) ** (_BINARY.index(suffix[0]) + 1)
@@ -46,7 +46,7 @@ def parse(text: str) -> Decimal | None:
 def _quantity(value: object) -> str:
     """A number of YAML or a text, as Kubernetes takes it."""
     text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-    if isinstance(text, str) and (amount := parse(text)) is not None and 0 < amount <= LARGEST:
+    if isinstance(text, str) and 0 < amount_of(text) <= LARGEST:
         return text
     raise fault(ALLOWED)
 
@@ -74,15 +74,11 @@ class Resources(Strict):
     def _faults(self) -> Iterator[Fault]:
         for what, of in (("requests", self.requests), ("limits", self.limits)):
             for name, text in of.items():
-                amount = parse(text)
-                assert amount is not None
-                least = Decimal("0.001") if name == CPU else 1
-                if amount % least:
-                    yield (
-                        (what, name),
-                        text,
-                        "whole thousandths of a core" if name == CPU else "a whole number",
-                    )
+                least, whole = Decimal("0.001"), "whole thousandths of a core"
+                if name != CPU:
+                    least, whole = Decimal(1), "a whole number"
+                if amount_of(text) % least:
+                    yield (what, name), text, whole
         for name, text in self.requests.items():
             if name not in OWN:
                 allowed = f"nothing but {', '.join(OWN)}: of all else Kubernetes requests what is in limits"
@@ -122,10 +118,3 @@ REQUESTS: Mapping[str, Callable[[Mapping[str, str]], dict[str, str]]] = MappingP
     {"guaranteed": dict, "near": near, "burstable": little}
 )
 """What containers request of what they are limited to, by the testbed's `qos`."""
-
-
-def amount_of(text: str) -> Decimal:
-    """Give what a quantity that was validated amounts to."""
-    amount = parse(text)
-    assert amount is not None, text
-    return amount

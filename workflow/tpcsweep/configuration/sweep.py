@@ -116,7 +116,6 @@ class Notebooks(Strict):
 
     @property
     def places(self) -> dict[str, dict[str, str]]:
-        """The axes of each notebook, by their keys."""
         return self.model_dump(exclude_none=True)
 
     def problems(self, axes: Iterable[str]) -> Iterator[Problem]:
@@ -158,7 +157,6 @@ class Scale(Strict):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The scale in the attributes of a dataset."""
         return {"scale": self.by, **({"scale_notes": "; ".join(self.notes)} if self.notes else {})}
 
 
@@ -233,7 +231,6 @@ class Cell:
         return {**self.deployment.values, **self.setting.values, REPETITION: self.repetition}
 
     def value(self, name: str) -> Value:
-        """Return a parameter in its base unit."""
         for point in (self.deployment, self.setting):
             if name in point.values:
                 return point.values[name]
@@ -242,7 +239,6 @@ class Cell:
 
     @property
     def parameters(self) -> Parameters:
-        """All the parameters in base units."""
         # Values were validated with their axis: 10⁵ cells are not validated again.
         return self.defaults.model_copy(update={**self.deployment.values, **self.setting.values})
 
@@ -253,14 +249,6 @@ def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     for cell in cells:
         held.setdefault(cell.deployment.path, []).append(cell)
     return held
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentGroup:
-    """Deployments with the same cells. The workflow makes one rule of them."""
-
-    deployments: tuple[str, ...]
-    cells: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -311,12 +299,12 @@ class Grid:
         return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
 
     @cached_property
-    def groups(self) -> tuple[DeploymentGroup, ...]:
-        """The deployments, grouped by their cells."""
+    def groups(self) -> Mapping[tuple[str, ...], list[str]]:
+        """The deployments that have the same cells, by the paths of these below their deployments."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for path, cells in self._held.items():
             alike.setdefault(tuple(cell.cell_path for cell in cells), []).append(path)
-        return tuple(DeploymentGroup(tuple(paths), cells) for cells, paths in alike.items())
+        return alike
 
     @property
     def excluded(self) -> list[int]:
