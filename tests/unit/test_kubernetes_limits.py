@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +18,8 @@ from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.tools import TOOLS
+
+from tests.support.projects import cases
 
 ROOT = Path(__file__).parents[2]
 FILE = "config/testbeds/cluster.yaml"
@@ -137,16 +138,6 @@ def test_emulated_paths_have_no_rtt_and_bandwidth_of_their_own(loaded: Loaded) -
     assert configuration.grid.cells[0].parameters == Parameters(mtu=8900)
 
 
-def test_rules_of_a_sweep_know_what_the_testbed_has(loaded: Loaded) -> None:
-    configuration = loaded({"streams": [1, 2]}, exclude=[{"mtu": 8900, "streams": 1}])
-    assert [cell.axes["streams"] for cell in configuration.grid.cells] == [2]
-    with pytest.raises(ConfigurationError) as error:
-        loaded({"streams": [1, 2]}, exclude=[{"mtu": 9000}])
-    assert str(error.value) == (
-        "config/sweeps/one.yaml: exclude[0].mtu: given mtu: 9000 B, allowed: one of 8900 B"
-    )
-
-
 def test_the_same_sweep_on_another_testbed_has_a_folder_of_its_own(loaded: Loaded) -> None:
     configuration = loaded({"streams": [1]})
     assert str(configuration.folder) == "results/one@cluster"
@@ -243,17 +234,6 @@ CAN = """
 {bandwidth: 1, mtu: 1500, rtt: 20} on two
 {} on two
 """
-
-
-def cases(text: str) -> list[tuple[str, list[str]]]:
-    """The lines of a table that begin at the margin, each with those below it; 2 or 8 spaces continue a line."""
-    found: list[tuple[str, list[str]]] = []
-    for line in re.sub(r"\n( {2}| {8})(?=\S)", " ", text.strip()).splitlines():
-        if line.startswith(" "):
-            found[-1][1].append(line.strip())
-        else:
-            found.append((line, []))
-    return found
 
 
 def said(short: str) -> str:
