@@ -214,12 +214,7 @@ def dataset(kind: str = "netns") -> xr.Dataset:
         "tcp_buffer": 2**26,
         "tcp_streams": 1,
     }
-    about = {
-        "sweep": "netem-limit",
-        "testbed": kind,
-        "testbed_kind": kind,
-        "measurement_confidence": 0.95,
-    }
+    about = {"sweep": "netem-limit", "testbed": kind, "testbed_kind": kind, "measurement_confidence": 0.95}
     return xr.Dataset(content, axes).assign_coords(fixed).assign_attrs(about)
 
 

@@ -45,10 +45,7 @@ _PROFILES = {
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
 }
 _RESULTS = {
-    "dataset.nc": (
-        "Every cell with its interval, flags, provenance and time series",
-        "application/x-netcdf",
-    ),
+    "dataset.nc": ("Every cell with its interval, flags, provenance and time series", "application/x-netcdf"),
     "cells.csv": ("Every cell, for spreadsheets", "text/csv"),
     "index.html": ("The first page: findings, a map and the cells behind it", "text/html"),
     "report.html": ("Snakemake's report: figures with captions, how each was made", "text/html"),
