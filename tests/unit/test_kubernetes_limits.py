@@ -132,12 +132,6 @@ def test_what_a_sweep_leaves_out_is_as_the_testbed_has_it(loaded: Loaded) -> Non
         )
 
 
-def test_emulated_paths_have_no_rtt_and_bandwidth_of_their_own(loaded: Loaded) -> None:
-    configuration = loaded({}, NETEM)
-    require(configuration)
-    assert configuration.grid.cells[0].parameters == Parameters(mtu=8900)
-
-
 def test_the_same_sweep_on_another_testbed_has_a_folder_of_its_own(loaded: Loaded) -> None:
     configuration = loaded({"streams": [1]})
     assert str(configuration.folder) == "results/one@cluster"
@@ -223,6 +217,9 @@ CANNOT = """
 """
 """Parameters on a testbed, and below them what is said of them: "key: given → allowed"."""
 CAN = """
+{} on netem
+{} on nodes with {image: "registry.example.org:5000/group/sub_group/tpcsweep:0.1.0-rc.1"}
+{} on nodes with {image: "someone/tpcsweep@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}
 {bandwidth: 10, mtu: 8900, rtt: [0, 20], tcp_buffer: [4 MiB, 1 GiB]} on nodes
 {bandwidth: [0.1, 10], loss: [0, 0.01], rtt: [0, 0.3, 2000]} on netem
 {queue_limit: [null, 1000], rtt: 20} on netem
@@ -345,18 +342,6 @@ def test_a_wrong_testbed_is_refused(loaded: Loaded, changes: str, messages: list
     assert len(lines) == len(messages)
     for line, message in zip(lines, messages, strict=True):
         assert line.startswith(f"{FILE}: {said(message)}")
-
-
-@pytest.mark.parametrize(
-    "image",
-    [
-        "tpcsweep",
-        "registry.example.org:5000/group/sub_group/tpcsweep:0.1.0-rc.1",
-        f"ghcr.io/someone/tpcsweep@sha256:{'0123456789abcdef' * 4}",
-    ],
-)
-def test_images_that_are_taken(image: str) -> None:
-    assert Kubernetes.model_validate(NODES | {"image": image}).image == image
 
 
 def test_pods_in_the_network_of_their_nodes(loaded: Loaded) -> None:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import BLOCK, spots
+from tpcsweep.configuration.placements import BLOCK, Resources, amount_of, spots
 from tpcsweep.configuration.problems import ConfigurationError, validated
-from tpcsweep.configuration.resources import Resources, amount_of
 from tpcsweep.testbeds.kubernetes import sizes
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.testbed import locks
@@ -96,7 +95,7 @@ resources: {example.com/vf: '1'}
 origins: [{address: 10.0.0.1}]
     origins[0].address: given 10.0.0.1, allowed: nothing: pods have addresses of their own, unless host_network is true
 redirector: {port: 8100}
-    redirector.port: given 8100, allowed: nothing: pods that have a network of their own have the usual ports
+    redirector.port: given 8100, allowed: nothing: pods with a network of their own have the usual ports
         (host_network is false)
 """
 ON_NODES = """

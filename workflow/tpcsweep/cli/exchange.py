@@ -132,18 +132,8 @@ def _text(form: str, dataset: Path) -> str:
 @click.command()
 @click.argument("results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @common.output_option("FOLDER", "Folder of the crate, by default RESULTS/crate. The ZIP file is FOLDER.zip.")
-@click.option(
-    "--sweep",
-    metavar="NAME",
-    type=common.SWEEP,
-    help="Sweep that was measured, by default that of the dataset.",
-)
-@click.option(
-    "--testbed",
-    metavar="NAME",
-    type=common.TESTBED,
-    help="Testbed of the sweep, by default that of the dataset.",
-)
+@click.option("--sweep", metavar="NAME", type=common.SWEEP, help="Sweep, by default that of the dataset.")
+@click.option("--testbed", metavar="NAME", type=common.TESTBED, help="Testbed, by default the dataset's.")
 @common.as_json
 def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | None, as_json: bool) -> None:
     """Pack the results of a sweep for archives, as an RO-Crate: dataset, page, figures, configuration and software.

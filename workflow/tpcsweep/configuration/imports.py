@@ -144,11 +144,8 @@ def _unit_faults(place: tuple[str, ...], unit: str, dimension: Dimension | None)
     known = list(dimension.units) if dimension else []
     needed = dimension is not None and dimension.base in known
     if (unit and not (dimension and dimension.size(unit))) or (not unit and needed):
-        yield (
-            place,
-            repr(unit) if unit else "nothing",
-            f"one of {', '.join([*([] if needed else ['none']), *known])}",
-        )
+        allowed = known if needed else ["none", *known]
+        yield place, repr(unit) if unit else "nothing", f"one of {', '.join(allowed)}"
 
 
 def _group_faults(name: str, group: tuple[str, ...]) -> Iterator[Fault]:

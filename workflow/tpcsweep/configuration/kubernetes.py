@@ -97,7 +97,6 @@ class Paths(Strict):
         return self.pairs
 
     def place(self, index: int) -> tuple[str | int, ...]:
-        """Where one of those that are given stands."""
         return ("each",) if self.pairs == "all" else ("pairs", index)
 
     @model_validator(mode="after")
@@ -110,11 +109,8 @@ class Paths(Strict):
             if self.each is not None:
                 yield ("each",), "a pair", "nothing without pairs: all"
         elif self.each is None:
-            yield (
-                ("each",),
-                "nothing",
-                "what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}",
-            )
+            allowed = "what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}"
+            yield ("each",), "nothing", allowed
             return
         elif self.kind == "networks":
             yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
@@ -141,7 +137,6 @@ class Paths(Strict):
 
 
 def _rules_for_nodes(each: Pair) -> Iterator[Fault]:
-    """Ways of choosing nodes by which none can be found."""
     for side, placement in each.sides:
         if "nodeAffinity" in placement.affinity:
             allowed = "nothing: with pairs: all nodes are found by node_selector"

@@ -176,7 +176,6 @@ class Configuration:
 
     @property
     def command(self) -> str:
-        """The command that runs this study, for people."""
         return shlex.join(["snakemake", "--config", *(f"{key}={value}" for key, value in self.asked.items())])
 
 
@@ -411,15 +410,11 @@ def _citation(root: Path) -> Citation | None:
 
 def _only(grid: Grid, name: str, root: Path) -> Grid:
     """The cells of a grid that a file lists; its axes stay as they are."""
+    allowed = f"a JSON file with a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
     try:
-        paths: Any = json.loads((root / name).read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        allowed = "a JSON file with a list of paths of cells"
+        kept = set(map(str, json.loads((root / name).read_text())))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise refused("only", f"{name!r} ({error})", allowed, CONFIG_FILE) from error
-    listed = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
-    wrong = [path for path in paths if path not in grid.by_path] if listed else paths
-    if wrong or not paths:
-        allowed = f"a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
-        raise refused("only", quoted(wrong), allowed, name)
-    kept = set(paths)
+    if not kept or not kept <= grid.by_path.keys():
+        raise refused("only", quoted(sorted(kept - grid.by_path.keys())), allowed, name)
     return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))

@@ -42,7 +42,7 @@ class Estimate(Strict):
 
 
 def _check(
-    unit: str, estimate: Estimate, *, null: bool = False, positive: bool = False, share: bool = False
+    unit: str, estimate: Estimate, /, *, null: bool = False, positive: bool = False, share: bool = False
 ) -> Estimate:
     """Refuse another unit, a range that does not hold the value, and values that mean nothing."""
     value, (low, high) = estimate.value, estimate.range

@@ -222,7 +222,6 @@ class Cell:
 
     @property
     def path(self) -> str:
-        """The cell's name in its sweep, without a suffix."""
         return f"{self.deployment.path}/{self.cell_path}"
 
     @property
@@ -439,7 +438,6 @@ def _is_larger(other: Value, value: Value) -> bool:
 
 
 def _without(axes: Values, excludes: Sequence[Values]) -> dict[tuple[Value, ...], None]:
-    """The points that no exclude matches, in order."""
     kept: dict[tuple[Value, ...], None] = dict.fromkeys(itertools.product(*axes.values()), None)
     for entry in excludes:
         # A key that is no axis holds for every cell: one that holds for none was refused before.

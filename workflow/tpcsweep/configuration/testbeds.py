@@ -90,7 +90,6 @@ class Settings(Strict):
         return {}
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
-        """Return this testbed's defaults of parameters, given those that a sweep sets."""
         return {}
 
 

@@ -85,7 +85,7 @@ def is_placeholder(path: Path) -> bool:
 
 
 def staging(configuration: Configuration) -> Path:
-    """The folder of cells that the dataset does not contain yet.
+    """Return the folder of cells that the dataset does not contain yet.
 
     Snakemake deletes the new outputs of a job that failed or was killed, and of one whose output a user deleted
     meanwhile. The next job adopts cells from here.
