@@ -196,7 +196,7 @@ def test_a_plan_writes_its_files(here: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert done.output.endswith(f"{here / 'out/plan.html'}\n")
     names = {"plan.json", "plan.png", "plan.svg", "plan.html", "recommendations.json", "recommendations.csv"}
     assert {file.name for file in (here / "out").iterdir()} == names
-    assert "{'target': 0.5, 'rtt': 60.0}" in (here / "out/plan.html").read_text()
+    assert "'target': 0.5, 'probability': 0.95" in (here / "out/plan.html").read_text()
 
 
 def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
