@@ -72,9 +72,10 @@ cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-clust
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
-docs: setup-test ## write the generated parts of docs/: architecture, command line
+docs: setup-test ## write what the code implies: architecture and command line in docs/, schemas of the configuration
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/commands.py
+	$(BIN)/python docs/schemas.py
 
 # It is said of every link that leads nowhere, and of every docstring that cannot be read.
 docs-site: setup-test ## the documentation as a site, build/site/index.html; to read it takes no network

@@ -19,7 +19,7 @@ def keys() -> str:
     lines = ["| key | default | meaning |", "|---|---|---|"]
     for name, field in WorkflowSettings.model_fields.items():
         default = "needed" if field.is_required() else json.dumps(field.default).strip('"')
-        lines.append(f"| `{name}` | {default} | {field.description} |")
+        lines.append(f"| `{name}` | {default} | {' '.join(field.description.split())} |")
     return "\n".join(lines)
 
 

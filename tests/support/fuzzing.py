@@ -33,9 +33,8 @@ from tpcsweep.configuration.loading import (
 )
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
-from tpcsweep.configuration.placements import Redirector, Side, spots
+from tpcsweep.configuration.placements import Redirector, Resources, Side, spots
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.resources import Resources
 from tpcsweep.configuration.sides import DATASET, side
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A project with one sweep and one testbed, and what is wrong with its texts."""
+"""A project with one sweep and one testbed, what is wrong with its texts, and tables of that."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,3 +38,14 @@ def errors(root: Path, sweep: str | None = None, testbed: str | None = None, **c
 
 def problems(root: Path, sweep: str, testbed: str | None = None, **machine: Any) -> list[str]:
     return [str(found) for found in check(loaded(root, sweep, testbed), replace(MACHINE, **machine))]
+
+
+def cases(text: str) -> list[tuple[str, list[str]]]:
+    """The lines of a table that begin at the margin, each with those below it; 2 or 8 spaces continue a line."""
+    found: list[tuple[str, list[str]]] = []
+    for line in re.sub(r"\n( {2}| {8})(?=\S)", " ", text.strip()).splitlines():
+        if line.startswith(" "):
+            found[-1][1].append(line.strip())
+        else:
+            found.append((line, []))
+    return found

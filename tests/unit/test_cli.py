@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -115,11 +116,6 @@ def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: py
 
 
 @pytest.mark.usefixtures("study")
-def test_a_wrong_name_is_an_error_with_the_names_that_exist() -> None:
-    assert "sweep: given 'prob', allowed: probe? one of " in failed("check", "--sweep", "prob")
-
-
-@pytest.mark.usefixtures("study")
 def test_reaped_deployments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     left = ["demo, rtt=5, pid 7"]
     monkeypatch.setattr(testbeds.of("netns"), "reap", lambda _: left)
@@ -169,6 +165,8 @@ def test_adaptive_gives_snakemake_the_cells_and_the_arguments_behind_two_dashes(
         fill(limited, len(limited.grid.cells))
         return 0
 
+    drawn: list[Path] = []
+    monkeypatch.setattr("tpcsweep.adaptive.rounds.draw", drawn.append)
     monkeypatch.setattr(sweeps, "run", run)
     done = tpcsweep("adaptive", "--error", "1%", "--", "--cores", "1", "--quiet")
     assert done.exit_code == 0, done.output
@@ -179,20 +177,13 @@ def test_adaptive_gives_snakemake_the_cells_and_the_arguments_behind_two_dashes(
     assert words[words.index("--cores") :][:3] == ["--cores", "1", "--quiet"]
     assert {"sweep=probe", "testbed=netns", "results=results"} <= set(words)
     assert words[-2:] == ["--", "cells"]
-    assert (study.folder / "adaptive/figures/rounds.png").is_file()
+    assert drawn == [study.folder / "adaptive"]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("0%", "'0%' is out of bounds"),
-        ("100%", "'100%' is out of bounds"),
-        ("5 ms", "'5 ms' is not a fraction"),
-    ],
-)
+@pytest.mark.parametrize("given", ["0%", "100%", "5 ms"])
 @pytest.mark.usefixtures("study")
-def test_an_error_that_is_no_share_is_refused(given: str, said: str) -> None:
-    assert said in failed("adaptive", f"--error={given}")
+def test_an_error_that_is_no_share_is_refused(given: str) -> None:
+    assert f"'{given}' is not allowed. Use a fraction" in failed("adaptive", f"--error={given}")
 
 
 @pytest.mark.usefixtures("study")
@@ -216,13 +207,10 @@ def test_a_snakemake_of_a_killed_command_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("study")
 def test_an_earlier_dataset_is_imported_under_the_name_of_its_file() -> None:
-    done = tpcsweep("import", EXAMPLE)
-    assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[1].endswith("snakemake --config dataset=results/surface/dataset.nc")
-    assert "limit" in xr.load_dataset("results/surface/dataset.nc")
     told = json.loads(tpcsweep("import", EXAMPLE, "--results", "others", "--json").stdout)
     assert told == {"dataset": "others/surface/dataset.nc", "table": "others/surface/cells.csv"}
     assert Path(told["table"]).is_file()
+    assert "limit" in xr.load_dataset(told["dataset"])
 
 
 @pytest.mark.usefixtures("study")
@@ -234,7 +222,7 @@ def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
     }
     Path("spring.yaml").write_text(json.dumps(settings))
     done = tpcsweep("import", "spring.yaml", "spring.csv")
-    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[1].endswith("snakemake --config dataset=results/spring/dataset.nc")
     assert xr.load_dataset("results/spring/dataset.nc").throughput.values.ravel().tolist() == [2, 5]
     allowed = "allowed: the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
     assert f"spring.yaml: file: given nothing, {allowed}" in failed("import", "spring.yaml")
@@ -296,13 +284,19 @@ def test_a_crate_of_a_dataset_from_elsewhere_contains_no_sweep() -> None:
 def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
     from tpcsweep.testbeds.simulation import calibrating
 
-    quick = calibrating.calibrate
-    monkeypatch.setattr(calibrating, "calibrate", lambda seen, ratio, _=0: quick(seen, ratio, resamples=5))
+    quick, fitted = calibrating.calibrate, []
+
+    def calibrate(*seen: Any) -> Any:
+        fitted.append(quick(*seen, resamples=5))
+        return fitted[0]
+
+    monkeypatch.setattr(calibrating, "calibrate", calibrate)
     monkeypatch.setattr(calibrating, "left_out", lambda *_: xr.Dataset({"a": ("x", [1])}).to_dataframe())
     done = tpcsweep("calibrate", EXAMPLE, "--json")
     assert json.loads(done.stdout)["parameters"]["window_share"]["unit"] == "1"
     assert {"calibration.yaml", "calibration.csv"} <= {path.name for path in Path().iterdir()}
     assert load({"sweep": "probe", "testbed": "calibration.yaml"}, Path()).testbed.simulated
+    monkeypatch.setattr(calibrating, "calibrate", lambda *_: fitted[0])
     shown = tpcsweep("calibrate", EXAMPLE, "-o", "ours.yaml").stdout
     assert "window_share" in shown
     assert shown.splitlines()[-1] == f"testbed: {Path('ours.yaml').absolute()}"

@@ -18,7 +18,6 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from tpcsweep import dataset
 from tpcsweep.claims import CLAIMS
-from tpcsweep.dataset import earlier
 from tpcsweep.models import MODELS, fit, observe
 from tpcsweep.models.saved import FORMAT
 from tpcsweep.planning.recommendations import COLUMNS
@@ -69,20 +68,10 @@ def test_the_page_of_a_shipped_dataset_is_written_here_and_has_no_dead_link(here
         assert target.startswith(("#", "http")) or (here / target).exists(), target
 
 
-def test_the_page_of_a_folder_is_its_index(here: Path) -> None:
+def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tpcsweep.pages.making.make", lambda *_: None)
     assert tpcsweep("page", "demo").output == f"{here / 'results/demo/index.html'}\n"
     assert tpcsweep("page", "results/demo", "-o", "new/page.html").output == f"{here / 'new/page.html'}\n"
-
-
-def test_an_older_dataset_is_completed_in_a_copy() -> None:
-    before = SURFACE.read_bytes()
-    with earlier.completed(SURFACE) as whole:
-        assert whole != SURFACE
-        assert "limit" in xr.load_dataset(whole)
-        with earlier.completed(whole) as again:
-            assert again == whole
-    assert not whole.exists()
-    assert SURFACE.read_bytes() == before
 
 
 @pytest.mark.parametrize("command", ["page", "claims", "history", "plan --recommend"])
@@ -139,7 +128,6 @@ def test_a_comparison_is_a_summary_and_the_cells_that_differ() -> None:
 
 def test_a_comparison_fails_below_its_gate_and_its_files_stay(here: Path) -> None:
     sides = ("results/demo:rtt=5 ms", "demo:rtt=100ms")
-    assert tpcsweep("compare", *sides).exit_code == 0
     done = tpcsweep("compare", *sides, "--fail-below", "95%", "-o", "out")
     assert done.exit_code == 1
     assert done.stdout.endswith(f"{here / 'out/compare.html'}\n")
@@ -161,7 +149,7 @@ def test_a_comparison_fails_below_its_gate_and_its_files_stay(here: Path) -> Non
     [
         (("demo", "dmo"), "new: given 'dmo', allowed: a results folder with a dataset.nc"),
         (("demo", "demo:rtt=6ms"), "for rtt: one of 5 ms, 50 ms, 100 ms"),
-        (("demo", "demo", "--fail-below", "1.5"), "'1.5' is out of bounds"),
+        (("demo", "demo", "--fail-below", "1.5"), "'1.5' is not allowed. Use a fraction"),
     ],
 )
 def test_a_wrong_side_or_gate_is_an_error(arguments: tuple[str, ...], said: str) -> None:
@@ -197,18 +185,18 @@ def test_several_values_limit_the_search() -> None:
 def test_recommendations_alone_and_with_a_plan() -> None:
     alone = tpcsweep("plan", "--recommend", "demo")
     assert alone.output.startswith("recommended settings") and "100 ms" in alone.output
-    content = json.loads(tpcsweep("plan", "--recommend", "demo", "--json").stdout)
-    assert list(content["columns"]) == list(COLUMNS)
     both = json.loads(tpcsweep("plan", "0.5Gbit/s", "demo", "--rtt=5ms", "--recommend", "--json").stdout)
-    assert both["reached"] and len(both["recommendations"]["rows"]) == len(content["rows"])
+    assert both["reached"] and both["recommendations"]["rows"]
+    assert list(both["recommendations"]["columns"]) == list(COLUMNS)
 
 
-def test_a_plan_writes_its_files(here: Path) -> None:
+def test_a_plan_writes_its_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tpcsweep.running.notebooks.make", lambda *run: run[1].write_text(repr(run)))
     done = tpcsweep("plan", "0.5Gbit/s", "demo", "--rtt=60ms", "-o", "out")
     assert done.output.endswith(f"{here / 'out/plan.html'}\n")
     names = {"plan.json", "plan.png", "plan.svg", "plan.html", "recommendations.json", "recommendations.csv"}
     assert {file.name for file in (here / "out").iterdir()} == names
-    assert "target 0.5 Gbit/s with 95 %: reached" in (here / "out/plan.html").read_text()
+    assert "'target': 0.5, 'probability': 0.95" in (here / "out/plan.html").read_text()
 
 
 def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,14 +216,14 @@ def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pyt
     ("words", "said"),
     {
         "": "Give TARGET and RESULTS, as in tpcsweep plan",
-        "100": "for TARGET: '100' has no unit. Use bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s, such as '100 Gbit",
-        "5ms demo": "for TARGET: '5ms' is not a rate. Use a number with bit/s,",
+        "100": "for TARGET: '100' has no unit. Use one, as in '100 Gbit/s'",
+        "5ms demo": "for TARGET: '5ms' is not allowed. Use a rate such as",
         "1Gbit/s demo": "rtt: given nothing, allowed: this key is needed",
-        "1Gbit/s demo --rtt 40": "'--rtt': '40' has no unit. Use ns, us, ms, s, min or h, such as '40 ms",
-        "1Gbit/s demo --rtt 4MB": "'--rtt': '4MB' is not a time. Use a number with ns, us, ms, s,",
-        "1Gbit/s demo --rtt 9h": "'--rtt': '9h' is out of bounds:",
-        "1Gbit/s demo --streams 1,x": "'--streams': 'x' is not a whole number. Use a plain number.",
-        "1Gbit/s demo --loss x": "'--loss': 'x' is not a fraction. Use a plain number, or a number with %",
+        "1Gbit/s demo --rtt 40": "'--rtt': '40' has no unit. Use one, as in '40 ms'",
+        "1Gbit/s demo --rtt 9h": "'--rtt': '9h' is not allowed. Use a time such as \"50 ms\" (ns, us, ms, s, min, h; "
+        "also µs, usec, msec, sec), at least 0",
+        "1Gbit/s demo --streams 1,x": "'--streams': 'x' is not allowed. Use a whole number",
+        "1Gbit/s demo --loss x": "'--loss': 'x' is not allowed. Use a fraction such as \"1 %\" (%), or a plain number",
         "1Gbit/s demo --copy-mode pul": "copy_mode: given 'pul', allowed: pull or push",
         "1Gbit/s demo --rtt 5ms --tool curl": "allowed: what the data have: gfal-copy",
     }.items(),
@@ -248,9 +236,7 @@ def test_a_wrong_question_is_an_error_with_the_fix(words: str, said: str) -> Non
 # history
 
 
-def test_a_history_keeps_the_run_and_fails_on_a_change(
-    here: Path,
-) -> None:
+def test_a_history_keeps_the_run_and_fails_on_a_change(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = here / "results/weekly/history"
     folder.mkdir(parents=True)
     once = histories.folded(folder.parent)
@@ -274,6 +260,7 @@ def test_a_history_keeps_the_run_and_fails_on_a_change(
     assert {file.name for file in folder.glob("[!0-9]*")} == {"history.json", "index.html", "junit.xml"}
     assert (folder / "2026-03-08T030000Z.nc").exists()
     assert ET.parse(folder / "junit.xml").getroot()[0].findall("testcase/failure")
+    monkeypatch.setattr("tpcsweep.pages.making.make_history", lambda *_: {"verdict": None})
     printed = tpcsweep("history", "weekly", "--json")
     assert (printed.exit_code, len(json.loads(printed.stdout)["runs"])) == (0, 10)
 

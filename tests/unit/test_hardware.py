@@ -59,12 +59,7 @@ def made(
             "source_node": each(np.char.mod("s%d", pair).astype(object)),
             "destination_node": each(np.char.mod("d%d", pair).astype(object)),
         },
-        {
-            "rtt": list(RTTS),
-            "streams": list(STREAMS),
-            "repetition": np.arange(1, repetitions + 1),
-            "tool": "curl",
-        },
+        {"rtt": [*RTTS], "streams": [*STREAMS], "repetition": np.arange(1, repetitions + 1), "tool": "curl"},
         {"sweep": "made up", "testbed": "made up", "testbed_kind": "kubernetes"},
     )
 
@@ -127,8 +122,8 @@ def spreads(size: float, runs: int) -> list[tuple[Hardware, np.ndarray]]:
 
 
 def test_intervals_cover_the_truth() -> None:
-    """Of ratios and of their spread: 95 % are asked for, of 80 × 4 and of 80."""
-    results = spreads(0.05, 80)
+    """Of ratios and of their spread: 95 % are asked for, of 40 × 4 and of 40."""
+    results = spreads(0.05, 40)
     ratios = [
         ((found.pairs["ratio_low"] <= truth) & (truth <= found.pairs["ratio_high"])).mean()
         for found, truth in results
@@ -141,14 +136,14 @@ def test_intervals_cover_the_truth() -> None:
 
 
 def test_where_nodes_do_nothing_an_effect_is_seldom_found() -> None:
-    results = spreads(0.0, 80)
+    results = spreads(0.0, 40)
     assert np.mean([found.spread.p < 0.05 for found, _ in results if found.spread]) < 0.12
 
 
 def test_cells_of_one_deployment_are_no_evidence_of_their_own() -> None:
     """A deployment that is off is one observation, however many cells it has: taken singly they would accuse a pair."""
     found = []
-    for seed in range(40):
+    for seed in range(25):
         summary = made([0.0] * 3, anywhere(np.random.default_rng(seed), 3), seed, 4, (0.1, 0.001))
         spread = node_effects(summary).spread
         assert spread is not None

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 import yaml
 from rich.console import Console
-from tpcsweep.cli.sweeps import summary, table
+from tpcsweep.cli.sweeps import grid_summary, grid_table
 from tpcsweep.configuration.checks import check, require
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.tools import TOOLS
+
+from tests.support.projects import cases
 
 ROOT = Path(__file__).parents[2]
 FILE = "config/testbeds/cluster.yaml"
@@ -130,22 +132,6 @@ def test_what_a_sweep_leaves_out_is_as_the_testbed_has_it(loaded: Loaded) -> Non
         )
 
 
-def test_emulated_paths_have_no_rtt_and_bandwidth_of_their_own(loaded: Loaded) -> None:
-    configuration = loaded({}, NETEM)
-    require(configuration)
-    assert configuration.grid.cells[0].parameters == Parameters(mtu=8900)
-
-
-def test_rules_of_a_sweep_know_what_the_testbed_has(loaded: Loaded) -> None:
-    configuration = loaded({"streams": [1, 2]}, exclude=[{"mtu": 8900, "streams": 1}])
-    assert [cell.axes["streams"] for cell in configuration.grid.cells] == [2]
-    with pytest.raises(ConfigurationError) as error:
-        loaded({"streams": [1, 2]}, exclude=[{"mtu": 9000}])
-    assert str(error.value) == (
-        "config/sweeps/one.yaml: exclude[0].mtu: given mtu: 9000 B, allowed: one of 8900 B"
-    )
-
-
 def test_the_same_sweep_on_another_testbed_has_a_folder_of_its_own(loaded: Loaded) -> None:
     configuration = loaded({"streams": [1]})
     assert str(configuration.folder) == "results/one@cluster"
@@ -158,331 +144,204 @@ def test_the_overview_counts_with_the_times_of_pods(loaded: Loaded) -> None:
         {"rtt": [0, 20], "streams": [1, 2]}, measurement={"min_time": 4, "max_time": 9}, retry_share=0
     )
     low = 2 * Kubernetes.deploy_seconds + 4 * (Kubernetes.cell_seconds + 4)
-    assert summary(configuration) == (
+    assert grid_summary(configuration) == (
         f"one on cluster: 4 cells in 2 deployments (2 rtt × 2 streams, 1 repetition), about {low:.0f} s to 80 s"
     )
     console = Console(width=140)
     with console.capture() as capture:
-        console.print(table(configuration))
+        console.print(grid_table(configuration))
     assert "0 ms, 20 ms" in capture.get()
 
 
 # --- what the testbed cannot do
 
-PATHS = "the paths in FILE"
+CANNOT = """
+{rtt: [0, 20, 50]} on nodes
+    rtt[2]: 50 ms → one of 0 ms, 20 ms, the paths in FILE
+{rtt: 20} on networks 1 1
+    rtt: 20 ms → one of 5 ms, the paths in FILE
+{rtt: [0, 0.05]} on netem
+    rtt[1]: 0.05 ms → 0, or at least 0.1 ms, the smallest that a path here can make
+{bandwidth: 10 Mbit/s, origins: [1, 16]} on netem
+    bandwidth: 10 Mbit/s with origins 16 → at least 16 Mbit/s: each origin makes its share of the path
+{origins: 65} on nodes
+    origins: 65 → at most 64, as many as one redirector can have
+{bandwidth: [1 Gbit/s, 10 Gbit/s]} on nodes
+    bandwidth[0]: 1 Gbit/s → 10 Gbit/s, as the paths have it (bandwidth in FILE)
+{bandwidth: 20 Gbit/s} on netem
+    bandwidth: 20 Gbit/s → at most 10 Gbit/s (bandwidth in FILE)
+{} on nodes with {bandwidth: 500 Mbit/s, paths: {kind: netem, pairs: [{}]}}
+    bandwidth (left out): 1 Gbit/s → at most 500 Mbit/s (bandwidth in FILE)
+{loss: [0 %, 1 %]} on nodes
+    loss[1]: 1 % → 0 %: paths of kind nodes lose what they lose (FILE)
+{queue_limit: [null, 1000]} on nodes
+    queue_limit[1]: 1000 → null: paths of kind nodes have queues of their own (FILE)
+{queue_limit: 1000, rtt: [0, 20]} on netem
+    queue_limit: 1000 with rtt 0 ms → null with rtt 0 ms: it bounds packets under way, and none are
+{mtu: 1500} on nodes
+    mtu: 1500 B → 8900 B (mtu in FILE)
+{tcp_buffer: [4 MiB, 8 MiB]} on nodes with {tcp_buffer: 4 MiB}
+    tcp_buffer[1]: 8 MiB → 4 MiB (tcp_buffer in FILE)
+{congestion_control: bbrr} on nodes with {congestion_controls: [cubic, bbr]}
+    congestion_control: bbrr → bbr? one of cubic, bbr (congestion_controls in FILE)
+{file_size: 1 GiB, streams: [1, 8]} on nodes
+    file_size: 1 GiB with streams 8, source_content sparse, layer memory_to_memory → at most 409 MiB: 10 files
+        in 4 GiB (memory in FILE, of one origin)
+{cores: [0.02], origins: [1, 4]} on nodes
+    cores[0]: 0.02 with origins 4 → at least 0.04, as each origin has its part of them, and kubelets set no
+        quota of less than 1 ms in 100 ms
+{origins: [1, 3]} on networks 5 3
+    origins[1]: 3 with rtt 5 ms → at most 2: paths.pairs[1].destination in FILE has 3 of the addresses that more
+        than one origin need, one for the redirector and one for each of them
+{bandwidth: [1, 10], rtt: 0} on two
+    bandwidth[0]: 1 Gbit/s with rtt 0 ms → 10 Gbit/s, as paths of this rtt have it (paths.pairs in FILE)
+{mtu: [1500, 8900], rtt: 20} on two
+    mtu[1]: 8900 B with rtt 20 ms, bandwidth 1 Gbit/s → 1500 B, as such paths have it (FILE)
+{origins: 3} on nodes with {paths: {kind: nodes, pairs: [{destination: {origins: [{}, {}]}, rtt: 0}]}}
+    origins: 3 with rtt 0 ms → at most 2: paths.pairs[0].destination in FILE has 2 origins
+{cores: [8], origins: [1, 2]} on nodes with {qos: burstable, source: {resources: {requests: {cpu: 5}}}}
+    cores[0]: 8 with origins 2 → at least 10, as each origin has its part of them, and requests 5 (resources in
+        FILE)
+{file_size: 64 MiB, source_content: random} on nodes with {source: {memory: 16 MiB}}
+    file_size: 64 MiB with source_content random → at most 16 MiB (memory of a source in FILE)
+{copy_mode: push, tool: davix-put} on nodes
+    tool: davix-put → one of BY_HTTP: davix-put runs at the source, and pods have
+        XRootD's alone, for HTTP
+{copy_mode: push, tool: globus-url-copy} on nodes
+    tool: globus-url-copy → one of BY_HTTP: globus-url-copy needs servers of gridftp, and
+        pods have XRootD's alone, for HTTP
+{layer: memory_to_disk} on nodes
+    layer: memory_to_disk → memory_to_memory: the files of pods are in memory
+{xrootd: [system, 5.8.1, 5.9.9]} on nodes with {releases: [5.8.1]}
+    xrootd[2]: 5.9.9 → 5.8.1? one of system, 5.8.1, as the image has them (releases in FILE)
+"""
+"""Parameters on a testbed, and below them what is said of them: "key: given → allowed"."""
+CAN = """
+{} on netem
+{} on nodes with {image: "registry.example.org:5000/group/sub_group/tpcsweep:0.1.0-rc.1"}
+{} on nodes with {image: "someone/tpcsweep@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}
+{bandwidth: 10, mtu: 8900, rtt: [0, 20], tcp_buffer: [4 MiB, 1 GiB]} on nodes
+{bandwidth: [0.1, 10], loss: [0, 0.01], rtt: [0, 0.3, 2000]} on netem
+{queue_limit: [null, 1000], rtt: 20} on netem
+{origins: [1, 4]} on networks 5 5
+{origins: 1} on networks 1
+{origins: 1} on networks 2
+{cores: [64], origins: [1, 50]} on nodes
+{xrootd: [system, 5.9.9]} on nodes with {releases: [5.9.9]}
+{bandwidth: 1, mtu: 1500, rtt: 20} on two
+{} on two
+"""
 
 
 def said(short: str) -> str:
     """A message, from "key: given → allowed"; FILE is that of the testbed."""
     key, _, rest = short.partition(": ")
     given, _, allowed = rest.partition(" → ")
-    return f"{key}: given {given}, allowed: {allowed}".replace("FILE", FILE)
+    return f"{key}: given {given}, allowed: {allowed}".replace("FILE", FILE).replace("BY_HTTP", BY_HTTP)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "testbed", "message"),
-    [
-        ({"rtt": [0, 20, 50]}, NODES, f"rtt[2]: 50 ms → one of 0 ms, 20 ms, {PATHS}"),
-        ({"rtt": 20}, networks(1, 1), f"rtt: 20 ms → one of 5 ms, {PATHS}"),
-        (
-            {"rtt": [0, 0.05]},
-            NETEM,
-            "rtt[1]: 0.05 ms → 0, or at least 0.1 ms, the smallest that a path here can make",
-        ),
-        (
-            {"bandwidth": "10 Mbit/s", "origins": [1, 16]},
-            NETEM,
-            "bandwidth: 10 Mbit/s with origins 16 → at least 16 Mbit/s: "
-            "each origin makes its share of the path",
-        ),
-        ({"origins": 65}, NODES, "origins: 65 → at most 64, as many as one redirector can have"),
-        (
-            {"bandwidth": ["1 Gbit/s", "10 Gbit/s"]},
-            NODES,
-            "bandwidth[0]: 1 Gbit/s → 10 Gbit/s, as the paths have it (bandwidth in FILE)",
-        ),
-        ({"bandwidth": "20 Gbit/s"}, NETEM, "bandwidth: 20 Gbit/s → at most 10 Gbit/s (bandwidth in FILE)"),
-        (
-            {},
-            NETEM | {"bandwidth": "500 Mbit/s"},
-            "bandwidth (left out): 1 Gbit/s → at most 500 Mbit/s (bandwidth in FILE)",
-        ),
-        (
-            {"loss": ["0 %", "1 %"]},
-            NODES,
-            "loss[1]: 1 % → 0 %: paths of kind nodes lose what they lose (FILE)",
-        ),
-        (
-            {"queue_limit": [None, 1000]},
-            NODES,
-            "queue_limit[1]: 1000 → null: paths of kind nodes have queues of their own (FILE)",
-        ),
-        (
-            {"queue_limit": 1000, "rtt": [0, 20]},
-            NETEM,
-            "queue_limit: 1000 with rtt 0 ms → null with rtt 0 ms: it bounds packets under way, and none are",
-        ),
-        ({"mtu": 1500}, NODES, "mtu: 1500 B → 8900 B (mtu in FILE)"),
-        (
-            {"tcp_buffer": ["4 MiB", "8 MiB"]},
-            NODES | {"tcp_buffer": "4 MiB"},
-            "tcp_buffer[1]: 8 MiB → 4 MiB (tcp_buffer in FILE)",
-        ),
-        (
-            {"congestion_control": "bbrr"},
-            NODES | {"congestion_controls": ["cubic", "bbr"]},
-            "congestion_control: bbrr → bbr? one of cubic, bbr (congestion_controls in FILE)",
-        ),
-        (
-            {"file_size": "1 GiB", "streams": [1, 8]},
-            NODES,
-            "file_size: 1 GiB with streams 8, source_content sparse, layer memory_to_memory → "
-            "at most 409 MiB: 10 files in 4 GiB (memory in FILE, of one origin)",
-        ),
-        (
-            {"origins": [1, 4], "cores": [0.02]},
-            NODES,
-            "cores[0]: 0.02 with origins 4 → at least 0.04, as each origin has its part of them, and "
-            "kubelets set no quota of less than 1 ms in 100 ms",
-        ),
-        (
-            {"origins": [1, 3]},
-            networks(5, 3),
-            "origins[1]: 3 with rtt 5 ms → at most 2: paths.pairs[1].destination in "
-            "FILE has 3 of the addresses that more than one origin need, one for the redirector and one for each "
-            "of them",
-        ),
-        (
-            {"rtt": 0, "bandwidth": [1, 10]},
-            TWO,
-            "bandwidth[0]: 1 Gbit/s with rtt 0 ms → 10 Gbit/s, as paths of this rtt have it "
-            "(paths.pairs in FILE)",
-        ),
-        (
-            {"rtt": 20, "mtu": [1500, 8900]},
-            TWO,
-            "mtu[1]: 8900 B with rtt 20 ms, bandwidth 1 Gbit/s → 1500 B, as such paths have it (FILE)",
-        ),
-        (
-            {"origins": 3},
-            NODES | {"paths": {"kind": "nodes", "pairs": [{"rtt": 0, "destination": {"origins": [{}, {}]}}]}},
-            "origins: 3 with rtt 0 ms → at most 2: paths.pairs[0].destination in FILE has 2 origins",
-        ),
-        (
-            {"origins": [1, 2], "cores": [8]},
-            NODES | {"qos": "burstable", "source": {"resources": {"requests": {"cpu": 5}}}},
-            "cores[0]: 8 with origins 2 → at least 10, as each origin has its part of them, and "
-            "requests 5 (resources in FILE)",
-        ),
-        (
-            {"file_size": "64 MiB", "source_content": "random"},
-            NODES | {"source": {"memory": "16 MiB"}},
-            "file_size: 64 MiB with source_content random → at most 16 MiB (memory of a source in FILE)",
-        ),
-        (
-            {"tool": "davix-put", "copy_mode": "push"},
-            NODES,
-            f"tool: davix-put → one of {BY_HTTP}: davix-put runs at the source, "
-            "and pods have XRootD's alone, for HTTP",
-        ),
-        (
-            {"tool": "globus-url-copy", "copy_mode": "push"},
-            NODES,
-            f"tool: globus-url-copy → one of {BY_HTTP}: globus-url-copy needs servers of gridftp, "
-            "and pods have XRootD's alone, for HTTP",
-        ),
-        (
-            {"layer": "memory_to_disk"},
-            NODES,
-            "layer: memory_to_disk → memory_to_memory: the files of pods are in memory",
-        ),
-        (
-            {"xrootd": ["system", "5.8.1", "5.9.9"]},
-            NODES | {"releases": ["5.8.1"]},
-            "xrootd[2]: 5.9.9 → 5.8.1? one of system, 5.8.1, as the image has them (releases in FILE)",
-        ),
-    ],
-)
-def test_what_a_testbed_cannot_do(
-    loaded: Loaded, parameters: dict[str, Any], testbed: dict[str, Any], message: str
-) -> None:
-    problems = [str(problem) for problem in check(loaded(parameters, testbed))]
-    assert problems == [f"config/sweeps/one.yaml: parameters.{said(message)}"]
+def asked(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters and the testbed of a line: {rtt: 0} on nodes with {memory: 1 GiB}."""
+    parameters, _, testbed = text.partition(" on ")
+    name, _, more = testbed.partition(" with ")
+    kind, *counts = name.split()
+    named = {"nodes": NODES, "netem": NETEM, "two": TWO}.get(kind) or networks(*map(int, counts))
+    return yaml.safe_load(parameters), named | (yaml.safe_load(more) if more else {})
 
 
-@pytest.mark.parametrize(
-    ("parameters", "testbed"),
-    [
-        ({"rtt": [0, 20], "bandwidth": 10, "mtu": 8900, "tcp_buffer": ["4 MiB", "1 GiB"]}, NODES),
-        ({"rtt": [0, 0.3, 2000], "bandwidth": [0.1, 10], "loss": [0, 0.01]}, NETEM),
-        ({"rtt": 20, "queue_limit": [None, 1000]}, NETEM),
-        ({"origins": [1, 4]}, networks(5, 5)),
-        ({"origins": 1}, networks(1)),
-        ({"origins": 1}, networks(2)),
-        ({"origins": [1, 50], "cores": [64]}, NODES),
-        ({"xrootd": ["system", "5.9.9"]}, NODES | {"releases": ["5.9.9"]}),
-        ({"rtt": 20, "bandwidth": 1, "mtu": 1500}, TWO),
-        ({}, TWO),
-    ],
-)
-def test_what_a_testbed_can_do(loaded: Loaded, parameters: dict[str, Any], testbed: dict[str, Any]) -> None:
-    assert check(loaded(parameters, testbed)) == []
+@pytest.mark.parametrize(("line", "messages"), cases(CANNOT))
+def test_what_a_testbed_cannot_do(loaded: Loaded, line: str, messages: list[str]) -> None:
+    problems = [str(problem) for problem in check(loaded(*asked(line)))]
+    assert problems == [f"config/sweeps/one.yaml: parameters.{said(message)}" for message in messages]
+
+
+@pytest.mark.parametrize("line", CAN.strip().splitlines())
+def test_what_a_testbed_can_do(loaded: Loaded, line: str) -> None:
+    assert check(loaded(*asked(line))) == []
 
 
 # --- what a testbed's file may not say
 
 
-def with_pairs(kind: str, *pairs: dict[str, Any]) -> dict[str, Any]:
-    return {"paths": {"kind": kind, "pairs": list(pairs)}}
+REFUSED = """
+{image: ''}
+    image: '' → an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it
+{image: 'tpcsweep@sha256:12'}
+    image: 'tpcsweep@sha256:12' → an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind
+        it
+{paths: {kind: nodes, pairs: []}}
+    paths.pairs: [] → a list of at least one value
+{paths: {kind: node, pairs: [{rtt: 1}]}}
+    paths.kind: 'node' → nodes, networks or netem
+{paths: {kind: nodes, pairs: [{rtt: 1}, {source: {addresses: [10.0.0.1/24], network: wan}}]}}
+    paths.pairs[1].rtt: nothing → the RTT of the path, which those of kind nodes need
+    paths.pairs[1].source.network: 'wan' → nothing: paths are of kind nodes
+    paths.pairs[1].source.addresses: 10.0.0.1/24 → nothing: paths are of kind nodes
+{paths: {kind: netem, pairs: [{destination: {network: wan}, rtt: 5 ms}]}}
+    paths.pairs[0].rtt: 5 ms → nothing: paths of kind netem have the RTT that a sweep asks for
+    paths.pairs[0].destination.network: 'wan' → nothing: paths are of kind netem
+{paths: {kind: networks, pairs: [{destination: {addresses: [10.0.0.1/16, 10.0.0.2/16]}, source: {addresses:
+  [10.0.0.1/24], network: wan}}]}}
+    paths.pairs[0].rtt: nothing → the RTT of the path, which those of kind networks need
+    paths.pairs[0].destination.network: nothing → the name of a network attachment, which paths of kind networks
+        need on both sides
+    paths.pairs[0].destination.addresses[0]: 10.0.0.1 again → each address of a pair once
+{paths: {kind: networks, pairs: [{destination: {network: wan}, rtt: 1, source: {addresses: [10.0.0.1/24],
+  network: wan}}]}}
+    paths.pairs[0].destination.addresses: nothing → one address for one origin, or one for the redirector and
+        one for each origin
+{paths: {kind: networks, pairs: [{destination: {addresses: [10.0.0.2, 10.0.0.300/24]}, rtt: 1, source:
+  {addresses: [10.0.0.1/24], network: wan}}]}}
+    paths.pairs[0].destination.addresses[0]: '10.0.0.2' → an address with prefix length, such as 10.1.0.1/24
+    paths.pairs[0].destination.addresses[1]: '10.0.0.300/24' → an address with prefix length, such as
+        10.1.0.1/24
+{paths: {kind: nodes, pairs: [{rtt: 1}, {rtt: 2}, {rtt: 1}]}}
+    paths.pairs[2]: the same as pairs[0] → each pair once
+{paths: {kind: nodes, pairs: al}}
+    paths.pairs: 'al' → all, or a list of pairs
+{paths: {kind: nodes, pairs: all}}
+    paths.each: nothing → what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}
+{paths: {each: {source: {affinity: {nodeAffinity: {}}}}, kind: nodes, pairs: all}}
+    paths.each.source.affinity.nodeAffinity: rules → nothing: with pairs: all nodes are found by node_selector
+    paths.each.rtt: nothing → the RTT of the path, which those of kind nodes need
+{paths: {each: {rtt: 1}, kind: nodes, pairs: [{rtt: 1}]}}
+    paths.each: a pair → nothing without pairs: all
+{paths: {each: {rtt: 1}, kind: networks, pairs: all}}
+    paths.pairs: all → a list: paths of kind networks have addresses that are each pair's own
+{client: {network: wan}}
+    client.network: 'wan' → nothing: paths are of kind nodes
+{congestion_controls: [cubic, cubic]}
+    congestion_controls: cubic, cubic → each name once
+{congestion_controls: [cubic, bbr], host_network: true}
+    tcp_buffer: nothing → the largest TCP buffers of the nodes, as pods in the network of their nodes
+        (host_network) cannot set their own
+    congestion_controls: cubic, bbr → the one that the nodes use, as pods in the network of their nodes
+        (host_network) cannot set their own
+{host_network: true, paths: {kind: netem, pairs: [{}]}, tcp_buffer: 4 MiB}
+    host_network: true → false: paths of kind netem act on pods that have a network of their own
+{host_network: true, paths: {kind: networks, pairs: [{destination: {addresses: [10.0.0.2/24], network: wan},
+  rtt: 1, source: {addresses: [10.0.0.1/24], network: wan}}]}, tcp_buffer: 4 MiB}
+    host_network: true → false: paths of kind networks act on pods that have a network of their own
+{paths: {kind: nodes, pairs: [{rtt: 1, sorce: {}}]}}
+    paths.pairs[0].sorce: an unknown key → source? one of rtt, bandwidth, mtu, source, destination, client
+{bandwidth: 200 Gbit/s, paths: {kind: netem, pairs: [{}]}}
+    bandwidth: 200 Gbit/s → at most 100 Gbit/s, what emulators of paths are asked for
+{namespace: Our place}
+    namespace: 'Our place' → text that matches
+{orphan_time: 1 s}
+    orphan_time: '1 s' → a time
+"""
+"""Changes of a testbed's file, and below them what is said of them."""
 
 
-SIDE = {"network": "wan", "addresses": ["10.0.0.1/24"]}
-FAR = {"network": "wan", "addresses": ["10.0.0.2/24"]}
-AN_ADDRESS = "an address with prefix length, such as 10.1.0.1/24"
-AN_IMAGE = "an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it"
-OF_NODES = "as pods in the network of their nodes (host_network) cannot set their own"
-
-
-@pytest.mark.parametrize(
-    ("changes", "messages"),
-    [
-        ({"image": ""}, [f"image: '' → {AN_IMAGE}"]),
-        ({"image": "tpcsweep@sha256:12"}, [f"image: 'tpcsweep@sha256:12' → {AN_IMAGE}"]),
-        ({"paths": {"kind": "nodes", "pairs": []}}, ["paths.pairs: [] → a list of at least one value"]),
-        (
-            {"paths": {"kind": "node", "pairs": [{"rtt": 1}]}},
-            ["paths.kind: 'node' → nodes, networks or netem"],
-        ),
-        (
-            with_pairs("nodes", {"rtt": 1}, {"source": SIDE}),
-            [
-                "paths.pairs[1].rtt: nothing → the RTT of the path, which those of kind nodes need",
-                "paths.pairs[1].source.network: 'wan' → nothing: paths are of kind nodes",
-                "paths.pairs[1].source.addresses: 10.0.0.1/24 → nothing: paths are of kind nodes",
-            ],
-        ),
-        (
-            with_pairs("netem", {"rtt": "5 ms", "destination": {"network": "wan"}}),
-            [
-                "paths.pairs[0].rtt: 5 ms → nothing: paths of kind netem have the RTT that a sweep asks for",
-                "paths.pairs[0].destination.network: 'wan' → nothing: paths are of kind netem",
-            ],
-        ),
-        (
-            with_pairs(
-                "networks", {"source": SIDE, "destination": {"addresses": ["10.0.0.1/16", "10.0.0.2/16"]}}
-            ),
-            [
-                "paths.pairs[0].rtt: nothing → the RTT of the path, which those of kind networks need",
-                "paths.pairs[0].destination.network: nothing → the name of a network attachment, "
-                "which paths of kind networks need on both sides",
-                "paths.pairs[0].destination.addresses[0]: 10.0.0.1 again → each address of a pair once",
-            ],
-        ),
-        (
-            with_pairs("networks", {"rtt": 1, "source": SIDE, "destination": {"network": "wan"}}),
-            [
-                "paths.pairs[0].destination.addresses: nothing → one address for one origin, "
-                "or one for the redirector and one for each origin"
-            ],
-        ),
-        (
-            with_pairs(
-                "networks",
-                {"rtt": 1, "source": SIDE, "destination": {"addresses": ["10.0.0.2", "10.0.0.300/24"]}},
-            ),
-            [
-                f"paths.pairs[0].destination.addresses[0]: '10.0.0.2' → {AN_ADDRESS}",
-                f"paths.pairs[0].destination.addresses[1]: '10.0.0.300/24' → {AN_ADDRESS}",
-            ],
-        ),
-        (
-            with_pairs("nodes", {"rtt": 1}, {"rtt": 2}, {"rtt": 1}),
-            ["paths.pairs[2]: the same as pairs[0] → each pair once"],
-        ),
-        ({"paths": {"kind": "nodes", "pairs": "al"}}, ["paths.pairs: 'al' → all, or a list of pairs"]),
-        (
-            {"paths": {"kind": "nodes", "pairs": "all"}},
-            ["paths.each: nothing → what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}"],
-        ),
-        (
-            {
-                "paths": {
-                    "kind": "nodes",
-                    "pairs": "all",
-                    "each": {"source": {"affinity": {"nodeAffinity": {}}}},
-                }
-            },
-            [
-                "paths.each.source.affinity.nodeAffinity: rules "
-                "→ nothing: with pairs: all nodes are found by node_selector",
-                "paths.each.rtt: nothing → the RTT of the path, which those of kind nodes need",
-            ],
-        ),
-        (
-            {"paths": {"kind": "nodes", "pairs": [{"rtt": 1}], "each": {"rtt": 1}}},
-            ["paths.each: a pair → nothing without pairs: all"],
-        ),
-        (
-            {"paths": {"kind": "networks", "pairs": "all", "each": {"rtt": 1}}},
-            ["paths.pairs: all → a list: paths of kind networks have addresses that are each pair's own"],
-        ),
-        ({"client": {"network": "wan"}}, ["client.network: 'wan' → nothing: paths are of kind nodes"]),
-        ({"congestion_controls": ["cubic", "cubic"]}, ["congestion_controls: cubic, cubic → each name once"]),
-        (
-            {"host_network": True, "congestion_controls": ["cubic", "bbr"]},
-            [
-                f"tcp_buffer: nothing → the largest TCP buffers of the nodes, {OF_NODES}",
-                f"congestion_controls: cubic, bbr → the one that the nodes use, {OF_NODES}",
-            ],
-        ),
-        *(
-            (
-                {"host_network": True, "tcp_buffer": "4 MiB", **paths},
-                [
-                    f"host_network: true → false: paths of kind {kind} act on pods "
-                    "that have a network of their own"
-                ],
-            )
-            for kind, paths in {
-                "netem": with_pairs("netem", {}),
-                "networks": with_pairs("networks", {"rtt": 1, "source": SIDE, "destination": FAR}),
-            }.items()
-        ),
-        (
-            with_pairs("nodes", {"rtt": 1, "sorce": {}}),
-            [
-                "paths.pairs[0].sorce: an unknown key → source? one of rtt, bandwidth, mtu, source, "
-                "destination, client"
-            ],
-        ),
-        (
-            {"bandwidth": "200 Gbit/s", **with_pairs("netem", {})},
-            ["bandwidth: 200 Gbit/s → at most 100 Gbit/s, what emulators of paths are asked for"],
-        ),
-        ({"namespace": "Our place"}, ["namespace: 'Our place' → text that matches "]),
-        ({"orphan_time": "1 s"}, ["orphan_time: '1 s' → a time"]),
-    ],
-)
-def test_a_wrong_testbed_is_refused(loaded: Loaded, changes: dict[str, Any], messages: list[str]) -> None:
+@pytest.mark.parametrize(("changes", "messages"), cases(REFUSED))
+def test_a_wrong_testbed_is_refused(loaded: Loaded, changes: str, messages: list[str]) -> None:
     with pytest.raises(ConfigurationError) as error:
-        loaded({}, NODES | changes)
+        loaded({}, NODES | yaml.safe_load(changes))
     lines = str(error.value).splitlines()
     assert len(lines) == len(messages)
     for line, message in zip(lines, messages, strict=True):
         assert line.startswith(f"{FILE}: {said(message)}")
-
-
-@pytest.mark.parametrize(
-    "image",
-    [
-        "tpcsweep",
-        "registry.example.org:5000/group/sub_group/tpcsweep:0.1.0-rc.1",
-        f"ghcr.io/someone/tpcsweep@sha256:{'0123456789abcdef' * 4}",
-    ],
-)
-def test_images_that_are_taken(image: str) -> None:
-    assert Kubernetes.model_validate(NODES | {"image": image}).image == image
 
 
 def test_pods_in_the_network_of_their_nodes(loaded: Loaded) -> None:

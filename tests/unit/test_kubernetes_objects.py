@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import Placement, spots
-from tpcsweep.configuration.resources import near
+from tpcsweep.configuration.placements import Placement, near, spots
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import ClusterError

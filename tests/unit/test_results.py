@@ -49,11 +49,6 @@ def listed(path: Path) -> None:
     path.write_text("[]")
 
 
-def folder(path: Path) -> None:
-    path.unlink()
-    (path / "within").mkdir(parents=True)
-
-
 def edited(path: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "status": "failed"}))
 
@@ -143,7 +138,7 @@ def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> 
     assert aside == ([before] if state in ("current", "stale", "edited") else [])
 
 
-@pytest.mark.parametrize("how", [cut, emptied, listed, folder, edited])
+@pytest.mark.parametrize("how", [cut, emptied, listed, edited])
 def test_damage_is_stale_and_described(tmp_path: Path, how: Callable[[Path], None]) -> None:
     cell = tmp_path / "c.json"
     write(cell, SPEC, WHOLE)

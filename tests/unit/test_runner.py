@@ -162,11 +162,29 @@ def test_retries_stay_within_their_share_and_lose_no_cell(script: list[str], sha
             assert len(testbed.deployments) == 1  # retried while it is up
 
 
-def test_a_deployment_that_is_not_as_asked_is_tried_again_at_once() -> None:
-    with played([REFUSED], 2) as (testbed, configuration, logs):
+EIGHT = [DISTURBED, OK, DISTURBED, FAILED, OK, OK, OK, OK]
+
+
+@pytest.mark.parametrize(
+    ("script", "cells", "share", "deployments", "tried"),
+    [
+        ([REFUSED], 2, 0, [[REFUSED], [OK, OK]], [1, 1]),
+        # The failed cell and one of the disturbed ones are a share of 0.2.
+        (EIGHT, 8, 0.2, [[*EIGHT, OK, OK]], [1] * 6 + [2] * 2),
+        # A retry that breaks the deployment leaves the first measurement.
+        ([DISTURBED, OK, NOT_BEGUN], 2, 0.5, [[DISTURBED, OK, NOT_BEGUN]], [1, 1]),
+    ],
+)
+def test_deployments_and_cells_are_tried_again(
+    script: list[str], cells: int, share: float, deployments: list[list[str]], tried: list[int]
+) -> None:
+    with played(script, cells, retry_share=share) as (testbed, configuration, logs):
         run(configuration, logs)
-        assert testbed.deployments == [[REFUSED], [OK, OK]]
-        assert statuses(configuration) == ["ok", "ok"]
+        assert testbed.deployments == deployments
+        assert attempts(configuration) == tried
+        assert statuses(configuration) == ["ok"] * cells
+        run(configuration, logs)
+        assert testbed.deployments == deployments
 
 
 def test_cells_that_cannot_be_measured_get_placeholders_and_the_next_job_measures_them() -> None:
@@ -204,25 +222,6 @@ def test_a_failed_teardown_is_an_error_and_its_cells_are_adopted_by_the_next_job
         run(configuration, logs)
         assert testbed.deployments == [[OK]]
         assert statuses(configuration) == ["ok"]
-
-
-def test_disturbed_and_failed_cells_are_measured_again_in_their_deployment() -> None:
-    script = [DISTURBED, OK, DISTURBED, FAILED, OK, OK, OK, OK]
-    with played(script, 8, retry_share=0.2) as (testbed, configuration, logs):
-        run(configuration, logs)
-        # A share of 0.2 of eight cells: the failed one and one of the disturbed ones.
-        assert testbed.deployments == [[*script, OK, OK]]
-        assert attempts(configuration) == [1] * 6 + [2] * 2
-        assert statuses(configuration) == ["ok"] * 8
-        run(configuration, logs)
-        assert len(testbed.deployments) == 1
-
-
-def test_a_retry_that_breaks_the_deployment_keeps_the_first_measurement() -> None:
-    with played([DISTURBED, OK, NOT_BEGUN], 2, retry_share=0.5) as (testbed, configuration, logs):
-        run(configuration, logs)
-        assert testbed.deployments == [[DISTURBED, OK, NOT_BEGUN]]
-        assert attempts(configuration) == [1, 1]
 
 
 @pytest.mark.parametrize(

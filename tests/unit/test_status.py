@@ -73,7 +73,7 @@ def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configu
     def shown() -> str:
         console = Console(width=200)
         with console.capture() as capture:
-            console.print(status.table(study, status.counted(study)))
+            console.print(status.status_table(study, status.counted(study)))
         return capture.get()
 
     assert REASON in shown()

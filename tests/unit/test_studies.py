@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, load
-from tpcsweep.configuration.sweep import DeploymentGroup
 from tpcsweep.published.figures import drawn
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
 
@@ -112,7 +111,7 @@ SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
 
 
 def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
-    return Deployments(study, "measure", DeploymentGroup(paths, ()))
+    return Deployments(study, "measure", paths, ())
 
 
 def test_a_product_has_a_short_pattern() -> None:

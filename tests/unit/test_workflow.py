@@ -42,11 +42,9 @@ def test_the_profile_k8s_runs_a_sweep_on_the_testbed_kubernetes(tmp_path: Path) 
     (tmp_path / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
     # Another sweep on the command line leaves the testbed of the profile.
     other = [f"sweep={tmp_path}/mine.yaml", f"results={tmp_path}"]
-    for testbed in ("kubernetes", "kubernetes-netem"):
-        given = other if testbed == "kubernetes" else [*other, f"testbed={testbed}"]
-        done = snakemake("--profile", "k8s", "-n", "--config", *given)
-        assert done.returncode == 0, done.stdout
-        assert f"{tmp_path}/mine@{testbed}/index.html" in done.stdout
+    done = snakemake("--profile", "k8s", "-n", "--config", *other)
+    assert done.returncode == 0, done.stdout
+    assert f"{tmp_path}/mine@kubernetes/index.html" in done.stdout
 
 
 def test_the_keys_of_other_profiles_count() -> None:

@@ -45,10 +45,7 @@ _PROFILES = {
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
 }
 _RESULTS = {
-    "dataset.nc": (
-        "Every cell with its interval, flags, provenance and time series",
-        "application/x-netcdf",
-    ),
+    "dataset.nc": ("Every cell with its interval, flags, provenance and time series", "application/x-netcdf"),
     "cells.csv": ("Every cell, for spreadsheets", "text/csv"),
     "index.html": ("The first page: findings, a map and the cells behind it", "text/html"),
     "report.html": ("Snakemake's report: figures with captions, how each was made", "text/html"),
@@ -86,7 +83,7 @@ def write_crate(
         results: a folder with a dataset.
         configuration: the sweep and the testbed of the results; None for measurements from elsewhere.
         cited: the authors of the measurements; None for those of the software.
-        folder: the crate, which does not exist yet.
+        folder: the crate; it replaces an earlier one.
         archive: the ZIP file of it.
 
     Raises:
@@ -107,6 +104,7 @@ def write_crate(
         crate.write(whole)
         _copy_software(whole)
         Path(shutil.make_archive(str(packed), "zip", whole)).replace(packed)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy_software(folder: Path) -> None:
@@ -196,15 +194,7 @@ def _described(
     cited: Citation,
     software: Citation,
 ) -> Any:
-    """Return a crate with the files of a results folder.
-
-    Args:
-        folder: the results.
-        configuration: the sweep and the testbed; None for measurements from elsewhere.
-        summary: the variables `status` and `provenance_record` of the dataset.
-        cited: the authors of the measurements.
-        software: the authors of the software.
-    """
+    """Return a crate with the files of a results folder, and with all that `write_crate` says of it."""
     from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
     crate = ROCrate(version="1.1")

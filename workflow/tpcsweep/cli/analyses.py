@@ -11,6 +11,8 @@ import click
 from tpcsweep.cli import common
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tpcsweep.comparing.comparison import Comparison
     from tpcsweep.models.fit import Fit
 
@@ -33,9 +35,10 @@ def page(results: Path, output: Path | None) -> None:
     dataset = common.dataset_of(results)
     if output is None:
         output = Path(f"{results.stem}.html") if results == dataset else dataset.with_name("index.html")
-    with common.completed(dataset) as whole, common.reported(OSError):
-        from tpcsweep.pages import making
+    from tpcsweep.dataset.earlier import completed
+    from tpcsweep.pages import making
 
+    with common.exit_on(OSError), completed(dataset) as whole:
         making.make(dataset, output, whole)
     click.echo(output.absolute())
 
@@ -67,18 +70,14 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import side
 
-    with common.reported(ConfigurationError, comparison.ComparisonError, OSError):
+    with common.exit_on(ConfigurationError, comparison.ComparisonError, OSError):
         datasets = [comparison.load_side(one) for one in (side("base", base), side("new", new))]
         found = comparison.compare(datasets[0], datasets[1], (base, new))
         if output is not None:
             _write(found, output, base, new, fail_below)
     content = comparison.gated_content(found, fail_below)
-    if as_json:
-        common.print_json(content)
-    else:
-        common.show(comparison.overview(found))
-        if output is not None:
-            click.echo((output / "compare.html").absolute())
+    pages = [] if output is None else [str((output / "compare.html").absolute())]
+    common.answer(as_json, content, comparison.overview(found), *pages)
     if failures := content["gate"]["failures"]:
         click.echo("\n".join(["NEW is slower than --fail-below allows:", *failures]), err=True)
         raise SystemExit(1)
@@ -104,19 +103,17 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
 
     Example: tpcsweep claims results/demo
     """
-    with common.completed(common.dataset_of(results)) as whole:
-        import xarray as xr
+    dataset = common.dataset_of(results)
+    import xarray as xr
 
-        from tpcsweep.claims import judge
-
-        with common.reported(OSError):
-            verdicts = judge(xr.load_dataset(whole))
-    if as_json:
-        common.print_json([verdict.to_dict() for verdict in verdicts])
-        return
+    from tpcsweep.claims import judge
     from tpcsweep.claims.table import for_terminal
+    from tpcsweep.dataset.earlier import completed
 
-    common.show(for_terminal(verdicts, every))
+    with common.exit_on(OSError), completed(dataset) as whole:
+        verdicts = judge(xr.load_dataset(whole))
+    content = [verdict.to_dict() for verdict in verdicts]
+    common.answer(as_json, content, for_terminal(verdicts, every))
 
 
 @click.command()
@@ -143,7 +140,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     from tpcsweep.pages import making
 
     folder = dataset.with_name(runs.FOLDER)
-    with common.reported(runs.HistoryError, MissingExtraError, OSError):
+    with common.exit_on(runs.HistoryError, MissingExtraError, OSError):
         told = making.make_history(dataset, folder, fail_on)
     if as_json:
         click.echo((folder / "history.json").read_text(encoding="utf-8"))
@@ -178,20 +175,17 @@ def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
     from tpcsweep.models.observations import NothingMeasuredError
     from tpcsweep.testbeds.simulation import calibrating
 
-    with common.reported(calibrating.CalibrationError, NothingMeasuredError):
+    with common.exit_on(calibrating.CalibrationError, NothingMeasuredError):
         observations, ratio = calibrating.observed(xr.load_dataset(dataset))
         fitted = calibrating.calibrate(observations, ratio)
         left_out = calibrating.left_out(observations, ratio)
     write_csv(left_out, output.with_suffix(".csv"), digits=5)
     calibrating.write(output, fitted, ratio, observations)
-    if as_json:
-        common.print_json({"testbed": str(output), "parameters": fitted.to_dict()["parameters"]})
-        return
-    _show(fitted)
-    click.echo(f"testbed: {output.absolute()}")
+    content = {"testbed": str(output), "parameters": fitted.to_dict()["parameters"]}
+    common.answer(as_json, content, _fitted_table(fitted), f"testbed: {output.absolute()}")
 
 
-def _show(fitted: Fit) -> None:
+def _fitted_table(fitted: Fit) -> Table:
     from rich.table import Table
 
     table = Table("parameter", "value", "95 % interval", "unit", "note")
@@ -200,4 +194,4 @@ def _show(fitted: Fit) -> None:
         interval = f"{fitted.low[name]:.4g} to {fitted.high[name]:.4g}"
         note = fitted.reasons.get(name, "")
         table.add_row(name, f"{fitted.values[name]:.4g}", interval, parameter.unit, note)
-    common.show(table)
+    return table

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
 
 BARE = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 """A number without a unit."""
-LISTED = 8
-"""Units that an error lists, at most."""
 CONFIG = Path("config/config.yaml")
-DATASET = "dataset.nc"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
@@ -81,22 +77,15 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # older click has no a
         if self._several:
             return [Amount(self._known).convert(part.strip(), param, context) for part in value.split(",")]
         known: units.Quantity = getattr(units, self._known) if isinstance(self._known, str) else self._known
-        dimension = known.dimension
+        unit, bare = known.dimension.base, BARE.fullmatch(value) is not None
         if value == "null" and known.null:
             return None
-        bare = BARE.fullmatch(value) is not None
-        if bare and dimension.base:
-            example = f"'{value} {dimension.base}'"
-            self.fail(f"{value!r} has no unit. Use {_units(dimension)}, such as {example}.", param)
-        number = float(value) if bare else value
+        if bare and unit:
+            self.fail(f"{value!r} has no unit. Use one, as in '{value} {unit}'.", param, context)
         try:
-            units.parse(number, dimension)
-        except units.UnitError:
-            self.fail(f"{value!r} is not {dimension.name}. {_advice(dimension)}", param, context)
-        try:
-            return known.read(number)
+            return known.read(float(value) if bare else value)
         except PydanticCustomError:
-            self.fail(f"{value!r} is out of bounds: {known.allowed()}.", param, context)
+            self.fail(f"{value!r} is not allowed. Use {known.allowed(bare=not unit)}.", param, context)
 
 
 def study_options(function: Function) -> Function:
@@ -124,7 +113,7 @@ def load_study(**options: str | None) -> Configuration:
     """Load the sweep that the configuration and the options name; a configuration error ends the command."""
     from tpcsweep.configuration.loading import ConfigurationError, load
 
-    with reported(ConfigurationError):
+    with exit_on(ConfigurationError):
         return load(settings(**options), Path())
 
 
@@ -138,28 +127,14 @@ def dataset_of(path: Path) -> Path:
     from tpcsweep.configuration.sides import find_dataset
     from tpcsweep.dataset.earlier import require_dataset
 
-    with reported(ConfigurationError):
+    with exit_on(ConfigurationError):
         file = find_dataset(path)
         require_dataset(file)
     return file
 
 
 @contextlib.contextmanager
-def completed(file: Path) -> Iterator[Path]:
-    """Lend a dataset with every variable that datasets have today: the file itself, or a temporary copy.
-
-    Raises:
-        click.ClickException: for a file that is not a dataset.
-    """
-    from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.dataset import earlier
-
-    with reported(ConfigurationError), earlier.completed(file) as whole:
-        yield whole
-
-
-@contextlib.contextmanager
-def reported(*expected: type[Exception]) -> Iterator[None]:
+def exit_on(*expected: type[Exception]) -> Iterator[None]:
     """Turn expected errors into one message and exit code 2."""
     try:
         yield
@@ -170,27 +145,17 @@ def reported(*expected: type[Exception]) -> Iterator[None]:
 click.ClickException.exit_code = 2
 
 
-def print_json(content: Any) -> None:
-    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-
-
-def show(content: RenderableType) -> None:
-    """Print a table, as wide as the terminal."""
+def answer(as_json: bool, content: Any, *shown: RenderableType) -> None:
+    """Print the content as JSON, or what people read instead: lines, and tables as wide as the terminal."""
+    if as_json:
+        click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        return
     from rich.console import Console
 
     console = Console()
     console = console if console.is_terminal else Console(width=120)
-    console.print(content)
-
-
-def _units(dimension: units.Dimension) -> str:
-    """The units that people write most, for an error."""
-    names = list(dimension.shown if len(dimension.units) > LISTED else dimension.units)
-    return " or ".join([", ".join(names[:-1]), names[-1]])
-
-
-def _advice(dimension: units.Dimension) -> str:
-    if not dimension.units:
-        return "Use a plain number."
-    bare = "" if dimension.base else "a plain number, or "
-    return f"Use {bare}a number with {_units(dimension) if dimension.base else '%'}, such as '{dimension.example}'."
+    for part in shown:
+        if isinstance(part, str):
+            click.echo(part)
+        else:
+            console.print(part)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,17 +41,17 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep import dataset, importing
     from tpcsweep.configuration.loading import ConfigurationError, load_dataset, load_import
     from tpcsweep.configuration.problems import refused
-    from tpcsweep.configuration.sides import STORE, SUFFIX
+    from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
     from tpcsweep.dataset import earlier
     from tpcsweep.extras import MissingExtraError
 
-    with common.reported(ConfigurationError, MissingExtraError):
+    with common.exit_on(ConfigurationError, MissingExtraError):
         if source.endswith((SUFFIX, STORE)):
             if table is not None:
                 raise refused(source, f"with a table, {table}", "a dataset alone")
             study = load_dataset(source, results, Path(), "")
             folder = _free(study.folder)
-            earlier.copy_completed(study.file, folder / common.DATASET)
+            earlier.copy_completed(study.file, folder / DATASET)
         else:
             name, settings = load_import(source, Path())
             file = table or (settings.file and Path(settings.file))
@@ -61,16 +60,15 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 raise refused("file", repr(str(file)) if file else "nothing", allowed, source)
             folder = _free(results / name)
             folded = importing.import_table(settings, Path(file), name)
-            dataset.write(
-                folded, folder / common.DATASET, importing.history_line(settings, folded, Path(file))
-            )
+            dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, Path(file)))
             dataset.write_table(folded.summary, folder / "cells.csv")
-    made = folder / common.DATASET
-    if as_json:
-        common.print_json({"dataset": str(made), "table": str(folder / "cells.csv")})
-    else:
-        click.echo(f"dataset: {made.absolute()}")
-        click.echo(f"figures, models and page: snakemake --config dataset={made}")
+    made = folder / DATASET
+    common.answer(
+        as_json,
+        {"dataset": str(made), "table": str(folder / "cells.csv")},
+        f"dataset: {made.absolute()}",
+        f"figures, models and page: snakemake --config dataset={made}",
+    )
 
 
 def _free(folder: Path) -> Path:
@@ -102,7 +100,7 @@ def export(form: str, results: Path, output: Path | None) -> None:
     from tpcsweep.files import write_text
 
     dataset = common.dataset_of(results)
-    with common.reported(exporting.ExportError, MissingExtraError, OSError):
+    with common.exit_on(exporting.ExportError, MissingExtraError, OSError):
         if form == "zarr":
             output = output or Path(f"{dataset.stem}.zarr")
             if output.exists():
@@ -134,18 +132,8 @@ def _text(form: str, dataset: Path) -> str:
 @click.command()
 @click.argument("results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @common.output_option("FOLDER", "Folder of the crate, by default RESULTS/crate. The ZIP file is FOLDER.zip.")
-@click.option(
-    "--sweep",
-    metavar="NAME",
-    type=common.SWEEP,
-    help="Sweep that was measured, by default that of the dataset.",
-)
-@click.option(
-    "--testbed",
-    metavar="NAME",
-    type=common.TESTBED,
-    help="Testbed of the sweep, by default that of the dataset.",
-)
+@click.option("--sweep", metavar="NAME", type=common.SWEEP, help="Sweep, by default that of the dataset.")
+@click.option("--testbed", metavar="NAME", type=common.TESTBED, help="Testbed, by default the dataset's.")
 @common.as_json
 def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | None, as_json: bool) -> None:
     """Pack the results of a sweep for archives, as an RO-Crate: dataset, page, figures, configuration and software.
@@ -159,7 +147,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     from tpcsweep.archiving import CrateError, write_crate
     from tpcsweep.configuration import citation
     from tpcsweep.configuration.loading import ConfigurationError
-    from tpcsweep.extras import MissingExtraError, require
+    from tpcsweep.extras import MissingExtraError
     from tpcsweep.files import is_file
 
     with xr.open_dataset(common.dataset_of(results)) as opened:
@@ -168,21 +156,17 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     archive = output.with_name(f"{output.name}.zip")
     if output.exists() and not (output / METADATA).exists():
         raise click.UsageError(f"{output}: exists and is no crate. Remove it, or use -o with another folder.")
-    with common.reported(ConfigurationError, MissingExtraError, CrateError):
-        require("crate")
+    with common.exit_on(ConfigurationError, MissingExtraError, CrateError):
         study = _configuration_of(results, attributes, sweep, testbed)
         cited = citation.read(citation.FILE, str(citation.FILE)) if is_file(citation.FILE) else None
-        shutil.rmtree(output, ignore_errors=True)
         write_crate(results, study, cited, output, archive)
     if study is None:
         click.echo("The crate contains no sweep and no testbed: --sweep and --testbed name them.", err=True)
     if cited is None:
         told = "Authors and licence are those of the software. config/CITATION.cff names those of the measurements."
         click.echo(told, err=True)
-    if as_json:
-        common.print_json({"folder": str(output), "archive": str(archive)})
-    else:
-        click.echo(f"crate: {output.absolute()}\narchive: {archive.absolute()}")
+    content = {"folder": str(output), "archive": str(archive)}
+    common.answer(as_json, content, f"crate: {output.absolute()}\narchive: {archive.absolute()}")
 
 
 def _configuration_of(

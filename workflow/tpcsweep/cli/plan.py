@@ -15,6 +15,8 @@ import click
 from tpcsweep.cli import common
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tpcsweep.planning.recommendations import Answer
 
 
@@ -87,20 +89,21 @@ def plan(
         name: value for name, value in asked.items() if context.get_parameter_source(name) is not default
     }
     dataset = common.dataset_of(results)
-    with common.completed(dataset) as whole:
-        from tpcsweep.planning.recommendations import EXPECTED, answer_question
+    from tpcsweep.dataset.earlier import completed
+    from tpcsweep.planning.recommendations import EXPECTED, answer_question
 
-        with common.reported(*EXPECTED, OSError), _models_of(dataset, whole) as models:
-            question = {"target": target, **given}
-            answer = answer_question(whole, models, question, recommend or output is not None)
-            if output is not None:
-                _write(answer, output, whole, models)
-    if as_json:
-        common.print_json(answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict())
-        return
-    _show(answer, recommend)
-    for page in () if output is None else sorted(output.glob("*.html")) or [output]:
-        click.echo(page.absolute())
+    with (
+        common.exit_on(*EXPECTED, OSError),
+        completed(dataset) as whole,
+        _models_of(dataset, whole) as models,
+    ):
+        question = {"target": target, **given}
+        answer = answer_question(whole, models, question, recommend or output is not None)
+        if output is not None:
+            _write(answer, output, whole, models)
+    content = answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict()
+    pages = () if output is None else sorted(output.glob("*.html")) or [output]
+    common.answer(as_json, content, *_shown(answer, recommend), *(str(page.absolute()) for page in pages))
 
 
 def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
@@ -160,10 +163,10 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
     make("plan", folder / "plan.html", values)
 
 
-def _show(answer: Answer, recommend: bool) -> None:
+def _shown(answer: Answer, recommend: bool) -> Iterator[RenderableType]:
     from tpcsweep.planning.recommendations import shown_plan, shown_recommendations
 
     if answer.plan is not None:
-        common.show(shown_plan(answer.plan))
+        yield shown_plan(answer.plan)
     if recommend:
-        common.show(shown_recommendations(answer))
+        yield shown_recommendations(answer)

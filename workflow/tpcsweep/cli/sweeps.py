@@ -35,15 +35,12 @@ def grid(as_json: bool, **options: str | None) -> None:
     Example: tpcsweep grid --sweep smoke
     """
     study = common.load_study(**options)
-    if not as_json:
-        common.show(table(study))
-        return
     axes = {name: list(values) for name, values in study.grid.axes.items()}
     cells = [cell.path for cell in study.grid.cells]
-    common.print_json({"study": study.folder.name, "axes": axes, "cells": cells})
+    common.answer(as_json, {"study": study.folder.name, "axes": axes, "cells": cells}, grid_table(study))
 
 
-def table(study: Configuration) -> RenderableType:
+def grid_table(study: Configuration) -> RenderableType:
     """Return the summary, the axes with their values, and a row for each deployment with its cells.
 
     Deployments are in the order in which they are measured.
@@ -66,10 +63,10 @@ def table(study: Configuration) -> RenderableType:
             held = {cell.setting.values[name] for cell in cells}
             settings.append(f"{name} {_values(name, (value for value in grid.axes[name] if value in held))}")
         deployments.add_row(str(order), *shown, str(len(cells)), "; ".join(settings))
-    return Group(summary(study), axes, deployments)
+    return Group(grid_summary(study), axes, deployments)
 
 
-def summary(study: Configuration) -> str:
+def grid_summary(study: Configuration) -> str:
     """Describe the grid in a line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
     from tpcsweep.configuration.sweep import REPETITION, expected_seconds
 
@@ -114,8 +111,7 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
 
     Measure the disturbed cells again: rm $(tpcsweep status --flag disturbed) && snakemake
     """
-    from tpcsweep.running.status import counted, flagged_files
-    from tpcsweep.running.status import table as counts_table
+    from tpcsweep.running.status import counted, flagged_files, status_table
 
     study = common.load_study(**options)
     if flag is not None:
@@ -123,10 +119,8 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
             click.echo(file)
         return
     counts = counted(study)
-    if as_json:
-        common.print_json({"study": study.folder.name, **counts.to_dict()})
-    else:
-        common.show(counts_table(study, counts))
+    content = {"study": study.folder.name, **counts.to_dict()}
+    common.answer(as_json, content, status_table(study, counts))
 
 
 @click.command()
@@ -141,11 +135,8 @@ def check(as_json: bool, **options: str | None) -> None:
     """
     study = common.load_study(**options)
     found = _findings(study)
-    if as_json:
-        common.print_json({"study": study.folder.name, "findings": found})
-    else:
-        for line in found or [f"{study.folder.name}: {study.testbed_name} can run all cells"]:
-            click.echo(line)
+    lines = found or [f"{study.folder.name}: {study.testbed_name} can run all cells"]
+    common.answer(as_json, {"study": study.folder.name, "findings": found}, *lines)
     sys.exit(bool(found))
 
 
@@ -178,13 +169,10 @@ def reap(as_json: bool, **options: str | None) -> None:
     from tpcsweep.running.runner import expected
 
     study = common.load_study(**options)
-    with common.reported(*expected(study)):
+    with common.exit_on(*expected(study)):
         reaped = testbeds.of(study.testbed.kind).reap(study.testbed)
-    if as_json:
-        common.print_json({"testbed": study.testbed_name, "reaped": reaped})
-    else:
-        for thing in reaped or ["nothing was left"]:
-            click.echo(f"reaped: {thing}")
+    lines = [f"reaped: {thing}" for thing in reaped or ["nothing was left"]]
+    common.answer(as_json, {"testbed": study.testbed_name, "reaped": reaped}, *lines)
 
 
 @click.command()
@@ -204,8 +192,8 @@ def dataset(as_json: bool, **options: str | None) -> None:
 
     if not study.folder.is_dir():
         raise click.UsageError(f"{study.folder}: no cells yet. Run `{study.command}`.")
-    output = study.folder / common.DATASET
-    with common.reported(DatasetError, results.ResultsError):
+    output = study.folder / "dataset.nc"
+    with common.exit_on(DatasetError, results.ResultsError):
         results.hold(study.folder)
         if not study.testbed.simulated:
             results.adopt(study)
@@ -213,12 +201,9 @@ def dataset(as_json: bool, **options: str | None) -> None:
             raise DatasetError(f"{study.cells_file}: no such file. Run `{study.command}`.")
         folding.fold(study, output, os.cpu_count() or 1)
     counts = counted(study)
-    if as_json:
-        common.print_json({"dataset": str(output), **counts.to_dict()})
-        return
-    click.echo(f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells")
-    if counts.missing:
-        click.echo(f"the others: {study.command}")
+    lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
+    lines += [f"the others: {study.command}"] if counts.missing else []
+    common.answer(as_json, {"dataset": str(output), **counts.to_dict()}, *lines)
 
 
 @click.command()
@@ -254,7 +239,7 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
     from tpcsweep.running.status import counted
 
     rounds = Rounds(study, partial(_measure, study, arguments), click.echo, error)
-    with common.reported(RoundError, DatasetError, ResultsError), interruptible():
+    with common.exit_on(RoundError, DatasetError, ResultsError), interruptible():
         rounds.run()
     draw_figures(rounds.folder)
     click.echo(f"{study.folder.name}: {rounds.reason}: {(rounds.folder / 'dataset.nc').absolute()}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import NamedTuple
 
@@ -22,7 +23,6 @@ from tpcsweep.xrootd.obtaining import EXTRA, to_build
 
 
 def require(configuration: Configuration) -> None:
-    """Raise ConfigurationError where `check` finds a problem."""
     raise_any(check(configuration))
 
 
@@ -114,23 +114,21 @@ def files_of(layer: str, streams: int, content: str) -> Files:
 def _of_tools() -> list[Rule]:
     """What the tool of a cell can do, by the functions below; each returns the allowed values for a wrong one."""
 
-    def rule(parameter: str, of_tool: Callable[..., str | None], *names: str) -> Rule:
-        def allowed(value: Value, name: str, *others: Value) -> str | None:
-            # Another rule refuses an unknown tool.
-            return of_tool(value, TOOLS[name], *others) if name in TOOLS else None
+    def allowed(of_tool: Callable[..., str | None], value: Value, name: str, *others: Value) -> str | None:
+        # Another rule refuses an unknown tool.
+        return of_tool(value, TOOLS[name], *others) if name in TOOLS else None
 
-        return Rule((parameter, "tool", *names), allowed)
-
-    return [
-        rule("tcp_streams", _tcp_streams, "copy_mode"),
-        rule("copy_mode", _copy_mode),
-        rule("layer", _layer),
-        rule("origins", _origins),
-        rule("endpoint", _endpoint, "origins"),
-        rule("encryption", _encryption, "authorization"),
-        rule("encryption", _by_redirector, "endpoint", "origins"),
-        rule("authorization", _authorization),
-    ]
+    rules: dict[Callable[..., str | None], tuple[str, ...]] = {
+        _tcp_streams: ("tcp_streams", "tool", "copy_mode"),
+        _copy_mode: ("copy_mode", "tool"),
+        _layer: ("layer", "tool"),
+        _origins: ("origins", "tool"),
+        _endpoint: ("endpoint", "tool", "origins"),
+        _encryption: ("encryption", "tool", "authorization"),
+        _by_redirector: ("encryption", "tool", "endpoint", "origins"),
+        _authorization: ("authorization", "tool"),
+    }
+    return [Rule(names, partial(allowed, of_tool)) for of_tool, names in rules.items()]
 
 
 def _tcp_streams(count: int, tool: Tool, copy_mode: str) -> str | None:

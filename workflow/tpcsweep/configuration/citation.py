@@ -6,11 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.parameters import Text
-from tpcsweep.configuration.problems import ConfigurationError, fault, from_pydantic, within
+from tpcsweep.configuration.problems import fault, validated
 
 FILE = Path("config/CITATION.cff")
 """The citation of datasets that are made with the configuration beside it. The file in the root of a checkout is that
@@ -51,7 +51,6 @@ class Author(_Part):
 
     @property
     def called(self) -> str:
-        """The full name."""
         parts = (self.given_names, self.name_particle, self.family_names)
         return self.name or " ".join(part for part in parts if part)
 
@@ -88,9 +87,4 @@ def read(path: Path, shown: str) -> Citation:
     Raises:
         ConfigurationError: for a file that is no YAML, and for a missing or wrong title, authors or licence.
     """
-    content = yaml_file.read(path, shown)
-    try:
-        return Citation.model_validate(content)
-    except ValidationError as error:
-        with within(shown):
-            raise ConfigurationError(from_pydantic(error, Citation)) from error
+    return validated(Citation, yaml_file.read(path, shown), shown)

@@ -39,37 +39,33 @@ class Column(Strict):
 class Axis(Column):
     """A column of which an axis is made."""
 
-    group: Text | tuple[Text, ...] = Field(
-        default=(),
-        description="how far values may be apart to become one, their median: a share, a distance, or both",
-    )
+    group: Text | tuple[Text, ...] = ()
+    """how far values may be apart to become one, their median: a share, a distance, or both"""
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The content of `group` as a tuple."""
         return (self.group,) if isinstance(self.group, str) else self.group
 
 
 class Import(Strict):
     """A table of measurements that others made, a row for each."""
 
-    description: AnyText = Field(default="", description="what the data are")
-    citation: AnyText = Field(default="", description="how to cite those who measured them")
-    file: Text | None = Field(
-        default=None, description="the CSV or Parquet file; null: the command line names it"
-    )
-    where: Text | None = Field(
-        default=None,
-        description="condition on columns that rows must meet, such as state == 'DONE' and streams <= 64; null: all",
-    )
-    axes: dict[str, Axis] = Field(default_factory=dict, description="columns of which axes are made")
-    variables: dict[str, Column] = Field(description="columns of which variables are made, throughput needed")
-    fixed: dict[str, str | int | float] = Field(
-        default_factory=dict, description="parameters that are the same for all rows"
-    )
-    confidence: Annotated[float | None, replace(units.CONFIDENCE, null="no interval")] = Field(
-        default=None, description="confidence of throughput_low and throughput_high"
-    )
+    description: AnyText = ""
+    """what the data are"""
+    citation: AnyText = ""
+    """how to cite those who measured them"""
+    file: Text | None = None
+    """the CSV or Parquet file; null: the command line names it"""
+    where: Text | None = None
+    """condition on columns that rows must meet, such as state == 'DONE' and streams <= 64; null: all"""
+    axes: dict[str, Axis] = Field(default_factory=dict)
+    """columns of which axes are made"""
+    variables: dict[str, Column]
+    """columns of which variables are made, throughput needed"""
+    fixed: dict[str, str | int | float] = Field(default_factory=dict)
+    """parameters that are the same for all rows"""
+    confidence: Annotated[float | None, replace(units.CONFIDENCE, null="no interval")] = None
+    """confidence of throughput_low and throughput_high"""
 
     @model_validator(mode="after")
     def _sound(self) -> Import:
@@ -127,7 +123,6 @@ def axis_dimension(name: str) -> Dimension | None:
 
 
 def variable_dimension(name: str) -> Dimension:
-    """Return the dimension of a variable of the dataset."""
     return _DIMENSIONS[SUMMARY[name].units]
 
 
@@ -149,11 +144,8 @@ def _unit_faults(place: tuple[str, ...], unit: str, dimension: Dimension | None)
     known = list(dimension.units) if dimension else []
     needed = dimension is not None and dimension.base in known
     if (unit and not (dimension and dimension.size(unit))) or (not unit and needed):
-        yield (
-            place,
-            repr(unit) if unit else "nothing",
-            f"one of {', '.join([*([] if needed else ['none']), *known])}",
-        )
+        allowed = known if needed else ["none", *known]
+        yield place, repr(unit) if unit else "nothing", f"one of {', '.join(allowed)}"
 
 
 def _group_faults(name: str, group: tuple[str, ...]) -> Iterator[Fault]:

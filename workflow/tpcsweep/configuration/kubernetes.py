@@ -49,20 +49,18 @@ def _list(values: Iterable[str]) -> str:
 class Pair(Strict):
     """A path: where the source is, where the destination is, and the RTT between them."""
 
-    rtt: Annotated[float | None, replace(units.ROUND_TRIP, null="whatever is asked for")] = Field(
-        default=None, description="RTT of the path; left out with netem, which makes any"
-    )
-    bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="the testbed's")] = Field(
-        default=None, description="bandwidth of the path; null: the testbed's"
-    )
-    mtu: Annotated[int | None, replace(units.MTU, null="the testbed's")] = Field(
-        default=None, description="MTU of the path; null: the testbed's"
-    )
-    source: Side = Field(default_factory=Side, description="pods of the source side")
-    destination: Side = Field(default_factory=Side, description="pods of the destination side")
-    client: Placement = Field(
-        default_factory=Placement, description="the client pod, where it differs from the testbed's"
-    )
+    rtt: Annotated[float | None, replace(units.ROUND_TRIP, null="whatever is asked for")] = None
+    """RTT of the path; left out with netem, which makes any"""
+    bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="the testbed's")] = None
+    """bandwidth of the path; null: the testbed's"""
+    mtu: Annotated[int | None, replace(units.MTU, null="the testbed's")] = None
+    """MTU of the path; null: the testbed's"""
+    source: Side = Field(default_factory=Side)
+    """pods of the source side"""
+    destination: Side = Field(default_factory=Side)
+    """pods of the destination side"""
+    client: Placement = Field(default_factory=Placement)
+    """the client pod, where it differs from the testbed's"""
 
     @property
     def sides(self) -> tuple[tuple[str, Side], ...]:
@@ -78,21 +76,17 @@ def _all(text: object) -> object:
 class Paths(Strict):
     """Where the paths between source and destination come from."""
 
-    kind: Literal["nodes", "networks", "netem"] = Field(
-        description="nodes: real paths between nodes; networks: attached networks; netem: emulated in the pods"
-    )
+    kind: Literal["nodes", "networks", "netem"]
+    """nodes: real paths between nodes; networks: attached networks; netem: emulated in the pods"""
     pairs: Annotated[
         Annotated[Literal["all"], BeforeValidator(_all), Tag(VALUE_TAG)]
         | Annotated[tuple[Pair, ...], Field(min_length=1), Tag(LIST_TAG)],
         Discriminator(tag),
-    ] = Field(
-        description="the paths, of which disjoint ones are used side by side; all: as many as the nodes make that "
-        "`each` selects, no node in two of them",
-    )
-    each: Pair | None = Field(
-        default=None,
-        description="pairs: all: the RTT of every pair, and labels by which both sides' nodes are found",
-    )
+    ]
+    """the paths, of which disjoint ones are used side by side; all: as many as the nodes make that
+    `each` selects, no node in two of them"""
+    each: Pair | None = None
+    """pairs: all: the RTT of every pair, and labels by which both sides' nodes are found"""
 
     @property
     def given(self) -> tuple[Pair, ...]:
@@ -103,7 +97,6 @@ class Paths(Strict):
         return self.pairs
 
     def place(self, index: int) -> tuple[str | int, ...]:
-        """Where one of those that are given stands."""
         return ("each",) if self.pairs == "all" else ("pairs", index)
 
     @model_validator(mode="after")
@@ -116,11 +109,8 @@ class Paths(Strict):
             if self.each is not None:
                 yield ("each",), "a pair", "nothing without pairs: all"
         elif self.each is None:
-            yield (
-                ("each",),
-                "nothing",
-                "what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}",
-            )
+            allowed = "what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}"
+            yield ("each",), "nothing", allowed
             return
         elif self.kind == "networks":
             yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
@@ -147,7 +137,6 @@ class Paths(Strict):
 
 
 def _rules_for_nodes(each: Pair) -> Iterator[Fault]:
-    """Ways of choosing nodes by which none can be found."""
     for side, placement in each.sides:
         if "nodeAffinity" in placement.affinity:
             allowed = "nothing: with pairs: all nodes are found by node_selector"
@@ -172,7 +161,6 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
 
 
 def _addresses(side: Side) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """All addresses that are given on a side, with their places."""
     for index, address in enumerate(side.addresses):
         yield ("addresses", index), address
     for place, server in servers_of(side):
@@ -186,90 +174,61 @@ class Kubernetes(Settings):
     supports: ClassVar[str] = DEPLOYED
     deploy_seconds: ClassVar[float] = 20.0
 
-    kind: Literal["kubernetes"] = Field(description="pods of a Kubernetes cluster")
-    context: AnyText | None = Field(
-        default=None, description="context of the kubeconfig; null: the current one"
-    )
-    namespace: Label | None = Field(
-        default=None, description="namespace of all objects; null: that of the context"
-    )
-    image: Annotated[str, AfterValidator(_image)] = Field(
-        strict=True, description="image of all pods, best by digest"
-    )
-    server_image: Annotated[str, AfterValidator(_image), Field(strict=True)] | None = Field(
-        default=None,
-        description="image of servers, of any make that has XRootD, Python 3.11 and iproute2; null: that of all pods",
-    )
-    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
-        default="IfNotPresent", description="when nodes pull the image"
-    )
-    pull_secrets: tuple[Subdomain, ...] = Field(
-        default=(), description="names of secrets to pull the image with"
-    )
-    releases: tuple[Word, ...] = Field(
-        default=(), description="releases of XRootD that the image has beside its system's"
-    )
-    paths: Paths = Field(description="the paths between source and destination")
-    parallel_deployments: Annotated[int, units.PARALLEL] = Field(
-        default=1,
-        description="deployments that run side by side: the number of pairs that share neither a node nor a link",
-    )
-    bandwidth: Annotated[float, units.BANDWIDTH] = Field(
-        description="bandwidth of the paths; with netem the largest that may be asked for"
-    )
-    mtu: Annotated[int, units.MTU] = Field(default=1500, description="MTU of the paths")
+    kind: Literal["kubernetes"]
+    """pods of a Kubernetes cluster"""
+    context: AnyText | None = None
+    """context of the kubeconfig; null: the current one"""
+    namespace: Label | None = None
+    """namespace of all objects; null: that of the context"""
+    image: Annotated[str, AfterValidator(_image)] = Field(strict=True)
+    """image of all pods, best by digest"""
+    server_image: Annotated[str, AfterValidator(_image), Field(strict=True)] | None = None
+    """image of servers, of any make that has XRootD, Python 3.11 and iproute2; null: that of all pods"""
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """when nodes pull the image"""
+    pull_secrets: tuple[Subdomain, ...] = ()
+    """names of secrets to pull the image with"""
+    releases: tuple[Word, ...] = ()
+    """releases of XRootD that the image has beside its system's"""
+    paths: Paths
+    """the paths between source and destination"""
+    parallel_deployments: Annotated[int, units.PARALLEL] = 1
+    """deployments that run side by side: the number of pairs that share neither a node nor a link"""
+    bandwidth: Annotated[float, units.BANDWIDTH]
+    """bandwidth of the paths; with netem the largest that may be asked for"""
+    mtu: Annotated[int, units.MTU] = 1500
+    """MTU of the paths"""
     path: PathRule = "measure"
-    congestion_controls: tuple[Word, ...] = Field(
-        default=("cubic",),
-        min_length=1,
-        description="what nodes use by themselves, then others that pods may set by sysctl",
-    )
-    tcp_buffer: Annotated[int | None, replace(units.TCP_BUFFER, null="pods set their own")] = Field(
-        default=None, description="largest TCP buffers of the nodes, where pods cannot set their own"
-    )
-    memory: Annotated[int, units.MEMORY] = Field(
-        default=4 * 2**30, description="memory for files of each origin"
-    )
-    qos: Literal["guaranteed", "near", "burstable"] = Field(
-        default="guaranteed",
-        description="guaranteed: pods request what they are limited to; near: five sixths, so that limits are "
-        "20 % above requests; burstable: little, or what resources say",
-    )
-    host_network: bool = Field(
-        default=False,
-        strict=True,
-        description="pods use the network of their nodes; each server has ports of its own there",
-    )
-    client: Placement = Field(default_factory=Placement, description="the client pod")
-    client_cores: Annotated[float, units.CLIENT_CORES] = Field(
-        default=2.0, description="CPU cores of the client pod, unless its resources say otherwise"
-    )
-    client_memory: Annotated[int, units.CLIENT_MEMORY] = Field(
-        default=2 * 2**30, description="memory of the client pod, unless its resources say otherwise"
-    )
-    source: Side = Field(
-        default_factory=Side, description="pods of source sides: what pairs do not say themselves"
-    )
-    destination: Side = Field(
-        default_factory=Side, description="pods of destination sides: what pairs do not say themselves"
-    )
-    metrics: bool = Field(
-        default=False,
-        strict=True,
-        description="everybody may ask the client pod for metrics of the cell that runs (Prometheus)",
-    )
-    start_time: Annotated[float, units.START_TIME] = Field(
-        default=300.0, description="longest time from creating pods to their running, pulling images included"
-    )
-    orphan_time: Annotated[float, units.ORPHAN_TIME] = Field(
-        default=120.0,
-        description="time after which the cluster removes what nobody comes for any more; out of reach for half of it, "
-        "a deployment counts as broken",
-    )
-    time_limit: Annotated[float | None, replace(units.TIME_LIMIT, null="none")] = Field(
-        default=None,
-        description="longest time that pods may run; cells that do not fit are measured in another deployment",
-    )
+    congestion_controls: tuple[Word, ...] = Field(default=("cubic",), min_length=1)
+    """what nodes use by themselves, then others that pods may set by sysctl"""
+    tcp_buffer: Annotated[int | None, replace(units.TCP_BUFFER, null="pods set their own")] = None
+    """largest TCP buffers of the nodes, where pods cannot set their own"""
+    memory: Annotated[int, units.MEMORY] = 4 * 2**30
+    """memory for files of each origin"""
+    qos: Literal["guaranteed", "near", "burstable"] = "guaranteed"
+    """guaranteed: pods request what they are limited to; near: five sixths, so that limits are 20 %
+    above requests; burstable: little, or what resources say"""
+    host_network: bool = Field(default=False, strict=True)
+    """pods use the network of their nodes; each server has ports of its own there"""
+    client: Placement = Field(default_factory=Placement)
+    """the client pod"""
+    client_cores: Annotated[float, units.CLIENT_CORES] = 2.0
+    """CPU cores of the client pod, unless its resources say otherwise"""
+    client_memory: Annotated[int, units.CLIENT_MEMORY] = 2 * 2**30
+    """memory of the client pod, unless its resources say otherwise"""
+    source: Side = Field(default_factory=Side)
+    """pods of source sides: what pairs do not say themselves"""
+    destination: Side = Field(default_factory=Side)
+    """pods of destination sides: what pairs do not say themselves"""
+    metrics: bool = Field(default=False, strict=True)
+    """everybody may ask the client pod for metrics of the cell that runs (Prometheus)"""
+    start_time: Annotated[float, units.START_TIME] = 300.0
+    """longest time from creating pods to their running, pulling images included"""
+    orphan_time: Annotated[float, units.ORPHAN_TIME] = 120.0
+    """time after which the cluster removes what nobody comes for any more; out of reach for half of
+    it, a deployment counts as broken"""
+    time_limit: Annotated[float | None, replace(units.TIME_LIMIT, null="none")] = None
+    """longest time that pods may run; cells that do not fit are measured in another deployment"""
 
     @model_validator(mode="after")
     def _agree(self) -> Kubernetes:
@@ -358,10 +317,6 @@ class Kubernetes(Settings):
         if self.paths.kind == "netem":
             return wanted.bandwidth <= (pair.bandwidth or 0) and wanted.mtu == pair.mtu
         return (pair.rtt, pair.bandwidth, pair.mtu) == (wanted.rtt, wanted.bandwidth, wanted.mtu)
-
-    def on(self, pair: Pair) -> Kubernetes:
-        """Give the settings of a deployment on one of `pairs`: its client is the pair's."""
-        return self.model_copy(update={"client": pair.client})
 
     def defaults(self, given: Given = MappingProxyType({})) -> dict[str, Value]:
         """Give the parameters that a sweep leaves out: those of the first path that has an RTT asked for."""

@@ -9,11 +9,11 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tpcsweep.configuration import citation, yaml_file
 from tpcsweep.configuration.citation import Citation
@@ -24,12 +24,12 @@ from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
     fault,
-    from_pydantic,
+    in_file,
     quoted,
     raise_any,
     refused,
     suggest,
-    within,
+    validated,
 )
 from tpcsweep.configuration.scaling import scaled
 from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
@@ -63,7 +63,6 @@ _A_WORD = "letters, digits, '.', '_' and '-'"
 _LISTED = 8  # files that an error lists
 
 Part = TypeVar("Part")
-Model = TypeVar("Model", bound=BaseModel)
 
 
 def _names(value: object) -> object:
@@ -84,31 +83,23 @@ Names = Annotated[tuple[AnyText, ...], BeforeValidator(_names), Field(min_length
 class WorkflowSettings(Strict):
     """The keys of config/config.yaml and of `--config`."""
 
-    sweep: Names = Field(
-        description="sweeps to run, a list or with commas: each the name of a file in config/sweeps or "
-        "config/published, or a path that ends in .yaml; NAME@TESTBED runs one on another testbed"
-    )
-    testbed: AnyText = Field(
-        description="testbed of the sweeps without an @: a file in config/testbeds, or a path that ends in .yaml"
-    )
-    results: Text = Field(default="results", description="folder for results")
-    dataset: AnyText | None = Field(
-        default=None,
-        description="dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of "
-        "it, and no sweep is measured",
-    )
-    scale: Factor | None = Field(
-        default=None,
-        description="factor for the bandwidths, cores, files and buffers of the sweeps, such as 1/200",
-    )
-    only: AnyText | None = Field(
-        default=None, description="JSON file with a list of paths of cells, to which the sweep is limited"
-    )
-    notify: AnyText | None = Field(
-        default=None,
-        description="shell command for the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its "
-        "environment",
-    )
+    sweep: Names
+    """sweeps to run, a list or with commas: each the name of a file in config/sweeps or
+    config/published, or a path that ends in .yaml; NAME@TESTBED runs one on another testbed"""
+    testbed: AnyText
+    """testbed of the sweeps without an @: a file in config/testbeds, or a path that ends in .yaml"""
+    results: Text = "results"
+    """folder for results"""
+    dataset: AnyText | None = None
+    """dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of
+    it, and no sweep is measured"""
+    scale: Factor | None = None
+    """factor for the bandwidths, cores, files and buffers of the sweeps, such as 1/200"""
+    only: AnyText | None = None
+    """JSON file with a list of paths of cells, to which the sweep is limited"""
+    notify: AnyText | None = None
+    """shell command for the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its
+    environment"""
 
 
 @dataclass(frozen=True)
@@ -185,7 +176,6 @@ class Configuration:
 
     @property
     def command(self) -> str:
-        """The command that runs this study, for people."""
         return shlex.join(["snakemake", "--config", *(f"{key}={value}" for key, value in self.asked.items())])
 
 
@@ -201,7 +191,7 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
     Raises:
         ConfigurationError: with a line for everything that is wrong in the configuration and all files.
     """
-    settings = _validated(WorkflowSettings, dict(config), CONFIG_FILE)
+    settings = validated(WorkflowSettings, dict(config), CONFIG_FILE)
     results = Path(settings.results)
     if file := next((path for path in (results, *results.parents) if is_file(root / path)), None):
         raise refused("results", quoted(settings.results), f"a folder; {file} is a file", CONFIG_FILE)
@@ -268,23 +258,22 @@ def load_import(name: str, root: Path) -> tuple[str, Import]:
     read = _read("import", name, root)
     if any(is_file(known / f"{read.name}.yaml") for known in _known("sweep", root)):
         raise refused("import", repr(name), "a name that no sweep has")
-    return read.name, _validated(Import, read.content, read.shown)
+    return read.name, validated(Import, read.content, read.shown)
 
 
 def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
-    """Read one sweep, NAME or NAME@TESTBED."""
     sweep_name, at, testbed_name = (name, "", "") if is_file(root / name) else name.rpartition("@")
     sweep_name, testbed_name = (sweep_name, testbed_name) if at else (name, settings.testbed)
     problems: list[Problem] = []
     sweep = _attempt(problems, lambda: _read("sweep", sweep_name, root))
-    asked = sweep and _attempt(problems, lambda: _validated(Sweep, sweep.content, sweep.shown))
+    asked = sweep and _attempt(problems, lambda: validated(Sweep, sweep.content, sweep.shown))
     testbed = _attempt(problems, lambda: _read("testbed", testbed_name, root))
     on = testbed and _attempt(problems, lambda: _testbed(testbed, root))
     cited = _attempt(problems, lambda: _citation(root))
     raise_any(problems)
     assert sweep and asked and testbed and on
     study = sweep.name
-    with within(sweep.shown):
+    with in_file(sweep.shown):
         if settings.scale is not None:
             asked = scaled(asked, settings.scale, on.kind)
             study = f"{sweep.name}_scaled_{settings.scale.replace('/', '_')}"
@@ -306,14 +295,8 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
 
 def source_files(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
     """Return the files that a configuration was read from: those of its sweep, and of its testbed with all bases."""
-    found: dict[str, list[Path]] = {"sweep": [], "testbed": []}
-    for key, files in found.items():
-        name: Any = configuration.asked[key]
-        while isinstance(name, str):
-            read = _read(key, name, root)
-            files.append(_ours_or_shipped(root, Path(read.shown), is_file))
-            name = read.content.get("base")
-    return found
+    sweep, testbed = (_read(key, configuration.asked[key], root) for key in ("sweep", "testbed"))
+    return {"sweep": [sweep.path], "testbed": [file.path for file in _with_bases(testbed, root)]}
 
 
 def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
@@ -338,11 +321,11 @@ class _File(NamedTuple):
     """The file's stem, which names results."""
     shown: str
     """The name in errors."""
+    path: Path
     content: dict[str, Any]
 
 
 def _known(key: str, root: Path) -> list[Path]:
-    """The folders that are searched for files of a kind."""
     return [_ours_or_shipped(root, Path("config", folder)) for folder in _FOLDERS[key]]
 
 
@@ -362,21 +345,13 @@ def _read(key: str, name: str, root: Path) -> _File:
         raise refused(key, quoted(name), f"a file name of {_A_WORD}", place)
     roots = (here for here in (root, SHIPPED) if path.is_relative_to(here))
     shown = str(next((path.relative_to(here) for here in roots), path))
-    return _File(path.stem, shown, yaml_file.read(path, shown))
+    return _File(path.stem, shown, path, yaml_file.read(path, shown))
 
 
 def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:
     """Return a path below the root if it exists there or not in the checkout; otherwise that of the checkout."""
     ours, theirs = root / path, SHIPPED / path
     return theirs if not is_there(ours) and is_there(theirs) else ours
-
-
-def _validated(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        with within(file):
-            raise ConfigurationError(from_pydantic(error, model)) from error
 
 
 def _attempt(problems: list[Problem], read: Callable[[], Part]) -> Part | None:
@@ -389,38 +364,42 @@ def _attempt(problems: list[Problem], read: Callable[[], Part]) -> Part | None:
 
 
 def _testbed(file: _File, root: Path) -> Testbed:
-    content = _on_base(file, root)
+    content = reduce(_over, (each.content for each in reversed(_with_bases(file, root))))
     kind = content.get("kind")
     if kind not in list(KINDS):
         given = quoted(kind) if "kind" in content else "nothing"
         meant = kind if isinstance(kind, str) else given
         raise refused("kind", given, suggest(meant, KINDS), file.shown)
-    return _validated(KINDS[kind], content, file.shown)
+    return validated(KINDS[kind], content, file.shown)
 
 
-def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A simulated testbed's content, over that of its base: parameter by parameter, and the claims of both."""
-    content, base = file.content, file.content.get("base")
-    if content.get("kind") != "simulation" or not isinstance(base, str):
-        return content
-    try:
-        below_file = _read("testbed", base, root)
-    except ConfigurationError as error:
-        raise ConfigurationError([replace(p, file=file.shown) for p in error.problems]) from error
-    if below_file.shown in (file.shown, *above):
-        raise refused("base", repr(base), "a file that is not based on this one", file.shown)
-    below = _on_base(below_file, root, (file.shown, *above))
-    if below.get("kind") != "simulation":
-        raise refused("base", repr(base), "a testbed of kind simulation", file.shown)
+def _with_bases(file: _File, root: Path) -> list[_File]:
+    """A testbed's file, and behind it, for a simulated one, the file that it is based on, and so on."""
+    files = [file]
+    while files[-1].content.get("kind") == "simulation":
+        shown, base = files[-1].shown, files[-1].content.get("base")
+        if not isinstance(base, str):
+            break
+        with in_file(shown):
+            below = _read("testbed", base, root)
+        if any(below.shown == each.shown for each in files):
+            raise refused("base", repr(base), "a file that is not based on this one", shown)
+        if below.content.get("kind") != "simulation":
+            raise refused("base", repr(base), "a testbed of kind simulation", shown)
+        files.append(below)
+    return files
 
+
+def _over(below: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+    """A testbed's content over that of its base: parameter by parameter, and the claims of both."""
     joined = {**below, **content}
     empties: dict[str, Any] = {"parameters": {}, "assumptions": {}, "inputs": []}
     for key, empty in empties.items():
-        ours, theirs = below.get(key) or empty, content.get(key) or empty
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            joined[key] = ours | theirs
-        elif isinstance(ours, list) and isinstance(theirs, list):
-            joined[key] = [*ours, *(claim for claim in theirs if claim not in ours)]
+        theirs, ours = below.get(key) or empty, content.get(key) or empty
+        if isinstance(theirs, dict) and isinstance(ours, dict):
+            joined[key] = theirs | ours
+        elif isinstance(theirs, list) and isinstance(ours, list):
+            joined[key] = [*theirs, *(claim for claim in ours if claim not in theirs)]
     return joined
 
 
@@ -431,15 +410,11 @@ def _citation(root: Path) -> Citation | None:
 
 def _only(grid: Grid, name: str, root: Path) -> Grid:
     """The cells of a grid that a file lists; its axes stay as they are."""
+    allowed = f"a JSON file with a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
     try:
-        paths: Any = json.loads((root / name).read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        allowed = "a JSON file with a list of paths of cells"
+        kept = set(map(str, json.loads((root / name).read_text())))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise refused("only", f"{name!r} ({error})", allowed, CONFIG_FILE) from error
-    listed = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
-    wrong = [path for path in paths if path not in grid.by_path] if listed else paths
-    if wrong or not paths:
-        allowed = f"a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
-        raise refused("only", quoted(wrong), allowed, name)
-    kept = set(paths)
+    if not kept or not kept <= grid.by_path.keys():
+        raise refused("only", quoted(sorted(kept - grid.by_path.keys())), allowed, name)
     return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))

@@ -41,75 +41,59 @@ MOST_VALUES = 1000
 
 
 class Strict(BaseModel):
-    """An immutable model that refuses unknown keys."""
+    """An immutable model that refuses unknown keys; the docstrings of its fields are their descriptions."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class DeploymentParameters(Strict):
     """What changes servers or paths: another value is another deployment."""
 
-    xrootd: Word = Field(
-        default=SYSTEM,
-        description="release of XRootD that the servers are: system, a version, or a testbed's own",
-    )
-    origins: Annotated[int, units.ORIGINS] = Field(
-        default=1, description="XRootD origins of each side; more than one has a redirector"
-    )
-    cores: Annotated[float | None, replace(units.QUOTA, null="no quota")] = Field(
-        default=None, description="CPU cores of each side, in total over its origins; null: no quota"
-    )
-    rtt: Annotated[float, units.ROUND_TRIP] = Field(
-        default=0.0, description="round-trip time that the path adds; 0: none"
-    )
-    bandwidth: Annotated[float, units.BANDWIDTH] = Field(
-        default=1.0, description="bandwidth of the path, in each direction"
-    )
-    loss: Annotated[float, units.LOSS] = Field(
-        default=0.0, description="share of packets that the path loses, in each direction"
-    )
-    queue_limit: Annotated[int | None, replace(units.QUEUE_LIMIT, null="sized to the path")] = Field(
-        default=None,
-        description="packets that may be under way in each direction, as netem's limit; null: sized to the path",
-    )
-    mtu: Annotated[int, units.MTU] = Field(default=9000, description="largest packet of the path")
-    tcp_buffer: Annotated[int, units.TCP_BUFFER] = Field(
-        default=64 * 2**20, description="largest TCP buffer of a connection, each for sending and receiving"
-    )
-    congestion_control: Word = Field(default="cubic", description="TCP congestion control of the servers")
-    layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = Field(
-        default="memory_to_memory", description="where the files of source and destination are; network: none"
-    )
-    authorization: Literal["usual", "macaroons", "none"] = Field(
-        default="usual",
-        description="whom servers let in: holders of their macaroons, or everybody; usual: as is usual with the tool",
-    )
+    xrootd: Word = SYSTEM
+    """release of XRootD that the servers are: system, a version, or a testbed's own"""
+    origins: Annotated[int, units.ORIGINS] = 1
+    """XRootD origins of each side; more than one has a redirector"""
+    cores: Annotated[float | None, replace(units.QUOTA, null="no quota")] = None
+    """CPU cores of each side, in total over its origins; null: no quota"""
+    rtt: Annotated[float, units.ROUND_TRIP] = 0.0
+    """round-trip time that the path adds; 0: none"""
+    bandwidth: Annotated[float, units.BANDWIDTH] = 1.0
+    """bandwidth of the path, in each direction"""
+    loss: Annotated[float, units.LOSS] = 0.0
+    """share of packets that the path loses, in each direction"""
+    queue_limit: Annotated[int | None, replace(units.QUEUE_LIMIT, null="sized to the path")] = None
+    """packets that may be under way in each direction, as netem's limit; null: sized to the path"""
+    mtu: Annotated[int, units.MTU] = 9000
+    """largest packet of the path"""
+    tcp_buffer: Annotated[int, units.TCP_BUFFER] = 64 * 2**20
+    """largest TCP buffer of a connection, each for sending and receiving"""
+    congestion_control: Word = "cubic"
+    """TCP congestion control of the servers"""
+    layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = "memory_to_memory"
+    """where the files of source and destination are; network: none"""
+    authorization: Literal["usual", "macaroons", "none"] = "usual"
+    """whom servers let in: holders of their macaroons, or everybody; usual: as is usual with the tool"""
 
 
 class Parameters(DeploymentParameters):
     """All the parameters of a cell, in base units."""
 
-    tool: Word = Field(default="gfal-copy", description="what moves the bytes")
-    copy_mode: Literal["pull", "push"] = Field(
-        default="pull", description="which side opens the connections: pull is the destination"
-    )
-    encryption: Literal["usual", "tls", "none"] = Field(
-        default="usual", description="how the data go from side to side; usual: as is usual with the tool"
-    )
-    endpoint: Literal["redirector", "direct"] = Field(
-        default="redirector",
-        description="whom clients ask: the redirector of a side, or its origins in turn; one origin has none",
-    )
-    tcp_streams: Annotated[int, units.TCP_STREAMS] = Field(
-        default=1, description="TCP connections inside one transfer, as many as the tool can have"
-    )
-    file_size: Annotated[int, units.FILE_SIZE] = Field(default=256 * 2**20, description="size of each file")
-    source_content: Literal["sparse", "random"] = Field(
-        default="sparse", description="content of the source files: holes, or random bytes kept in memory"
-    )
-    streams: Annotated[int, units.STREAMS] = Field(
-        default=1, description="concurrent single-file transfers, kept active"
-    )
+    tool: Word = "gfal-copy"
+    """what moves the bytes"""
+    copy_mode: Literal["pull", "push"] = "pull"
+    """which side opens the connections: pull is the destination"""
+    encryption: Literal["usual", "tls", "none"] = "usual"
+    """how the data go from side to side; usual: as is usual with the tool"""
+    endpoint: Literal["redirector", "direct"] = "redirector"
+    """whom clients ask: the redirector of a side, or its origins in turn; one origin has none"""
+    tcp_streams: Annotated[int, units.TCP_STREAMS] = 1
+    """TCP connections inside one transfer, as many as the tool can have"""
+    file_size: Annotated[int, units.FILE_SIZE] = 256 * 2**20
+    """size of each file"""
+    source_content: Literal["sparse", "random"] = "sparse"
+    """content of the source files: holes, or random bytes kept in memory"""
+    streams: Annotated[int, units.STREAMS] = 1
+    """concurrent single-file transfers, kept active"""
 
 
 DEPLOYMENT = tuple(DeploymentParameters.model_fields)

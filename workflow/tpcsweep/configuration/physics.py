@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -22,19 +23,16 @@ _VALUE = Quantity(NUMBER, at_least=0, at_most=max(_MOST.values()), why="what any
 class Estimate(Strict):
     """What is known of a parameter."""
 
-    value: Annotated[float | None, replace(_VALUE, null="no such bound")] = Field(
-        description="what is simulated; null: no such bound, or what the parameter says"
-    )
-    low: Annotated[float | None, replace(_VALUE, null="the value")] = Field(
-        default=None, description="the least that it may be; left out: the value"
-    )
-    high: Annotated[float | None, replace(_VALUE, null="the value")] = Field(
-        default=None, description="the most that it may be; left out: the value"
-    )
-    unit: AnyText = Field(description="unit of value, low and high")
-    source: Text = Field(
-        description="where it comes from: published hardware, a measurement, or an assumption"
-    )
+    value: Annotated[float | None, replace(_VALUE, null="no such bound")]
+    """what is simulated; null: no such bound, or what the parameter says"""
+    low: Annotated[float | None, replace(_VALUE, null="the value")] = None
+    """the least that it may be; left out: the value"""
+    high: Annotated[float | None, replace(_VALUE, null="the value")] = None
+    """the most that it may be; left out: the value"""
+    unit: AnyText
+    """unit of value, low and high"""
+    source: Text
+    """where it comes from: published hardware, a measurement, or an assumption"""
 
     @property
     def range(self) -> tuple[float | None, float | None]:
@@ -43,35 +41,29 @@ class Estimate(Strict):
         return low, self.value if self.high is None else self.high
 
 
-@dataclass(frozen=True)
-class _Check:
-    """Refuses another unit, a range that does not hold the value, and values that mean nothing."""
-
-    unit: str
-    null: bool = False
-    positive: bool = False
-    share: bool = False
-
-    def __call__(self, estimate: Estimate) -> Estimate:
-        value, (low, high) = estimate.value, estimate.range
-        if estimate.unit != self.unit:
-            raise fault(repr(self.unit), f"unit {estimate.unit!r}")
-        if value is None or low is None or high is None:
-            if not self.null:
-                raise fault(f"a number of {self.unit}", "null")
-            if (value, estimate.low, estimate.high) != (None, None, None):
-                raise fault("null alone, or a number in a range", "null with a range")
-            return estimate
-        if not low <= value <= high:
-            raise fault("low ≤ value ≤ high", f"{value:g} in a range from {low:g} to {high:g}")
-        least, most = _LEAST if self.positive else 0.0, 1.0 if self.share else _MOST[self.unit]
-        if low < least or high > most:
-            raise fault(f"at least {least:g} and at most {most:g}", f"{low:g} to {high:g}")
+def _check(
+    unit: str, estimate: Estimate, /, *, null: bool = False, positive: bool = False, share: bool = False
+) -> Estimate:
+    """Refuse another unit, a range that does not hold the value, and values that mean nothing."""
+    value, (low, high) = estimate.value, estimate.range
+    if estimate.unit != unit:
+        raise fault(repr(unit), f"unit {estimate.unit!r}")
+    if value is None or low is None or high is None:
+        if not null:
+            raise fault(f"a number of {unit}", "null")
+        if (value, estimate.low, estimate.high) != (None, None, None):
+            raise fault("null alone, or a number in a range", "null with a range")
         return estimate
+    if not low <= value <= high:
+        raise fault("low ≤ value ≤ high", f"{value:g} in a range from {low:g} to {high:g}")
+    least, most = _LEAST if positive else 0.0, 1.0 if share else _MOST[unit]
+    if low < least or high > most:
+        raise fault(f"at least {least:g} and at most {most:g}", f"{low:g} to {high:g}")
+    return estimate
 
 
 def _in(unit: str, **bounds: bool) -> AfterValidator:
-    return AfterValidator(_Check(unit, **bounds))
+    return AfterValidator(partial(_check, unit, **bounds))
 
 
 _Rate = Annotated[Estimate, _in("Gbit/s", positive=True)]
@@ -85,11 +77,9 @@ _Bytes = Annotated[Estimate, _in("B")]
 
 
 class Physics(Strict):
-    """What the simulated servers, files' set-up and path are like. docs/simulation.md has the formulas.
+    """What the simulated servers, files' set-up and path are like. docs/simulation.md has the formulas."""
 
-    A new one comes last: random sets are drawn in this order, and those of the others stay as they were.
-    """
-
+    # A new one comes last: random sets are drawn in this order, and those of the others stay as they were.
     # A file with a base gives some of them: which are missing is told once both are read together.
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required"))
 
@@ -128,5 +118,5 @@ class Physics(Strict):
     )
 
 
-UNITS = {name: field.metadata[0].func.unit for name, field in Physics.model_fields.items()}
+UNITS = {name: field.metadata[0].func.args[0] for name, field in Physics.model_fields.items()}
 """The unit of each parameter."""

@@ -4,19 +4,127 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 from ipaddress import IPv4Interface
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, Strict
-from tpcsweep.configuration.problems import Fault, fault, key
-from tpcsweep.configuration.resources import CPU, MEMORY, OWN, Resources, amount_of
+from tpcsweep.configuration.problems import Fault, fault, key, refuse
 from tpcsweep.configuration.units import SIZE, show
+
+CPU, MEMORY = "cpu", "memory"
+OWN = (CPU, MEMORY, "ephemeral-storage")
+"""What may be requested less of than it is limited to; of all else Kubernetes requests what is the limit."""
+_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_QUANTITY = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,9})?)(?P<suffix>[KMGTPE]i|[numkMGTPE]?)")
+_BINARY = "KMGTPE"
+WITHIN = Decimal("1.2")
+"""How many times the requests limits may be, where a cluster wants them near each other."""
+LARGEST = 2**63 - 1
+"""What Kubernetes can say of anything."""
+ALLOWED = 'a quantity of Kubernetes above 0, such as 16, 250m or 10Gi (in quotes: "250m")'
+
+
+def amount_of(text: str) -> Decimal:
+    """Return the amount of a quantity of Kubernetes, in cores, bytes or pieces; 0 for another text.
+
+    Exponents (1e3) are left out: YAML reads them as numbers, and nobody writes them.
+    https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+    """
+    parts = _QUANTITY.fullmatch(text)
+    if not parts:
+        return Decimal(0)
+    number, suffix = Decimal(parts["number"]), parts["suffix"]
+    if suffix.endswith("i"):
+        return number * Decimal(1024) ** (_BINARY.index(suffix[0]) + 1)
+    return number.scaleb(_SUFFIXES[suffix])
+
+
+def _quantity(value: object) -> str:
+    """A number of YAML or a text, as Kubernetes takes it."""
+    text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(text, str) and 0 < amount_of(text) <= LARGEST:
+        return text
+    raise fault(ALLOWED)
+
+
+_SCHEMA = {"type": ["string", "number"]}
+Amount = Annotated[str, BeforeValidator(_quantity), Field(json_schema_extra=_SCHEMA)]
+"""A quantity as Kubernetes writes it."""
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?$")]
+"""What there is a quantity of: cpu, memory, or the name of an extended resource."""
+
+
+class Resources(Strict):
+    """What a container requests and is limited to, key by key instead of what it has by itself."""
+
+    requests: dict[Name, Amount] = Field(default_factory=dict)
+    """requests, as in a container's specification"""
+    limits: dict[Name, Amount] = Field(default_factory=dict)
+    """limits, as in a container's specification"""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Resources:
+        refuse(Resources, self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        for what, of in (("requests", self.requests), ("limits", self.limits)):
+            for name, text in of.items():
+                least, whole = Decimal("0.001"), "whole thousandths of a core"
+                if name != CPU:
+                    least, whole = Decimal(1), "a whole number"
+                if amount_of(text) % least:
+                    yield (what, name), text, whole
+        for name, text in self.requests.items():
+            if name not in OWN:
+                allowed = f"nothing but {', '.join(OWN)}: of all else Kubernetes requests what is in limits"
+                yield ("requests", name), text, allowed
+            elif name in self.limits and amount_of(text) > amount_of(self.limits[name]):
+                yield ("requests", name), text, f"at most {self.limits[name]}, its limit"
+
+    def over(self, limits: Mapping[str, str], qos: str) -> dict[str, dict[str, str]]:
+        """Give requests and limits of a container, over those that it has by itself. Pure.
+
+        Args:
+            limits: Of cpu and memory, where it has any; no less than what is requested.
+            qos: Which of REQUESTS is requested unless something else is said.
+        """
+        own = {name: max(text, self.requests.get(name, text), key=amount_of) for name, text in limits.items()}
+        limited = {**own, **self.limits}
+        return {"limits": limited, "requests": {**REQUESTS[qos](limited), **self.requests}}
+
+
+def near(limits: Mapping[str, str]) -> dict[str, str]:
+    """Give the least that may be requested where limits must be within 20 % of it: of CPU and memory, rounded up."""
+    requests = dict(limits)
+    for name, (unit, suffix) in {CPU: (Decimal("0.001"), "m"), MEMORY: (Decimal(1), "")}.items():
+        if name in limits:
+            requests[name] = f"{math.ceil(amount_of(limits[name]) / unit / WITHIN)}{suffix}"
+    return requests
+
+
+def little(limits: Mapping[str, str]) -> dict[str, str]:
+    """Give what is requested where that is to be little: of extended resources all, and never more than the limit."""
+    small = {CPU: "10m", MEMORY: "32Mi"}
+    requests = {name: min(text, limits.get(name, text), key=amount_of) for name, text in small.items()}
+    return requests | {name: text for name, text in limits.items() if name not in OWN}
+
+
+REQUESTS: Mapping[str, Callable[[Mapping[str, str]], dict[str, str]]] = MappingProxyType(
+    {"guaranteed": dict, "near": near, "burstable": little}
+)
+"""What containers request of what they are limited to, by the testbed's `qos`."""
+
 
 BLOCK = 5
 """Ports that a server on the network of its node has: XRootD's, and those that follow it (`pod.places`)."""
@@ -48,29 +156,23 @@ Host = Annotated[AnyText, AfterValidator(_host)]
 class Placement(Strict):
     """Where pods run, and what they need there: passed through to their specifications."""
 
-    node_selector: dict[str, str] = Field(default_factory=dict, description="labels that a node must have")
-    affinity: dict[str, Any] = Field(
-        default_factory=dict, description="affinity, as in a pod's specification"
-    )
-    tolerations: tuple[dict[str, Any], ...] = Field(
-        default=(), description="tolerations, as in a pod's specification"
-    )
-    annotations: dict[str, str] = Field(default_factory=dict, description="annotations of the pods")
-    resources: Resources = Field(
-        default_factory=Resources,
-        description="requests and limits of the server, or of the client; extended resources too, as of SR-IOV devices",
-    )
-    agent: Resources = Field(
-        default_factory=Resources,
-        description="requests and limits of the agent beside it, or of the client's hub",
-    )
-    network: AnyText | None = Field(
-        default=None, description="paths of kind networks: the network attachment (Multus)"
-    )
-    addresses: tuple[Address, ...] = Field(
-        default=(),
-        description="paths of kind networks: addresses with prefix length, of the redirector and of each origin",
-    )
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    """labels that a node must have"""
+    affinity: dict[str, Any] = Field(default_factory=dict)
+    """affinity, as in a pod's specification"""
+    tolerations: tuple[dict[str, Any], ...] = ()
+    """tolerations, as in a pod's specification"""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """annotations of the pods"""
+    resources: Resources = Field(default_factory=Resources)
+    """requests and limits of the server, or of the client; extended resources too, as of SR-IOV
+    devices"""
+    agent: Resources = Field(default_factory=Resources)
+    """requests and limits of the agent beside it, or of the client's hub"""
+    network: AnyText | None = None
+    """paths of kind networks: the network attachment (Multus)"""
+    addresses: tuple[Address, ...] = ()
+    """paths of kind networks: addresses with prefix length, of the redirector and of each origin"""
 
     def without_network(self, place: tuple[str | int, ...], why: str) -> Iterator[Fault]:
         """Give faults where a network is given though there is none, which `why` says."""
@@ -84,54 +186,41 @@ class Placement(Strict):
 class Origin(Strict):
     """One server of a side: what it says instead of what its side does."""
 
-    node_selector: dict[str, str] = Field(
-        default_factory=dict, description="labels that its node must have, instead of its side's"
-    )
-    network: AnyText | None = Field(
-        default=None, description="paths of kind networks: its attachment, instead of its side's"
-    )
-    address: Host | None = Field(
-        default=None,
-        description="what it is asked for by: with host_network an address of its node, with networks one with prefix "
-        "length; null: its pod's",
-    )
-    port: Annotated[int | None, replace(units.FIRST_PORT, null="one that is free")] = Field(
-        default=None,
-        description="with host_network: XRootD's port, the first of five in a row; null: one that is free",
-    )
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    """labels that its node must have, instead of its side's"""
+    network: AnyText | None = None
+    """paths of kind networks: its attachment, instead of its side's"""
+    address: Host | None = None
+    """what it is asked for by: with host_network an address of its node, with networks one with prefix
+    length; null: its pod's"""
+    port: Annotated[int | None, replace(units.FIRST_PORT, null="one that is free")] = None
+    """with host_network: XRootD's port, the first of five in a row; null: one that is free"""
 
 
 class Redirector(Origin):
     """The redirector of a side: what it says instead of what its side does."""
 
-    affinity: dict[str, Any] = Field(default_factory=dict, description="affinity, instead of its side's")
-    tolerations: tuple[dict[str, Any], ...] = Field(
-        default=(), description="tolerations, instead of its side's"
-    )
-    annotations: dict[str, str] = Field(
-        default_factory=dict, description="annotations, instead of its side's"
-    )
-    resources: Resources = Field(
-        default_factory=Resources, description="requests and limits, apart from its side's"
-    )
-    agent: Resources = Field(
-        default_factory=Resources, description="those of its agent, instead of its side's"
-    )
+    affinity: dict[str, Any] = Field(default_factory=dict)
+    """affinity, instead of its side's"""
+    tolerations: tuple[dict[str, Any], ...] = ()
+    """tolerations, instead of its side's"""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """annotations, instead of its side's"""
+    resources: Resources = Field(default_factory=Resources)
+    """requests and limits, apart from its side's"""
+    agent: Resources = Field(default_factory=Resources)
+    """those of its agent, instead of its side's"""
 
 
 class Side(Placement):
     """The servers of one side of a pair."""
 
-    memory: Annotated[int | None, replace(units.MEMORY, null="the testbed's")] = Field(
-        default=None, description="memory for files of each origin; null: the testbed's"
-    )
-    origins: tuple[Origin, ...] = Field(
-        default=(),
-        description="the origins one by one, where they have nodes, addresses or ports of their own",
-    )
-    redirector: Redirector = Field(
-        default_factory=Redirector, description="the redirector, where it differs from the origins"
-    )
+    memory: Annotated[int | None, replace(units.MEMORY, null="the testbed's")] = None
+    """memory for files of each origin; null: the testbed's"""
+    origins: tuple[Origin, ...] = ()
+    """the origins one by one, where they have nodes, addresses or ports of their own"""
+    redirector: Redirector = Field(default_factory=Redirector)
+    """the redirector, where it differs from the origins"""
 
 
 class Spot(NamedTuple):
@@ -226,17 +315,12 @@ def _unfit(place: tuple[str | int, ...], server: Origin, kind: str, *, host_netw
     if server.network is not None and not attached:
         yield (*place, "network"), repr(server.network), f"nothing: paths are of kind {kind}"
     if server.port is not None and not host_network:
-        allowed = (
-            "nothing: pods that have a network of their own have the usual ports (host_network is false)"
-        )
+        allowed = "nothing: pods with a network of their own have the usual ports (host_network is false)"
         yield (*place, "port"), str(server.port), allowed
     if server.address is None:
         if attached and "origins" in place:
-            yield (
-                (*place, "address"),
-                "nothing",
-                "its address with prefix length, as paths are of kind networks",
-            )
+            allowed = "its address with prefix length, as paths are of kind networks"
+            yield (*place, "address"), "nothing", allowed
     elif not (attached or host_network):
         allowed = "nothing: pods have addresses of their own, unless host_network is true"
         yield (*place, "address"), server.address, allowed
@@ -269,7 +353,6 @@ def _selector(side: Side, server: Origin) -> dict[str, str]:
 
 
 def _one_node(one: Mapping[str, str], another: Mapping[str, str]) -> bool:
-    """Whether a node can have both labels."""
     return all(one[label] == another[label] for label in one.keys() & another.keys())
 
 

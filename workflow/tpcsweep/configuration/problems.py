@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -35,6 +35,7 @@ _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 500, 500, 500
 _REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = 10
 
+Model = TypeVar("Model", bound=BaseModel)
 Fault = tuple[tuple[str | int, ...], str, str]
 """A mistake in a model: its place, the given value, and the allowed ones."""
 
@@ -68,18 +69,16 @@ def quoted(value: object) -> str:
 
 
 def refused(key: str, given: str, allowed: str, file: str = "") -> ConfigurationError:
-    """Make the error of a single problem."""
     return ConfigurationError([Problem(key, given, allowed, file)])
 
 
 def raise_any(problems: Iterable[Problem]) -> None:
-    """Raise ConfigurationError with the problems, if there are any."""
     if problems := list(problems):
         raise ConfigurationError(problems)
 
 
 @contextmanager
-def within(file: str) -> Iterator[None]:
+def in_file(file: str) -> Iterator[None]:
     """Name a file in all problems that are raised meanwhile."""
     try:
         yield
@@ -118,8 +117,20 @@ def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
         raise ValidationError.from_exception_data(model.__name__, errors)
 
 
-def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    """Return the problems that pydantic found while it validated a model."""
+def validated(model: type[Model], content: Mapping[str, Any], file: str = "") -> Model:
+    """Return a model with the content of a file.
+
+    Raises:
+        ConfigurationError: with everything that is wrong.
+    """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        problems = _from_pydantic(error, model)
+        raise ConfigurationError([replace(problem, file=file) for problem in problems]) from error
+
+
+def _from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
     schema = model.model_json_schema()
     details = error.errors(include_url=False)
     # A list counts only its valid items, and so is too short for its wrong ones too.

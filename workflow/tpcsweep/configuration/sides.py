@@ -71,7 +71,6 @@ def side(key: str, text: str) -> ComparedSide:
 
 
 def _datasets(path: Path) -> str:
-    """The datasets that a user may have meant."""
     folder = path.parent
     known = [str(file.parent) for file in sorted(folder.glob(f"*/{DATASET}"))]
     known += map(str, sorted(folder.glob(f"*{SUFFIX}")))
@@ -82,7 +81,6 @@ def _datasets(path: Path) -> str:
 
 
 def shown(name: str, value: Value) -> str:
-    """Return a coordinate's value for people, with its unit."""
     return "null" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 

@@ -45,31 +45,23 @@ Values = Mapping[str, tuple[Value, ...]]
 class Measurement(Strict):
     """How a cell is measured."""
 
-    until: Literal["steady", "seconds", "files"] = Field(
-        default="steady",
-        description="when a cell ends: when its throughput is steady and known well enough, after a fixed time, or "
-        "when each stream has transferred a number of files",
-    )
-    interval: Annotated[float, units.INTERVAL] = Field(default=0.1, description="time between samples")
-    min_time: Annotated[float, units.TIME] = Field(
-        default=4.0, description="shortest time that a cell is measured until steady"
-    )
-    max_time: Annotated[float, units.TIME] = Field(
-        default=20.0,
-        description="longest time that a cell is measured until steady or until its files are there",
-    )
-    seconds: Annotated[float | None, replace(units.TIME, null="another rule")] = Field(
-        default=None, description="how long a cell is measured with until: seconds"
-    )
-    files: Annotated[int | None, replace(units.FILES, null="another rule")] = Field(
-        default=None, description="how many files each stream transfers with until: files"
-    )
-    precision: Annotated[float, units.PRECISION] = Field(
-        default=0.05, description="half-width of the confidence interval over the mean at which a cell ends"
-    )
-    confidence: Annotated[float, units.CONFIDENCE] = Field(
-        default=0.95, description="confidence of the interval"
-    )
+    until: Literal["steady", "seconds", "files"] = "steady"
+    """when a cell ends: when its throughput is steady and known well enough, after a fixed time, or
+    when each stream has transferred a number of files"""
+    interval: Annotated[float, units.INTERVAL] = 0.1
+    """time between samples"""
+    min_time: Annotated[float, units.TIME] = 4.0
+    """shortest time that a cell is measured until steady"""
+    max_time: Annotated[float, units.TIME] = 20.0
+    """longest time that a cell is measured until steady or until its files are there"""
+    seconds: Annotated[float | None, replace(units.TIME, null="another rule")] = None
+    """how long a cell is measured with until: seconds"""
+    files: Annotated[int | None, replace(units.FILES, null="another rule")] = None
+    """how many files each stream transfers with until: files"""
+    precision: Annotated[float, units.PRECISION] = 0.05
+    """half-width of the confidence interval over the mean at which a cell ends"""
+    confidence: Annotated[float, units.CONFIDENCE] = 0.95
+    """confidence of the interval"""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -117,17 +109,13 @@ class Notebooks(Strict):
 
     # The notebook `notebooks/NAME.ipynb` receives a dataset, a folder for figures, and an axis for each key of its
     # model. It writes the figure NAME, and the table NAME.csv beside it.
-    curves: Curves | None = Field(
-        default=None, description="throughput over one axis, a curve for each value of another"
-    )
-    releases: Curves | None = Field(
-        default=None,
-        description="throughput, CPU, time to first byte and failures over one axis, and a census of crashes",
-    )
+    curves: Curves | None = None
+    """throughput over one axis, a curve for each value of another"""
+    releases: Curves | None = None
+    """throughput, CPU, time to first byte and failures over one axis, and a census of crashes"""
 
     @property
     def places(self) -> dict[str, dict[str, str]]:
-        """The axes of each notebook, by their keys."""
         return self.model_dump(exclude_none=True)
 
     def problems(self, axes: Iterable[str]) -> Iterator[Problem]:
@@ -158,10 +146,10 @@ Factor = Annotated[str, BeforeValidator(_factor), Field(json_schema_extra={"patt
 class Scale(Strict):
     """The scale of a sweep; `configuration.scaling` writes it."""
 
-    by: Factor = Field(description="what bandwidths, cores, files and buffers were multiplied by")
-    notes: tuple[str, ...] = Field(
-        default=(), description="what the sweep has not, or has otherwise than by the factor"
-    )
+    by: Factor
+    """what bandwidths, cores, files and buffers were multiplied by"""
+    notes: tuple[str, ...] = ()
+    """what the sweep has not, or has otherwise than by the factor"""
 
     @property
     def factor(self) -> Fraction:
@@ -169,52 +157,38 @@ class Scale(Strict):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The scale in the attributes of a dataset."""
         return {"scale": self.by, **({"scale_notes": "; ".join(self.notes)} if self.notes else {})}
 
 
 class Sweep(Strict):
     """A named grid: axes with values, fixed parameters, how to measure."""
 
-    description: AnyText = Field(default="", description="what the sweep is for")
-    parameters: Given = Field(  # type: ignore[valid-type]
-        default_factory=Given, description="parameters: one value, or a list for an axis"
-    )
-    exclude: tuple[Selection, ...] = Field(  # type: ignore[valid-type]
-        default=(),
-        max_length=MOST_VALUES,
-        description="cells to leave out: those with one of the given values in every given key",
-    )
-    include: tuple[Selection, ...] = Field(  # type: ignore[valid-type]
-        default=(),
-        max_length=MOST_VALUES,
-        description="cells to add: given values of some axes, with all values of the other axes",
-    )
-    repetitions: Annotated[int, units.CELLS] = Field(default=1, description="how often each cell is measured")
-    repeat: Literal["cells", "deployments"] = Field(
-        default="cells",
-        description="what is repeated: cells, in one deployment, or deployments with all their cells, so that "
-        "repetitions differ in whatever deployments differ in, such as their nodes",
-    )
-    seed: Annotated[int, units.SEED] = Field(
-        default=0,
-        description="shuffles the order of deployments and of the cells in each, and the pairs that deployments go to",
-    )
-    max_cells: Annotated[int, units.CELLS] = Field(
-        default=10_000, description="more cells than this, before exclude, are taken for an accident"
-    )
-    measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
-    retry_share: Annotated[float, units.SHARE] = Field(
-        default=0.2,
-        description="largest share of a deployment's cells that are measured again in it: failed ones, and those where "
-        "the machine was disturbed or saturated; 0: none",
-    )
-    notebooks: Notebooks = Field(
-        default_factory=Notebooks, description="notebooks for the report, with the axes that they show"
-    )
-    scale: Scale | None = Field(
-        default=None, description="how the sweep was scaled; the key `scale` of the workflow writes it"
-    )
+    description: AnyText = ""
+    """what the sweep is for"""
+    parameters: Given = Field(default_factory=Given)  # type: ignore[valid-type]
+    """parameters: one value, or a list for an axis"""
+    exclude: tuple[Selection, ...] = Field(default=(), max_length=MOST_VALUES)  # type: ignore[valid-type]
+    """cells to leave out: those with one of the given values in every given key"""
+    include: tuple[Selection, ...] = Field(default=(), max_length=MOST_VALUES)  # type: ignore[valid-type]
+    """cells to add: given values of some axes, with all values of the other axes"""
+    repetitions: Annotated[int, units.CELLS] = 1
+    """how often each cell is measured"""
+    repeat: Literal["cells", "deployments"] = "cells"
+    """what is repeated: cells, in one deployment, or deployments with all their cells, so that
+    repetitions differ in whatever deployments differ in, such as their nodes"""
+    seed: Annotated[int, units.SEED] = 0
+    """shuffles the order of deployments and of the cells in each, and the pairs that deployments go to"""
+    max_cells: Annotated[int, units.CELLS] = 10_000
+    """more cells than this, before exclude, are taken for an accident"""
+    measurement: Measurement = Field(default_factory=Measurement)
+    """how a cell is measured"""
+    retry_share: Annotated[float, units.SHARE] = 0.2
+    """largest share of a deployment's cells that are measured again in it: failed ones, and those
+    where the machine was disturbed or saturated; 0: none"""
+    notebooks: Notebooks = Field(default_factory=Notebooks)
+    """notebooks for the report, with the axes that they show"""
+    scale: Scale | None = None
+    """how the sweep was scaled; the key `scale` of the workflow writes it"""
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Sweep:
@@ -248,7 +222,6 @@ class Cell:
 
     @property
     def path(self) -> str:
-        """The cell's name in its sweep, without a suffix."""
         return f"{self.deployment.path}/{self.cell_path}"
 
     @property
@@ -257,7 +230,6 @@ class Cell:
         return {**self.deployment.values, **self.setting.values, REPETITION: self.repetition}
 
     def value(self, name: str) -> Value:
-        """Return a parameter in its base unit."""
         for point in (self.deployment, self.setting):
             if name in point.values:
                 return point.values[name]
@@ -266,7 +238,6 @@ class Cell:
 
     @property
     def parameters(self) -> Parameters:
-        """All the parameters in base units."""
         # Values were validated with their axis: 10⁵ cells are not validated again.
         return self.defaults.model_copy(update={**self.deployment.values, **self.setting.values})
 
@@ -277,14 +248,6 @@ def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     for cell in cells:
         held.setdefault(cell.deployment.path, []).append(cell)
     return held
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentGroup:
-    """Deployments with the same cells. The workflow makes one rule of them."""
-
-    deployments: tuple[str, ...]
-    cells: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -335,12 +298,12 @@ class Grid:
         return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
 
     @cached_property
-    def groups(self) -> tuple[DeploymentGroup, ...]:
-        """The deployments, grouped by their cells."""
+    def groups(self) -> Mapping[tuple[str, ...], list[str]]:
+        """The deployments that have the same cells, by the paths of these below their deployments."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for path, cells in self._held.items():
             alike.setdefault(tuple(cell.cell_path for cell in cells), []).append(path)
-        return tuple(DeploymentGroup(tuple(paths), cells) for cells, paths in alike.items())
+        return alike
 
     @property
     def excluded(self) -> list[int]:
@@ -475,7 +438,6 @@ def _is_larger(other: Value, value: Value) -> bool:
 
 
 def _without(axes: Values, excludes: Sequence[Values]) -> dict[tuple[Value, ...], None]:
-    """The points that no exclude matches, in order."""
     kept: dict[tuple[Value, ...], None] = dict.fromkeys(itertools.product(*axes.values()), None)
     for entry in excludes:
         # A key that is no axis holds for every cell: one that holds for none was refused before.

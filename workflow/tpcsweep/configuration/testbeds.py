@@ -90,7 +90,6 @@ class Settings(Strict):
         return {}
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
-        """Return this testbed's defaults of parameters, given those that a sweep sets."""
         return {}
 
 
@@ -128,27 +127,20 @@ class Netns(Settings):
     supports: ClassVar[str] = DEPLOYED
     deploy_seconds: ClassVar[float] = 6.0
 
-    kind: Literal["netns"] = Field(description="network namespaces on this machine")
-    cpus: Annotated[int | None, replace(units.CPUS, null="all")] = Field(
-        default=None,
-        description="CPUs that both sides together may be given; null: all that this process may use",
-    )
-    max_bandwidth: Annotated[float, units.EMULATED] = Field(
-        default=5.0, description="bandwidth that a path can carry on this machine"
-    )
-    max_rtt: Annotated[float, units.ROUND_TRIP] = Field(
-        default=500.0, description="largest RTT that a path can make"
-    )
-    memory: Annotated[int | None, replace(units.MEMORY, null="half of what is available")] = Field(
-        default=None, description="memory for files; null: half of what is available"
-    )
-    disk: Folder = Field(
-        default=DISK,
-        description="folder on a disk for the files of layers that have one; made where it is missing",
-    )
-    releases: tuple[OwnRelease, ...] = Field(
-        default=(), description="releases of XRootD that were built here, for the parameter `xrootd`"
-    )
+    kind: Literal["netns"]
+    """network namespaces on this machine"""
+    cpus: Annotated[int | None, replace(units.CPUS, null="all")] = None
+    """CPUs that both sides together may be given; null: all that this process may use"""
+    max_bandwidth: Annotated[float, units.EMULATED] = 5.0
+    """bandwidth that a path can carry on this machine"""
+    max_rtt: Annotated[float, units.ROUND_TRIP] = 500.0
+    """largest RTT that a path can make"""
+    memory: Annotated[int | None, replace(units.MEMORY, null="half of what is available")] = None
+    """memory for files; null: half of what is available"""
+    disk: Folder = DISK
+    """folder on a disk for the files of layers that have one; made where it is missing"""
+    releases: tuple[OwnRelease, ...] = ()
+    """releases of XRootD that were built here, for the parameter `xrootd`"""
     path: PathRule = "measure"
 
     @model_validator(mode="after")
@@ -189,40 +181,28 @@ class Simulation(Settings):
     deploy_seconds: ClassVar[float] = 3.0
     cell_seconds: ClassVar[float] = 0.1
 
-    kind: Literal["simulation"] = Field(description="a model of servers and path, computed")
-    base: AnyText | None = Field(
-        default=None,
-        description="testbed of this kind that has what is not given here: a file in config/testbeds, or a path that "
-        "ends in .yaml",
-    )
-    inputs: tuple[ClaimName, ...] = Field(
-        default=(),
-        description="claims that values were chosen by: no predictions; those of the base count too",
-    )
-    assumptions: dict[ClaimName, Text] = Field(
-        default={},
-        description="claims that follow nearly by hand from something that was assumed, here or in the sweeps made for "
-        "this testbed, each with what it is: no predictions either; those of the base count too",
-    )
-    tools: tuple[Word, ...] = Field(
-        default=("gfal-copy", "curl", "gfal2", "native"),
-        min_length=1,
-        description="tools whose set-up and cost the parameters are those of",
-    )
-    encryption: Literal["usual", "none"] = Field(
-        default="usual",
-        description="how the data go that the parameters are of; none: in the clear, and nobody shows credentials",
-    )
-    memory: Annotated[int, units.MEMORY] = Field(
-        default=4 * 10**12, description="memory for files, of both sides together"
-    )
-    queues: Literal["origin", "path"] = Field(
-        default="origin", description="what has a queue with queue_limit of its own: each origin, or the path"
-    )
-    draws: Annotated[int, units.DRAWS] = Field(
-        default=200, description="random parameter sets behind each interval"
-    )
-    parameters: Physics = Field(description="what servers, set-up and path are like")
+    kind: Literal["simulation"]
+    """a model of servers and path, computed"""
+    base: AnyText | None = None
+    """testbed of this kind that has what is not given here: a file in config/testbeds, or a path that
+    ends in .yaml"""
+    inputs: tuple[ClaimName, ...] = ()
+    """claims that values were chosen by: no predictions; those of the base count too"""
+    assumptions: dict[ClaimName, Text] = Field(default={})
+    """claims that follow nearly by hand from something that was assumed, here or in the sweeps made
+    for this testbed, each with what it is: no predictions either; those of the base count too"""
+    tools: tuple[Word, ...] = Field(default=("gfal-copy", "curl", "gfal2", "native"), min_length=1)
+    """tools whose set-up and cost the parameters are those of"""
+    encryption: Literal["usual", "none"] = "usual"
+    """how the data go that the parameters are of; none: in the clear, and nobody shows credentials"""
+    memory: Annotated[int, units.MEMORY] = 4 * 10**12
+    """memory for files, of both sides together"""
+    queues: Literal["origin", "path"] = "origin"
+    """what has a queue with queue_limit of its own: each origin, or the path"""
+    draws: Annotated[int, units.DRAWS] = 200
+    """random parameter sets behind each interval"""
+    parameters: Physics
+    """what servers, set-up and path are like"""
 
     @property
     def identity(self) -> dict[str, str]:

@@ -54,13 +54,13 @@ class Dimension:
     example: str = ""
     whole: bool = False
 
-    def describe(self) -> str:
-        """Describe the allowed values, without bounds."""
+    def describe(self, *, bare: bool = True) -> str:
+        """Describe the allowed values, without bounds; numbers without a unit only if `bare`."""
         if not self.units:
             return self.name
-        number = f"a number of {self.base}" if self.base else "a plain number"
+        number = f", or a number of {self.base}" if self.base else ", or a plain number"
         also = f"; also {self.also}" if self.also else ""
-        return f'{self.name} such as "{self.example}" ({", ".join(self.units)}{also}), or {number}'
+        return f'{self.name} such as "{self.example}" ({", ".join(self.units)}{also}){number if bare else ""}'
 
     def size(self, unit: str) -> Decimal | None:
         """Return the size of a unit in base units, however it is spelled; None for an unknown unit."""
@@ -201,9 +201,9 @@ class Quantity:
     null: str = ""
     """The meaning of null; empty where null is refused."""
 
-    def allowed(self) -> str:
-        """Describe the allowed values, with the bounds and their reason."""
-        parts = [self.dimension.describe()]
+    def allowed(self, *, bare: bool = True) -> str:
+        """Describe the allowed values, with the bounds and their reason; see `Dimension.describe`."""
+        parts = [self.dimension.describe(bare=bare)]
         if self.at_most is not None:
             parts += [
                 f"at {end} {show(bound, self.dimension) if bound else 0}"

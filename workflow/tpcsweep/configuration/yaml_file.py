@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml import CSafeLoader
 
 from tpcsweep.configuration.problems import refused
-
-try:
-    from yaml import CSafeLoader as SafeLoader
-except ImportError:  # a PyYAML without libyaml, which is ten times as slow
-    from yaml import SafeLoader  # type: ignore[assignment]
 
 _INT, _FLOAT, _TIMESTAMP = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp"))
 
 
-class _Loader(SafeLoader):
-    """A SafeLoader that refuses a repeated key; YAML's own silently keeps the last value.
+class _Loader(CSafeLoader):
+    """A loader that refuses a repeated key; YAML's own silently keeps the last value.
 
     Only decimal numbers are numbers: YAML 1.1 reads 010 as 8, 1:30 as 90 and 2026-01-02 as a date. Here they are text,
     which every quantity refuses without a unit.
@@ -28,7 +24,7 @@ class _Loader(SafeLoader):
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_INT, _FLOAT, _TIMESTAMP)]
-        for first, resolvers in SafeLoader.yaml_implicit_resolvers.items()
+        for first, resolvers in CSafeLoader.yaml_implicit_resolvers.items()
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from pydantic import ValidationError
 
 from tpcsweep.configuration.parameters import Parameters, Value, show_value
-from tpcsweep.configuration.problems import ConfigurationError, Problem, from_pydantic, refused
+from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
 from tpcsweep.models import Fit, Observations, Predictor, fit
 from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.predictor import Domain, interval
@@ -221,10 +220,7 @@ def asked(**content: object) -> Question:
     Raises:
         ConfigurationError: with all its problems.
     """
-    try:
-        question: Question = Question.model_validate(content)
-    except ValidationError as error:
-        raise ConfigurationError(from_pydantic(error, Question)) from error
+    question: Question = validated(Question, content)
     return question
 
 

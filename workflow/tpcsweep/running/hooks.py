@@ -66,15 +66,13 @@ def end(studies: Studies, *, well: bool, published: bool = False) -> None:
     if len(lines) > SHOWN:
         more = len(lines) - SHOWN + 1
         lines[-more:] = [f"and {more} more; {len(complete)} of {len(lines)} sweeps are complete"]
-    for line in [*lines, *failures[:1]]:
-        _say(line)
     pages = [study.folder / "index.html" for study in studies.values()]
     if len(pages) > 1:
         pages = [Path(studies.results, "index.html")]
     if published:
         pages.append(Path(studies.results, "published.html"))
-    for page in filter(Path.is_file, pages):
-        _say(f"page: {page.absolute()}")
+    links = (f"page: {page.absolute()}" for page in filter(Path.is_file, pages))
+    sys.stderr.writelines(f"{line}\n" for line in (*lines, *failures[:1], *links))
     if well and not_measured:
         sys.exit(1)
 
@@ -121,7 +119,3 @@ def _line(study: Configuration, status: Status) -> str:
         more = f" and {len(holes) - 1} more reasons" if len(holes) > 1 else ""
         said += f"; {status.missing} not measured ({holes[0].why}{more}): {study.command}"
     return said
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")

@@ -46,7 +46,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
                     return False
         content = read(path)
         return complete(content["spec"]) != complete(wanted) or content.get("status") == NOT_MEASURED
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, DamagedError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, DamagedError, TypeError):
         return True
 
 
@@ -57,10 +57,7 @@ def read(path: Path) -> dict[str, Any]:
         DamagedError: if the file is damaged.
         FileNotFoundError: if there is none.
     """
-    try:
-        return cell_file.content_of(path.read_bytes())
-    except IsADirectoryError:
-        raise DamagedError("a folder") from None
+    return cell_file.content_of(path.read_bytes())
 
 
 def damage(path: Path) -> str:
@@ -83,12 +80,12 @@ def is_placeholder(path: Path) -> bool:
             if _PLACEHOLDER not in file.read(1 << 16):
                 return False
         return read(path).get("status") == NOT_MEASURED
-    except (FileNotFoundError, IsADirectoryError, DamagedError):
+    except (FileNotFoundError, DamagedError):
         return False
 
 
 def staging(configuration: Configuration) -> Path:
-    """The folder of cells that the dataset does not contain yet.
+    """Return the folder of cells that the dataset does not contain yet.
 
     Snakemake deletes the new outputs of a job that failed or was killed, and of one whose output a user deleted
     meanwhile. The next job adopts cells from here.

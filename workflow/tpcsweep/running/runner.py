@@ -90,10 +90,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     stale = [task for task in tasks if not results.publish(task.staged, task.place, task.spec)]
     if not stale:
         return
-    with (
-        signals.interruptible(),
-        JobProgress(configuration.name, deployment, configuration.folder) as shown,
-    ):
+    with signals.interruptible(), JobProgress(configuration.name, deployment, configuration.folder) as shown:
         job = _Job(configuration, deployment, stale, logs, shown)
         reason = job.measure()
         for task in stale:

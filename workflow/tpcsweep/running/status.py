@@ -74,7 +74,7 @@ def flagged_files(study: Configuration, flag: str) -> list[Path]:
     return [file for file in files if file.exists()]  # a new cell is in staging alone
 
 
-def table(study: Configuration, status: Status) -> RenderableType:
+def status_table(study: Configuration, status: Status) -> RenderableType:
     """Return a status for people: a row for each count, and the reasons why cells were not measured."""
     rows = Table("cells", "state", "meaning")
     for count, state, meaning in (

@@ -8,14 +8,13 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
-from tpcsweep.configuration.sweep import DeploymentGroup
 from tpcsweep.running import results
 
 NEVER = "(?!)"
@@ -29,12 +28,9 @@ class Deployments:
     study: Configuration
     name: str
     """The name of the rule."""
-    group: DeploymentGroup
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """Paths of the cells below that of their deployment."""
-        return self.group.cells
+    paths: Sequence[str]
+    cells: Sequence[str]
+    """Paths of the cells below that of their deployment."""
 
     @property
     def folder(self) -> str:
@@ -47,11 +43,11 @@ class Deployments:
         Snakemake matches each cell's file against it. For 10⁴ deployments a product of short alternatives is fast, an
         alternative for each deployment is not.
         """
-        paths = self.group.deployments
-        axes = [dict.fromkeys(values) for values in zip(*(path.split("/") for path in paths), strict=True)]
-        if math.prod(map(len, axes)) == len(set(paths)):
+        parts = (path.split("/") for path in self.paths)
+        axes = [dict.fromkeys(values) for values in zip(*parts, strict=True)]
+        if math.prod(map(len, axes)) == len(set(self.paths)):
             return "/".join(map(either, axes))
-        return either(paths)
+        return either(self.paths)
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of the specifications of a deployment's cells: another one makes Snakemake run its job."""
@@ -125,9 +121,11 @@ class Studies(Mapping[str, Study]):
     def deployments(self) -> list[Deployments]:
         """The deployments of all measured studies, those with the same cells together."""
         return [
-            Deployments(study, f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""), group)
+            Deployments(
+                study, f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""), paths, cells
+            )
             for study in self.measured
-            for number, group in enumerate(study.grid.groups, start=1)
+            for number, (cells, paths) in enumerate(study.grid.groups.items(), start=1)
         ]
 
     @property
@@ -163,9 +161,8 @@ class Studies(Mapping[str, Study]):
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
         paths = [cell.path for cell in study.grid.cells]
-        sweep = study.sweep.model_dump(
-            warnings=False
-        )  # values of an axis are a tuple, where the field is a list
+        # Values of an axis are a tuple, of which pydantic warns: the field is a list.
+        sweep = study.sweep.model_dump(warnings=False)
         return digest([study.name, study.shared, paths, sweep])
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:

@@ -10,9 +10,8 @@ from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import most_origins
+from tpcsweep.configuration.placements import CPU, amount_of, most_origins
 from tpcsweep.configuration.problems import Problem, key, suggest
-from tpcsweep.configuration.resources import CPU, amount_of
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.units import CORES, DURATION, RATE, RTT, SIZE, Dimension, show
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT

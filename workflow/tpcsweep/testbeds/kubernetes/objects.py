@@ -22,9 +22,8 @@ from pydantic import ValidationError
 
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import Placement, Side, Spot
+from tpcsweep.configuration.placements import Placement, Resources, Side, Spot
 from tpcsweep.configuration.problems import Problem, key, quoted
-from tpcsweep.configuration.resources import Resources
 from tpcsweep.testbeds.kubernetes import archive, sizes
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, POD, PYTHON, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import able, places

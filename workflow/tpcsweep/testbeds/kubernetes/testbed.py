@@ -199,7 +199,8 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
         undo.callback(signals.ignore)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
-        pods = Pods(place, settings.on(place.pair), request.parameters, request.streams, deadline)
+        own = settings.model_copy(update={"client": place.pair.client})
+        pods = Pods(place, own, request.parameters, request.streams, deadline)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore)
         pods.run()

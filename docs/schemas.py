@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON schemas of the configuration, for editors. `python -m tpcsweep.configuration.schemas` writes them."""
+"""Write the JSON schemas of the configuration, for editors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
-
 from tpcsweep.configuration.imports import Import
 from tpcsweep.configuration.loading import Testbed, WorkflowSettings
 from tpcsweep.configuration.sweep import Sweep
 
-FOLDER = Path(__file__).parents[2] / "schemas"
+FOLDER = Path(__file__).parents[1] / "workflow" / "schemas"
 
 
 def schemas() -> dict[str, str]:
@@ -28,16 +27,11 @@ def schemas() -> dict[str, str]:
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     contents = {name: draft | TypeAdapter(model).json_schema() for name, model in models.items()}
     return {
-        f"{name}.schema.json": json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        f"{name}.schema.json": json.dumps(content, indent=2, ensure_ascii=False).replace(r"\n", " ") + "\n"
         for name, content in contents.items()
     }
 
 
-def write(folder: Path = FOLDER) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in schemas().items():
-        (folder / name).write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    write()
+    for name, text in schemas().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
