@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -21,7 +22,7 @@ from tests.support.sites import MIB, site_of
 from tests.support.workflow import Sweep
 
 HERE = Path(__file__).parent
-PAIR = {
+PAIR: dict[str, Any] = {
     "tools": ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"],
     "streams": 2,
     "rtt": 2,
@@ -29,7 +30,7 @@ PAIR = {
     "tcp_buffer": 8 * MIB,
     "mtu": 1500,
 }
-SITES = {
+SITES: dict[str, dict[str, Any]] = {
     "pair": PAIR,
     "open_pair": {**PAIR, "authorization": "none"},
     "clusters": {"tools": ["xrdcp", "globus-url-copy"], "origins": 2, "rtt": 2, "bandwidth": 0.2},
