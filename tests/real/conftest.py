@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,17 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
 
 from tests.support.logs import told
-from tests.support.pool import Pool
-from tests.support.sites import MIB
+from tests.support.sites import MIB, site_of
+from tests.support.workflow import Sweep
 
 HERE = Path(__file__).parent
-POOL = Pool()
-PAIR = {
+PAIR: dict[str, Any] = {
     "tools": ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"],
     "streams": 2,
     "rtt": 2,
@@ -31,57 +30,113 @@ PAIR = {
     "tcp_buffer": 8 * MIB,
     "mtu": 1500,
 }
-SHARED = {
+SITES: dict[str, dict[str, Any]] = {
     "pair": PAIR,
     "open_pair": {**PAIR, "authorization": "none"},
     "clusters": {"tools": ["xrdcp", "globus-url-copy"], "origins": 2, "rtt": 2, "bandwidth": 0.2},
 }
-"""Deployments for tests that only look, by the names of their fixtures.
-
-`pair` has one origin on each side, with the servers of all tools that move files; `open_pair` lets everybody in;
-`clusters` has two origins and a redirector on each side.
-"""
+"""Deployments for tests that only look, by the names of their fixtures."""
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
-"""What XRootD 5.5.3 does now and then of itself, on little CPU."""
-BEGAN = pytest.StashKey[float]()
+"""XRootD 5.5.3 crashes now and then of itself, on little CPU."""
 BASE = pytest.StashKey[Path]()
 
 
+class Shared:
+    """The shared deployment that is up, and with it the machine: close it before another one comes up."""
+
+    def __init__(self) -> None:
+        self._up = contextlib.ExitStack()
+        self._site: NetnsSite | None = None
+        self._name = ""
+
+    def site(self, name: str, folders: pytest.TempPathFactory) -> NetnsSite:
+        """Return the deployment that is up, if it is the wanted one and whole, or a new one."""
+        if self._site is None or self._name != name or not self._whole(self._site):
+            self.close()
+            self._site = self._up.enter_context(site_of(folders.mktemp(name), **SITES[name]))
+            self._name = name
+        return self._site
+
+    def _whole(self, site: NetnsSite) -> bool:
+        try:
+            site.check()
+        except BrokenError:
+            return False
+        return True
+
+    def discard(self) -> None:
+        """Give the deployment that is up to no other test."""
+        self._name = ""
+
+    def close(self) -> None:
+        self._site = None
+        self._up.close()
+
+
+SHARED = Shared()
+
+
+@pytest.fixture
+def pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+    """One origin on each side, with the servers of all tools that move files."""
+    return SHARED.site("pair", tmp_path_factory)
+
+
+@pytest.fixture
+def open_pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+    """The same servers, which let everybody in."""
+    return SHARED.site("open_pair", tmp_path_factory)
+
+
+@pytest.fixture
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+    """Two origins and a redirector on each side."""
+    return SHARED.site("clusters", tmp_path_factory)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def nothing_is_left_of_earlier_runs() -> None:
-    """A run that was killed leaves its deployment behind. One that is up is another's, who removes what it finds."""
+def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Remove the deployments of killed runs, but none that is up, and note where pytest keeps files of tests."""
     with contextlib.suppress(state.MachineBusyError, PermissionError):
         reap(Netns(kind="netns"))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where pytest keeps what tests write."""
     request.session.stash[BASE] = tmp_path_factory.getbasetemp()
 
 
-def _site(name: str) -> Any:
-    def site(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-        return POOL.site(lambda: tmp_path_factory.mktemp(name), SHARED[name])
-
-    return pytest.fixture(name=name)(site)
-
-
-pair, open_pair, clusters = map(_site, SHARED)
+@pytest.fixture(scope="session")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """A small sweep with several axes, measured by the plain command to its page; for reading only."""
+    sweep = Sweep(tmp_path_factory.mktemp("swept")).define(
+        parameters={
+            "rtt": [0, "4 ms"],
+            "bandwidth": "200 Mbit/s",
+            "file_size": "8 MiB",
+            "tool": ["gfal-copy", "curl"],
+            "streams": [1, 2],
+        },
+        exclude=[{"rtt": 0, "tool": "curl", "streams": 2}],
+        measurement={"until": "files", "files": 3, "max_time": "10 min"},
+        notebooks={"curves": {"x": "streams", "curve": "tool"}},
+    )
+    done = sweep.run()
+    assert done.returncode == 0, done.stdout
+    assert "7 of 7 cells measured" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"page: {sweep.results / 'index.html'}"
+    return sweep
 
 
 def _shared(item: pytest.Item | None) -> str:
     """The shared deployment that a test uses; "" of none."""
     used = getattr(item, "fixturenames", ())
-    return next((name for name in SHARED if name in used), "")
+    return next((name for name in SITES if name in used), "")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that share a deployment come one after the other, before those that have one of their own."""
     places = [number for number, item in enumerate(items) if HERE in item.path.parents]
-    order = [*SHARED, ""]
+    order = [*SITES, ""]
     here = sorted((items[number] for number in places), key=lambda item: order.index(_shared(item)))
     for number, item in zip(places, here, strict=True):
+        item.add_marker(pytest.mark.real)
         items[number] = item
 
 
@@ -100,23 +155,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note when a module begins to deploy."""
-    module = item.getparent(pytest.Module)
-    assert module
-    module.stash.setdefault(BEGAN, time.time())
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Say where the logs are, and hand a deployment in which a test has failed to no other."""
     report = yield
     if report.failed and BASE in item.session.stash:
-        module = item.getparent(pytest.Module)
-        assert module
-        if logs := told(item.session.stash[BASE], module.stash[BEGAN]):
+        if logs := told(item.session.stash[BASE]):
             report.sections.append(("logs of deployments", logs))
-        POOL.discard()
+        SHARED.discard()
     return report
 
 
@@ -125,9 +171,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Take a shared deployment down after the last test that uses it."""
     yield
     if not _shared(nextitem) or _shared(nextitem) != _shared(item):
-        POOL.close()
+        SHARED.close()
 
 
 def pytest_sessionfinish() -> None:
     """Whatever has ended the run."""
-    POOL.close()
+    SHARED.close()

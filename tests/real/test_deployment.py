@@ -27,17 +27,6 @@ from tests.support.leftovers import present, stayed
 from tests.support.sites import MIB, files, site_of, whole
 from tests.support.workflow import ROOT, finished, wait_until
 
-pytestmark = pytest.mark.real
-
-
-def test_loss_is_seen_as_retransmissions(tmp_path: Path) -> None:
-    with site_of(tmp_path, rtt=2, loss=0.01, bandwidth=0.2, mtu=1500) as site:
-        found = whole(site, files(1), streams=2, file_size=16 * MIB)
-        share = found["summary"]["retransmits"] * 1500 * 8 / 1e9
-        share /= found["summary"]["wire_throughput"] * found["summary"]["duration"]
-        assert 0.004 < share < 0.03
-        assert found["summary"]["path_drops"] > 0
-
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configuration = xrootd.configuration
@@ -98,21 +87,6 @@ def test_a_deployment_that_is_up_is_not_reaped(pair: NetnsSite) -> None:
     with pytest.raises(state.MachineBusyError, match="deployment of sweep test, pid"):
         reap(Netns(kind="netns"))
     whole(pair, files(1), streams=1, file_size=MIB)
-
-
-def test_what_a_killed_run_of_the_tests_has_left_is_reaped_by_the_next(tmp_path: Path) -> None:
-    test = f"{Path(__file__).with_name('test_pair.py')}::test_settings_are_as_found"
-    command = [sys.executable, "-m", "pytest", "-q", f"--basetemp={tmp_path / 'tests'}", test]
-    before = present()
-    killed = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    wait_until(lambda: "mounts" in stayed(before), "servers are about to run")
-    killed.kill()
-    killed.wait()
-    left = stayed(before)
-    assert {"namespaces", "cgroups", "folders", "mounts"} <= left.keys()
-    done = finished(command)
-    assert done.returncode == 0, done.stdout
-    assert stayed(before) == {}
 
 
 def test_the_report_of_a_failed_test_says_where_the_logs_are_and_what_servers_said(tmp_path: Path) -> None:

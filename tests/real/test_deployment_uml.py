@@ -6,15 +6,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uml
 
 from tests.support.readable import readable
-from tests.support.workflow import ROOT
-
-pytestmark = pytest.mark.real
+from tests.support.workflow import HANGS, ROOT
 
 INSIDE = Path(__file__).parent / "uml"
 
@@ -85,24 +82,16 @@ cat /run/home/found
 """
 
 
-@pytest.fixture(scope="module", params=[AS_ROOT, AS_USER, BY_SYSTEMD], ids=["root", "user", "systemd"])
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(uml.run(request.param, tmp_path_factory.mktemp("uml")))
-    return result
-
-
-def test_a_cell_is_measured_over_netem(found: dict[str, Any]) -> None:
+@pytest.mark.parametrize("script", [AS_ROOT, AS_USER, BY_SYSTEMD], ids=["root", "user", "systemd"])
+def test_a_cell_is_measured_over_netem_under_quotas_of_cgroup_2_and_nothing_is_left(
+    script: str, tmp_path: Path
+) -> None:
+    found = json.loads(uml.run(script, tmp_path, HANGS))
     assert found["provenance"]["path"]["emulator"] == "netem"
     assert found["status"] == "ok", found["message"]
     assert found["summary"]["transfers"] > 0
     assert found["summary"]["throughput"] < 0.01
-
-
-def test_the_quota_is_that_of_cgroup_version_2(found: dict[str, Any]) -> None:
     assert found["provenance"]["cgroup_version"] == 2
     assert found["provenance"]["quotas"]["dst"] == {"cores": 0.2, "period": 100.0}
     assert found["summary"]["destination_cpu"] > 0
-
-
-def test_nothing_is_left(found: dict[str, Any]) -> None:
     assert found["left"] == []

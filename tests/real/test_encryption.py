@@ -15,8 +15,6 @@ from tpcsweep.tools import TOOLS
 
 from tests.support.sites import MIB, arrives, site_of
 
-pytestmark = pytest.mark.real
-
 ETH_P_ALL, SO_RCVBUFFORCE = 3, 33  # of the kernel's; Python has no names for them
 HANDSHAKE = b"\x16\x03"
 """What each side of a TLS connection sends first: a record of type 22, version 3.x (RFC 8446, 5.1)."""

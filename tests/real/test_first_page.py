@@ -14,8 +14,6 @@ from tests.support.browser import assert_dark_for_who_asks, framed
 from tests.support.large import large
 from tests.support.synthetic import FOUR_AXES, write_sweep
 
-pytestmark = pytest.mark.real
-
 KEYS = """(page, window) => {
   const press = (element, key) => element.dispatchEvent(new window.KeyboardEvent("keydown", { key, bubbles: true }));
   const heading = () => page.querySelector("#cell h3").textContent;

@@ -14,8 +14,6 @@ from tpcsweep.measure.limits import NONE_FOUND, RULES
 
 from tests.support.constructions import GROUPS, measured
 
-pytestmark = pytest.mark.real
-
 SECONDS = 3.0
 ROUND_TRIPS = 50
 """That a cell lasts beside: what the client says crosses the path before a byte does, and then TCP begins slowly."""

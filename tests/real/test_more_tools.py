@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.tools import TOOLS
+from tpcsweep.tools import TOOLS, Worker
 
-from tests.support.sites import MIB, ROUGH, arrives, cell, files, site_of, whole
-
-pytestmark = pytest.mark.real
+from tests.support.sites import MIB, ROUGH, arrives, cell, files, seconds, site_of, whole
 
 TOOLS_OF_FILES = ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"]
 
@@ -20,14 +19,15 @@ def mode(tool: str) -> str:
     return TOOLS[tool].copy_modes[0]
 
 
-SEVERAL = ["xrdcp", "xrdcp-direct", "globus-url-copy"]
+@pytest.mark.parametrize("tool", ["xrdcp", "xrdcp-direct", "globus-url-copy"])
+def test_what_arrives_over_several_connections_is_what_was_sent(pair: NetnsSite, tool: str) -> None:
+    arrives(pair, tool, 4)
 
 
-@pytest.mark.parametrize(
-    ("tool", "tcp_streams"), [*((tool, 1) for tool in TOOLS_OF_FILES), *((tool, 4) for tool in SEVERAL)]
-)
-def test_what_arrives_is_what_was_sent(pair: NetnsSite, tool: str, tcp_streams: int) -> None:
-    arrives(pair, tool, tcp_streams)
+def test_clusters_speak_the_root_protocol_and_gridftp_too(clusters: NetnsSite) -> None:
+    arrives(clusters, "xrdcp")
+    arrives(clusters, "xrdcp", endpoint="direct")
+    arrives(clusters, "globus-url-copy", endpoint="direct")
 
 
 def test_the_systems_own_servers_make_copies_by_xrdcp(tmp_path: Path) -> None:
@@ -56,14 +56,25 @@ def test_connections_inside_a_transfer_are_what_was_asked_for(
     assert max(found["samples"]["connections"]) == connections  # with that for requests, where there is one
 
 
-@pytest.mark.parametrize("tool", ["gfal-copy", *TOOLS_OF_FILES])
+@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "memory_to_memory" in tool.layers])
 def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
     pair: NetnsSite, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair, "add_source", lambda *_: "no-such-file")
-    found = cell(pair, files(1), tool=tool, copy_mode=mode(tool), streams=2)
+    how = {"tool": tool, "copy_mode": mode(tool)}
+    with monkeypatch.context() as patched:
+        patched.setattr(pair, "add_source", lambda *_: "no-such-file")
+        found = cell(pair, files(1), **how, streams=2)
     assert found["status"] == "failed"
-    assert "exit code" in found["message"]
+    assert re.search("exit code|Copy failed|code 404", found["message"])
     assert "no message" not in found["message"]
     assert found["summary"]["transfers_failed"] == 6  # two streams, three tries each
     assert "transfers_failed" in found["flags"]
+    if isinstance(TOOLS[tool], Worker):  # its next cell goes well
+        whole(pair, files(1), **how, streams=1, file_size=MIB)
+
+
+def test_a_tool_at_the_source_is_bound_by_the_quota_of_its_origin(tmp_path: Path) -> None:
+    with site_of(tmp_path, tools=["davix-put"], cores=0.1, rtt=0) as site:
+        found = whole(site, seconds(3), tool="davix-put", copy_mode="push", streams=2, file_size=16 * MIB)
+    assert found["summary"]["source_throttled"] > 0.2
+    assert found["summary"]["source_cpu"] < 0.15

@@ -6,15 +6,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
 from arithmetic import Setup
 from experiments import Experiment, measure
 
 from tests.support.browser import widths
 from tests.support.pictures import embedded, hues
 from tests.support.workflow import finished
-
-pytestmark = pytest.mark.real
 
 
 def test_netem_holds_no_more_than_its_limit_of_packets_of_two_segments() -> None:

@@ -15,8 +15,6 @@ import yaml
 from tests.support.browser import elements, opened
 from tests.support.workflow import TPCSWEEP, finished
 
-pytestmark = pytest.mark.real
-
 OWN = "document.body.id='owned'"
 HOSTILE = f'</script><script>{OWN}</script><img src="x" onerror="{OWN}">'
 TOOLS = [HOSTILE, "=cmd|' /C calc'!A0", r"$\frac$ {{ 6 * 7 }}"]

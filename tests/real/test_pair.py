@@ -14,16 +14,8 @@ from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd import servers as xrootd
 
-from tests.support.sites import MIB, arrives, files, left, whole
+from tests.support.sites import MIB, files, left, whole
 from tests.support.workflow import wait_until
-
-pytestmark = pytest.mark.real
-
-
-@pytest.mark.parametrize("copy_mode", ["pull", "push"])
-@pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
-def test_what_arrives_is_what_was_sent(pair: NetnsSite, tool: str, copy_mode: str) -> None:
-    arrives(pair, tool, endpoint="direct", copy_mode=copy_mode)
 
 
 @pytest.mark.parametrize("tool", ["gfal-copy", "curl"])

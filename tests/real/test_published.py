@@ -16,8 +16,6 @@ from tpcsweep.claims import CLAIMS
 from tests.support.pictures import hues, pixels
 from tests.support.workflow import finished
 
-pytestmark = pytest.mark.real
-
 FIGURE = "chep2024_fig8"
 STUDY = f"{FIGURE}@simulation"
 

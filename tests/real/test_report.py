@@ -7,45 +7,15 @@ import csv
 import re
 from pathlib import Path
 
-import pytest
 import xarray as xr
 
 from tests.support.browser import browse, opened, widths
-from tests.support.leftovers import present, stayed
 from tests.support.pictures import drawn, embedded, hues, pixels
 from tests.support.workflow import Sweep, wait_until
 
-pytestmark = pytest.mark.real
 
-
-@pytest.fixture(scope="module")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """A small sweep with several axes, run by the plain command, and then to a report."""
-    sweep = Sweep(tmp_path_factory.mktemp("report"), "probe").define(
-        parameters={
-            "rtt": [0, "4 ms"],
-            "bandwidth": "200 Mbit/s",
-            "file_size": "8 MiB",
-            "tool": ["gfal-copy", "curl"],
-            "streams": [1, 2],
-        },
-        exclude=[{"rtt": 0, "tool": "curl", "streams": 2}],
-        measurement={"until": "files", "files": 3, "max_time": "10 min"},
-        notebooks={"curves": {"x": "streams", "curve": "tool"}},
-    )
-    before = present()
-    done = sweep.run()
-    assert done.returncode == 0, done.stdout
-    assert stayed(before) == {}
-    assert "7 of 7 cells measured" in done.stdout
-    assert done.stdout.splitlines()[-1] == f"page: {sweep.results / 'index.html'}"
-    done = sweep.run("--report", str(sweep.results / "report.html"))
-    assert done.returncode == 0, done.stdout
-    return sweep
-
-
-def test_the_dataset_opens_with_labels_units_and_holes(reported: Sweep) -> None:
-    dataset = xr.open_dataset(reported.results / "dataset.nc")
+def test_the_dataset_opens_with_labels_units_and_holes(swept: Sweep) -> None:
+    dataset = xr.open_dataset(swept.results / "dataset.nc")
     axes = {"rtt": 2, "tool": 2, "streams": 2, "repetition": 1}
     assert {name: dataset.sizes[name] for name in dataset.sizes if name != "record"} == axes
     assert dataset.throughput.units == "Gbit/s"
@@ -54,19 +24,21 @@ def test_the_dataset_opens_with_labels_units_and_holes(reported: Sweep) -> None:
     assert int(hole.status) == 0
     assert hole.throughput.isnull()
     assert 0 < float(dataset.throughput_average.sel(rtt=4, tool="gfal-copy").max()) < 1.05 * 0.2
-    samples = xr.open_dataset(reported.results / "dataset.nc", group="samples")
+    samples = xr.open_dataset(swept.results / "dataset.nc", group="samples")
     assert samples.goodput.sel(rtt=4, tool="curl", streams=1).notnull().sum() > 3
 
 
-def test_every_figure_is_there_and_shows_something(reported: Sweep) -> None:
-    figures = reported.results / "figures"
+def test_every_figure_is_there_and_shows_something(swept: Sweep) -> None:
+    figures = swept.results / "figures"
     for name in ("throughput_heatmap", "throughput_surface", "limits", "curves"):
         assert hues(pixels(figures / f"{name}.png"))
         assert (figures / f"{name}.svg").is_file()
 
 
-def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path: Path) -> None:
-    page = reported.results / "report.html"
+def test_a_browser_without_a_network_shows_the_report(swept: Sweep, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = swept.run("--report", str(page))
+    assert done.returncode == 0, done.stdout
     _, seen = opened(page, tmp_path)
     figures = {name: one for name, one in seen.items() if name.endswith(".png")}
     assert {"throughput_heatmap.png", "limits.png", "curves.png"} <= figures.keys()
@@ -90,8 +62,8 @@ def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path:
     assert hues(screen, 1e-4) >= 2  # the marks of the menu, and the workflow's jobs
 
 
-def test_notebooks_need_no_network_either(reported: Sweep, tmp_path: Path) -> None:
-    page = reported.results / "notebooks" / "curves.html"
+def test_notebooks_need_no_network_either(swept: Sweep, tmp_path: Path) -> None:
+    page = swept.results / "notebooks" / "curves.html"
     fetched = re.findall(
         r"""<(?:script|link|img)[^>]*(?:src|href)=["']?https?:[^>]*|url\(["']?https?:""", page.read_text()
     )

@@ -24,8 +24,6 @@ from tests.support.leftovers import present, stayed
 from tests.support.readable import readable
 from tests.support.workflow import HANGS, ROOT, finished, wait_until
 
-pytestmark = pytest.mark.real
-
 NOT_COPIED = (".git", ".venv", "results", "build", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
 PREPARED = f"""
 set -e

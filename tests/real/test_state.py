@@ -17,8 +17,6 @@ from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
 
-pytestmark = pytest.mark.real
-
 
 @pytest.fixture
 def group() -> Iterator[Cgroup]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -13,12 +14,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
 from tests.support.workflow import Sweep, finished, gone, wait_until
-
-pytestmark = pytest.mark.real
 
 QUICK = {"until": "files", "files": 2, "max_time": "10 min"}
 LONG = {"until": "seconds", "seconds": "10 min"}
@@ -26,25 +26,15 @@ LONG = {"until": "seconds", "seconds": "10 min"}
 PARAMETERS = {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB", "streams": [1, 2]}
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """A sweep of one deployment and two cells that has run."""
-    sweep = Sweep(tmp_path_factory.mktemp("sweep")).define(parameters=PARAMETERS, measurement=QUICK)
-    before = present()
-    _runs(sweep)
-    assert stayed(before) == {}
-    return sweep
-
-
-def test_each_cell_has_a_file_with_what_was_measured(measured: Sweep) -> None:
-    cells = [json.loads(path.read_bytes()) for path in measured.cells()]
-    assert [cell["spec"]["parameters"]["streams"] for cell in cells] == [1, 2]
+def test_each_cell_has_a_file_with_what_was_measured(swept: Sweep) -> None:
+    cells = [json.loads(path.read_bytes()) for path in swept.cells() if "rtt=4" in path.parts]
+    assert sorted(cell["spec"]["parameters"]["streams"] for cell in cells) == [1, 1, 2, 2]
     for cell in cells:
         summary = cell["summary"]
         assert cell["status"] == "ok", cell["message"]
         assert 0 < summary["throughput_average"] < summary["wire_throughput"] < 1.05 * 0.2
         assert summary["throughput"] > 0
-        assert summary["transfers"] == 2 * cell["spec"]["parameters"]["streams"]
+        assert summary["transfers"] == 3 * cell["spec"]["parameters"]["streams"]
         assert summary["transfers_failed"] == 0
         assert summary["rtt_idle"] == pytest.approx(4, rel=0.2)  # or the path would have been refused
         assert cell["provenance"]["path"]["emulator"] in ("netem", "delayline")
@@ -52,25 +42,31 @@ def test_each_cell_has_a_file_with_what_was_measured(measured: Sweep) -> None:
         assert len(cell["samples"]["time"]) == len(cell["samples"]["goodput"]) > 3
 
 
-def test_a_removed_cell_and_another_value_on_an_axis_are_measured_and_no_other(measured: Sweep) -> None:
-    gone, kept = measured.cells()
-    content, old = kept.read_bytes(), gone.read_bytes()
+def test_a_removed_cell_and_another_value_on_an_axis_are_measured_and_no_other(
+    swept: Sweep, tmp_path: Path
+) -> None:
+    shutil.copytree(swept.folder, tmp_path, dirs_exist_ok=True)
+    sweep = Sweep(tmp_path)
+    content = yaml.safe_load((tmp_path / "probe.yaml").read_text())
+    *kept, gone = sweep.cells()
+    contents, old = [path.read_bytes() for path in kept], gone.read_bytes()
     gone.unlink()
-    measured.define(parameters={**PARAMETERS, "streams": [1, 2, 3]}, measurement=QUICK)
-    _runs(measured)
-    assert len(measured.cells()) == 3
+    sweep.define(**content, include=[{"rtt": "4 ms", "tool": "curl", "streams": 3}])
+    _runs(sweep)
+    assert len(sweep.cells()) == len(kept) + 2
     assert gone.read_bytes() != old
-    assert kept.read_bytes() == content
-    assert "Nothing to be done" in measured.run("cells").stdout
+    assert [path.read_bytes() for path in kept] == contents
+    assert "Nothing to be done" in sweep.run("cells").stdout
 
 
-def test_cells_have_the_fields_that_they_have_on_clusters(measured: Sweep) -> None:
-    for path in measured.cells():
+def test_cells_have_the_fields_that_they_have_on_clusters(swept: Sweep) -> None:
+    for path in swept.cells():
         assert differing(json.loads(path.read_bytes()), "cgroup_version", "quotas", "xrootd") == {}
 
 
-def test_no_secret_is_in_any_result(measured: Sweep) -> None:
-    text = "".join(path.read_text(errors="replace") for path in measured.results.rglob("*") if path.is_file())
+def test_no_secret_is_in_any_cell_or_log(swept: Sweep) -> None:
+    files = [path for path in swept.results.rglob("*") if path.suffix in (".json", ".jsonl", ".log", ".csv")]
+    text = "".join(path.read_text(errors="replace") for path in files)
     for mark in ("PRIVATE KEY", "MDAx"):  # a macaroon begins with the length of its first packet, base64
         assert mark not in text
 

@@ -16,8 +16,6 @@ from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
-
 
 def test_reno_halves_its_window_and_takes_as_long_as_the_formula_says(tmp_path: Path) -> None:
     case = Case("short", "recovery", 0.1, 20, 60, repetitions=2)

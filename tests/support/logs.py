@@ -14,10 +14,10 @@ LINES = 8
 DEPLOYMENTS = 3
 
 
-def told(below: Path, since: float = 0.0) -> str:
-    """The folders in which deployments have logged since then, and the ends of the logs in the latest; "" of none."""
+def told(below: Path) -> str:
+    """The folders in which deployments have logged, and the ends of the logs in the latest; "" of none."""
     written = {path.parent: path.stat().st_mtime for path in below.rglob(COMMANDS)}
-    folders = sorted((folder for folder, last in written.items() if last >= since), key=written.__getitem__)
+    folders = sorted(written, key=written.__getitem__)
     if not folders:
         return ""
     return "\n".join([*(f"kept in {folder}" for folder in folders[-DEPLOYMENTS:]), *_ends(folders[-1])])

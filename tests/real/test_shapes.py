@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers: nothing but the network, and files on a disk."""
+"""Deployments of other shapes: clusters, paths with loss or a limited queue, the network alone, files on a disk."""
 
 from __future__ import annotations
 
@@ -10,10 +10,60 @@ from pathlib import Path
 import pytest
 from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.measure.files import ReceivedBytes
+from tpcsweep.paths import netem_works
 
 from tests.support.sites import MIB, files, seconds, site_of, whole
 
-pytestmark = pytest.mark.real
+PATH = {"rtt": 60.0, "bandwidth": 0.2, "mtu": 1500, "file_size": 8 * MIB, "streams": 8, "tool": "curl"}
+LIMIT = 40
+
+
+def test_a_cluster_is_measured_through_either_endpoint_and_quotas_hold_on_both_sides(tmp_path: Path) -> None:
+    with site_of(tmp_path, origins=3, rtt=0, cores=0.3) as site:
+        for endpoint, pairs in {"redirector": 1, "direct": 3}.items():
+            assert len(site.pairs(endpoint)) == pairs
+            whole(site, files(1), endpoint=endpoint, streams=6, file_size=4 * MIB)
+        found = whole(site, files(1), tool="curl", endpoint="direct", streams=9, file_size=32 * MIB)
+    for side in ("source", "destination"):
+        assert found["summary"][f"{side}_cpu"] < 0.3 * 1.15
+    assert found["summary"]["destination_throttled"] > 0.2
+    quotas = site.provenance["quotas"]
+    assert quotas == {side: {"cores": 0.3, "period": 100.0} for side in ("src", "dst")}
+
+
+def test_loss_is_seen_as_retransmissions(tmp_path: Path) -> None:
+    with site_of(tmp_path, rtt=2, loss=0.01, bandwidth=0.2, mtu=1500) as site:
+        found = whole(site, files(1), streams=2, file_size=16 * MIB)
+        share = found["summary"]["retransmits"] * 1500 * 8 / 1e9
+        share /= found["summary"]["wire_throughput"] * found["summary"]["duration"]
+        assert 0.004 < share < 0.03
+        assert found["summary"]["path_drops"] > 0
+
+
+def test_a_queue_limit_caps_transfers_at_its_packets_in_a_one_way_delay(tmp_path: Path) -> None:
+    if netem_works():
+        pytest.skip("packets are counted by the delay line here")
+    with site_of(tmp_path, **PATH, queue_limit=LIMIT) as site:
+        assert site.link.line is not None
+        before, _ = site.link.line.statistics()
+        limited = whole(site, seconds(4), **PATH, queue_limit=LIMIT)
+        after, _ = site.link.line.statistics()
+        path = site.provenance["path"]
+    packet = (after.bytes - before.bytes) / (after.packets - before.packets)
+    cap = LIMIT * packet * 8e-9 / (PATH["rtt"] / 2e3)
+    small, large = path["queue_cap_gbit_per_s"].values()
+    assert small <= cap <= large
+    # A mean of a few seconds; TCP does not fill a path that loses what is above its cap.
+    assert 0 < limited["summary"]["throughput"] < 1.2 * cap
+    assert limited["summary"]["path_drops"] > 0
+
+    with site_of(tmp_path, **PATH) as site:
+        assert "queue_limit_packets" not in site.provenance["path"]
+        for time in (4, 16, 64):  # a machine with much else to do takes long to fill it
+            sized = whole(site, seconds(time), **PATH)
+            if sized["summary"]["throughput"] > 2 * limited["summary"]["throughput"]:
+                break
+    assert sized["summary"]["throughput"] > 2 * limited["summary"]["throughput"]
 
 
 def test_the_network_alone(tmp_path: Path) -> None:
