@@ -162,11 +162,12 @@ def test_retries_stay_within_their_share_and_lose_no_cell(script: list[str], sha
             assert len(testbed.deployments) == 1  # retried while it is up
 
 
-def test_a_deployment_that_is_not_as_asked_is_tried_again_at_once() -> None:
+def test_a_deployment_that_is_not_as_asked_is_tried_again_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     with played([REFUSED], 2) as (testbed, configuration, logs):
         run(configuration, logs)
         assert testbed.deployments == [[REFUSED], [OK, OK]]
         assert statuses(configuration) == ["ok", "ok"]
+    assert ": replacing " in capsys.readouterr().err
 
 
 def test_cells_that_cannot_be_measured_get_placeholders_and_the_next_job_measures_them() -> None:
