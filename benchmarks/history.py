@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from tpcsweep.history.detection import LEAST, changes
+from tpcsweep.history import LEAST, changes
 
 HISTORIES = 500
 YEARS = 60

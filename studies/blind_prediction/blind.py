@@ -22,7 +22,7 @@ from tpcsweep.claims.predicates import reached
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.dataset.observations import observations
+from tpcsweep.dataset.tables import observations
 from tpcsweep.models import MODELS
 from tpcsweep.testbeds.simulation.model import Array, ModelCells, payload_on_path, random_sets, solve
 

@@ -17,7 +17,7 @@ from experiments import AMPLE
 from tpcsweep.claims.cells import UNTRUSTED
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import how_made
-from tpcsweep.dataset.observations import observations
+from tpcsweep.dataset.tables import observations
 
 SWEEPS = ("rivals", "netem-limit", "settle")  # sweeps that speak to the questions
 SHIPPED = Path(__file__).parents[2] / "examples" / "open_questions"

@@ -15,6 +15,7 @@ from pathlib import Path as File
 from typing import Any
 
 from cases import Case
+from formulas import bdp_packets
 from network import RECEIVER, SECOND, SENDER, Network, NetworkError, network
 from recovery import Dropper, follow
 from tpcsweep.files import write_json
@@ -23,7 +24,6 @@ from tpcsweep.linux.commands import CommandError
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.paths import Path, PathError
-from tpcsweep.tcp import bdp_packets
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.machine import MachineError, require
 from tpcsweep.tools.base import package_versions

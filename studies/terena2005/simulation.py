@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import formulas
 from cases import Case
 from recovery import follow
 from tpcsweep import tcp
@@ -75,7 +76,7 @@ def arguments(case: Case, seed: int) -> dict[str, Any]:
     holds one bandwidth-delay product, as on measured paths.
     """
     payload = case.bottleneck_mtu - tcp.HEADERS
-    full = tcp.bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
+    full = formulas.bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
     window = full
     if case.kind == "loss":
         window = min(full, math.sqrt(1.5 / case.loss))

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
+import formulas
 from cases import MEASURED, SHARES, SHIPPED, SIMULATED, UTILISATIONS, Case, Stream
 from runs import Made, Run, interval
-from tpcsweep import tcp
 from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.earlier import RECOVERIES, Recovery
 from tpcsweep.claims.effects import Interval, Region, about, both
+from tpcsweep.tcp import recovery_time
 
 MEASURE = "not measured: snakemake -s studies/terena2005/Snakefile measured"
 NOTHING = "—"
@@ -126,16 +127,16 @@ def _by_formula(case: Case, mtu: int) -> str:
     where = case.bandwidth, case.rtt, mtu
     match case.kind, case.control:
         case "recovery", "reno":
-            return duration(tcp.recovery_time(*where))
+            return duration(recovery_time(*where))
         case "recovery", "cubic":
-            return duration(tcp.cubic_recovery_time(*where))
+            return duration(formulas.cubic_recovery_time(*where))
         case "loss", "reno":
-            each, delayed = (percent(tcp.utilisation(*where, case.loss, acks)) for acks in (1, 2))
+            each, delayed = (percent(formulas.utilisation(*where, case.loss, acks)) for acks in (1, 2))
             return each if delayed == each else f"{each} ({delayed})"
         case "loss", "cubic":
-            return percent(tcp.cubic_utilisation(*where, case.loss))
+            return percent(formulas.cubic_utilisation(*where, case.loss))
         case "mtu_fairness", _:
-            share = tcp.shares(case.mtus)[case.mtus.index(mtu)]
+            share = formulas.shares(case.mtus)[case.mtus.index(mtu)]
             return f"{share * case.bandwidth * 1000:.3g} Mbit/s"
     return "none"
 
@@ -189,7 +190,7 @@ def verdicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _utilisations() -> Iterator[_Part]:
     for row, region in zip(UTILISATIONS, (Region(low=0.9), about(0.012)), strict=True):
-        used = tcp.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss)
+        used = formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss)
         subject = f"utilisation, {row.path}"
         yield _Part(subject, published_case(row), used, region, lambda run: run.utilisations, region)
 
@@ -207,7 +208,7 @@ def _recoveries() -> Iterator[_Part]:
 
 
 def _fairness() -> Iterator[_Part]:
-    for row, share in zip(SHARES, tcp.shares([row.mtu for row in SHARES]), strict=True):
+    for row, share in zip(SHARES, formulas.shares([row.mtu for row in SHARES]), strict=True):
 
         def values(run: Run, row: Stream = row) -> list[float]:
             return [rate / row.published for rate in run.goodputs(row.mtu)]

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import formulas
 import numpy as np
 from cases import SHARES, UTILISATIONS, Kind
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 from runs import Made, Run, interval
-from tpcsweep import tcp
 from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.figures.panels import head, styled
+from tpcsweep.tcp import recovery_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,9 +43,9 @@ def utilisation(runs: Sequence[Run]) -> Figure:
     figure, (left, right) = _two_panels(sharey=True)
     for (rtt, bandwidth), shade in shades.items():
         for acks, style in ((1, "-"), (2, ":")):
-            used = [tcp.utilisation(bandwidth, rtt, 1500, loss, acks) for loss in _LOSSES]
+            used = [formulas.utilisation(bandwidth, rtt, 1500, loss, acks) for loss in _LOSSES]
             left.plot(_LOSSES, used, style, color=shade, linewidth=1.2)
-    for control, formula in (("reno", tcp.utilisation), ("cubic", tcp.cubic_utilisation)):
+    for control, formula in (("reno", formulas.utilisation), ("cubic", formulas.cubic_utilisation)):
         used = [formula(1, 120, 1500, loss) for loss in _LOSSES]
         right.plot(_LOSSES, used, color=_CONTROLS[control], linewidth=1.2)
     for run in runs:
@@ -80,10 +81,10 @@ def recovery(runs: Sequence[Run]) -> Figure:
         left.plot(*place, "*", color="black" if row.agrees else "#cc0000", markersize=10)
         if not row.agrees:
             left.annotate(row.path, place, (-8, 0), textcoords="offset points", ha="right", va="center")
-    formulas = {"reno": tcp.recovery_time, "cubic": tcp.cubic_recovery_time}
+    times = {"reno": recovery_time, "cubic": formulas.cubic_recovery_time}
     for run in runs:
         case = run.case
-        if formula := formulas.get(case.control):
+        if formula := times.get(case.control):
             expected = formula(case.bandwidth, case.rtt, case.mtus[0])
             ratios = [seconds / expected for seconds in run.seconds]
             _point(left, expected, ratios, run.made, _CONTROLS[case.control])
@@ -110,7 +111,7 @@ def fairness(runs: Sequence[Run]) -> Figure:
     mtus = [row.mtu for row in SHARES]
     bars = [
         ("published\n1 Gbit/s, 117 ms", [row.published for row in SHARES]),
-        ("formula\n(as the MSS)", tcp.shares(mtus)),
+        ("formula\n(as the MSS)", formulas.shares(mtus)),
     ]
     for run in runs:
         means = [float(np.mean(run.goodputs(mtu))) for mtu in mtus]

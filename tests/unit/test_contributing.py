@@ -36,7 +36,7 @@ def changed(text: str, diff: str) -> str:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with all examples in it."""
     folder = tmp_path_factory.mktemp("contributing")
-    shutil.copytree(ROOT / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "workflow", folder / "workflow")
     shutil.copytree(ROOT / "config", folder / "config")
     shutil.copytree(ROOT / "envs", folder / "envs")
     shutil.copy(ROOT / "pyproject.toml", folder)

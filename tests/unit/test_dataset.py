@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from tpcsweep import dataset, figures
-from tpcsweep.configuration.cell_file import text_of
 from tpcsweep.configuration.imports import TAKEN
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset import earlier
@@ -124,6 +123,9 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
     assert about["flag_grades"].split() == [flag.grade for flag in FLAGS.values()]
     with pytest.raises(KeyError):
         dataset.flagged(summary, "unheard")
+    assert (summary.limit.sel(rtt=5, origins=1) == "bandwidth").all()
+    assert (hole.limit == "").all() and (failed.limit == "").all()
+    assert summary.limit.attrs["flag_meanings"].split() == list(LIMITS)
 
 
 def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
@@ -131,28 +133,16 @@ def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
     earlier = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
     assert dataset.flagged(earlier, "machine_saturated").values.tolist() == [False, False, True, True]
     assert not dataset.flagged(earlier, "wide_interval").any()
-    masks = dataset.masks_of(earlier)
-    assert dataset.flags_in(3, masks) == ["not_steady", "machine_saturated"]
-
-
-def test_what_bound_each_cell_is_a_word_with_its_meaning(summary: xr.Dataset, tmp_path: Path) -> None:
-    assert (summary.limit.sel(rtt=5, origins=1) == "bandwidth").all()
-    assert (summary.limit.sel(HOLE) == "").all()
-    assert (summary.limit.sel(FAILED) == "").all()
-    assert summary.limit.attrs["flag_meanings"].split() == list(LIMITS)
-    dataset.write_table(summary, tmp_path / "cells.csv")
-    assert set(pd.read_csv(tmp_path / "cells.csv").limit.dropna()) == {"bandwidth", "window"}
-
-
-def test_cells_that_were_measured_before_limits_were_judged_have_none(two: Specs) -> None:
-    for path in two:
-        change(path, lambda c: (c.pop("limit"), c.pop("evidence")))
-    assert (dataset.fold(two, TWO).summary.limit == "").all()
+    assert dataset.flags_in(3, dataset.masks_of(earlier)) == ["not_steady", "machine_saturated"]
 
 
 def test_what_arrived_before_a_cell_failed_is_no_throughput(two: Specs) -> None:
-    change(next(iter(two)), lambda c: c.update(status="failed", message="gave up"))
+    first, second = two
+    change(first, lambda c: c.update(status="failed", message="gave up"))
+    # Cells were measured before limits were judged.
+    change(second, lambda c: (c.pop("limit"), c.pop("evidence")))
     folded = dataset.fold(two, TWO)
+    assert folded.summary.limit.values[1, 0] == ""
     assert np.isnan(folded.summary.throughput.values[0])
     assert np.isnan(folded.summary.throughput_max.values[0])
     assert folded.summary.duration.values[0] == 12
@@ -170,22 +160,13 @@ def test_samples_have_the_same_axes_and_a_time(sweep: Sweep) -> None:
     written = orjson.loads(path.read_bytes())["samples"]["goodput"]
     assert np.allclose(samples.goodput.sel(point(spec)), written)
     assert samples.goodput.sel(FAILED).isnull().all()
+    assert samples.source_origin_cpu.dims[-2:] == ("origin", "time")
 
 
 def test_no_axis_of_an_import_can_have_the_name_of_a_variable_or_dimension(sweep: Sweep) -> None:
-    found: set[Any] = set()
-    for group in dataset.GROUPS:
-        content = xr.load_dataset(sweep[0], group=group)
-        found |= {*content.variables, *content.dims}
+    groups = [xr.load_dataset(sweep[0], group=group) for group in dataset.GROUPS]
+    found = set().union(*({*content.variables, *content.dims} for content in groups))
     assert found - {*AXES, *Parameters.model_fields} <= TAKEN
-
-
-def test_transfers_are_a_table(sweep: Sweep) -> None:
-    transfers = xr.load_dataset(sweep[0], group=dataset.TRANSFERS_GROUP)
-    assert transfers.sizes["transfer"] == 2 * len(sweep[1])
-    one = transfers.to_dataframe().query("origins == 1 and cores == 1 and rtt == 5 and streams == 4")
-    assert one["stream"].tolist() == [0, 1] * 3
-    assert one["ok"].tolist() == [1, 0] * 3
 
 
 def test_attributes_say_where_when_and_with_what(summary: xr.Dataset) -> None:
@@ -256,6 +237,7 @@ def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) 
     assert set(table.query(hole)["status"]) == {"not_measured"}
     dataset.write_table(summary, tmp_path / "cells.csv")
     assert (tmp_path / "cells.csv").read_text().count("\n") == len(table) + 1
+    assert set(pd.read_csv(tmp_path / "cells.csv").limit.dropna()) == {"bandwidth", "window"}
 
 
 def test_simulated_says_so(tmp_path: Path) -> None:
@@ -307,6 +289,7 @@ def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
         (lambda c: c["samples"]["goodput"].pop(), "goodput are not as many as times"),
         (lambda c: c["samples"].update(speed=[1]), "'speed'"),
         (lambda c: c.update(status="fine"), "'fine'"),
+        (lambda c: c["transfers"]["size"].__setitem__(0, None), "size of a transfer is null"),
     ],
 )
 def test_a_wrong_cell_is_named(two: Specs, how: Callable[[dict[str, Any]], object], message: str) -> None:
@@ -371,41 +354,25 @@ def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:
 
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize(
-    ("number", "text", "said"),
+    ("change", "said"),
     [
-        (1, b"", "not JSON"),
-        (8, b'{"spec":{}}', "not a cell file of format 1"),
-        (6, None, r"of another specification: parameters\.mtu is 1500, not 9000"),
+        (lambda texts: [b"", *texts[1:]], "line 1: not JSON.*"),
+        (lambda texts: [*texts[:-1], b'{"spec":{}}'], "line 8: not a cell file of format 1.*"),
+        (
+            lambda texts: [*texts[:5], texts[5].replace(b"9000", b"1500"), *texts[6:]],
+            r"line 6: of another specification: parameters\.mtu is 1500, not 9000",
+        ),
+        (lambda texts: texts[:4], "line 5: missing"),
+        (lambda texts: [*texts, b"{}"], "line 9: of a cell that the grid does not contain"),
     ],
 )
 def test_an_unusable_line_is_named_with_what_to_do(
-    lines: Lines, number: int, text: bytes | None, said: str, processes: int
+    lines: Lines, change: Callable[[list[bytes]], list[bytes]], said: str, processes: int
 ) -> None:
     file, _ = lines
-    texts = file.read_bytes().splitlines()
-    texts[number - 1] = texts[number - 1].replace(b"9000", b"1500") if text is None else text
-    file.write_bytes(b"\n".join(texts))
-    expected = f"{file}, line {number}: {said}.*; delete the file and run"
-    with pytest.raises(dataset.DatasetError, match=expected):
+    file.write_bytes(b"\n".join(change(file.read_bytes().splitlines())))
+    with pytest.raises(dataset.DatasetError, match=f"{file}, {said}; delete the file and run"):
         of_lines(lines, processes)
-
-
-def test_as_many_lines_as_cells_are_needed(lines: Lines) -> None:
-    file, specs = lines
-    with pytest.raises(dataset.DatasetError, match="line 8: of a cell that the grid does not contain; del"):
-        of_lines((file, specs[:7]))
-    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:4]))
-    with pytest.raises(dataset.DatasetError, match="line 5: missing; delete"):
-        of_lines(lines)
-
-
-def test_a_cell_that_was_changed_after_it_was_written_is_named(two: Specs) -> None:
-    for path, spec in two.items():
-        path.write_bytes(text_of(synthetic.cell(spec)))
-    dataset.fold(two, TWO, two.values())
-    change(path, lambda c: c["summary"].update(throughput=0.5))
-    with pytest.raises(dataset.DatasetError, match="changed after it was written"):
-        dataset.fold(two, TWO, two.values())
 
 
 @pytest.mark.parametrize("throughput", [None, -1.0, 40.0])
@@ -425,14 +392,3 @@ def test_cells_off_the_grid_twice_or_unlike_are_refused(two: Specs) -> None:
         dataset.fold(two, TWO)
     with pytest.raises(dataset.DatasetError, match="no cell files"):
         dataset.fold([], TWO)
-
-
-def test_each_origin_keeps_a_series_of_its_own(sweep: Sweep) -> None:
-    samples = xr.load_dataset(sweep[0], group="samples")
-    found = samples.source_origin_cpu
-    assert found.dims[-2:] == ("origin", "time")
-    assert found.sizes["origin"] == 2
-    both = found.sel(origins=2)
-    xr.testing.assert_allclose(both.isel(origin=1), 2 * both.isel(origin=0))
-    assert found.sel(origins=1).isel(origin=1).isnull().all()
-    assert both.notnull().any()

@@ -123,16 +123,6 @@ def test_every_transfer_is_a_row(written: tuple[Path, dataset.Folded], uneven: C
     assert set(TRANSFERS) <= set(found)
 
 
-def test_a_transfer_without_its_size_is_refused(tmp_path: Path) -> None:
-    axes = {"streams": [1], "repetition": [1]}
-    [path] = synthetic.write_sweep(tmp_path, axes)
-    cell = orjson.loads(path.read_bytes())
-    cell["transfers"]["size"][0] = None
-    path.write_bytes(orjson.dumps(cell))
-    with pytest.raises(dataset.DatasetError, match=rf"{path}: size of a transfer is null"):
-        dataset.fold([path], axes)
-
-
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 60))
 def test_blocks_cover_a_grid_once_in_its_order(shape: list[int], most: int) -> None:
     grid = np.arange(math.prod(shape)).reshape(shape)

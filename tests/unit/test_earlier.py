@@ -17,23 +17,23 @@ from tpcsweep.dataset import tables
 from tpcsweep.dataset.earlier import copy_completed
 from tpcsweep.variables import SAMPLES, SUMMARY, TRANSFERS
 
-from tests.support.synthetic import FOUR_AXES, write_sweep
+from tests.support.synthetic import write_sweep
 from tests.support.workflow import ROOT
 
 EARLIER = ROOT / "examples/surface.nc"
 
 
+@pytest.fixture(scope="module")
+def current(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of this version."""
+    axes = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
+    folder = tmp_path_factory.mktemp("current") / "mine"
+    dataset.write(dataset.fold(write_sweep(folder, axes), axes), folder / "dataset.nc")
+    return folder / "dataset.nc"
+
+
 def loaded(source: Path | str) -> Imported:
     return load_dataset(str(source), Path("results"), ROOT)
-
-
-@pytest.fixture
-def current(tmp_path: Path) -> Path:
-    """A dataset of this version."""
-    axes = {**FOUR_AXES, "repetition": [1]}
-    file = tmp_path / "mine" / "dataset.nc"
-    dataset.write(dataset.fold(write_sweep(tmp_path, axes), axes), file)
-    return file
 
 
 def test_results_are_called_by_the_file_and_by_its_folder_where_all_are_called_alike(current: Path) -> None:
@@ -68,13 +68,6 @@ def groups_of(*files: Path) -> Iterator[list[xr.Dataset]]:
         yield [xr.load_dataset(file, group=group) for file in files]
 
 
-def test_a_dataset_of_this_version_stays_as_it_is(current: Path, tmp_path: Path) -> None:
-    copy_completed(current, tmp_path / "brought.nc")
-    for was, now in groups_of(current, tmp_path / "brought.nc"):
-        assert now.drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
-        assert now.attrs.get("history", "").endswith(was.attrs.get("history", ""))
-
-
 def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(brought: Path) -> None:
     pairs = groups_of(EARLIER, brought)
     for variables, (was, now) in zip((SUMMARY, SAMPLES, TRANSFERS), pairs, strict=True):
@@ -103,43 +96,42 @@ def test_of_an_earlier_one_the_same_is_made(brought: Path) -> None:
     assert figures.limits(summary).texts
 
 
-@pytest.mark.parametrize("earlier", [False, True])
-def test_a_store_comes_back_as_it_was(earlier: bool, current: Path, tmp_path: Path) -> None:
-    given = EARLIER if earlier else current
+def test_a_dataset_of_this_version_stays_as_it_is(current: Path, tmp_path: Path) -> None:
+    copy_completed(current, tmp_path / "brought.nc")
+    for was, now in groups_of(current, tmp_path / "brought.nc"):
+        assert now.drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
+        assert now.attrs.get("history", "").endswith(was.attrs.get("history", ""))
+
+
+def test_a_store_comes_back_as_its_file_does(brought: Path, tmp_path: Path) -> None:
     store = tmp_path / "theirs" / "dataset.zarr"
-    exporting.zarr(given, store)
+    exporting.zarr(EARLIER, store)
     assert str(loaded(store).folder) == "results/theirs"
-    copy_completed(given, tmp_path / "of-file.nc")
     copy_completed(store, tmp_path / "of-store.nc")
-    for of_file, of_store in groups_of(tmp_path / "of-file.nc", tmp_path / "of-store.nc"):
+    for of_file, of_store in groups_of(brought, tmp_path / "of-store.nc"):
         of_file.attrs.pop("history", None), of_store.attrs.pop("history", None)
         xr.testing.assert_identical(of_store, of_file)
     with pytest.raises(ConfigurationError, match=r"theirs contains dataset\.zarr"):
         loaded(store.with_name("other.zarr"))
 
 
-def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    store, output = tmp_path / "a.zarr", tmp_path / "output.nc"
-    store.mkdir()
-    with pytest.raises(ConfigurationError, match=r"given a folder that cannot be read as .*: No group"):
-        copy_completed(store, output)
-    xr.Dataset({"throughput": ("x", [1.0])}).to_zarr(store, zarr_format=2)
-    with pytest.raises(ConfigurationError, match=r"a\.zarr: dataset: given a folder that cannot be read"):
-        copy_completed(store, output)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
-
-
 def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) -> None:
-    xr.Dataset({"throughput": ("x", [1.0])}).to_netcdf(tmp_path / "other.nc")
+    one = xr.Dataset({"throughput": ("x", [1.0])})
+    one.to_netcdf(tmp_path / "other.nc")
+    one.to_zarr(tmp_path / "other.zarr", zarr_format=2)
+    (tmp_path / "empty.zarr").mkdir()
     (tmp_path / "text.nc").write_text("a,b\n")
     shutil.copy(EARLIER, tmp_path / "bare.nc")
     with netCDF4.Dataset(tmp_path / "bare.nc", "a") as dataset_file:
         dataset_file.delncattr("testbed_kind")
+    before = {*tmp_path.iterdir()}
     for name, says in (
-        ("other", r"given a dataset without throughput_low, .* the group samples"),
-        ("text", r"text.nc: dataset: given a file that cannot be read: .* NetCDF 4"),
-        ("bare", r"without the attribute testbed_kind, allowed: a dataset of tpcsweep"),
+        ("other.nc", r"given a dataset without throughput_low, .* the group samples"),
+        ("text.nc", r"text.nc: dataset: given a file that cannot be read: .* NetCDF 4"),
+        ("bare.nc", r"without the attribute testbed_kind, allowed: a dataset of tpcsweep"),
+        ("other.zarr", r"other\.zarr: dataset: given a folder that cannot be read"),
+        ("empty.zarr", r"given a folder that cannot be read as .*: No group"),
     ):
         with pytest.raises(ConfigurationError, match=says):
-            copy_completed(tmp_path / f"{name}.nc", tmp_path / "output.nc")
-    assert not (tmp_path / "output.nc").exists()
+            copy_completed(tmp_path / name, tmp_path / "output.nc")
+    assert {*tmp_path.iterdir()} == before

@@ -70,7 +70,7 @@ STATES: dict[str, tuple[Callable[[Configuration, Cell], object], str]] = {
 """What a cell's file may be, and the reason why the dataset lacks the cell."""
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(states=st.lists(st.sampled_from([*STATES]), min_size=4, max_size=4))
 def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(states: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:

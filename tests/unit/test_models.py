@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,9 @@ def test_outliers_do_not_move_the_fit() -> None:
     assert stalled.sum() >= 4
     spoiled = ds.assign({name: ds[name].where(~stalled, ds[name] * 0.02) for name in ds.data_vars})
     clean, robust = (fit(MODELS["window"], observe(one), resamples=0) for one in (ds, spoiled))
+    count, k = ds.throughput.size, len(clean.values) + 1
+    penalties = 2 * k + 2 * k * (k + 1) / (count - k - 1) - k * math.log(count)
+    assert clean.aicc - clean.bic == pytest.approx(penalties)
     everywhere = observe(ds).frame
     assert robust.estimate(everywhere) == pytest.approx(clean.estimate(everywhere), rel=0.08)
 

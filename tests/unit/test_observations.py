@@ -14,7 +14,7 @@ from tpcsweep.claims.cells import cells_of
 from tpcsweep.comparing.comparison import compare
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import MASKS, about_flags
-from tpcsweep.dataset.observations import observations
+from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS
 from tpcsweep.models import Observations, observe
 from tpcsweep.models.observations import SAMPLE

@@ -8,9 +8,11 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep.measure.steady import analyse
 from tpcsweep.running.progress import JobProgress, begin
 
 JOBS, CELLS = 8, 25
@@ -22,6 +24,8 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
     def job(name: str) -> None:
         with JobProgress("demo", name, tmp_path) as shown:
             for cell in range(CELLS):
+                shown.look(None, 0.1)
+                shown.look(analyse(np.ones(100), 0.1, 0.95), 10.0)
                 shown.end(f"streams={cell}", "ok", 1.5, [])
 
     with ThreadPoolExecutor(JOBS) as pool:

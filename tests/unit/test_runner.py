@@ -168,7 +168,6 @@ EIGHT = [DISTURBED, OK, DISTURBED, FAILED, OK, OK, OK, OK]
 @pytest.mark.parametrize(
     ("script", "cells", "share", "deployments", "tried"),
     [
-        ([REFUSED], 2, 0, [[REFUSED], [OK, OK]], [1, 1]),
         # The failed cell and one of the disturbed ones are a share of 0.2.
         (EIGHT, 8, 0.2, [[*EIGHT, OK, OK]], [1] * 6 + [2] * 2),
         # A retry that breaks the deployment leaves the first measurement.
@@ -185,6 +184,14 @@ def test_deployments_and_cells_are_tried_again(
         assert statuses(configuration) == ["ok"] * cells
         run(configuration, logs)
         assert testbed.deployments == deployments
+
+
+def test_a_deployment_that_is_not_as_asked_is_tried_again_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with played([REFUSED], 2) as (testbed, configuration, logs):
+        run(configuration, logs)
+        assert testbed.deployments == [[REFUSED], [OK, OK]]
+        assert statuses(configuration) == ["ok", "ok"]
+    assert ": replacing " in capsys.readouterr().err
 
 
 def test_cells_that_cannot_be_measured_get_placeholders_and_the_next_job_measures_them() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -85,39 +86,44 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "one", tmp_path / "machine")
 
 
-def test_a_set_up_that_is_whole_does_nothing(checkout: Checkout) -> None:
-    done = checkout.set_up()
-    assert done.returncode == 0, done.stderr
-    assert checkout.installed() == ["requirements"]
-    assert "nothing is missing" in checkout.set_up().stdout
-    assert checkout.log.read_text() == ""
-
-
 def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
     checkout.set_up("zarr")
     assert checkout.installed() == ["requirements", "requirements-zarr"]
+    assert "nothing is missing" in checkout.set_up().stdout
+    assert checkout.log.read_text() == ""
     checkout.set_up("parquet", "globus")
     assert checkout.installed() == ["requirements", "requirements-parquet", "requirements-zarr"]
     assert "-m venv" not in checkout.log.read_text()
     assert "nothing is missing" in checkout.set_up("zarr", "globus").stdout
 
 
-def test_all_is_every_extra_and_test_the_tools_too(checkout: Checkout) -> None:
-    checkout.set_up("all")
-    extras = [f"requirements-{name}" for name in ("crate", "history", "parquet", "slurm", "zarr")]
-    assert checkout.installed() == ["requirements", *extras]
-    checkout.set_up("test")
-    *them, zarr = extras
-    lists = [them[0], "requirements-docs", *them[1:], "requirements-test", zarr]
-    assert checkout.installed() == ["requirements", *lists, "validator"]
+def _changed(checkout: Checkout) -> None:
+    with (checkout.folder / "envs/requirements.txt").open("a") as file:
+        file.write("# changed\n")
 
 
-def test_an_unknown_extra_is_refused_with_the_known_ones(checkout: Checkout) -> None:
-    done = checkout.set_up("parquets")
-    assert done.returncode != 0
-    known = "crate, docs, globus, history, ns3, parquet, simulation, slurm, test, xrootd, zarr"
-    assert done.stderr == f"setup: given the extra parquets, allowed on debian: all, {known}\n"
-    assert checkout.log.read_text() == ""
+def _copied(checkout: Checkout) -> None:
+    # `pip install .` removes the editable installation.
+    (link,) = (checkout.folder / ".venv").rglob("__editable__*")
+    link.unlink()
+
+
+def _broken_off(checkout: Checkout) -> None:
+    shutil.rmtree(checkout.folder / ".venv")
+    assert checkout.set_up("zarr", PLAYED_BREAKS="yes").returncode != 0
+
+
+@pytest.mark.parametrize("what", [_changed, _copied, _broken_off])
+def test_what_is_no_more_whole_is_installed_into_the_same_venv(
+    checkout: Checkout, what: Callable[[Checkout], None]
+) -> None:
+    checkout.set_up("zarr")
+    what(checkout)
+    assert "setup: done" in checkout.set_up().stdout
+    assert checkout.installed() == ["requirements", "requirements-zarr"]
+    log = checkout.log.read_text()
+    assert "--editable ." in log and "-m venv" not in log
+    assert "nothing is missing" in checkout.set_up().stdout
 
 
 @pytest.mark.parametrize("how", [partial(shutil.copytree, symlinks=True), shutil.move])
@@ -132,13 +138,9 @@ def test_a_checkout_in_another_place_is_set_up_anew_with_its_extras(checkout: Ch
     assert other.installed() == ["requirements", "requirements-zarr"]
     assert not (there / ".venv/of-the-first").exists()
     assert "nothing is missing" in other.set_up().stdout
-
-
-def test_a_venv_without_a_python_is_replaced(checkout: Checkout) -> None:
-    (checkout.folder / ".venv").mkdir()
-    (checkout.folder / ".venv/of-the-first").touch()
-    assert "replacing .venv: it was made in another folder" in checkout.set_up().stdout
-    assert not (checkout.folder / ".venv/of-the-first").exists()
+    shutil.rmtree(there / ".venv")
+    (there / ".venv").mkdir()  # without a Python
+    assert "replacing .venv: it was made in another folder" in other.set_up().stdout
 
 
 def test_a_venv_that_another_command_made_is_used(checkout: Checkout) -> None:
@@ -153,17 +155,6 @@ def test_a_venv_that_another_command_made_is_used(checkout: Checkout) -> None:
     assert "nothing is missing" in checkout.set_up().stdout
 
 
-def test_a_copy_of_the_package_is_replaced_by_the_checkout(checkout: Checkout) -> None:
-    checkout.set_up()
-    # `pip install .` removes the editable installation.
-    (link,) = (checkout.folder / ".venv").rglob("__editable__*")
-    link.unlink()
-    assert "setup: done" in checkout.set_up().stdout
-    assert "--editable ." in checkout.log.read_text()
-    assert "-m venv" not in checkout.log.read_text()
-    assert "nothing is missing" in checkout.set_up().stdout
-
-
 def test_another_interpreter_is_taken_when_asked_for_and_kept(checkout: Checkout) -> None:
     checkout.set_up()
     assert "replacing .venv" in checkout.set_up(PYTHON="python3.12").stdout
@@ -171,23 +162,6 @@ def test_another_interpreter_is_taken_when_asked_for_and_kept(checkout: Checkout
     assert "nothing is missing" in checkout.set_up().stdout
     (checkout.machine / "python3.12").unlink()
     assert "replacing .venv" in checkout.set_up().stdout
-
-
-def test_a_list_that_has_changed_is_installed(checkout: Checkout) -> None:
-    checkout.set_up("parquet")
-    with (checkout.folder / "envs/requirements.txt").open("a") as file:
-        file.write("# changed\n")
-    checkout.set_up()
-    assert checkout.installed() == ["requirements", "requirements-parquet"]
-    assert "-m venv" not in checkout.log.read_text()
-
-
-def test_a_set_up_that_broke_off_is_finished(checkout: Checkout) -> None:
-    assert checkout.set_up("zarr", PLAYED_BREAKS="yes").returncode != 0
-    done = checkout.set_up()
-    assert "setup: done" in done.stdout
-    assert checkout.installed() == ["requirements", "requirements-zarr"]
-    assert "-m venv" not in checkout.log.read_text()
 
 
 def test_what_is_installed_comes_from_where_pip_asks(checkout: Checkout) -> None:
@@ -228,22 +202,34 @@ def test_on_almalinux_what_is_missing_comes_by_dnf_with_epel(checkout: Checkout)
     assert "nothing is missing" in checkout.set_up(**ALMA).stdout
 
 
-def test_on_almalinux_extras_that_only_debian_has_are_refused(checkout: Checkout) -> None:
-    for extra in ("simulation", "test"):
-        done = checkout.set_up(extra, **ALMA)
+DEBIAN_EXTRAS = "crate, docs, globus, history, ns3, parquet, simulation, slurm, test, xrootd, zarr"
+ALMA_EXTRAS = "crate, docs, globus, history, parquet, slurm, xrootd, zarr"
+EVERY = [f"requirements-{name}" for name in ("crate", "history", "parquet", "slurm", "zarr")]
+FOR_TESTS = sorted([*EVERY, "requirements-docs", "requirements-test"])
+
+
+@pytest.mark.parametrize(
+    ("extra", "machine", "lists"),
+    [
+        ("all", {}, EVERY),
+        ("all", ALMA, EVERY),
+        ("test", {}, [*FOR_TESTS, "validator"]),
+        ("parquets", {}, f"given the extra parquets, allowed on debian: all, {DEBIAN_EXTRAS}"),
+        ("simulation", ALMA, f"given the extra simulation, allowed on alma9: all, {ALMA_EXTRAS}"),
+        ("test", ALMA, f"given the extra test, allowed on alma9: all, {ALMA_EXTRAS}"),
+        ("zarr", {"PYTHON": "python3", "PLAYED_OLD": "python3"}, "Python 3.11 or later is needed"),
+    ],
+)
+def test_extras_are_those_of_the_system_and_others_are_refused(
+    checkout: Checkout, extra: str, machine: dict[str, str], lists: list[str] | str
+) -> None:
+    done = checkout.set_up(extra, **machine)
+    if isinstance(lists, list):
+        assert checkout.installed() == ["requirements", *lists]
+    else:
         assert done.returncode != 0
-        known = "crate, docs, globus, history, parquet, slurm, xrootd, zarr"
-        assert done.stderr == f"setup: given the extra {extra}, allowed on alma9: all, {known}\n"
-    assert checkout.set_up("all", **ALMA).returncode == 0
-    names = ("crate", "history", "parquet", "slurm", "zarr")
-    extras = [f"requirements-{name}" for name in names]
-    assert checkout.installed() == ["requirements", *extras]
-
-
-def test_a_python_that_is_asked_for_and_too_old_is_refused(checkout: Checkout) -> None:
-    done = checkout.set_up(PYTHON="python3", PLAYED_OLD="python3")
-    assert done.returncode != 0
-    assert "Python 3.11 or later is needed" in done.stderr
+        assert lists in done.stderr
+        assert checkout.installed() == []
 
 
 def pinned(file: Path) -> dict[str, set[str]]:
@@ -259,12 +245,8 @@ def test_every_requirement_is_pinned_with_hashes(file: Path) -> None:
     text = re.sub(r"\s*\\\n\s*", " ", file.read_text())
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert lines
-    wrong = [
-        line
-        for line in lines
-        if not re.fullmatch(r"\S+==\S+( ; [^#]+?)?( --hash=sha256:[0-9a-f]{64})+", line)
-    ]
-    assert not wrong
+    pin = re.compile(r"\S+==\S+( ; [^#]+?)?( --hash=sha256:[0-9a-f]{64})+")
+    assert not [line for line in lines if not pin.fullmatch(line)]
     assert "://" not in text  # where they come from is the machine's affair
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import formulas
 import numpy as np
 import pytest
 import simulation
@@ -47,22 +48,22 @@ def test_recovery_is_quadratic_in_rtt_and_linear_in_bandwidth(bandwidth: float, 
 @given(BANDWIDTHS, RTTS, MTUS)
 def test_cubic_never_recovers_much_later_than_reno(bandwidth: float, rtt: float, mtu: int) -> None:
     # It loses less, and grows at least as Reno would with what it has lost (RFC 9438, section 4.3).
-    assert tcp.cubic_recovery_time(bandwidth, rtt, mtu) < 1.2 * tcp.recovery_time(bandwidth, rtt, mtu)
+    assert formulas.cubic_recovery_time(bandwidth, rtt, mtu) < 1.2 * tcp.recovery_time(bandwidth, rtt, mtu)
 
 
 @given(BANDWIDTHS, RTTS, MTUS, LOSSES)
 def test_utilisation_falls_with_loss_and_delayed_acks_and_cubic_uses_no_less(
     bandwidth: float, rtt: float, mtu: int, loss: float
 ) -> None:
-    used = tcp.utilisation(bandwidth, rtt, mtu, loss)
-    assert 0 < tcp.utilisation(bandwidth, rtt, mtu, 2 * loss) <= used <= 1
-    assert tcp.utilisation(bandwidth, rtt, mtu, loss, packets_per_ack=2) <= used
-    assert used <= tcp.cubic_utilisation(bandwidth, rtt, mtu, loss) <= 1
+    used = formulas.utilisation(bandwidth, rtt, mtu, loss)
+    assert 0 < formulas.utilisation(bandwidth, rtt, mtu, 2 * loss) <= used <= 1
+    assert formulas.utilisation(bandwidth, rtt, mtu, loss, packets_per_ack=2) <= used
+    assert used <= formulas.cubic_utilisation(bandwidth, rtt, mtu, loss) <= 1
 
 
 @given(st.lists(MTUS, min_size=1, max_size=5))
 def test_shares_are_of_the_whole_and_in_the_order_of_the_mtus(mtus: list[int]) -> None:
-    shares = tcp.shares(mtus)
+    shares = formulas.shares(mtus)
     assert sum(shares) == pytest.approx(1)
     assert sorted(shares) == [share for _, share in sorted(zip(mtus, shares, strict=True))]
 
@@ -71,11 +72,11 @@ def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
     [chicago] = [row for row in RECOVERIES if not row.agrees]
     assert (chicago.id, chicago.published / 60) == ("recovery.chicago", 92)
     assert chicago.by_formula / 60 == pytest.approx(102.7, abs=0.05)
-    lan, wan = (tcp.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
+    lan, wan = (formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
     assert lan == pytest.approx(1448 / 1500)  # a full path
     assert wan == pytest.approx(UTILISATIONS[1].published, abs=0.0005)
     # Two MTUs share a path less unequally than published.
-    small, large = tcp.shares([row.mtu for row in SHARES])
+    small, large = formulas.shares([row.mtu for row in SHARES])
     assert SHARES[1].published / SHARES[0].published > large / small == pytest.approx(8948 / 1448)
 
 
@@ -255,7 +256,7 @@ def test_ns3_agrees_with_mathis_within_a_factor(program: Path) -> None:
     case = Case("small", "loss", 0.02, 40, 25, loss=1e-2, warm_up=5, repetitions=2)
     simulated = simulate(case, program)
     rates = [run["goodputs"][0] for run in simulated["repetitions"]]
-    used = tcp.utilisation(case.bandwidth, case.rtt, 1500, case.loss)
+    used = formulas.utilisation(case.bandwidth, case.rtt, 1500, case.loss)
     assert all(0.5 < rate / case.bandwidth / used < 2 for rate in rates)
     assert rates[0] != rates[1]  # each has losses of its own
     assert simulated["made"] == "simulated"

@@ -18,7 +18,7 @@ from scipy import optimize, sparse, stats
 from scipy.sparse import csgraph, linalg
 
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.dataset.observations import observations
+from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS, graded
 
 CONFIDENCE = 0.95

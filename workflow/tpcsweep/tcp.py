@@ -11,7 +11,6 @@ Functions of `Numbers` take arrays of any shapes that broadcast, and return an a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -39,11 +38,6 @@ CUBIC_C, CUBIC_BETA = 0.4, 0.7
 def payload(mtu: int) -> int:
     """Return the payload of a full packet in bytes, its MSS, with TCP's timestamps."""
     return mtu - HEADERS
-
-
-def payload_share(mtu: int) -> float:
-    """Return the share of the bandwidth that is payload on a path that is full."""
-    return payload(mtu) / mtu
 
 
 def window_rate(window: Numbers, rtt: Numbers) -> NDArray[np.float64]:
@@ -83,18 +77,6 @@ def cubic(payload: float, rtt: float, loss: float) -> float:
     return window * payload * GBIT_PER_MS / rtt
 
 
-def utilisation(bandwidth: float, rtt: float, mtu: int, loss: float, packets_per_ack: float = 1) -> float:
-    """Return the payload of one Reno connection as a share of the bandwidth, by `mathis`; at most a full path's."""
-    own = float(mathis(payload(mtu), rtt, loss, packets_per_ack))
-    return min(payload_share(mtu), own / bandwidth)
-
-
-def cubic_utilisation(bandwidth: float, rtt: float, mtu: int, loss: float) -> float:
-    """Return the same of one CUBIC connection, which is never slower than Reno (RFC 9438, section 4.3)."""
-    own = cubic(payload(mtu), rtt, loss) / bandwidth
-    return min(payload_share(mtu), max(own, utilisation(bandwidth, rtt, mtu, loss)))
-
-
 def recovery_time(bandwidth: float, rtt: float, mtu: int) -> float:
     """Return the seconds that Reno takes to recover from one loss: C·RTT²/(2·MSS), the MSS without options.
 
@@ -102,28 +84,3 @@ def recovery_time(bandwidth: float, rtt: float, mtu: int) -> float:
     3.1; TERENA 2005 has this formula.
     """
     return bandwidth * BYTES * (rtt / 1000) ** 2 / (2 * (mtu - PLAIN_HEADERS))
-
-
-def cubic_recovery_time(bandwidth: float, rtt: float, mtu: int) -> float:
-    """Return the seconds that CUBIC takes: K = ∛(W·(1−β)/C), or less where it grows as Reno would.
-
-    That region's window grows by 3·(1−β)/(1+β) segments a round trip. Source: RFC 9438, 2023, sections 4.2 and 4.3.
-    """
-    window = bandwidth * rtt / (GBIT_PER_MS * payload(mtu))
-    lost = window * (1 - CUBIC_BETA)
-    friendly = lost / (3 * (1 - CUBIC_BETA) / (1 + CUBIC_BETA)) * rtt / 1000
-    return min(math.cbrt(lost / CUBIC_C), friendly)
-
-
-def bdp_packets(bandwidth: float, rtt: float, mtu: int) -> float:
-    """Return the packets that fill a path without a queue: C·RTT/MTU."""
-    return bandwidth * rtt / (GBIT_PER_MS * mtu)
-
-
-def shares(mtus: Sequence[int]) -> list[float]:
-    """Return the shares of Reno connections that differ in MTU alone and lose the same share of packets: as their MSS.
-
-    Follows from `mathis`.
-    """
-    segments = [payload(mtu) for mtu in mtus]
-    return [segment / sum(segments) for segment in segments]

@@ -16,7 +16,7 @@ from scipy.special import ndtri, stdtrit
 from tpcsweep.claims.effects import FEWEST_PAIRS
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED
-from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, WITHOUT, observations
+from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.flags import FLAGS, graded
 
 FULL = 0.95

@@ -15,7 +15,7 @@ import xarray as xr
 from scipy import stats
 
 from tpcsweep.comparing.effects import CONFIDENCE
-from tpcsweep.dataset.observations import NOT_MEASURED, observations
+from tpcsweep.dataset.tables import NOT_MEASURED, observations
 from tpcsweep.flags import BROKEN
 
 TABLE = {

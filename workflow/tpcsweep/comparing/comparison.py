@@ -38,8 +38,7 @@ from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
 from tpcsweep.configuration.sides import ComparedSide, shown
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED
-from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
-from tpcsweep.dataset.tables import write_csv
+from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_csv
 from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import CPU_LIMITS

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 import tempfile
 from abc import ABC, abstractmethod
 from array import array
@@ -26,7 +27,7 @@ _IN_MEMORY = 2**24
 _CHUNK = 2**18
 """The most values of a time series in one chunk of the file: 1 MB."""
 _SLAB = 2**16
-"""TransferTable that are written at once, and transfers in a chunk of the file."""
+"""Transfers that are written at once, and transfers in a chunk of the file."""
 
 _ALL_SAMPLES = SAMPLES | ORIGIN_SAMPLES
 _CLOCK = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
@@ -38,28 +39,25 @@ _KINDS: dict[str, Any] = {**_WHOLE, **dict.fromkeys(_TEXTS, object), "cell": np.
 
 
 class Spool:
-    """Arrays of one type, kept one after the other in a temporary file that goes with the last reference to it.
+    """Records in a temporary file that goes with the last reference to it; small sweeps need no file.
 
-    Small sweeps need no file.
+    All records are to be appended before any is read.
     """
 
-    def __init__(self, dtype: type[np.generic]) -> None:
-        self._dtype = np.dtype(dtype)
+    def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
-        self._ends = array("q", [0])
+        self._places = array("q")
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._places)
 
-    def append(self, values: bytes) -> None:
-        """Keep an array's bytes. All are to be appended before any is read."""
-        self._file.write(values)
-        self._ends.append(self._ends[-1] + len(values))
+    def append(self, record: Any) -> None:
+        self._places.append(self._file.tell())
+        pickle.dump(record, self._file, pickle.HIGHEST_PROTOCOL)
 
-    def __getitem__(self, number: int) -> NDArray[Any]:
-        """Return one of the arrays, flat."""
-        self._file.seek(self._ends[number])
-        return np.frombuffer(self._file.read(self._ends[number + 1] - self._ends[number]), self._dtype)
+    def __getitem__(self, number: int) -> Any:
+        self._file.seek(self._places[number])
+        return pickle.load(self._file)  # noqa: S301 - this process wrote it
 
 
 Slab: TypeAlias = "tuple[str, tuple[slice, ...], NDArray[Any]]"
@@ -72,12 +70,11 @@ class DatasetGroup(ABC):
     `coordinates` and `attributes` are to be set before anything is read.
     """
 
-    def __init__(self, axes: Sequence[str], shape: Sequence[int], dtype: type[np.generic]) -> None:
+    def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self.coordinates: dict[Hashable, Any] = {}
         self.attributes: Mapping[str, Any] = {}
         self._axes, self._shape = tuple(axes), tuple(shape)
-        self._records = Spool(dtype)
-        """An array for each cell."""
+        self._records = Spool()
 
     @abstractmethod
     def outline(self) -> xr.Dataset:
@@ -117,8 +114,8 @@ class Record(NamedTuple):
     names: tuple[_Name, ...]
     clock: bytes
     """Times in intervals, 64 bits each."""
-    values: bytes
-    """32 bits each: a row for each name, a column for each time."""
+    values: NDArray[np.float32]
+    """A row for each name, a column for each time."""
 
 
 def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
@@ -144,7 +141,7 @@ def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
     if wrong := dict.fromkeys(name for (name, _), row in rows.items() if len(row) != index.size):
         raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
     values = np.array(list(rows.values()), np.float32)  # None: NaN
-    return Record(tuple(rows), index.tobytes(), values.tobytes())
+    return Record(tuple(rows), index.tobytes(), values.reshape(len(rows), -1))
 
 
 class Series(DatasetGroup):
@@ -154,20 +151,19 @@ class Series(DatasetGroup):
     """
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
-        super().__init__(axes, shape, np.float32)
+        super().__init__(axes, shape)
         self.interval = 1.0
         self._record_at = np.full(math.prod(shape), -1, np.int32)
-        # Names and times of a cell's series are kept once: few differ, even among 10⁵ cells.
-        self._names: dict[tuple[_Name, ...], tuple[_Name, ...]] = {}
-        self._clocks: dict[bytes, bytes] = {}
-        self._kept: list[tuple[tuple[_Name, ...], bytes]] = []
+        # Few differ, even among 10⁵ cells.
+        self._names: dict[tuple[_Name, ...], None] = {}
+        self._clocks: set[bytes] = set()
 
     def add(self, at: int, record: Record) -> None:
         """Keep the samples of the cell at a place of the flattened grid."""
         self._record_at[at] = len(self._records)
-        self._records.append(record.values)
-        names = self._names.setdefault(record.names, record.names)
-        self._kept.append((names, self._clocks.setdefault(record.clock, record.clock)))
+        self._records.append(record)
+        self._names[record.names] = None
+        self._clocks.add(record.clock)
 
     def outline(self) -> xr.Dataset:
         """See `DatasetGroup`. A chunk is a block of the grid, of one origin, over all of the time."""
@@ -200,13 +196,12 @@ class Series(DatasetGroup):
             for point, number in enumerate(self._record_at[first:last]):
                 if number < 0:
                     continue
-                names, clock = self._kept[number]
-                rows, time = rows_of[names], times_of[clock]
-                values = self._records[number].reshape(rows.size, -1)
+                record = self._records[number]
+                rows, time = rows_of[record.names], times_of[record.clock]
                 if isinstance(time, slice):
-                    block[rows, point, time] = values
+                    block[rows, point, time] = record.values
                 else:
-                    block[rows[:, None], point, time] = values
+                    block[rows[:, None], point, time] = record.values
             lengths = [part.stop - part.start for part in where]
             for (name, origin), values in zip(known, block, strict=True):
                 if not np.isnan(values).all():
@@ -284,26 +279,19 @@ def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
 
 
 class TransferTable(DatasetGroup):
-    """TransferTable of cells, a row for each."""
+    """Transfers of cells, a row for each."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
-        # A record has a row for each of _NUMBERS, then for each of _TEXTS, whose values are places in _texts.
-        super().__init__(axes, shape, np.float64)
-        self._texts: dict[str, int] = {}
+        super().__init__(axes, shape)
         self._cells = array("l")
         self._counts = array("l")
 
     def add(self, at: int, columns: Columns) -> None:
         """Keep the transfers of the cell at a place of the flattened grid."""
-        count = columns.numbers.shape[1]
-        if not count:
-            return
-        codes = [
-            [self._texts.setdefault(text, len(self._texts)) for text in texts] for texts in columns.texts
-        ]
-        self._records.append(columns.numbers.tobytes() + np.array(codes, float).tobytes())
-        self._cells.append(at)
-        self._counts.append(count)
+        if count := columns.numbers.shape[1]:
+            self._records.append(columns)
+            self._cells.append(at)
+            self._counts.append(count)
 
     def outline(self) -> xr.Dataset:
         rows = sum(self._counts)
@@ -332,11 +320,12 @@ class TransferTable(DatasetGroup):
     def _columns(self, cells: range) -> dict[str, NDArray[Any]]:
         """Return every column of some cells' rows: places on the axes, columns of the files, and derived ones."""
         counts = self._counts[cells.start : cells.stop]
-        records = [self._records[cell].reshape(-1, count) for cell, count in zip(cells, counts, strict=True)]
-        rows: list[NDArray[Any]] = [*np.concatenate(records, axis=1)]
-        columns = dict(zip((*_NUMBERS, *_TEXTS), rows, strict=True))
-        texts = np.array([*self._texts], object)
-        columns |= {name: texts[columns[name].astype(int)] for name in _TEXTS}
+        records = [self._records[cell] for cell in cells]
+        numbers: list[NDArray[Any]] = [*np.concatenate([record.numbers for record in records], axis=1)]
+        columns = dict(zip(_NUMBERS, numbers, strict=True))
+        for place, name in enumerate(_TEXTS):
+            texts = itertools.chain.from_iterable(record.texts[place] for record in records)
+            columns[name] = np.array([*texts], object)
         columns |= {name: columns[name].astype(kind) for name, kind in _WHOLE.items()}
         columns["cell"] = np.repeat(np.array(self._cells[cells.start : cells.stop], np.int64), counts)
         columns["startup"] = columns["first_byte"] - columns["start"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same sweep measured again and again: runs kept under their dates, change points, and what changed with them.
 
-Kept datasets become runs, these one grid of cells over time (`runs`), whose change points are found (`detection`) and
-reported with their size and with what else changed. Sizes are those of `comparing`: the runs between two changes are
-the repetitions of one side.
+Kept datasets become runs, these one grid of cells over time (`runs`), whose change points are found and reported with
+their size and with what else changed. Sizes are those of `comparing`: the runs between two changes are the repetitions
+of one side.
 """
 
 from __future__ import annotations
@@ -15,17 +15,28 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from scipy import stats
 
+from tpcsweep import extras
 from tpcsweep.comparing.comparison import Comparison, compare
 from tpcsweep.comparing.effects import FASTER, SLOWER, Overall
 from tpcsweep.configuration.sides import shown
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
-from tpcsweep.history import detection
-from tpcsweep.history.runs import HistoryError, Run, joined, logs_of, mean_cell
+from tpcsweep.history.runs import Floats, HistoryError, Run, joined, logs_of, mean_cell, mean_of
 
-ENOUGH = 2 * detection.LEAST
+LEAST = 2
+"""Runs between two changes, and before the first and after the last: one run that stands apart is no change."""
+SIGNIFICANT = 0.01
+"""Largest share of histories without a change in which one is found, where runs scatter normally."""
+_SHARE = 0.5
+"""Share of the runs that must contain a cell for its changes to be searched."""
+_MAD = 1.4826
+"""Standard deviation of a normal distribution whose median absolute deviation is 1."""
+ENOUGH = 2 * LEAST
 """Runs from which on changes are looked for."""
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}
 """The verdicts that a value of `fail_on` means."""
@@ -50,7 +61,7 @@ class Change:
     place: int
     """The place of the first run after it."""
     p: float
-    """The probability of such a difference without a change, see `detection.changes`."""
+    """The probability of such a difference without a change, see `changes`."""
     overall: Overall
     """The mean of all cells, after over before: a value for each run, compared as a cell with repetitions is."""
     comparison: Comparison
@@ -129,8 +140,8 @@ def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory
         raise HistoryError(f"there is no run to make a history of{': ' if told else ''}{told}")
     cells = joined(runs)
     logs = logs_of(cells)
-    found = detection.changes(logs)
-    before = detection.changes(logs[:-1]) if len(runs) > ENOUGH else {}
+    found = changes(logs)
+    before = changes(logs[:-1]) if len(runs) > ENOUGH else {}
     places = [0, *found, len(runs)]
     return SweepHistory(
         runs,
@@ -219,7 +230,7 @@ def _change(
         compare(mean.isel(before_it), mean.isel(after_it)).overall,
         compare(cells.isel(before_it), cells.isel(after_it), ("before", "after")),
         # With another run the best place of a small change may be the one beside.
-        not any(abs(place - earlier) < detection.LEAST for earlier in before),
+        not any(abs(place - earlier) < LEAST for earlier in before),
         changed_settings(runs[place - 1], runs[place]),
     )
 
@@ -239,6 +250,78 @@ def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
     new = (last["status"] == STATUS.index("failed")) & (before["status"] == STATUS.index("ok"))
     rows = zip(_names(cells), new.values.reshape(-1), last["message"].values.reshape(-1), strict=True)
     return [(name, str(message)) for name, failed, message in rows if failed]
+
+
+# --- detection: docs/history.md describes it, and has its rate of false alarms
+
+
+def changes(logs: Floats) -> dict[int, float]:
+    """Find the change points of a sweep.
+
+    Candidates are where the mean of all cells, or all cells at once, are best cut by least squares (PELT, by ruptures),
+    with a penalty that noise alone exceeds about once. Each is then tested by Student's t between the runs on its two
+    sides, up to the next candidate: the mean of all cells, and every cell. While one is not significant, the least
+    certain is dropped, and its two sides become one.
+
+    Args:
+        logs: logarithms of throughput, runs × cells; NaN where a cell was not measured.
+
+    Returns:
+        The place of the first run after each change, in their order, and its p: corrected for the number of places
+        where a change could have been (Bonferroni), for the two looks (mean, cells), and for the number of cells.
+    """
+    count = len(logs)
+    frame = pd.DataFrame(logs)
+    used = frame.loc[:, frame.notna().mean() >= _SHARE]
+    if count < 2 * LEAST or used.empty:
+        return {}
+    mean = pd.DataFrame(mean_of(used.to_numpy()))
+    places = sorted({*_cut(mean), *_cut(used)})
+    while places:
+        edges = [0, *places, count]
+        tests = {place: _test(used, mean, *edges[at : at + 3]) for at, place in enumerate(places)}
+        worst = max(places, key=lambda place: tests[place])
+        if tests[worst][1] < SIGNIFICANT and not tests[worst][0]:
+            return {place: p for place, (_, p) in tests.items()}
+        places.remove(worst)
+    return {}
+
+
+def _cut(signal: pd.DataFrame) -> list[int]:
+    """Return where series are cut best, all at once; each is measured by its own scatter from run to run."""
+    extras.require("history")
+    import ruptures  # type: ignore[import-untyped]
+
+    scatter = _MAD * signal.diff().abs().median() / np.sqrt(2)
+    scaled = ((signal - signal.median()) / scatter.where(scatter > 0, np.inf)).fillna(0.0).to_numpy()
+    penalty = float(stats.chi2.isf(1 / len(signal), signal.shape[1]))
+    found = ruptures.KernelCPD(kernel="linear", min_size=LEAST).fit(scaled).predict(pen=penalty)
+    return [int(place) for place in found[:-1]]
+
+
+def _test(used: pd.DataFrame, mean: pd.DataFrame, first: int, place: int, end: int) -> tuple[bool, float]:
+    """Return whether a side of a place has fewer than LEAST runs, and the p of the difference of both sides."""
+    few = min(place - first, end - place) < LEAST
+    smallest = _p(mean[first:place], mean[place:end])
+    cells = used.shape[1]
+    if cells > 1:
+        smallest = 2 * min(smallest, _p(used[first:place], used[place:end]) * cells)
+    return few, min(1.0, (len(used) - 2 * LEAST + 1) * smallest)
+
+
+def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
+    """Return the smallest p of the columns, by Student's t with one variance for both sides; 1 without a test.
+
+    One variance suits sides of two runs too, for which Welch's test finds too much.
+    """
+    sides = [
+        [side.agg(name).to_numpy(float) for name in ("mean", "std", "count")] for side in (before, after)
+    ]
+    (mean, spread, count), (other_mean, other_spread, other_count) = sides
+    with np.errstate(all="ignore"):
+        found = stats.ttest_ind_from_stats(mean, spread, count, other_mean, other_spread, other_count)
+    p = np.asarray(found.pvalue, float)
+    return float(np.min(np.where(np.isfinite(p), p, 1.0)))
 
 
 # --- JUnit XML

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -21,10 +22,9 @@ from tpcsweep.configuration.sides import SUFFIX
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.dataset.labels import MASKS, about_flags, how_made
-from tpcsweep.dataset.observations import INTERVAL
+from tpcsweep.dataset.tables import INTERVAL
 from tpcsweep.files import is_file, replacing
 from tpcsweep.flags import FLAGS, graded
-from tpcsweep.history.detection import mean_of
 
 Floats = NDArray[np.float64]
 
@@ -247,6 +247,15 @@ def logs_of(cells: xr.Dataset) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         logs: Floats = np.log(flat.reshape(len(flat), -1).astype(float))
     return logs
+
+
+def mean_of(logs: Floats) -> Floats:
+    """Return for each run the mean over cells of the distance of a cell from its own mean over all runs.
+
+    A cell that is missing in a run does not move the mean of the others. NaN for a run without any cell.
+    """
+    frame = pd.DataFrame(logs)
+    return np.asarray((frame - frame.mean()).mean(axis=1), float)
 
 
 def mean_cell(cells: xr.Dataset) -> xr.Dataset:

@@ -14,7 +14,7 @@ import xarray as xr
 from tpcsweep.configuration.parameters import CELL
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED
-from tpcsweep.dataset.observations import observations
+from tpcsweep.dataset.tables import observations
 from tpcsweep.models.base import SEED, Floats, Points, with_unsaid
 
 if TYPE_CHECKING:
