@@ -7,8 +7,9 @@ import contextlib
 import dataclasses
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,35 @@ class ClusterSweep(Sweep):
     def _environment(self) -> list[str]:
         # As in a terminal: a program that is started in the background ignores Ctrl-C.
         return ["env", "--default-signal=INT", f"TPCSWEEP_KUBECONFIG={self.kubeconfig}"]
+
+
+@contextlib.contextmanager
+def pod(
+    cluster: local.Cluster, name: str, *command: str, namespace: str = "default"
+) -> Iterator[Callable[..., str]]:
+    """Run a command of the testbed's image on n1, for the length of a `with`; yields a way to run others beside it."""
+    container = {
+        "name": "c",
+        "image": local.build.IMAGE,
+        "imagePullPolicy": "Never",
+        "command": list(command),
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        "securityContext": {"readOnlyRootFilesystem": True},
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [container]},
+    }
+    at = f"--namespace={namespace}"
+    cluster.kubectl("create", at, "--filename=-", input=json.dumps(body))
+    try:
+        ready = ["--for=condition=Ready", "--timeout=300s"]
+        cluster.kubectl("wait", at, f"pod/{name}", *ready, timeout=LONGEST)
+        yield partial(cluster.kubectl, "exec", at, name, "--")
+    finally:
+        cluster.kubectl("delete", at, f"pod/{name}", "--wait=false")
 
 
 @contextlib.contextmanager
