@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,24 +98,20 @@ def account(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield made
 
 
+NEAR = {"cores": 0.5, "origins": 1, "rtt": "0 ms", "xrootd": "system"}
+FAR = {"cores": 1, "origins": 2, "rtt": "20 ms", "xrootd": local.build.RELEASE}
+
+
 @pytest.fixture(scope="session")
 def measured(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
     """A sweep that has run to its page under the account: two deployments, which differ on every axis."""
-    axes = {"cores": [0.5, 1], "origins": [1, 2], "rtt": ["0 ms", "20 ms"], "streams": [1, 2]}
+    axes = {name: [NEAR[name], FAR[name]] for name in NEAR}
     sweep = account.sweep(
         tmp_path_factory.mktemp("measured"),
-        local_testbed(account.name),
-        parameters={**ONE, **axes, "tool": ["curl"]},
-        exclude=[
-            {"cores": 0.5, "origins": 2},
-            {"cores": 0.5, "rtt": "20 ms"},
-            {"cores": 1, "origins": 1},
-            {"cores": 1, "rtt": "0 ms"},
-        ],
-        include=[
-            {"cores": 0.5, "origins": 1, "rtt": "0 ms", "streams": 4, "tool": tool}
-            for tool in ("native", "gfal2")
-        ],
+        local_testbed(account.name, releases=[local.build.RELEASE]),
+        parameters={**ONE, **axes, "streams": [1, 2], "tool": ["curl"]},
+        exclude=[{one: NEAR[one], other: FAR[other]} for one, other in itertools.permutations(NEAR, 2)],
+        include=[{**NEAR, "streams": 4, "tool": tool} for tool in ("native", "gfal2")],
     )
     done = sweep.run(timeout=1800)
     assert done.returncode == 0, done.stdout
