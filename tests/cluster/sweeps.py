@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -195,7 +196,7 @@ def account(
     out of the Role.
     """
     documents = list(yaml.safe_load_all(RIGHTS.read_text()))
-    [rules] = [document["rules"] for document in documents if "rules" in document]
+    rules = documents[1]["rules"]
     for rule in rules:
         if without[0] in rule["resources"]:
             rule["verbs"].remove(without[1])
@@ -223,3 +224,9 @@ def account(
 
         wait_until(in_force, "the rights are in force", LONGEST)
         yield dataclasses.replace(made, kubeconfig=file)
+
+
+def rights(rules: list[dict[str, Any]]) -> set[tuple[str, ...]]:
+    """What rules of RBAC allow: API groups, resources and verbs."""
+    parts = ("apiGroups", "resources", "verbs")
+    return {right for rule in rules for right in itertools.product(*(rule.get(part, []) for part in parts))}

@@ -26,6 +26,7 @@ from tpcsweep.xrootd import credentials
 from urllib3.exceptions import ProtocolError
 
 from tests.cluster import local
+from tests.cluster.sweeps import RIGHTS, rights
 from tests.support.testbeds import kubernetes
 from tests.support.workflow import wait_until
 
@@ -200,6 +201,17 @@ def test_a_kubeconfig_that_leads_nowhere_is_explained(
 
 
 # Calling it
+
+
+def test_the_shipped_rights_are_within_the_built_in_role_edit(control_plane: local.Cluster) -> None:
+    shipped = rights(list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"])
+
+    def within() -> bool:
+        edit = json.loads(control_plane.kubectl("get", "clusterrole", "edit", "-o", "json"))
+        return shipped <= rights(edit["rules"])
+
+    assert shipped
+    until(within)  # a controller puts it together from others
 
 
 def test_quota(cluster: Cluster) -> None:

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 import pytest
 import xarray as xr
 from kubernetes import utils
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.hardware import node_effects
+from tpcsweep.testbeds.kubernetes import testbed
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 
 from tests.cluster import local, sweeps
 from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed
@@ -36,7 +39,7 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
 
 @pytest.fixture(scope="module")
 def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """One setting of each kind in four deployments, two at a time."""
+    """One setting of each kind in four deployments, two at a time; before, without the right to list nodes."""
     each = {"rtt": "0 ms", "source": NEAR, "destination": NEAR}
     paths = {"kind": "nodes", "pairs": "all", "each": each}
     settings = local_testbed(four.name, bandwidth=RATES[0], paths=paths, parallel_deployments=2)
@@ -49,6 +52,11 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
         repetitions=4,
         repeat="deployments",
     )
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ClusterError) as refused:
+        patch.setenv("TPCSWEEP_KUBECONFIG", str(four.kubeconfig))
+        testbed.require(Kubernetes.model_validate(settings))
+    assert "lacks the right to list nodes in the whole cluster (403)" in str(refused.value)
+    assert "config/kubernetes/nodes.yaml gives the right" in str(refused.value)
     text = NODES_RIGHT.read_text().replace("namespace: NAMESPACE", f"namespace: {four.name}")
     allowed = sweep.folder / "nodes.yaml"
     allowed.write_text(text)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep on a real cluster: from nothing to the page, one cell again, and what is left when it goes wrong.
+"""A sweep on a real cluster: from nothing to the page, and what is left when it goes wrong.
 
 Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matters.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 
-from tests.cluster import local
+from tests.cluster import local, sweeps
 from tests.cluster.local.build import RELEASE
 from tests.cluster.reports import check_results
 from tests.cluster.sweeps import (
@@ -27,15 +28,42 @@ from tests.cluster.sweeps import (
     LONGEST,
     ONE,
     RATE,
+    RIGHTS,
     ClusterSweep,
     Space,
     local_testbed,
+    rights,
     space,
 )
 from tests.support.fields import differing
-from tests.support.workflow import ROOT, finished, wait_until
+from tests.support.workflow import finished, wait_until
 
 THREE = {**ONE, "streams": [1, 2, 3]}
+NEAR = {"cores": 0.5, "origins": 1, "rtt": "0 ms", "xrootd": "system"}
+FAR = {"cores": 1, "origins": 2, "rtt": "20 ms", "xrootd": RELEASE}
+
+
+@pytest.fixture(scope="module")
+def account(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
+    """What sweeps find the cluster by has the shipped rights and no more."""
+    with sweeps.account(kubeconfig, "tpcsweep-account", tmp_path_factory.mktemp("account")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def measured(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
+    """A sweep that has run to its page under the account: two deployments, which differ on every axis."""
+    axes = {name: [NEAR[name], FAR[name]] for name in NEAR}
+    sweep = account.sweep(
+        tmp_path_factory.mktemp("measured"),
+        local_testbed(account.name, releases=[RELEASE]),
+        parameters={**ONE, **axes, "streams": [1, 2], "tool": ["curl"]},
+        exclude=[{one: NEAR[one], other: FAR[other]} for one, other in itertools.permutations(NEAR, 2)],
+        include=[{**NEAR, "streams": 4, "tool": tool} for tool in ("native", "gfal2")],
+    )
+    done = sweep.run(timeout=1800)
+    assert done.returncode == 0, done.stdout
+    return sweep
 
 
 @pytest.fixture(scope="module")
@@ -159,14 +187,7 @@ def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) 
 
 @pytest.mark.usefixtures("measured", "bereft", "crowded", "reaped")
 def test_the_role_has_no_right_that_is_not_used(here: local.Cluster, account: Space) -> None:
-    granted = {
-        (group, resource, verb)
-        for document in yaml.safe_load_all((ROOT / "config/kubernetes/rbac.yaml").read_text())
-        for rule in document.get("rules", [])
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
+    granted = rights(list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"])
     events = here.requests(account.name)
     assert {event["user"]["username"] for event in events} == {
         f"system:serviceaccount:{account.name}:{ACCOUNT}"

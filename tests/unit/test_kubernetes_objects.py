@@ -236,19 +236,6 @@ def test_buffers_are_set_where_pods_may_and_congestion_control_where_it_is_not_t
     assert entry == {"name": "net.ipv4.tcp_congestion_control", "value": "cubic"}
 
 
-def test_an_attached_network_is_named_with_its_address() -> None:
-    side = {"network": "data/loop60", "addresses": ["10.9.0.1/24", "10.9.0.2/24", "10.9.0.3/24"]}
-    other = {"network": "loop60", "addresses": ["10.9.1.1/24", "10.9.1.2/24", "10.9.1.3/24"]}
-    paths = {"kind": "networks", "pairs": [{"rtt": 60, "source": side, "destination": other}]}
-    [entry] = json.loads(pod(settings(paths=paths))["metadata"]["annotations"][objects.NETWORKS])
-    assert entry == {
-        "name": "loop60",
-        "namespace": "data",
-        "interface": objects.NETWORK,
-        "ips": ["10.9.0.2/24"],
-    }
-
-
 def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
     of_another = [
         {"key": "tpcsweep/deployment", "operator": "Exists"},
@@ -280,10 +267,10 @@ def test_the_affinity_of_a_placement_is_kept() -> None:
     assert affinity["podAntiAffinity"][REQUIRED] == [own, {**second, "namespaceSelector": {}}]
 
 
-def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_placements() -> None:
+def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_their_placements() -> None:
     given = {"annotations": {"example.com/queue": "fast"}, "resources": {"limits": {"example.com/vf": 1}}}
     sides = [
-        {"network": "wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
+        {"network": "data/wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
         for side in range(3)
     ]
     pair = {"rtt": 60, "source": sides[0], "destination": sides[1]}
@@ -295,7 +282,9 @@ def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_place
     ):
         annotations, resources = each["metadata"]["annotations"], container(each, name)["resources"]
         assert annotations["example.com/queue"] == "fast"
-        assert json.loads(annotations[objects.NETWORKS])[0]["ips"] == [address]
+        [entry] = json.loads(annotations[objects.NETWORKS])
+        interface = {"interface": objects.NETWORK, "ips": [address]}
+        assert entry == {"name": "wan", "namespace": "data", **interface}
         assert resources["limits"]["example.com/vf"] == resources["requests"]["example.com/vf"] == "1"
 
 
