@@ -165,7 +165,11 @@ def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("server", "user", "message"),
     [
         ({"server": "https://127.0.0.1:1"}, {}, r"https://127.0.0.1:1\): .*Connection refused.* Is it up"),
-        ({"certificate-authority": "ca.pem"}, {}, "certificate is not trusted"),
+        (
+            {"certificate-authority": "ca.pem", "certificate-authority-data": None},
+            {},
+            "certificate is not trusted",
+        ),
         ({}, {"token": "nonsense"}, r"does not accept the credentials \(401\)[^;]*$"),
         ({}, {"token": expired_token()}, r"401.*; the token has expired at 2023-11-14 22:13:20 UTC"),
         (

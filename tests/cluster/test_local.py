@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -47,40 +46,29 @@ def left(folder: Path, group: str) -> set[str]:
     return found | {str(path) for path in folder.glob("*") if path.name != "logs"}
 
 
-@contextlib.contextmanager
-def starter(folder: Path, *what: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A cluster by the command line, and its group; whatever then happens in the `with`, nothing may stay."""
-    before = machine()
-    command = [sys.executable, "-m", "tests.cluster.local", *what, "--folder", str(folder)]
-    # What is started in the background ignores Ctrl-C, and so does what it starts.
-    process = subprocess.Popen(
-        ["env", "--default-signal=INT", *command], cwd=build.ROOT, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"{folder / 'kubeconfig'}\n"
-        group = local.Cluster(folder).settings.group
-        assert len(left(folder, group)) > 10
-        yield process, group
-    finally:
-        process.kill()
-        process.wait()
-    wait_until(lambda: not left(folder, group), f"all is gone, but not {left(folder, group)}", LONGEST)
-    assert machine() == before
-
-
 @pytest.mark.parametrize("victim", ["", ".keeper", ".world"], ids=["starter", "keeper", "world"])
 def test_nothing_is_left_when_a_part_is_killed(tmp_path: Path, victim: str) -> None:
-    with starter(tmp_path, *(["control-plane"] if victim else ["up", "--nodes", "1"])) as (process, group):
-        words = {f"tests.cluster.local{victim}", str(tmp_path)}
-        for each in psutil.process_iter(["cmdline"]):
-            if words <= set(each.info["cmdline"] or []):
-                os.kill(each.pid, signal.SIGKILL)
-        process.wait(LONGEST)
-        if victim:
-            assert process.returncode == 1
-            local.down(tmp_path)
-            assert not left(tmp_path, group)
+    before = machine()
+    what = ["control-plane"] if victim else ["up", "--nodes", "1"]
+    command = [sys.executable, "-m", "tests.cluster.local", *what, "--folder", str(tmp_path)]
+    with subprocess.Popen(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == f"{tmp_path / 'kubeconfig'}\n"
+            group = local.Cluster(tmp_path).settings.group
+            assert len(left(tmp_path, group)) > 10
+            words = {f"tests.cluster.local{victim}", str(tmp_path)}
+            for each in psutil.process_iter(["cmdline"]):
+                if words <= set(each.info["cmdline"] or []):
+                    os.kill(each.pid, signal.SIGKILL)
+            process.wait(LONGEST)
+        finally:
+            process.kill()
+    if victim:
+        assert process.returncode == 1
+        local.down(tmp_path)
+    wait_until(lambda: not left(tmp_path, group), f"all is gone, but not {left(tmp_path, group)}", LONGEST)
+    assert machine() == before
 
 
 def test_a_cluster_that_does_not_start_says_why_and_leaves_nothing(

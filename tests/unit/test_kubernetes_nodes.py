@@ -23,8 +23,7 @@ from tests.support.played_api import PlayedApi
 from tests.support.testbeds import kubernetes
 
 NAMING = Naming("aaaaaa", "a sweep", "rtt=20")
-RACKS = [{"rtt": 20, "source": {"node_selector": {"rack": rack}}, "destination": {}} for rack in "ab"]
-SETTINGS = kubernetes(paths={"kind": "nodes", "pairs": RACKS})
+SETTINGS = kubernetes()
 SAID = (
     "0/3 nodes are available: 1 node(s) didn't match pod anti-affinity rules, 2 node(s) didn't match Pod's node "
     "affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful.",
@@ -97,52 +96,42 @@ def test_a_full_node_is_none_that_others_use(looking: PodWatch) -> None:
 # What a deployment does
 
 
-class Attempts:
-    """Attempts to come up, of which the first ones find nodes in use."""
-
-    def __init__(self, in_vain: int) -> None:
-        self.in_vain = in_vain
-        self.log: list[str] = []
-        self.stages: list[str] = []
-
-    @contextlib.contextmanager
-    def placed(self, _settings: object, _request: object, turn: int) -> Iterator[Any]:
-        self.log.append(f"placed {turn}")
-        try:
-            yield SimpleNamespace(everywhere=True)
-        finally:
-            self.log.append(f"given back {turn}")
-
-    @contextlib.contextmanager
-    def running(self, *_: object) -> Iterator[str]:
-        self.in_vain -= 1
-        if self.in_vain >= 0:
-            raise OccupiedError("0/3 nodes are available")
-        yield "pods"
-        self.log.append("torn down")
-
-    def request(self, folder: Path) -> Request:
-        wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
-        return Request("a sweep", "rtt=20", wanted, [], 60, folder, self.stages.append)
-
-
 def test_nodes_in_use_are_waited_for_while_nothing_is_held(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    attempts = Attempts(in_vain=2)
-    monkeypatch.setattr(testbed, "placed", attempts.placed)
-    monkeypatch.setattr(testbed, "running", attempts.running)
+    log, stages = list[str](), list[str]()
+    in_use = [True, True, False]
+
+    @contextlib.contextmanager
+    def placed(_settings: object, _request: object, turn: int) -> Iterator[Any]:
+        log.append(f"placed {turn}")
+        try:
+            yield SimpleNamespace(everywhere=True)
+        finally:
+            log.append(f"given back {turn}")
+
+    @contextlib.contextmanager
+    def running(*_: object) -> Iterator[str]:
+        if in_use.pop(0):
+            raise OccupiedError("0/3 nodes are available")
+        yield "pods"
+        log.append("torn down")
+
+    monkeypatch.setattr(testbed, "placed", placed)
+    monkeypatch.setattr(testbed, "running", running)
     monkeypatch.setattr(testbed, "LET_GO_SECONDS", 0.0)
-    monkeypatch.setattr(testbed.signals, "heed", lambda: attempts.log.append("heeded"))
-    with testbed.standing(SETTINGS, attempts.request(tmp_path)) as (_, pods):
+    monkeypatch.setattr(testbed.signals, "heed", lambda: log.append("heeded"))
+    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
+    request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, stages.append)
+    with testbed.standing(SETTINGS, request) as (_, pods):
         assert pods == "pods"
-        attempts.log.append("up")
-    assert attempts.log == [
+        log.append("up")
+    assert log == [
         *("placed 0", "given back 0", "heeded"),
         *("placed 1", "given back 1", "heeded"),
         *("placed 2", "up", "torn down", "given back 2"),
     ]
-    assert attempts.stages == [
+    assert stages == [
         "deploying rtt=20",
         "waiting for nodes that other deployments use: 0/3 nodes are available",
     ]
