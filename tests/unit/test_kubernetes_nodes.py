@@ -15,7 +15,7 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import testbed, watch
 from tpcsweep.testbeds.kubernetes.api import RefusedError
-from tpcsweep.testbeds.kubernetes.faults import occupied
+from tpcsweep.testbeds.kubernetes.faults import nodes_in_use
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 
@@ -54,8 +54,8 @@ def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() ->
         "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
         "",
     ]
-    assert [occupied(waiting(message)) for message in (*SAID, *others)] == [*SAID, None, None, None]
-    assert occupied(V1Pod()) is None
+    assert [nodes_in_use(waiting(message)) for message in (*SAID, *others)] == [*SAID, None, None, None]
+    assert nodes_in_use(V1Pod()) is None
 
 
 @pytest.fixture

@@ -27,9 +27,9 @@ from tpcsweep.testbeds.kubernetes.verify import (
     FoundPath,
     FoundRate,
     Window,
-    complaints,
-    connections,
     fillable,
+    path_complaints,
+    probe_connections,
     rate_of,
     shortfalls,
     verify,
@@ -153,7 +153,7 @@ def test_as_many_connections_are_opened_as_it_takes_to_fill_the_path(
     bandwidth: float, rtt: float, buffer: int, sources: int
 ) -> None:
     wanted = DeploymentParameters(rtt=rtt, bandwidth=bandwidth, tcp_buffer=buffer)
-    number = connections(wanted, sources)
+    number = probe_connections(wanted, sources)
     assert CONNECTIONS[0] <= number <= CONNECTIONS[1]
     most = sources * number * buffer / 2  # bytes under way, a window being half of a buffer
     assert fillable(wanted, sources) == (most > bandwidth * 125e6 * rtt / 1000)
@@ -188,7 +188,7 @@ def measured(**changes: Any) -> FoundPath:
     ],
 )
 def test_what_no_path_may_be_is_described(changes: dict[str, Any], complaint: str | None) -> None:
-    said = complaints(WANTED, measured(**changes))
+    said = path_complaints(WANTED, measured(**changes))
     assert (said == []) if complaint is None else (complaint in said[0])
 
 
