@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep on a real cluster: from nothing to the page, and what is left when it goes wrong.
+"""A sweep on a real cluster: from nothing to the page, one cell again, and what is left when it goes wrong.
 
 Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matters.
 """
@@ -147,6 +147,17 @@ def test_a_node_that_is_gone_is_told_and_cleared_away_and_costs_no_cell_when_it_
     assert "removed by force: node n1" in bereft.output()
     assert [cell["status"] for cell in bereft.records()] == ["ok"] * 3
     assert account.left() == {}
+
+
+def test_a_cell_that_is_removed_is_measured_again_and_no_other(bereft: ClusterSweep) -> None:
+    before = {path: path.read_bytes() for path in bereft.cells()}
+    removed = min(before)
+    removed.unlink()
+    done = bereft.run("cells")
+    assert done.returncode == 0, done.stdout
+    assert bereft.cells() == sorted(before)
+    assert [path for path, content in before.items() if path.read_bytes() != content] == [removed]
+    assert [cell["status"] for cell in bereft.records()] == ["ok"] * 3
 
 
 @pytest.fixture(scope="module")
