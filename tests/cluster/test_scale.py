@@ -26,12 +26,14 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, leases, state, testbed, watch
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming, node_of
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
 from tests.cluster import local, sweeps
+from tests.cluster.local.build import ROOT
 from tests.cluster.local.settings import GROUP
-from tests.cluster.sweeps import Space, account
+from tests.cluster.sweeps import Space, space
 from tests.support.testbeds import kubernetes
 from tests.support.workflow import wait_until
 
@@ -60,9 +62,24 @@ def own(nodes: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(signals, name, lambda: None)
     # A thread among a thousand may be late, without being dead.
     monkeypatch.setattr(leases, "DURATION", LONGEST)
-    with account(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}", tmp_path) as made:
-        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(made.kubeconfig))
+    with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as made:
+        theirs = kubeconfig_of(nodes, {"user": made.name}, tmp_path / "kubeconfig")
+        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(theirs))
         yield made
+
+
+def kubeconfig_of(nodes: local.Cluster, namespaces: dict[str, str], file: Path) -> Path:
+    """One with a context for a user in each of these namespaces, by their names; the first is the current one."""
+    content = yaml.safe_load(nodes.kubeconfig.read_text())
+    cluster = content["clusters"][0]["name"]
+    content |= {"users": [], "contexts": [], "current-context": next(iter(namespaces))}
+    for name, namespace in namespaces.items():
+        nodes.kubectl("apply", "-n", namespace, "-f", str(ROOT / "config" / "kubernetes" / "rbac.yaml"))
+        token = nodes.kubectl("create", "token", "-n", namespace, "tpcsweep").strip()
+        content["users"].append({"name": name, "user": {"token": token}})
+        content["contexts"].append({"name": name, "context": {"cluster": cluster, "user": name}})
+    file.write_text(yaml.safe_dump(content))
+    return file
 
 
 def settings(own: Space, **changes: Any) -> Kubernetes:
@@ -87,7 +104,9 @@ class Deployment:
     seconds: dict[str, float] = field(default_factory=dict)
     identifier: str = ""
     sides: dict[str, str] = field(default_factory=dict)
-    """Labels of the nodes of both sides."""
+    """Labels of the nodes of both sides, where pairs are groups of nodes."""
+    among: int = 0
+    """How many pairs there were to choose from."""
 
     def run(self, up: Callable[[], None] = lambda: None) -> None:
         """Deploy, call `up`, and tear down, as a sweep does."""
@@ -104,10 +123,12 @@ class Deployment:
 
             saw("placed")
             self.identifier = place.naming.identifier
-            self.sides = {
-                "src": place.pair.source.node_selector["group"],
-                "dst": place.pair.destination.node_selector["group"],
-            }
+            self.among = place.among
+            if self.settings.paths.pairs != "all":
+                self.sides = {
+                    "src": place.pair.source.node_selector["group"],
+                    "dst": place.pair.destination.node_selector["group"],
+                }
             with testbed.running(place, self.settings, request) as pods:
                 with pods.poked():
                     saw("running")
@@ -169,6 +190,44 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
         check_modesty(one, alone)
 
 
+def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(
+    nodes: local.Cluster, own: Space, tmp_path: Path
+) -> None:
+    """As many deployments at a time as there is room for with PAIRS of explicit groups, on pairs of all nodes."""
+    content = (ROOT / "config/kubernetes/nodes.yaml").read_text()
+    allowed = tmp_path / "nodes.yaml"
+    allowed.write_text(content.replace("namespace: NAMESPACE", f"namespace: {own.name}"))
+    every = {"node_selector": {"type": "kwok"}}
+    each = {"rtt": 20, "source": every, "destination": every}
+    found = settings(own, paths={"kind": "nodes", "pairs": "all", "each": each})
+    with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml gives the right"):
+        Deployment(found, 0, tmp_path).run()
+    nodes.kubectl("apply", "-f", str(allowed))
+    everybody = [Deployment(found, number, tmp_path) for number in range(OWNERS)]
+    full, leave = threading.Barrier(OWNERS + 1, timeout=LONGEST), threading.Event()
+
+    def stay() -> None:
+        full.wait()
+        assert leave.wait(LONGEST)
+
+    with ThreadPoolExecutor(OWNERS) as pool, contextlib.ExitStack() as undo:
+        undo.callback(leave.set)
+        all_up = [pool.submit(one.run, stay) for one in everybody]
+        with contextlib.suppress(threading.BrokenBarrierError):
+            full.wait()
+        assert [repr(error) for error in raised(all_up)] == []
+        pods = own.core.list_namespaced_pod(own.name, label_selector=SELECTOR).items
+        on: dict[str, set[str]] = {}
+        for pod in pods:
+            on.setdefault(node_of(pod), set()).add(pod.metadata.labels[DEPLOYMENT])
+        assert [node for node, of in on.items() if len(of) > 1] == []
+        assert len(on) == 2 * OWNERS  # with its client beside the source each has two
+        leave.set()
+    assert [repr(error) for error in raised(all_up)] == []
+    assert {one.among for one in everybody} == {NODES // 2}
+    assert own.left() == {}
+
+
 def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
     nodes: local.Cluster, own: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,20 +261,11 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
                 time.sleep(1)
                 del up[place.naming.identifier]
 
-    folder = tmp_path / "another"
-    folder.mkdir()
-    with account(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}", folder) as another:
-        content, theirs = (yaml.safe_load(of.kubeconfig.read_text()) for of in (own, another))
-        first_context = content["contexts"][0]
-        content["users"].append({**theirs["users"][0], "name": "second"})
-        content["contexts"].append(
-            {"name": "second", "context": {**first_context["context"], "user": "second"}}
-        )
-        two = folder / "two.kubeconfig"
-        two.write_text(yaml.safe_dump(content))
+    with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as another:
+        two = kubeconfig_of(nodes, {"first": own.name, "second": another.name}, tmp_path / "two")
         monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(two))
         with ThreadPoolExecutor(2) as pool:
-            both = [pool.submit(deploy, own, named, first_context["name"])]
+            both = [pool.submit(deploy, own, named, "first")]
             wait_until(lambda: first.is_set() or both[0].done(), "one is up", LONGEST)
             both.append(pool.submit(deploy, another, chosen, "second"))
             wait(both, LONGEST)
