@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import local, sweeps
-from tests.cluster.sweeps import ONE, ClusterSweep, Space, local_testbed
+from tests.cluster import local
+from tests.cluster.sweeps import ClusterSweep
 from tests.support.logs import told
 
 HERE = Path(__file__).parent
@@ -88,34 +88,3 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cl
     _folders.append(tmp_path_factory.mktemp("control-plane"))
     with local.control_plane(_folders[-1]) as started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def account(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
-    """What sweeps find the cluster by has the shipped rights and no more."""
-    with sweeps.account(kubeconfig, "tpcsweep-account", tmp_path_factory.mktemp("account")) as made:
-        yield made
-
-
-@pytest.fixture(scope="session")
-def measured(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """A sweep that has run to its page under the account: two deployments, which differ on every axis."""
-    axes = {"cores": [0.5, 1], "origins": [1, 2], "rtt": ["0 ms", "20 ms"], "streams": [1, 2]}
-    sweep = account.sweep(
-        tmp_path_factory.mktemp("measured"),
-        local_testbed(account.name),
-        parameters={**ONE, **axes, "tool": ["curl"]},
-        exclude=[
-            {"cores": 0.5, "origins": 2},
-            {"cores": 0.5, "rtt": "20 ms"},
-            {"cores": 1, "origins": 1},
-            {"cores": 1, "rtt": "0 ms"},
-        ],
-        include=[
-            {"cores": 0.5, "origins": 1, "rtt": "0 ms", "streams": 4, "tool": tool}
-            for tool in ("native", "gfal2")
-        ],
-    )
-    done = sweep.run(timeout=1800)
-    assert done.returncode == 0, done.stdout
-    return sweep

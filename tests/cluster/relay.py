@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import multiprocessing
+import os
+import signal
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import yaml
+
+from tests.cluster.local.keeper import pump
 
 
 class Relay:
@@ -21,57 +26,44 @@ class Relay:
         content = yaml.safe_load(kubeconfig.read_text())
         known = content["clusters"][0]["cluster"]
         server = urlsplit(known["server"])
-        self._there = server.hostname, server.port
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        known["server"] = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
+        listening = socket.create_server(("127.0.0.1", 0))
+        known["server"] = f"https://127.0.0.1:{listening.getsockname()[1]}"
         self.kubeconfig = folder / "relayed.kubeconfig"
         self.kubeconfig.write_text(yaml.safe_dump(content))
-        self._passes = threading.Event()
-        self._passes.set()
-        self._ends: set[socket.socket] = set()
+        # A process of its own, which can be stopped.
+        of_relay = (listening, str(server.hostname), server.port)
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=_relay, args=of_relay, daemon=True
+        )
 
     def __enter__(self) -> Relay:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._process.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._passes.set()
-        for end in (self._listening, *tuple(self._ends)):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+        self._process.kill()
+        self._process.join()
 
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:
         """Let nothing pass, either way, for the length of a `with`."""
-        self._passes.clear()
+        assert self._process.pid
+        os.kill(self._process.pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            self._passes.set()
+            os.kill(self._process.pid, signal.SIGCONT)
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # it is over
-            while True:
-                near, _ = self._listening.accept()
-                threading.Thread(target=self._carry, args=(near,), daemon=True).start()
 
-    def _carry(self, near: socket.socket) -> None:
-        """A connection, to its end: a campaign makes thousands."""
-        with near, contextlib.suppress(OSError), socket.create_connection(self._there) as far:
-            ends = {near, far}
-            self._ends |= ends
-            back = threading.Thread(target=self._pump, args=(far, near), daemon=True)
-            back.start()
-            self._pump(near, far)
-            back.join()
-            self._ends -= ends
+def _relay(listening: socket.socket, host: str, port: int) -> None:
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            back, there = await asyncio.open_connection(host, port)
+            with contextlib.closing(there):
+                await asyncio.gather(pump(reader, there), pump(back, writer))
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                self._passes.wait()
-                sink.sendall(data)
-        for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+    async def serve() -> None:
+        async with await asyncio.start_server(carry, sock=listening) as server:
+            await server.serve_forever()
+
+    asyncio.run(serve())

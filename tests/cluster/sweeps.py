@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ ACCOUNT = "tpcsweep"
 """What the account of that file is called."""
 DAY = 24 * 3600
 RATE = local.RATE
+FASTER = 1.25 * RATE
+"""What a testbed's file says of links that have a fifth less."""
 
 
 def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
@@ -141,6 +145,35 @@ class ClusterSweep(Sweep):
 
 
 @contextlib.contextmanager
+def pod(
+    cluster: local.Cluster, name: str, *command: str, namespace: str = "default"
+) -> Iterator[Callable[..., str]]:
+    """Run a command of the testbed's image on n1, for the length of a `with`; yields a way to run others beside it."""
+    container = {
+        "name": "c",
+        "image": local.build.IMAGE,
+        "imagePullPolicy": "Never",
+        "command": list(command),
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        "securityContext": {"readOnlyRootFilesystem": True},
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [container]},
+    }
+    at = f"--namespace={namespace}"
+    cluster.kubectl("create", at, "--filename=-", input=json.dumps(body))
+    try:
+        ready = ["--for=condition=Ready", "--timeout=300s"]
+        cluster.kubectl("wait", at, f"pod/{name}", *ready, timeout=LONGEST)
+        yield partial(cluster.kubectl, "exec", at, name, "--")
+    finally:
+        cluster.kubectl("delete", at, f"pod/{name}", "--wait=false")
+
+
+@contextlib.contextmanager
 def space(kubeconfig: Path, name: str, security: str = "restricted") -> Iterator[Space]:
     """A namespace for the length of a `with`, in which pods are held to a pod security standard."""
     api = config.new_client_from_config(str(kubeconfig))
@@ -154,40 +187,46 @@ def space(kubeconfig: Path, name: str, security: str = "restricted") -> Iterator
 
 
 @contextlib.contextmanager
-def account(kubeconfig: Path, name: str, folder: Path, built_in: str = "") -> Iterator[Space]:
+def account(
+    kubeconfig: Path, name: str, folder: Path, built_in: str = "", without: tuple[str, str] = ("", "")
+) -> Iterator[Space]:
     """A namespace with the shipped Role and its account; sweeps have a token of that and no other credentials.
 
-    Instead of that Role the account may have one that is `built_in`.
+    Instead of that Role the account may have one that is `built_in`. `without` is a resource and a verb that are taken
+    out of the Role.
     """
+    documents = list(yaml.safe_load_all(RIGHTS.read_text()))
+    rules = documents[1]["rules"]
+    for rule in rules:
+        if without[0] in rule["resources"]:
+            rule["verbs"].remove(without[1])
+    rules[:] = [rule for rule in rules if rule["verbs"]]  # one without a verb is refused
+    if built_in:
+        documents[-1]["roleRef"] |= {"kind": "ClusterRole", "name": built_in}
     with space(kubeconfig, name) as made:
-        if built_in:
-            bind(made, built_in)
-        else:
-            utils.create_from_yaml(made.api, str(RIGHTS), namespace=name)
+        for document in documents:
+            utils.create_from_dict(made.api, document, namespace=name)
         asked = client.V1TokenRequestSpec(audiences=[], expiration_seconds=DAY)
         token = made.core.create_namespaced_service_account_token(
             ACCOUNT, name, client.AuthenticationV1TokenRequest(spec=asked)
         )
         assert token.status is not None
+        content = yaml.safe_load(kubeconfig.read_text())
+        content["users"][0]["user"] = {"token": token.status.token}
         file = folder / "account.kubeconfig"
-        yield dataclasses.replace(made, kubeconfig=with_token(kubeconfig, token.status.token, file))
+        file.write_text(yaml.safe_dump(content))
+        leases = client.CoordinationV1Api(config.new_client_from_config(str(file)))
+
+        def in_force() -> bool:
+            with contextlib.suppress(client.ApiException):
+                return bool(leases.list_namespaced_lease(name))
+            return False
+
+        wait_until(in_force, "the rights are in force", LONGEST)
+        yield dataclasses.replace(made, kubeconfig=file)
 
 
-def with_token(kubeconfig: Path, token: str, file: Path) -> Path:
-    """Write a kubeconfig whose user has a token and no other credentials."""
-    content = yaml.safe_load(kubeconfig.read_text())
-    content["users"][0]["user"] = {"token": token}
-    file.write_text(yaml.safe_dump(content))
-    return file
-
-
-def bind(made: Space, role: str) -> None:
-    """Make an account of the same name as the shipped one that has a ClusterRole in its namespace, and nothing else."""
-    meta = client.V1ObjectMeta(name=ACCOUNT)
-    made.core.create_namespaced_service_account(made.name, client.V1ServiceAccount(metadata=meta))
-    bound = client.V1RoleBinding(
-        metadata=meta,
-        role_ref=client.V1RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=role),
-        subjects=[client.RbacV1Subject(kind="ServiceAccount", name=ACCOUNT, namespace=made.name)],
-    )
-    client.RbacAuthorizationV1Api(made.api).create_namespaced_role_binding(made.name, bound)
+def rights(rules: list[dict[str, Any]]) -> set[tuple[str, ...]]:
+    """What rules of RBAC allow: API groups, resources and verbs."""
+    parts = ("apiGroups", "resources", "verbs")
+    return {right for rule in rules for right in itertools.product(*(rule.get(part, []) for part in parts))}

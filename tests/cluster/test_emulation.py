@@ -62,13 +62,3 @@ def test_a_delay_is_made_or_refused_with_what_the_kernel_lacks(emulated: Cluster
 def test_nothing_of_an_emulated_path_is_left(emulated: ClusterSweep, namespace: Space) -> None:
     assert emulated.cells()
     assert namespace.left() == {}
-
-
-def test_a_namespace_that_forbids_it_says_so(kubeconfig: Path, tmp_path: Path) -> None:
-    with space(kubeconfig, "tpcsweep-restricted") as restricted:
-        settings = local_testbed(restricted.name, paths=PATHS)
-        done = restricted.sweep(tmp_path, settings, parameters={**CELLS, "rtt": "0 ms"}).run("cells")
-        assert done.returncode != 0
-        assert 'violates PodSecurity "restricted' in done.stdout
-        assert "NET_ADMIN" in done.stdout
-        assert restricted.left() == {}

@@ -15,7 +15,7 @@ from tpcsweep.testbeds.kubernetes.objects import NETWORK
 from tests.cluster import local
 from tests.cluster.local import attached
 from tests.cluster.local.settings import Node
-from tests.cluster.sweeps import Space, local_testbed, on, space
+from tests.cluster.sweeps import FASTER, RATE, Space, local_testbed, on, space
 
 MTU = 9000
 STATUS = "k8s.v1.cni.cncf.io/network-status"
@@ -40,15 +40,16 @@ def placed(node: Node, *numbers: int) -> dict[str, Any]:
     return {**on(node.name), "network": f"{attached.BRIDGE}-{node.name}", "addresses": addresses}
 
 
-def test_a_sweep_runs_over_networks_that_pods_are_attached_to(
+def test_a_sweep_runs_over_networks_that_pods_are_attached_to_though_they_are_slower_than_said(
     networked: tuple[Space, list[Node]], tmp_path: Path
 ) -> None:
     namespace, (near, far) = networked
     pair = {"rtt": "20 ms", "source": placed(near, 1, 2, 3), "destination": placed(far, 1, 2, 3)}
     settings = local_testbed(
-        namespace.name, client=placed(near, 9), paths={"kind": "networks", "pairs": [pair]}
+        namespace.name, bandwidth=FASTER, client=placed(near, 9), paths={"kind": "networks", "pairs": [pair]}
     )
-    parameters = {"rtt": "20 ms", "origins": 2, "streams": [1, 2], "file_size": "8 MiB", "tool": "curl"}
+    parameters = {"rtt": "20 ms", "origins": 2, "file_size": "8 MiB", "tool": ["curl", "gfal-copy"]}
+    parameters["authorization"] = "none"
     sweep = namespace.sweep(tmp_path, settings, parameters=parameters)
     run = sweep.measuring()
     pods = namespace.core.list_namespaced_pod(namespace.name).items
@@ -66,6 +67,8 @@ def test_a_sweep_runs_over_networks_that_pods_are_attached_to(
         assert cell["status"] == "ok", cell["message"]
         assert cell["summary"]["transfers"] > 0
         assert 19 < cell["summary"]["rtt_idle"] < 23
+        assert "path_slow" in cell["flags"]
+        assert cell["summary"]["bandwidth_found"] == pytest.approx(RATE, rel=0.05)
 
 
 def ours(pod: client.V1Pod) -> Iterator[tuple[str, str]]:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import signal
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -16,9 +17,8 @@ from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PORT
 from tpcsweep.xrootd.servers import PORT, USUAL
 
 from tests.cluster import local
-from tests.cluster.local import build
 from tests.cluster.local.settings import HUB_ADDRESS, SERVICE_ADDRESS
-from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, space
+from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, pod, space
 from tests.support.workflow import wait_until
 
 ASKED = "asked-a-name-server"
@@ -28,69 +28,50 @@ COUNTED = ["PREROUTING", "-p", "udp", "--dport", "53", "-m", "comment", "--comme
 """Before anything is dropped."""
 NODES = ("n1", "n2")
 CONNECT = """
-import socket, sys
-try:
-    socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=4).close()
-    print("open")
-except OSError as error:
-    print(type(error).__name__)
+import json, socket, sys
+from concurrent.futures import ThreadPoolExecutor
+
+def outcome(address):
+    try:
+        socket.create_connection(address, timeout=4).close()
+        return "open"
+    except OSError as error:
+        return type(error).__name__
+
+addresses = json.loads(sys.argv[1])
+with ThreadPoolExecutor(len(addresses)) as pool:
+    print(json.dumps(list(pool.map(outcome, map(tuple, addresses)))))
 """
-"""Says "open", "ConnectionRefusedError" of whoever is not there, and "TimeoutError" of whoever is not let through."""
-
-
-@pytest.fixture(scope="module")
-def namespace(cluster: local.Cluster) -> Iterator[Space]:
-    """On the local cluster only, whose nodes enforce policies; with bystanders that are no deployment's."""
-    with space(cluster.kubeconfig, "tpcsweep-policy", security="baseline") as made:
-        for where in (made.name, "default"):
-            container = {
-                "name": "c",
-                "image": build.IMAGE,
-                "imagePullPolicy": "Never",
-                "command": ["iperf3", "--server", "--port", str(PORT)],
-                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
-            }
-            pod = {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": "bystander", "namespace": where},
-                "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [container]},
-            }
-            cluster.kubectl("create", "-f", "-", input=json.dumps(pod))
-            ready = ["--for=condition=Ready", "--timeout=300s"]
-            cluster.kubectl("wait", f"--namespace={where}", "pod/bystander", *ready, timeout=LONGEST)
-        yield made
-        cluster.kubectl("delete", "--namespace=default", "pod/bystander", "--wait=false")
+OPEN, SHUT, REFUSED = "open", "TimeoutError", "ConnectionRefusedError"
+"""Somebody listens; a policy lets nothing through; it lets through, and nobody listens."""
+Inside = Callable[..., str]
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """A sweep that measures."""
+    """A sweep that measures, beside pods that are no deployment's: one in its namespace, one in another."""
 
     cluster: local.Cluster
     namespace: Space
     sweep: ClusterSweep
-    run: subprocess.Popen[bytes]
+    bystanders: dict[str, Inside]
+    """By their addresses, ways to run commands in them."""
 
-    def address(self, pod: str, where: str | None = None) -> str:
-        found = self.namespace.core.read_namespaced_pod(pod, where or self.namespace.name)
-        assert found.status
-        return found.status.pod_ip or ""
+    def pod(self, **having: str) -> str:
+        [name] = self.namespace.pods(**having)
+        return name
 
-    def within(self, pod: str, *command: str, where: str | None = None) -> str:
-        """What a command says in a pod, in the container of its servers if it has one."""
-        at = f"--namespace={where or self.namespace.name}"
-        container = [] if pod == "bystander" else ["--container=servers"]
-        return self.cluster.kubectl("exec", at, pod, *container, "--", *command).strip()
+    def address(self, **having: str) -> str:
+        return address(self.namespace, self.pod(**having))
 
-    def connect(self, pod: str, address: str, port: int, where: str | None = None) -> str:
-        """How a pod gets on that connects to somebody; see CONNECT."""
-        python = ["/usr/bin/python3", "-c", CONNECT, address, str(port)]
-        return self.within(pod, *python, where=where)
-
-    def server(self, side: str) -> str:
-        [pod] = self.namespace.pods(role="origin", side=side)
-        return pod
+    def server(self, *command: str) -> str:
+        """What a command says in the container of the source's servers."""
+        at = [
+            f"--namespace={self.namespace.name}",
+            self.pod(role="origin", side="src"),
+            "--container=servers",
+        ]
+        return self.cluster.kubectl("exec", *at, "--", *command)
 
     def asked(self) -> int:
         """Packets for a name server that have passed the nodes."""
@@ -104,27 +85,45 @@ class Measuring:
         return sum(counts)
 
 
+def address(of: Space, name: str) -> str:
+    """The address of a pod."""
+    status = of.core.read_namespaced_pod(name, of.name).status
+    assert status
+    return status.pod_ip or ""
+
+
+def connect(inside: Inside, *addresses: tuple[str, int]) -> list[str]:
+    """How a pod gets on that connects to these addresses."""
+    outcomes: list[str] = json.loads(inside("/usr/bin/python3", "-c", CONNECT, json.dumps(addresses)))
+    return outcomes
+
+
 @pytest.fixture(scope="module")
-def measuring(
-    cluster: local.Cluster, namespace: Space, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Measuring]:
-    """Within its second cell, of enough of them for all that is tried meanwhile."""
-    for node in NODES:
-        cluster.enter([*TABLE, "-I", *COUNTED], node=node)
-    folder, testbed = tmp_path_factory.mktemp("policy"), local_testbed(namespace.name)
-    sweep = namespace.sweep(folder, testbed, measurement=LASTING, parameters=ONE, repetitions=60)
-    run = sweep.start("cells")
-    try:
+def measuring(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measuring]:
+    """Within its second cell, of enough of them for all that is tried meanwhile; Ctrl-C ends it.
+
+    On the local cluster only, whose nodes enforce policies.
+    """
+    with contextlib.ExitStack() as undo:
+        namespace = undo.enter_context(space(cluster.kubeconfig, "tpcsweep-policy", security="baseline"))
+        bystanders = {}
+        for where in (namespace, dataclasses.replace(namespace, name="default")):
+            listening = ["iperf3", "--server", "--port", str(PORT)]
+            inside = undo.enter_context(pod(cluster, "bystander", *listening, namespace=where.name))
+            bystanders[address(where, "bystander")] = inside
+        for node in NODES:
+            cluster.enter([*TABLE, "-I", *COUNTED], node=node)
+            undo.callback(cluster.enter, [*TABLE, "-D", *COUNTED], node=node)
+        folder, testbed = tmp_path_factory.mktemp("policy"), local_testbed(namespace.name)
+        sweep = namespace.sweep(folder, testbed, measurement=LASTING, parameters=ONE, repetitions=60)
+        run = sweep.start("cells")
+        undo.callback(run.kill)
         sweep.wait_for_cell(run)
         assert run.poll() is None, sweep.output()
-        yield Measuring(cluster, namespace, sweep, run)
+        yield Measuring(cluster, namespace, sweep, bystanders)
         os.killpg(run.pid, signal.SIGINT)
         run.wait(LONGEST)
-    finally:
-        run.kill()
-        for node in NODES:
-            cluster.enter([*TABLE, "-D", *COUNTED], node=node)
-    wait_until(lambda: not namespace.left(), f"nothing is left: {sweep.output()}", LONGEST)
+        wait_until(lambda: not namespace.left(), f"nothing is left: {sweep.output()}", LONGEST)
 
 
 def test_cells_are_measured_behind_it(measuring: Measuring) -> None:
@@ -134,46 +133,38 @@ def test_cells_are_measured_behind_it(measuring: Measuring) -> None:
 
 def test_nobody_has_asked_a_name_server(measuring: Measuring) -> None:
     assert measuring.asked() == 0
-    server = measuring.server("src")
-    assert measuring.within(server, "cat", "/etc/resolv.conf").splitlines() == ["nameserver 127.0.0.1"]
+    assert measuring.server("cat", "/etc/resolv.conf").splitlines() == ["nameserver 127.0.0.1"]
     with pytest.raises(local.ClusterError, match="exit code 2"):
-        measuring.within(server, "getent", "hosts", "kubernetes.default.svc.cluster.local")
+        measuring.server("getent", "hosts", "kubernetes.default.svc.cluster.local")
     assert measuring.asked() == 0
     # That asking is counted is seen by somebody who does.
-    measuring.within("bystander", "getent", "hosts", "kubernetes.default.svc.cluster.local")
+    for bystander in measuring.bystanders.values():
+        bystander("getent", "hosts", "kubernetes.default.svc.cluster.local")
     assert measuring.asked() > 0
 
 
-@pytest.mark.parametrize("where", [None, "default"], ids=["the same namespace", "another namespace"])
-def test_nobody_else_gets_in(measuring: Measuring, where: str | None) -> None:
-    there = measuring.address(measuring.server("dst"))
-    outcomes = {port: measuring.connect("bystander", there, port, where) for port in PORTS}
-    assert outcomes == dict.fromkeys(PORTS, "TimeoutError")
+def test_others_may_ask_the_client_for_metrics_as_the_testbed_says_and_nothing_else(
+    measuring: Measuring,
+) -> None:
+    there, client = measuring.address(role="origin", side="dst"), measuring.address(role="client")
+    expected = {(there, port): SHUT for port in PORTS} | {
+        (there, METRICS_PORT): REFUSED,
+        (client, METRICS_PORT): OPEN,
+    }
     # It is not for want of a network.
-    assert measuring.connect("bystander", measuring.address("bystander"), PORT, where) == "open"
+    expected |= dict.fromkeys(((bystander, PORT) for bystander in measuring.bystanders), OPEN)
+    for inside in measuring.bystanders.values():
+        assert dict(zip(expected, connect(inside, *expected), strict=True)) == expected
 
 
-def test_everybody_may_ask_the_client_for_metrics_as_the_testbed_says(measuring: Measuring) -> None:
-    [client] = measuring.namespace.pods(role="client")
-    for where in (None, "default"):
-        assert measuring.connect("bystander", measuring.address(client), METRICS_PORT, where) == "open"
-        server = measuring.address(measuring.server("dst"))
-        assert measuring.connect("bystander", server, METRICS_PORT, where) == "ConnectionRefusedError"
-
-
-def test_nothing_gets_out(measuring: Measuring) -> None:
-    server = measuring.server("src")
-    others = [(measuring.address("bystander"), PORT), (measuring.address("bystander", "default"), PORT)]
-    for address, port in (*others, (HUB_ADDRESS, 53), (SERVICE_ADDRESS, 443)):
-        assert measuring.connect(server, address, port) == "TimeoutError", address
-
-
-def test_servers_reach_each_other_and_no_probe_when_the_path_has_been_looked_at(measuring: Measuring) -> None:
-    there = measuring.address(measuring.server("dst"))
-    assert measuring.connect(measuring.server("src"), there, PORT) == "open"
-    assert measuring.connect(measuring.server("src"), there, USUAL.probe) == "ConnectionRefusedError"
-
-
-def test_a_port_that_is_no_servers_is_shut_to_all(measuring: Measuring) -> None:
-    there = measuring.address(measuring.server("dst"))
-    assert measuring.connect(measuring.server("src"), there, 9) == "TimeoutError"
+def test_servers_reach_each_other_by_their_ports_and_nobody_else(measuring: Measuring) -> None:
+    there = measuring.address(role="origin", side="dst")
+    expected = {
+        (there, PORT): OPEN,
+        (there, USUAL.probe): REFUSED,  # open while the path is looked at alone
+        (there, 9): SHUT,
+        (HUB_ADDRESS, 53): SHUT,
+        (SERVICE_ADDRESS, 443): SHUT,
+        **{(bystander, PORT): SHUT for bystander in measuring.bystanders},
+    }
+    assert dict(zip(expected, connect(measuring.server, *expected), strict=True)) == expected

@@ -6,6 +6,7 @@ Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matter
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import Any
 import pytest
 import yaml
 from psutil import Process
-from tpcsweep.running import folding
+from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.testbeds.kubernetes import testbed
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 
-from tests.cluster import local
+from tests.cluster import local, sweeps
 from tests.cluster.local.build import RELEASE
 from tests.cluster.reports import check_results
 from tests.cluster.sweeps import (
@@ -25,17 +28,42 @@ from tests.cluster.sweeps import (
     LONGEST,
     ONE,
     RATE,
+    RIGHTS,
     ClusterSweep,
     Space,
     local_testbed,
+    rights,
     space,
 )
 from tests.support.fields import differing
-from tests.support.workflow import ROOT, finished, wait_until
+from tests.support.workflow import finished, wait_until
 
 THREE = {**ONE, "streams": [1, 2, 3]}
-LACKING = "5.9.9"
-"""A release that the testbed's file says the image has, and that it has not."""
+NEAR = {"cores": 0.5, "origins": 1, "rtt": "0 ms", "xrootd": "system"}
+FAR = {"cores": 1, "origins": 2, "rtt": "20 ms", "xrootd": RELEASE}
+
+
+@pytest.fixture(scope="module")
+def account(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
+    """What sweeps find the cluster by has the shipped rights and no more."""
+    with sweeps.account(kubeconfig, "tpcsweep-account", tmp_path_factory.mktemp("account")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def measured(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
+    """A sweep that has run to its page under the account: two deployments, which differ on every axis."""
+    axes = {name: [NEAR[name], FAR[name]] for name in NEAR}
+    sweep = account.sweep(
+        tmp_path_factory.mktemp("measured"),
+        local_testbed(account.name, releases=[RELEASE]),
+        parameters={**ONE, **axes, "streams": [1, 2], "tool": ["curl"]},
+        exclude=[{one: NEAR[one], other: FAR[other]} for one, other in itertools.permutations(NEAR, 2)],
+        include=[{**NEAR, "streams": 4, "tool": tool} for tool in ("native", "gfal2")],
+    )
+    done = sweep.run(timeout=1800)
+    assert done.returncode == 0, done.stdout
+    return sweep
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +85,10 @@ def test_the_profile_takes_a_sweep_from_nothing_to_its_page(
         origins = cell["spec"]["parameters"]["origins"]
         assert len(pods) == 1 + 2 * (origins + (origins > 1))
         assert all(pod["image"].startswith("sha256:") or "@sha256:" in pod["image"] for pod in pods.values())
+        found, release = cell["provenance"]["xrootd"], cell["spec"]["parameters"]["xrootd"]
+        assert found["release"] == release
+        assert (found["version"] == RELEASE) == (release == RELEASE)
+        assert found["version"] == cell["provenance"]["software"]["xrootd"]
     check_results(measured.results, len(cells), tmp_path)
     assert account.left() == {}
 
@@ -78,28 +110,6 @@ def test_cells_have_the_fields_that_they_have_on_this_machine(measured: ClusterS
         assert cell["summary"]["machine_work"] > 0
 
 
-def test_data_go_in_the_clear_and_servers_let_everybody_in(namespace: Space, tmp_path: Path) -> None:
-    asked = {
-        "authorization": ["macaroons", "none"],
-        "encryption": ["tls", "none"],
-        "tool": ["curl", "gfal-copy"],
-    }
-    usual = {"authorization": "macaroons", "encryption": "tls"}
-    neither = {"authorization": "none", "encryption": "none"}
-    # gfal2 asks for macaroons by https alone.
-    refused = {"authorization": "macaroons", "encryption": "none", "tool": "gfal-copy"}
-    sweep = namespace.sweep(
-        tmp_path,
-        local_testbed(namespace.name),
-        parameters={**ONE, **asked},
-        exclude=[usual, neither, refused],
-    )
-    done = sweep.run("cells", timeout=1800)
-    assert done.returncode == 0, done.stdout
-    assert [cell["message"] for cell in sweep.records() if cell["status"] != "ok"] == []
-    assert len(sweep.cells()) == 3
-
-
 def test_a_killed_snakemake_leaves_nothing_behind(namespace: Space, tmp_path: Path) -> None:
     """Ctrl-C does not either: the sweep of test_policy.py ends by it."""
     sweep = namespace.sweep(tmp_path, local_testbed(namespace.name), parameters=THREE)
@@ -109,57 +119,60 @@ def test_a_killed_snakemake_leaves_nothing_behind(namespace: Space, tmp_path: Pa
     wait_until(lambda: not namespace.left(), f"nothing is left: {sweep.output()}", 300)
 
 
-def test_a_release_of_the_image_serves_its_cells_and_one_that_it_lacks_is_refused(
-    measured: ClusterSweep, namespace: Space, tmp_path: Path
-) -> None:
-    settings = local_testbed(namespace.name, releases=[RELEASE, LACKING])
-    parameters = {**ONE, "origins": 2, "streams": 2, "xrootd": [RELEASE, LACKING]}
-    sweep = namespace.sweep(tmp_path, settings, parameters=parameters)
-    done = sweep.run("cells", timeout=1800)
-    assert "1 of 2 cells measured" in done.stdout
-    assert namespace.left() == {}
-    [hole] = folding.holes(sweep.results)
-    why = f"xrootd {LACKING}: the image has no /opt/xrootd/{LACKING}; it has system and of others {RELEASE}"
-    assert why in hole.why
-    [cell] = sweep.records()
-    assert cell["status"] == "ok", cell["message"]
-    for each, release in ((cell, RELEASE), (measured.records()[0], "system")):
-        found = each["provenance"]["xrootd"]
-        assert found["release"] == release
-        assert (found["version"] == RELEASE) == (release == RELEASE)
-        assert found["version"] == each["provenance"]["software"]["xrootd"]
-
-
 # What the account of config/kubernetes/rbac.yaml may do, and has to do
 
 
 @pytest.fixture(scope="module")
-def silent(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """One that has ended under the account because a node has fallen silent; before, somebody touched its Leases."""
-    testbed = local_testbed(account.name, start_time="20 s")
-    sweep = account.sweep(
-        tmp_path_factory.mktemp("silent"),
-        testbed,
-        measurement=LASTING,  # in all longer than it takes a cluster to miss a node: 50 s
-        parameters={**ONE, "streams": list(range(1, 13))},
-    )
+def bereft(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
+    """One whose node has died and come back, under the account; before, somebody touched its Leases."""
+    folder = tmp_path_factory.mktemp("bereft")
+    sweep = account.sweep(folder, local_testbed(account.name), measurement=LASTING, parameters=THREE)
+    run = sweep.measuring()
+    here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
+    here.stop_kubelet("n1", pods=True)
     try:
-        run = sweep.measuring()
-        here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
-        here.stop_kubelet("n1")
-        # Another deployment is tried first, in vain: the node is not there for it either.
-        assert run.wait(LONGEST) != 0, sweep.output()
+        wait_until(
+            lambda: "removed by force" in sweep.output() or run.poll() is not None, "it is over", LONGEST
+        )
     finally:
         here.start_kubelet("n1")
-        here.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
+    assert run.wait(LONGEST) == 0, sweep.output()
     return sweep
 
 
-def test_a_node_that_is_gone_is_told_and_cleared_away_under_the_account(
-    silent: ClusterSweep, account: Space
+def test_a_node_that_is_gone_is_told_and_cleared_away_and_costs_no_cell_when_it_comes_back(
+    bereft: ClusterSweep, account: Space
 ) -> None:
-    assert re.search(r"pod tpc-\S+: NodeNotReady: .*n1", silent.output()), silent.output()
-    assert "removed by force: node n1" in silent.output()
+    assert re.search(r"replacing .*: pod tpc-\S+: NodeNotReady: .*n1", bereft.output()), bereft.output()
+    assert "removed by force: node n1" in bereft.output()
+    assert [cell["status"] for cell in bereft.records()] == ["ok"] * 3
+    assert account.left() == {}
+
+
+def test_a_cell_that_is_removed_is_measured_again_and_no_other(bereft: ClusterSweep) -> None:
+    before = {path: path.read_bytes() for path in bereft.cells()}
+    removed = min(before)
+    removed.unlink()
+    done = bereft.run("cells")
+    assert done.returncode == 0, done.stdout
+    assert bereft.cells() == sorted(before)
+    assert [path for path, content in before.items() if path.read_bytes() != content] == [removed]
+    assert [cell["status"] for cell in bereft.records()] == ["ok"] * 3
+
+
+@pytest.fixture(scope="module")
+def crowded(account: Space) -> str:
+    """What a trial under the account says of a pod that no node has room for."""
+    settings = local_testbed(account.name, qos="guaranteed", client_cores=64, start_time="5 s")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ClusterError) as raised:
+        patch.setenv("TPCSWEEP_KUBECONFIG", str(account.kubeconfig))
+        testbed.require(Kubernetes.model_validate(settings))
+    return str(raised.value)
+
+
+def test_a_pod_that_no_node_has_room_for_is_told(crowded: str, account: Space) -> None:
+    words = r"not running after 5 s: pod \S+: Unschedulable: .*Insufficient cpu.*it requests cpu 64"
+    assert re.search(words, crowded), crowded
     assert account.left() == {}
 
 
@@ -183,16 +196,9 @@ def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) 
     assert account.left() == {}
 
 
-@pytest.mark.usefixtures("measured", "silent", "reaped")
+@pytest.mark.usefixtures("measured", "bereft", "crowded", "reaped")
 def test_the_role_has_no_right_that_is_not_used(here: local.Cluster, account: Space) -> None:
-    granted = {
-        (group, resource, verb)
-        for document in yaml.safe_load_all((ROOT / "config/kubernetes/rbac.yaml").read_text())
-        for rule in document.get("rules", [])
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
+    granted = rights(list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"])
     events = here.requests(account.name)
     assert {event["user"]["username"] for event in events} == {
         f"system:serviceaccount:{account.name}:{ACCOUNT}"

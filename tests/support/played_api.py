@@ -162,6 +162,7 @@ class PlayedApi:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # by which the body of an answer waits for the ACK of its header
     played: PlayedApi
 
     def _handle(self) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from tpcsweep.testbeds.kubernetes import archive
 
 MOST = 1 << 20
@@ -21,28 +20,27 @@ def test_it_has_what_is_run_and_what_that_imports_and_no_more() -> None:
     assert not [name for name in found if "netns" in name or "running" in name or "configuration" in name]
 
 
-@pytest.fixture
-def packed(tmp_path: Path) -> Path:
-    file = tmp_path / "tpcsweep.zip"
-    file.write_bytes(archive.content())
-    return file
+def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> None:
+    """Every module but those of tools: they may ask for libraries of their own, and say so when they are used.
 
-
-def alone(packed: Path, code: str) -> list[str]:
-    """What a Python says that has the archive and nothing else."""
-    command = [sys.executable, "-S", "-c", code]
-    done = subprocess.run(
-        command, env={"PYTHONPATH": str(packed)}, cwd=packed.parent, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
-def test_python_runs_it_from_the_archive_with_nothing_else(packed: Path) -> None:
-    """Every module but those of tools: they may ask for libraries of their own, and say so when they are used."""
+    Workers of tools have an environment of their own, which has to say where the package is.
+    """
     names = [name for name in archive.modules() if not name.startswith("tpcsweep.tools.")]
-    ask = f"import sys, {', '.join(names)}; print(*(sys.modules[name].__file__ for name in {names}))"
-    assert {file.partition("/tpcsweep/")[0] for file in alone(packed, ask)} == {str(packed)}
+    ask = (
+        f"import sys, {', '.join(names)}; print(*(sys.modules[name].__file__ for name in {names}))\n"
+        "from pathlib import Path; from tpcsweep.tools import TOOLS; from tpcsweep.tools.base import Credentials\n"
+        "for name in ('native', 'gfal2'):\n"
+        "    print(TOOLS[name].environment(Credentials(Path('/c')), Path('/h'))['PYTHONPATH'])"
+    )
+    packed = tmp_path / "tpcsweep.zip"
+    packed.write_bytes(archive.content())
+    command = [sys.executable, "-S", "-c", ask]
+    environment = {"PYTHONPATH": str(packed)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.split()
+    assert {file.partition("/tpcsweep/")[0] for file in said[: len(names)]} == {str(packed)}
+    assert said[len(names) :] == [str(packed)] * 2
 
 
 def test_it_fits_a_config_map_and_is_the_same_each_time() -> None:
@@ -50,13 +48,3 @@ def test_it_fits_a_config_map_and_is_the_same_each_time() -> None:
     assert len(made) * 4 / 3 < MOST / 4
     archive.content.cache_clear()
     assert archive.content() == made
-
-
-def test_workers_of_tools_are_told_where_the_package_is(packed: Path) -> None:
-    """Their environment is their own."""
-    ask = (
-        "from pathlib import Path; from tpcsweep.tools import TOOLS; from tpcsweep.tools.base import Credentials\n"
-        "for name in ('native', 'gfal2'):\n"
-        "    print(TOOLS[name].environment(Credentials(Path('/c')), Path('/h'))['PYTHONPATH'])"
-    )
-    assert alone(packed, ask) == [str(packed)] * 2

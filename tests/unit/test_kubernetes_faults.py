@@ -100,83 +100,58 @@ def test_nothing_is_wrong(status: dict[str, Any]) -> None:
     assert ready(pod(status)) is (status is RUNNING)
 
 
-# Whose fault it is: a cell fails by the end of a server or a tool alone.
-OURS, FINAL = True, True
-
-
-@pytest.mark.parametrize(
-    ("status", "text", "final", "own"),
-    [
-        (
-            waiting("ImagePullBackOff", "Back-off"),
-            f"ImagePullBackOff: {IMAGE}: Back-off",
-            not FINAL,
-            not OURS,
-        ),
-        (waiting("ErrImageNeverPull"), f"ErrImageNeverPull: {IMAGE}", FINAL, not OURS),
-        (waiting("InvalidImageName"), f"InvalidImageName: {IMAGE}", FINAL, not OURS),
+PASSING, FINAL, OURS = (False, False), (True, False), (True, True)
+"""Whether a fault is final, and whether it is a server's or a tool's own: by these alone a cell fails."""
+WRONG: dict[tuple[bool, bool], list[tuple[dict[str, Any], str]]] = {
+    PASSING: [
+        (waiting("ImagePullBackOff", "Back-off"), f"ImagePullBackOff: {IMAGE}: Back-off"),
         (
             waiting("CreateContainerConfigError", 'secret "x" not found'),
             'CreateContainerConfigError: container servers: secret "x" not found',
-            not FINAL,
-            not OURS,
         ),
+    ],
+    FINAL: [
+        (waiting("ErrImageNeverPull"), f"ErrImageNeverPull: {IMAGE}"),
+        (waiting("InvalidImageName"), f"InvalidImageName: {IMAGE}"),
         # What the kubelet says of a pod
         (
             {"phase": "Failed", "reason": "SysctlForbidden", "message": "not\nallowlisted"},
             "SysctlForbidden: not allowlisted",
-            FINAL,
-            not OURS,
         ),
-        (of(ended(139), reason="Evicted", message="low"), "Evicted: low", FINAL, not OURS),
-        (of(ended(139), reason="NodeShutdown"), "NodeShutdown", FINAL, not OURS),
-        # How containers have ended
+        (of(ended(139), reason="Evicted", message="low"), "Evicted: low"),
+        (of(ended(139), reason="NodeShutdown"), "NodeShutdown"),
+        # What watches takes what it watches along.
+        (of(ended(137, name="agent"), ended(1)), "Error: container agent ended with exit code 137"),
+        (of(ended(0, name="client"), ended(1, name="hub")), "Error: container hub ended with exit code 1"),
+        (
+            of(RESTARTED, phase="Running"),
+            "Error: container servers ended with exit code 1, and was started again",
+        ),
+        # What becomes of pods whose containers run
+        (SILENT, "NodeNotReady: nothing is heard of it any more"),
+        ({**RUNNING, **disrupted(*EVICTED)}, ": ".join(EVICTED)),
+        (of(ended(139), **disrupted("TerminationByKubelet")), "TerminationByKubelet"),
+    ],
+    OURS: [
         (
             of(ended(137, "OOMKilled")),
             "OOMKilled: container servers ended with exit code 137, its memory limit is 4Gi",
-            FINAL,
-            OURS,
         ),
         (
             of(ended(3, message="no\nport\n"), phase="Running"),
             "Error: container servers ended with exit code 3: no port",
-            FINAL,
-            OURS,
         ),
-        (of(ended(0, "")), "Completed: container servers ended with exit code 0", FINAL, OURS),
-        (
-            of(ended(0, name="agent"), ended(139)),
-            "Error: container servers ended with exit code 139",
-            FINAL,
-            OURS,
-        ),
-        # What watches takes what it watches along.
-        (
-            of(ended(137, name="agent"), ended(1)),
-            "Error: container agent ended with exit code 137",
-            FINAL,
-            not OURS,
-        ),
-        (
-            of(ended(0, name="client"), ended(1, name="hub")),
-            "Error: container hub ended with exit code 1",
-            FINAL,
-            not OURS,
-        ),
-        (
-            of(RESTARTED, phase="Running"),
-            "Error: container servers ended with exit code 1, and was started again",
-            FINAL,
-            not OURS,
-        ),
-        # What becomes of pods whose containers run
-        (SILENT, "NodeNotReady: nothing is heard of it any more", FINAL, not OURS),
-        ({**RUNNING, **disrupted(*EVICTED)}, ": ".join(EVICTED), FINAL, not OURS),
-        (of(ended(139), **disrupted("TerminationByKubelet")), "TerminationByKubelet", FINAL, not OURS),
+        (of(ended(0, "")), "Completed: container servers ended with exit code 0"),
+        (of(ended(0, name="agent"), ended(139)), "Error: container servers ended with exit code 139"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "text"), [(kind, *row) for kind, rows in WRONG.items() for row in rows]
 )
-def test_what_is_wrong_with_a_pod_is_told(status: dict[str, Any], text: str, final: bool, own: bool) -> None:
-    assert described(diagnose(pod(status))) == (f"{text} (node worker1)", final, own)
+def test_what_is_wrong_with_a_pod_is_told(kind: tuple[bool, bool], status: dict[str, Any], text: str) -> None:
+    assert described(diagnose(pod(status))) == (f"{text} (node worker1)", *kind)
 
 
 def test_an_image_is_told_with_what_the_registry_has_said() -> None:
@@ -213,14 +188,8 @@ def test_room_on_nodes() -> None:
     assert room([], needs) == "no node has these labels"
 
 
-def test_of_a_traceback_the_end_is_told() -> None:
-    traceback = "\n".join(["Traceback:", *["  in a line"] * 100, "PermissionError: denied"])
-    told, *_ = described(diagnose(pod(of(ended(1, message=traceback)))))
-    assert told.endswith("in a line PermissionError: denied (node worker1)")
-
-
 @pytest.mark.parametrize("noise", [1, 100])
-def test_no_token_is_told(noise: int) -> None:
+def test_the_end_of_what_a_container_has_said_is_told_without_tokens(noise: int) -> None:
     lines = ["a.token cut by the kubelet"] * (noise > 1) + [
         "GET /file?authz=Bearer%20secret.token HTTP/1.1"
     ] * noise
@@ -288,14 +257,7 @@ def test_jobs(status: dict[str, Any], refused: str | None, text: str | None, fin
     assert fault == (text and Fault("tpc-0a1b2c", f"Job tpc-0a1b2c: {text}", final))
 
 
-@pytest.mark.parametrize(
-    ("reason", "failed"),
-    [
-        *dict.fromkeys(
-            ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"), True
-        ).items(),
-        *dict.fromkeys(("ContainerCreating", "CreateContainerConfigError"), False).items(),
-    ],
-)
-def test_an_image_that_cannot_be_pulled_is_known_from_its_first_failure_on(reason: str, failed: bool) -> None:
-    assert unpulled(pod(waiting(reason))) is failed
+def test_an_image_that_cannot_be_pulled_is_known_from_its_first_failure_on() -> None:
+    failed = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"]
+    others = ["ContainerCreating", "CreateContainerConfigError"]
+    assert [each for each in (*failed, *others) if unpulled(pod(waiting(each)))] == failed

@@ -42,14 +42,11 @@ def test_times_of_the_client_and_of_copies_become_those_of_this_machine() -> Non
     event = json.loads(next(lines))
     assert (event["start"], event["end"]) == (1001.0, 1002.0)
     assert heard.arrival(event["arrival"]) == (1001.5, 7)
+    assert heard.arrival([None, 9]) == (None, 9)  # nobody saw its first byte
     assert json.loads(next(lines)) == {"event": "exhausted"}
     [copy] = heard.copies()
     assert (copy.begin, copy.end, copy.name) == (1001.25, 1001.75, "c.0.0")
     assert heard.copies() == []
-
-
-def test_a_file_whose_first_byte_nobody_saw_still_has_a_size() -> None:
-    assert inbox().arrival([None, 9]) == (None, 9)
 
 
 def test_samples_are_thinned_alike_and_forgotten_with_their_cell() -> None:

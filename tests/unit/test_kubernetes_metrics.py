@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -41,10 +40,14 @@ def running() -> Running:
     return made
 
 
+def families(running: Running) -> list[Any]:
+    return [*text_string_to_metric_families("".join(f"{line}\n" for line in running.lines()))]
+
+
 def scraped(running: Running) -> dict[str, dict[str, float]]:
     """Values by the names of samples and their origins; all samples have the sweep's labels."""
     found: dict[str, dict[str, float]] = {}
-    for family in text_string_to_metric_families("".join(f"{line}\n" for line in running.lines())):
+    for family in families(running):
         for each in family.samples:
             assert each.labels.items() >= WHOSE.items()
             found.setdefault(each.name, {})[each.labels.get("origin", "")] = each.value
@@ -67,11 +70,7 @@ def test_a_running_cell_shows_what_has_arrived_and_what_it_took(running: Running
 
 
 def test_its_parameters_are_labels_of_one_metric(running: Running) -> None:
-    (info,) = [
-        family
-        for family in text_string_to_metric_families("".join(f"{line}\n" for line in running.lines()))
-        if family.name == "tpcsweep_cell"
-    ]
+    (info,) = [family for family in families(running) if family.name == "tpcsweep_cell"]
     assert [each.labels for each in info.samples] == [WHOSE | CELL]
 
 
@@ -111,26 +110,17 @@ def test_the_last_that_was_heard_of_each_counts(heard: list[dict[str, int]]) -> 
         assert found.get(name, {}) == pytest.approx(expected)
 
 
-@pytest.fixture
-def port(running: Running) -> Iterator[int]:
+def test_metrics_are_got_over_http_and_nothing_else_is(running: Running) -> None:
     with serve(running, 0) as server:
-        yield server.server_address[1]
+
+        def answer(method: str, path: str) -> tuple[int, str | None, str]:
+            port = server.server_address[1]
+            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+                connection.request(method, path)
+                got = connection.getresponse()
+                return got.status, got.getheader("Content-Type"), got.read().decode()
+
+        assert answer("GET", METRICS_PATH) == (200, TYPE, "".join(f"{line}\n" for line in running.lines()))
+        assert answer("GET", "/")[0] == 404
+        assert answer("POST", METRICS_PATH)[0] == 501
         server.shutdown()
-
-
-def answer(port: int, method: str, path: str) -> tuple[int, str | None, str]:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
-        connection.request(method, path)
-        got = connection.getresponse()
-        return got.status, got.getheader("Content-Type"), got.read().decode()
-
-
-def test_it_is_got_over_http(port: int, running: Running) -> None:
-    status, kind, text = answer(port, "GET", METRICS_PATH)
-    assert (status, kind) == (200, TYPE)
-    assert text.splitlines() == [*running.lines()]
-
-
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", METRICS_PATH, 501)])
-def test_nothing_else_is(port: int, method: str, path: str, status: int) -> None:
-    assert answer(port, method, path)[0] == status

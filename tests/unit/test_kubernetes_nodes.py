@@ -15,7 +15,7 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import testbed, watch
 from tpcsweep.testbeds.kubernetes.api import RefusedError
-from tpcsweep.testbeds.kubernetes.faults import occupied
+from tpcsweep.testbeds.kubernetes.faults import nodes_in_use
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 
@@ -23,19 +23,18 @@ from tests.support.played_api import PlayedApi
 from tests.support.testbeds import kubernetes
 
 NAMING = Naming("aaaaaa", "a sweep", "rtt=20")
-RACKS = [{"rtt": 20, "source": {"node_selector": {"rack": rack}}, "destination": {}} for rack in "ab"]
-SETTINGS = kubernetes(paths={"kind": "nodes", "pairs": RACKS})
-SAID = {
-    "by its own rule": "0/3 nodes are available: 1 node(s) didn't match pod anti-affinity rules, 2 node(s) didn't "
-    "match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful.",
-    "by that of others": "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
-}
-"""What the scheduler of Kubernetes 1.34 says of a node that others have."""
+SETTINGS = kubernetes()
+SAID = (
+    "0/3 nodes are available: 1 node(s) didn't match pod anti-affinity rules, 2 node(s) didn't match Pod's node "
+    "affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful.",
+    "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
+)
+"""What the scheduler of Kubernetes 1.34 says of a node that others have: by a pod's own rule, by that of others."""
 
 
-def waiting(message: str, reason: str = "Unschedulable") -> V1Pod:
+def waiting(message: str) -> V1Pod:
     """A pod that the scheduler has not placed."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     content = {
         "metadata": {"name": "tpc-aaaaaa-src1", "uid": "u"},
         "spec": {"containers": [{"name": "servers"}]},
@@ -49,22 +48,14 @@ def waiting(message: str, reason: str = "Unschedulable") -> V1Pod:
 # How they are told
 
 
-@pytest.mark.parametrize("message", SAID.values(), ids=SAID)
-def test_nodes_that_others_use_are_told_by_the_scheduler(message: str) -> None:
-    assert occupied(waiting(message)) == message
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() -> None:
+    others = [
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.",
         "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
         "",
-    ],
-)
-def test_other_reasons_not_to_be_placed_are_others(message: str) -> None:
-    assert occupied(waiting(message)) is None
-    assert occupied(V1Pod()) is None
+    ]
+    assert [nodes_in_use(waiting(message)) for message in (*SAID, *others)] == [*SAID, None, None, None]
+    assert nodes_in_use(V1Pod()) is None
 
 
 @pytest.fixture
@@ -75,25 +66,24 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[PodWatch]:
     monkeypatch.setattr(PodWatch, "_unready", lambda *_: "its pods")
     monkeypatch.setattr(PodWatch, "_job_problem", lambda _: None)
     monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(watch, "HOLD_SECONDS", 0.02)
     made = PodWatch(None, NAMING)  # type: ignore[arg-type]
     yield made
     made.close()
 
 
-@pytest.mark.parametrize("seconds", [600.0, 0.0], ids=["there is time", "there is no time left"])
-def test_pods_hold_their_nodes_for_a_while_only(looking: PodWatch, seconds: float) -> None:
-    looking._see(waiting(SAID["by its own rule"]))
+@pytest.mark.parametrize(
+    ("seconds", "hold", "patient"),
+    [(600.0, 0.02, True), (0.0, 0.02, True), (600.0, 3600.0, False)],
+    ids=["there is time", "there is no time left", "a trial"],
+)
+def test_pods_hold_their_nodes_for_a_while_only(
+    looking: PodWatch, monkeypatch: pytest.MonkeyPatch, seconds: float, hold: float, patient: bool
+) -> None:
+    monkeypatch.setattr(watch, "HOLD_SECONDS", hold)
+    looking._patient = patient
+    looking._see(waiting(SAID[0]))
     with pytest.raises(OccupiedError, match="didn't match pod anti-affinity rules"):
         looking.running(2, seconds)
-
-
-def test_a_trial_does_not_wait_for_nodes(looking: PodWatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "HOLD_SECONDS", 3600.0)
-    looking._patient = False
-    looking._see(waiting(SAID["by its own rule"]))
-    with pytest.raises(OccupiedError):
-        looking.running(1, 600)
 
 
 def test_a_full_node_is_none_that_others_use(looking: PodWatch) -> None:
@@ -106,66 +96,45 @@ def test_a_full_node_is_none_that_others_use(looking: PodWatch) -> None:
 # What a deployment does
 
 
-class Attempts:
-    """Attempts to come up, of which the first ones find nodes in use."""
-
-    def __init__(self, in_vain: int) -> None:
-        self.in_vain = in_vain
-        self.log: list[str] = []
-        self.stages: list[str] = []
-
-    @contextlib.contextmanager
-    def placed(self, _settings: object, _request: object, turn: int) -> Iterator[Any]:
-        self.log.append(f"placed {turn}")
-        try:
-            yield SimpleNamespace(everywhere=True)
-        finally:
-            self.log.append(f"given back {turn}")
-
-    @contextlib.contextmanager
-    def running(self, *_: object) -> Iterator[str]:
-        self.in_vain -= 1
-        if self.in_vain >= 0:
-            raise OccupiedError("0/3 nodes are available")
-        yield "pods"
-        self.log.append("torn down")
-
-    def request(self, folder: Path) -> Request:
-        wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
-        return Request("a sweep", "rtt=20", wanted, [], 60, folder, self.stages.append)
-
-
 def test_nodes_in_use_are_waited_for_while_nothing_is_held(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    attempts = Attempts(in_vain=2)
-    monkeypatch.setattr(testbed, "placed", attempts.placed)
-    monkeypatch.setattr(testbed, "running", attempts.running)
+    log, stages = list[str](), list[str]()
+    in_use = [True, True, False]
+
+    @contextlib.contextmanager
+    def placed(_settings: object, _request: object, turn: int) -> Iterator[Any]:
+        log.append(f"placed {turn}")
+        try:
+            yield SimpleNamespace(everywhere=True)
+        finally:
+            log.append(f"given back {turn}")
+
+    @contextlib.contextmanager
+    def running(*_: object) -> Iterator[str]:
+        if in_use.pop(0):
+            raise OccupiedError("0/3 nodes are available")
+        yield "pods"
+        log.append("torn down")
+
+    monkeypatch.setattr(testbed, "placed", placed)
+    monkeypatch.setattr(testbed, "running", running)
     monkeypatch.setattr(testbed, "LET_GO_SECONDS", 0.0)
-    monkeypatch.setattr(testbed.signals, "heed", lambda: attempts.log.append("heeded"))
-    with testbed.standing(SETTINGS, attempts.request(tmp_path)) as (_, pods):
+    monkeypatch.setattr(testbed.signals, "heed", lambda: log.append("heeded"))
+    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
+    request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, stages.append)
+    with testbed.standing(SETTINGS, request) as (_, pods):
         assert pods == "pods"
-        attempts.log.append("up")
-    assert attempts.log == [
+        log.append("up")
+    assert log == [
         *("placed 0", "given back 0", "heeded"),
         *("placed 1", "given back 1", "heeded"),
         *("placed 2", "up", "torn down", "given back 2"),
     ]
-    assert attempts.stages == [
+    assert stages == [
         "deploying rtt=20",
         "waiting for nodes that other deployments use: 0/3 nodes are available",
     ]
-
-
-def test_each_turn_begins_with_another_pair(
-    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
-    chosen = []
-    for turn in range(3):
-        with testbed.placed(SETTINGS, Attempts(0).request(tmp_path), turn) as place:
-            chosen.append(place.pair.source.node_selector["rack"])
-    assert chosen == ["a", "b", "a"]
 
 
 # Of which namespaces
@@ -179,25 +148,8 @@ def test_nodes_are_kept_from_all_namespaces_and_no_pod_is_made_to_see_whether_th
     assert server.get("pods", "tpc-aaaaaa-src1") is None
 
 
-def test_a_quota_that_forbids_that_leaves_this_namespace_and_is_said(
-    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    attempts = Attempts(in_vain=0)
-    monkeypatch.setattr(testbed, "running", attempts.running)
-    monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
-    server.refuse = lambda _, path, body: (
-        403 if path.endswith("/pods") and "namespaceSelector" in str(body) else None
-    )
-    with testbed.standing(SETTINGS, attempts.request(tmp_path)) as (place, _):
-        assert not place.everywhere
-    [stage] = attempts.stages
-    assert stage.startswith(
-        "deploying rtt=20; a quota keeps its nodes from deployments of this namespace alone"
-    )
-
-
-@pytest.mark.parametrize("status", [403, 404])
-def test_what_keeps_pods_from_being_made_at_all_is_raised(server: PlayedApi, status: int) -> None:
-    server.refuse = lambda *_: status
-    with pytest.raises(RefusedError, match="refused"):
-        testbed._everywhere(server.cluster(), SETTINGS, NAMING)
+def test_what_keeps_pods_from_being_made_at_all_is_raised(server: PlayedApi) -> None:
+    for status in (403, 404):
+        server.refuse = lambda *_, status=status: status
+        with pytest.raises(RefusedError, match="refused"):
+            testbed._everywhere(server.cluster(), SETTINGS, NAMING)

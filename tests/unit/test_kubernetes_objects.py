@@ -72,28 +72,23 @@ def resources(made: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(container(made, name)["resources"])
 
 
+MEMORY = str(5 << 30)
+
+
 @pytest.mark.parametrize(
-    ("qos", "cores", "limits", "requests"),
+    ("qos", "cores", "limit", "requests"),
     [
-        (
-            "guaranteed",
-            1.5,
-            {"cpu": "0.750", "memory": str(5 << 30)},
-            {"cpu": "0.750", "memory": str(5 << 30)},
-        ),
-        ("burstable", 4, {"cpu": "2.000", "memory": str(5 << 30)}, {"cpu": "10m", "memory": "32Mi"}),
-        ("near", 3, {"cpu": "1.500", "memory": str(5 << 30)}, {"cpu": "1250m", "memory": "4473924267"}),
+        ("guaranteed", 1.5, {"cpu": "0.750"}, {"cpu": "0.750", "memory": MEMORY}),
+        ("burstable", 4, {"cpu": "2.000"}, {"cpu": "10m", "memory": "32Mi"}),
+        ("near", 3, {"cpu": "1.500"}, {"cpu": "1250m", "memory": "4473924267"}),
+        ("burstable", None, {}, {"cpu": "10m", "memory": "32Mi"}),
     ],
 )
 def test_each_origin_gets_its_share_of_the_cores_and_requests_what_its_class_asks(
-    qos: str, cores: float, limits: dict[str, str], requests: dict[str, str]
+    qos: str, cores: float | None, limit: dict[str, str], requests: dict[str, str]
 ) -> None:
-    made = resources(pod(settings(qos=qos), cores=cores), "servers")
-    assert made == {"limits": limits, "requests": requests}
-
-
-def test_cores_that_are_not_limited_are_not() -> None:
-    assert "cpu" not in resources(pod(settings()), "servers")["limits"]
+    made = resources(pod(settings(qos=qos), **({"cores": cores} if cores else {})), "servers")
+    assert made == {"limits": {**limit, "memory": MEMORY}, "requests": requests}
 
 
 def test_a_server_is_told_which_release_it_is() -> None:
@@ -119,25 +114,6 @@ def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores:
     for asked, most in ((int(requests["cpu"][:-1]), millicores), (int(requests["memory"]), memory)):
         assert asked <= most <= 1.2 * asked
         assert most > 1.2 * (asked - 1) * (1 - 1e-12)
-
-
-def test_servers_and_their_agents_have_the_image_of_a_site_and_the_client_has_ours() -> None:
-    of = settings(server_image="example/site:1")
-    assert {each["image"] for each in pod(of)["spec"]["containers"]} == {"example/site:1"}
-    assert {each["image"] for each in client_pod(of)["spec"]["containers"]} == {"registry.example/tpcsweep:1"}
-
-
-def test_every_container_imports_what_runs_in_it_from_what_its_pod_brings() -> None:
-    for spec in (pod(settings())["spec"], client_pod(settings())["spec"]):
-        [volume] = [each for each in spec["volumes"] if each["name"] == "package"]
-        assert volume["configMap"]["name"] == "tpc-abc123-package"
-        for each in spec["containers"]:
-            [mount] = [mount for mount in each["volumeMounts"] if mount["name"] == "package"]
-            [variable] = each["env"]
-            assert (variable["name"], Path(variable["value"]).parent) == (
-                "PYTHONPATH",
-                Path(mount["mountPath"]),
-            )
 
 
 def test_a_trial_looks_at_each_image_once() -> None:
@@ -167,19 +143,25 @@ def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
     assert (ended.returncode, ended.stderr) == (1, "the image lacks none\n")
 
 
-def test_pods_are_within_the_restricted_security_standard() -> None:
+def test_pods_are_within_the_restricted_security_standard_and_bring_what_runs_in_them() -> None:
     for spec in (pod(settings())["spec"], client_pod(settings())["spec"]):
         assert spec["securityContext"]["runAsNonRoot"]
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not spec["automountServiceAccountToken"]
         # Nor does any ask a name server.
         assert (spec["dnsPolicy"], spec["dnsConfig"]) == ("None", {"nameservers": ["127.0.0.1"]})
+        [volume] = [each for each in spec["volumes"] if each["name"] == "package"]
+        assert volume["configMap"]["name"] == "tpc-abc123-package"
         for each in spec["containers"]:
             context = each["securityContext"]
             assert context["capabilities"] == {"drop": ["ALL"]}
             assert context["readOnlyRootFilesystem"]
             assert not context["allowPrivilegeEscalation"]
             assert each["resources"]["limits"]["memory"]
+            [mount] = [mount for mount in each["volumeMounts"] if mount["name"] == "package"]
+            [variable] = each["env"]
+            found = variable["name"], Path(variable["value"]).parent
+            assert found == ("PYTHONPATH", Path(mount["mountPath"]))
 
 
 def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
@@ -195,21 +177,6 @@ def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
         assert body["metadata"]["annotations"]["tpcsweep/cells"] == "origins=2/rtt=20"
 
 
-def test_pods_of_a_deployment_talk_to_each_other_by_their_servers_ports_and_to_nobody_else() -> None:
-    made = ApiClient().sanitize_for_serialization(objects.network_policy(NAMING, OWNER))
-    ours = {"matchLabels": {"tpcsweep/deployment": "abc123"}}
-    peers = [{"podSelector": ours}]
-    ports = [{"port": port, "protocol": "TCP"} for port in (8080, 1213, 8443, 8444)]
-    assert made["spec"] == {
-        "podSelector": ours,
-        "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": peers, "ports": ports}],
-        "egress": [{"to": peers, "ports": ports}],
-    }
-    listed = [{"containerPort": port["port"]} for port in ports]
-    assert container(pod(settings()), "servers")["ports"] == listed
-
-
 def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else() -> None:
     plain, asked = client_pod(settings()), client_pod(settings(metrics=True))
     marks = {"prometheus.io/scrape": "true", "prometheus.io/port": "8445", "prometheus.io/path": "/metrics"}
@@ -223,8 +190,7 @@ def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else
         ApiClient().sanitize_for_serialization(objects.network_policy(NAMING, OWNER, metrics=metrics))["spec"]
         for metrics in (False, True)
     )
-    shut["ingress"].append({"ports": [{"port": 8445, "protocol": "TCP"}]})
-    assert let == shut
+    assert let["ingress"] == [*shut["ingress"], {"ports": [{"port": 8445, "protocol": "TCP"}]}]
 
 
 def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
@@ -247,34 +213,6 @@ def test_buffers_are_set_where_pods_may_and_congestion_control_where_it_is_not_t
     assert entry == {"name": "net.ipv4.tcp_congestion_control", "value": "cubic"}
 
 
-def test_an_attached_network_is_named_with_its_address() -> None:
-    side = {"network": "data/loop60", "addresses": ["10.9.0.1/24", "10.9.0.2/24", "10.9.0.3/24"]}
-    other = {"network": "loop60", "addresses": ["10.9.1.1/24", "10.9.1.2/24", "10.9.1.3/24"]}
-    paths = {"kind": "networks", "pairs": [{"rtt": 60, "source": side, "destination": other}]}
-    [entry] = json.loads(pod(settings(paths=paths))["metadata"]["annotations"][objects.NETWORKS])
-    assert entry == {
-        "name": "loop60",
-        "namespace": "data",
-        "interface": objects.NETWORK,
-        "ips": ["10.9.0.2/24"],
-    }
-
-
-def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
-    of_another = [
-        {"key": "tpcsweep/deployment", "operator": "Exists"},
-        {"key": "tpcsweep/deployment", "operator": "NotIn", "values": ["abc123"]},
-    ]
-    for made in (pod(settings()), client_pod(settings())):
-        assert made["metadata"]["labels"]["tpcsweep/deployment"] == "abc123"
-        [term] = made["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
-        assert term == {
-            "labelSelector": {"matchExpressions": of_another},
-            "namespaceSelector": {},
-            "topologyKey": "kubernetes.io/hostname",
-        }
-
-
 def test_the_affinity_of_a_placement_is_kept() -> None:
     racks = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}]
     own = {"labelSelector": {"matchLabels": {"app": "storage"}}, "topologyKey": "rack"}
@@ -292,10 +230,10 @@ def test_the_affinity_of_a_placement_is_kept() -> None:
     assert affinity["podAntiAffinity"][REQUIRED] == [own, {**second, "namespaceSelector": {}}]
 
 
-def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_placements() -> None:
+def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_their_placements() -> None:
     given = {"annotations": {"example.com/queue": "fast"}, "resources": {"limits": {"example.com/vf": 1}}}
     sides = [
-        {"network": "wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
+        {"network": "data/wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
         for side in range(3)
     ]
     pair = {"rtt": 60, "source": sides[0], "destination": sides[1]}
@@ -307,7 +245,9 @@ def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_place
     ):
         annotations, resources = each["metadata"]["annotations"], container(each, name)["resources"]
         assert annotations["example.com/queue"] == "fast"
-        assert json.loads(annotations[objects.NETWORKS])[0]["ips"] == [address]
+        [entry] = json.loads(annotations[objects.NETWORKS])
+        interface = {"interface": objects.NETWORK, "ips": [address]}
+        assert entry == {"name": "wan", "namespace": "data", **interface}
         assert resources["limits"]["example.com/vf"] == resources["requests"]["example.com/vf"] == "1"
 
 
@@ -322,20 +262,14 @@ def test_pairs_that_choose_the_same_nodes_share_a_lock() -> None:
     assert locks(pair("a", "b")) == locks(pair("b", "a"))
 
 
-def test_an_emulated_path_delays_what_goes_to_the_other_side_alone() -> None:
-    lines = commands("eth0", NetworkPath(20, 1, 0, 1500), ["10.0.0.5"])
-    assert lines[0].startswith("qdisc replace dev eth0 root handle 1: htb default 0")
-    assert any("netem delay 10000us" in line for line in lines)
-    assert any("tbf rate 1000000000bit" in line for line in lines)
-    assert lines[-1].endswith("match ip dst 10.0.0.5/32 flowid 1:4")
-    assert not any("netem" in line for line in commands("eth0", NetworkPath(0, 1, 0, 1500), ["10.0.0.5"]))
-
-
-def test_a_limited_queue_is_shared_out_over_the_origins() -> None:
+def test_an_emulated_path_delays_what_goes_to_the_other_side_alone_and_origins_share_its_queue() -> None:
     path = NetworkPath(20, 1, 0, 1500, queue_limit=1000)
     lines = commands("eth0", share(path, 4), ["10.0.0.5"])
+    assert lines[0].startswith("qdisc replace dev eth0 root handle 1: htb default 0")
     assert any(line.endswith("netem delay 10000us limit 250") for line in lines)
     assert any("tbf rate 250000000bit" in line for line in lines)
+    assert lines[-1].endswith("match ip dst 10.0.0.5/32 flowid 1:4")
+    assert not any("netem" in line for line in commands("eth0", NetworkPath(0, 1, 0, 1500), ["10.0.0.5"]))
     assert share(replace(path, queue_limit=3), 4).queue_limit == 1
     assert share(replace(path, queue_limit=None), 4).queue_limit is None
 

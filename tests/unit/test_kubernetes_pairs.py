@@ -72,13 +72,12 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
 
 
 def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
-    for number in range(3):
-        put(server, f"near{number}", site="near")
-        put(server, f"far{number}", site="far")
+    for site in ("near", "far"):
+        for number in range(3):
+            put(server, f"{site}{number}", site=site)
     given = settings({"node_selector": {"site": "near"}}, {"node_selector": {"site": "far"}})
-    assert hosts(pairs_of(server.cluster(), given)) == [
-        [f"near{number}-host", f"far{number}-host"] for number in range(3)
-    ]
+    expected = [[f"near{number}-host", f"far{number}-host"] for number in range(3)]
+    assert hosts(pairs_of(server.cluster(), given)) == expected
 
 
 def test_pairs_are_the_same_while_a_node_is_not_ready(server: PlayedApi) -> None:
@@ -90,13 +89,15 @@ def test_pairs_are_the_same_while_a_node_is_not_ready(server: PlayedApi) -> None
 def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: PlayedApi) -> None:
     for number in range(3):
         put(server, f"n{number}", *([OURS] if number == 1 else []), role="dtn")
+    for toleration, partner in (
+        ({"key": "dedicated", "value": "dtn"}, "n1-host"),
+        ({"operator": "Exists"}, "n1-host"),
+        ({"key": "dedicated", "value": "web"}, "n2-host"),
+        ({"key": "dedicated", "effect": "NoExecute"}, "n2-host"),
+    ):
+        placed = {**DTN, "tolerations": [toleration]}
+        assert hosts(pairs_of(server.cluster(), settings(placed, placed))) == [["n0-host", partner]]
     assert hosts(pairs_of(server.cluster(), settings())) == [["n0-host", "n2-host"]]
-    for toleration in ({"key": "dedicated", "value": "dtn"}, {"operator": "Exists"}):
-        tolerant = {**DTN, "tolerations": [toleration]}
-        assert hosts(pairs_of(server.cluster(), settings(tolerant, tolerant))) == [["n0-host", "n1-host"]]
-    for toleration in ({"key": "dedicated", "value": "web"}, {"key": "dedicated", "effect": "NoExecute"}):
-        elsewhere = {**DTN, "tolerations": [toleration]}
-        assert hosts(pairs_of(server.cluster(), settings(elsewhere, elsewhere))) == [["n0-host", "n2-host"]]
 
 
 def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
@@ -127,23 +128,25 @@ def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
 def test_deployments_begin_with_different_pairs_and_take_any_that_is_free(
     server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """Each attempt of a deployment begins with another pair too."""
     for number in range(6):
         put(server, f"n{number}", role="dtn")
     monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
+    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
 
-    def request(turn: int) -> Request:
-        wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
-        return Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, lambda _: None, turn=turn)
+    def placed(turn: int, attempt: int = 0) -> Any:
+        request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, lambda _: None, turn=turn)
+        return testbed.placed(settings(), request, attempt)
 
     taken = []
-    for turn in (0, 1, 2, 3):
-        with testbed.placed(settings(), request(turn)) as place:
+    for turn, attempt in ((0, 0), (1, 0), (1, 1), (0, 3)):
+        with placed(turn, attempt) as place:
             taken.append(place.chosen)
             assert place.among == 3
-    first, second, third, again = taken
+    first, _, third, again = taken
     assert again == first == " on n0-host and n1-host, one of 3 pairs of nodes"
-    assert len({first, second, third}) == 3
-    with testbed.placed(settings(), request(1)), testbed.placed(settings(), request(1)) as other:
+    assert len(set(taken)) == 3
+    with placed(1), placed(1) as other:
         assert other.chosen == third
 
 

@@ -224,7 +224,7 @@ def test_agents_and_redirectors_are_no_smaller_for_more_streams_and_hold_the_buf
     small, large = sizes.agent(wanted, streams), sizes.agent(wanted, 2 * streams)
     assert amount_of(small["cpu"]) <= amount_of(large["cpu"])
     assert memory(small) == memory(large) >= sizes.AGENT_MEMORY * sizes.MIB
-    assert memory(small) >= sizes.connections(wanted, origins) * 2**power
+    assert memory(small) >= sizes.probe_connections(wanted, origins) * 2**power
     of_few, of_many = sizes.redirector(streams), sizes.redirector(2 * streams)
     assert amount_of(of_few["cpu"]) <= amount_of(of_many["cpu"])
     assert memory(of_few) <= memory(of_many)

@@ -6,34 +6,31 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-import threading
+import urllib.error
+import urllib.request
 from functools import cache
 from typing import Any
 
 from tests.cluster.local.settings import PKI, PORT
 
 TIMEOUT = 10.0  # s
+TYPE = {"Content-Type": "application/json"}
 PODS = "/api/v1/pods"
 POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
 RESOURCES = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-_threads = threading.local()
-
 
 def request(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, bytes]:
-    """Status and body; (0, b"") where no answer is to be had now. A thread keeps its connection."""
-    connection: http.client.HTTPSConnection | None = getattr(_threads, "connection", None)
-    if connection is None:
-        connection = http.client.HTTPSConnection("127.0.0.1", PORT, context=_context(), timeout=TIMEOUT)
-        _threads.connection = connection
+    """Status and body; (0, b"") where no answer is to be had now."""
+    data = None if body is None else json.dumps(body).encode()
+    asked = urllib.request.Request(f"https://127.0.0.1:{PORT}{path}", data, TYPE, method=method)
     try:
-        data = None if body is None else json.dumps(body)
-        connection.request(method, path, data, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        return response.status, response.read()
+        with _opener().open(asked, timeout=TIMEOUT) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
     except (OSError, http.client.HTTPException):
-        connection.close()
-        _threads.connection = None
         return 0, b""
 
 
@@ -67,7 +64,8 @@ def ready(node: dict[str, Any]) -> bool:
 
 
 @cache
-def _context() -> ssl.SSLContext:
+def _opener() -> urllib.request.OpenerDirector:
     context = ssl.create_default_context(cafile=str(PKI / "ca.crt"))
     context.load_cert_chain(PKI / "admin.crt", PKI / "admin.key")
-    return context
+    direct = urllib.request.ProxyHandler({})
+    return urllib.request.build_opener(direct, urllib.request.HTTPSHandler(context=context))

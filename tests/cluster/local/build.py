@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -219,9 +219,11 @@ def scratch_image(out: Path, name: str, program: Path) -> None:
 def _compile(folder: Path) -> None:
     """Build the programs. The toolchain's version is not part of the key: any will do that is new enough."""
     require_go()
-    with scratch("module") as beside:
-        module = f"-modfile={_reconciled(beside)}"
-        go(["build", "-v", module, *FLAGS, "-o", f"{folder}/", *PACKAGES], GO, environment())
+    beside = folder / "module"
+    beside.mkdir()
+    module = f"-modfile={_reconciled(beside)}"
+    go(["build", "-v", module, *FLAGS, "-o", f"{folder}/", *PACKAGES], GO, environment())
+    shutil.rmtree(beside)
 
 
 def _reconciled(folder: Path) -> Path:
@@ -321,24 +323,6 @@ def cached(name: str, inputs: Iterable[Path], make: Callable[[Path], None], also
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
     return target
-
-
-@contextlib.contextmanager
-def scratch(name: str) -> Iterator[Path]:
-    """A folder that is gone afterwards; what killed ones have left of the same name goes first."""
-    home = cache() / "cluster"
-    home.mkdir(parents=True, exist_ok=True)
-    for left in home.glob(f"{name}.*/"):
-        with contextlib.suppress(BlockingIOError):
-            os.close(hold(left, fcntl.LOCK_EX | fcntl.LOCK_NB))
-            shutil.rmtree(left)
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=home))
-    held = hold(folder)
-    try:
-        yield folder
-    finally:
-        os.close(held)
-        shutil.rmtree(folder)
 
 
 def hold(folder: Path, how: int = fcntl.LOCK_SH) -> int:

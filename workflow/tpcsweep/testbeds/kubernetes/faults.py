@@ -52,7 +52,7 @@ def ready(pod: k8s.V1Pod) -> bool:
     return up and _holds(_condition(pod, "Ready"))
 
 
-def occupied(pod: k8s.V1Pod) -> str | None:
+def nodes_in_use(pod: k8s.V1Pod) -> str | None:
     """The scheduler's words for a pod whose node other deployments have; None where that is not what it waits for."""
     scheduled = _condition(pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False" or OCCUPIED not in (scheduled.message or ""):

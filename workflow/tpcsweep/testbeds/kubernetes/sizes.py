@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.testbeds.kubernetes.verify import connections
+from tpcsweep.testbeds.kubernetes.verify import probe_connections
 
 MIB = 2**20
 HUB = {"cpu": "250m", "memory": "128Mi"}
@@ -35,7 +35,7 @@ def agent(wanted: DeploymentParameters, streams: int) -> dict[str, str]:
         streams: The most of a cell, all of which one origin may have.
     """
     cpu = max(AGENT_CPU, AGENT_CPU / 2 + LOOK_CPU * streams)
-    buffers = connections(wanted, wanted.origins) * wanted.tcp_buffer / MIB
+    buffers = probe_connections(wanted, wanted.origins) * wanted.tcp_buffer / MIB
     return _limits(cpu, AGENT_MEMORY + buffers)
 
 

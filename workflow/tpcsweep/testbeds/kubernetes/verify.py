@@ -131,7 +131,7 @@ def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, 
     with probed(session, ends):
         for attempt in itertools.count(1):
             measured = _measure(session, wanted, ends, attempt)
-            wrong, slow = complaints(wanted, measured), shortfalls(wanted, measured)
+            wrong, slow = path_complaints(wanted, measured), shortfalls(wanted, measured)
             if not (wrong or slow):
                 return measured
             calm += calm_rtt(wanted.rtt, measured.rtt)
@@ -154,7 +154,7 @@ def probed(session: Session, ends: list[Ends]) -> Iterator[None]:
     session.tell(names, "close_probes")
 
 
-def complaints(wanted: DeploymentParameters, measured: FoundPath) -> list[str]:
+def path_complaints(wanted: DeploymentParameters, measured: FoundPath) -> list[str]:
     """Return how a path differs from the one asked for in RTT or MTU, or by being too fast. Pure."""
     wrong = complaints_of_rtt(wanted.rtt, measured.rtt)
     if measured.mtu != wanted.mtu:
@@ -171,7 +171,7 @@ def shortfalls(wanted: DeploymentParameters, measured: FoundPath) -> list[str]:
     return _directions(wanted, measured, lambda rate: rate.known and rate.found < least)
 
 
-def connections(wanted: DeploymentParameters, sources: int) -> int:
+def probe_connections(wanted: DeploymentParameters, sources: int) -> int:
     """Return the connections of each source, whose windows hold twice what the path does (Little's law). Pure."""
     fewest, most = CONNECTIONS
     needed = 2 * _held(wanted) / sources / (WINDOW_SHARE * wanted.tcp_buffer)
@@ -180,7 +180,7 @@ def connections(wanted: DeploymentParameters, sources: int) -> int:
 
 def fillable(wanted: DeploymentParameters, sources: int) -> bool:
     """Return whether the windows of all these connections hold what the path does, and so do not bound it. Pure."""
-    held = sources * connections(wanted, sources) * WINDOW_SHARE * wanted.tcp_buffer
+    held = sources * probe_connections(wanted, sources) * WINDOW_SHARE * wanted.tcp_buffer
     return held > _held(wanted)
 
 
@@ -300,7 +300,7 @@ def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
     warm_up = max(WARM_UP[0], WARM_UP[1] * wanted.rtt / 1000)
     # Both ends begin when they hear of it, and the source when it is connected.
     seconds = warm_up + 2 * wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
-    number = connections(wanted, len(ends))
+    number = probe_connections(wanted, len(ends))
     behind = session.ask("synchronise")
 
     def begin(agent: Server, verb: str, **arguments: object) -> Callable[[], Any]:

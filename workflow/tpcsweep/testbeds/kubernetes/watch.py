@@ -103,7 +103,7 @@ class PodWatch:
             now = time.monotonic()
             late = now >= give_up
             pods = self.pods()
-            occupied = next(filter(None, map(faults.occupied, pods.values())), None)
+            occupied = next(filter(None, map(faults.nodes_in_use, pods.values())), None)
             if occupied and now >= min(give_up, until):
                 raise OccupiedError(occupied)
             until = min(until, now + hold) if occupied else math.inf

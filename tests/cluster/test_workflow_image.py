@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep inside the cluster: the shipped Job, under the ServiceAccount of config/kubernetes/rbac.yaml alone."""
+"""The image with the whole workflow: by podman as docs/elsewhere.md has it, and as the Job of config/kubernetes."""
 
 from __future__ import annotations
 
 import json
+import re
+import resource
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,20 +15,91 @@ import pytest
 import xarray as xr
 import yaml
 from kubernetes import utils
+from tpcsweep.dataset.labels import STATUS
 from tpcsweep.measure import provenance
 
 from tests.cluster import local
 from tests.cluster.reports import check_results
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, local_testbed, space
-from tests.support.workflow import wait_until
+from tests.support.private import WORK, in_private
+from tests.support.workflow import ROOT, wait_until
 
-FILES = Path(__file__).parents[2] / "config/kubernetes"
+FILES = ROOT / "config/kubernetes"
 NAME = "tpcsweep"
 """What all objects of the shipped files are called."""
 FOLDER = "/var/lib/tpcsweep-results"
 """The folder of the volume on its node."""
 POD_NAME = "authentication.kubernetes.io/pod-name"
 """Where the API server says which pod a token is bound to."""
+
+
+ANALYSIS, MEASURING = re.findall(
+    r"^```sh\n(.*?)^```$", (ROOT / "docs/elsewhere.md").read_text(), re.MULTILINE | re.DOTALL
+)
+"""Two shell scripts; the second uses the variables that the first one sets."""
+LOAD = """
+set -x
+echo "$ENGINE" >"$CONTAINERS_CONF"
+echo "$STORAGE" >"$CONTAINERS_STORAGE_CONF"
+podman load --quiet --input "$ARCHIVE"
+cd "$FOLDER"
+"""
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The image, of this repository as it is now."""
+    made = tmp_path_factory.mktemp("image") / "workflow.tar"
+    local.build.workflow_image(made)
+    yield made
+    made.unlink()
+
+
+# docs/elsewhere.md: its commands, as they stand there
+
+
+def typed(script: str, folder: Path, archive: Path) -> str:
+    """Run a script in a folder, where podman has an image and no network, and return its output.
+
+    Its images and containers are in memory, in namespaces of their own, and gone with them.
+    """
+    # No more than there is here, which may be a container itself.
+    limits = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
+    most = {key: resource.getrlimit(which)[1] for key, which in limits.items()}
+    known = [f"{key}={limit}:{limit}" for key, limit in most.items() if limit != resource.RLIM_INFINITY]
+    own = {
+        "ENGINE": f"[containers]\ndefault_ulimits = {known}\nnetns = 'none'\n"
+        "[engine]\ncgroup_manager = 'cgroupfs'\nevents_logger = 'file'\n",
+        "STORAGE": f"[storage]\ndriver = 'overlay'\ngraphroot = '{WORK}/images'\nrunroot = '{WORK}/run'\n",
+        "CONTAINERS_CONF": f"{WORK}/containers.conf",
+        "CONTAINERS_STORAGE_CONF": f"{WORK}/storage.conf",
+    }
+    return in_private(LOAD + script, {**own, "ARCHIVE": str(archive), "FOLDER": str(folder)})
+
+
+def all_is_well(folder: Path, name: str) -> bool:
+    """Whether a sweep has a page and all its cells measured."""
+    assert (folder / "results" / name / "index.html").exists()
+    with xr.open_dataset(folder / "results" / name / "dataset.nc") as data:
+        return bool((data["status"] == STATUS.index("ok")).all() and (data["throughput"] > 0).all())
+
+
+def test_the_image_analyses_and_simulates_for_anybody_and_measures_for_root(
+    archive: Path, tmp_path: Path
+) -> None:
+    # As somebody whom the image does not know, such as docker's users.
+    anybody = ANALYSIS.replace("--user 0", "--user 1234:1234")
+    root = "".join(line for line in ANALYSIS.splitlines(keepends=True) if line.startswith(("run=", "image=")))
+    said = typed(f"install --directory --owner=1234 results\n{anybody}{root}{MEASURING}", tmp_path, archive)
+    assert (tmp_path / "results/surface").stat().st_uid == 1234
+    assert (tmp_path / "results/surface/index.html").exists(), said
+    assert all_is_well(tmp_path, "smoke@simulation"), said
+    assert all_is_well(tmp_path, "smoke"), said
+    # It was the release in the image: there is no network to get another by.
+    assert "unpacking XRootD" not in said
+
+
+# docs/kubernetes.md: a sweep inside the cluster, under the ServiceAccount of config/kubernetes/rbac.yaml alone
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +131,10 @@ def node(here: local.Cluster, namespace: Space) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> Job:
+def job(node: str, archive: Path, here: local.Cluster, namespace: Space) -> Job:
     """The shipped Job, which has run to its end although its pod was evicted on the way."""
-    archive = tmp_path_factory.mktemp("image") / "workflow.tar"
     commit = provenance.commit()
-    local.build.workflow_image(archive)
     here.load(archive, [node])
-    archive.unlink()
     testbed = local_testbed(namespace.name)
     del testbed["namespace"]  # it is the pod's own
     sweep = {
