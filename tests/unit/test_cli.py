@@ -166,7 +166,7 @@ def test_adaptive_gives_snakemake_the_cells_and_the_arguments_behind_two_dashes(
         return 0
 
     drawn: list[Path] = []
-    monkeypatch.setattr("tpcsweep.adaptive.rounds.draw", drawn.append)
+    monkeypatch.setattr("tpcsweep.adaptive.rounds.draw_figures", drawn.append)
     monkeypatch.setattr(sweeps, "run", run)
     done = tpcsweep("adaptive", "--error", "1%", "--", "--cores", "1", "--quiet")
     assert done.exit_code == 0, done.output

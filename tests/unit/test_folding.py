@@ -49,11 +49,6 @@ def change(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'"status":"ok"', b'"status":"KO"'))
 
 
-def folder(file: Path) -> None:
-    file.unlink()
-    (file / "within").mkdir(parents=True)
-
-
 def placeholder(study: Configuration, cell: Cell) -> None:
     put(study, cell).unlink()
     results.write_placeholder(study.cell_file(cell), wanted(study, cell), "no path")
@@ -64,7 +59,6 @@ STATES: dict[str, tuple[Callable[[Configuration, Cell], object], str]] = {
     "missing": (lambda study, cell: put(study, cell).unlink(), "the file was missing"),
     "stale": (lambda study, cell: put(study, cell, repetition=7), "of another specification: "),
     "changed": (lambda study, cell: change(put(study, cell)), "changed after it was written"),
-    "folder": (lambda study, cell: folder(put(study, cell)), "a folder"),
     "placeholder": (placeholder, "no path"),
 }
 """What a cell's file may be, and the reason why the dataset lacks the cell."""
@@ -95,7 +89,7 @@ def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(sta
             # Snakemake measures a missing file; a file with a measurement is renamed.
             assert file.exists() == (state == "current")
             aside = [path.suffix for path in file.parent.glob(f"{file.name}.*")]
-            renamed = {"stale": [".stale"], "changed": [".damaged"], "folder": [".damaged"]}
+            renamed = {"stale": [".stale"], "changed": [".damaged"]}
             assert aside == renamed.get(state, [])
             kept = results.staged_file(study, cell).exists()
             assert kept == (state != "current" or "current" not in states)

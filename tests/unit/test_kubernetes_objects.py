@@ -326,7 +326,7 @@ def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
         assert [each["key"] for each in made["spec"]["tolerations"]] == ["mine"]
     sizes = {each["name"]: each.get("emptyDir", {}).get("sizeLimit") for each in origin["spec"]["volumes"]}
     assert sizes["files"] == str(8 * 2**30)
-    made = client_pod(of.on(of.pairs[0]))
+    made = client_pod(of.model_copy(update={"client": of.pairs[0].client}))
     assert made["metadata"]["annotations"]["of"] == "client"
     assert resources(made, "client")["limits"]["cpu"] == "12"
     assert resources(made, "client")["requests"]["cpu"] == "10m"  # the pair's resources, whole
