@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a cell, against a deployment in memory and a clock that only moves when somebody sleeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+from tpcsweep.client.handle import Event, ToolRefusedError
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.flags import BROKEN, BrokenError
+from tpcsweep.measure import cell
+from tpcsweep.measure.files import Arrival
+from tpcsweep.measure.readings import Reading
+from tpcsweep.xrootd.monitoring import Copy
+
+from tests.support.readings import ZERO
+
+RATE = 125_000_000
+"""Bytes per second: 1 Gbit/s, which is the path's."""
+WANTED = Parameters(streams=2, file_size=RATE // 10, rtt=10, bandwidth=1.1)
+SECONDS = WANTED.file_size * WANTED.streams / RATE
+"""That a file takes: both streams share the path."""
+
+
+class Clock(SimpleNamespace):
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def asked(name: str) -> Callable[[MemorySite], None]:
+    """A method that finds the deployment broken from the second on that `broken` has for it."""
+
+    def ask(site: MemorySite) -> None:
+        if site.spent >= site.broken.get(name, math.inf):
+            raise BrokenError("dst1")
+
+    return ask
+
+
+@dataclass
+class MemorySite:
+    """A deployment, its client and its sampler."""
+
+    clock: Clock
+    bytes_end: float = math.inf
+    """Seconds after which no byte arrives."""
+    well_until: float = math.inf
+    """Seconds after which transfers fail."""
+    broken: dict[str, float] = field(default_factory=dict)
+    refused: str = ""
+    rtt_idle: float = 10.0
+    bandwidth_found: float | None = 1.1
+    path_slow: bool = False
+    interval: float = 0.1
+    folders: tuple[str, str] = ("/source", "/destination")
+    told: int = 0
+
+    @property
+    def spent(self) -> float:
+        return self.clock.now - Clock.now
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def _reading(self, spent: float) -> Reading:
+        payload = round(RATE * min(spent, self.bytes_end))
+        return ZERO._replace(
+            time=Clock.now + spent,
+            payload=payload,
+            source_bytes=payload,
+            wire_bytes=round(1.05 * payload),
+            source_cpu=(0.5 * spent, 0.25 * spent),
+            destination_cpu=(spent,),
+            machine_busy=spent,
+            machine_total=2 * spent,
+            machine_others=0.0,
+        )
+
+    def readings(self) -> list[Reading]:
+        return [
+            self._reading(self.interval * n) for n in range(math.floor(self.spent / self.interval + 1e-6) + 1)
+        ]
+
+    def run(self, **_: object) -> None:
+        if self.refused:
+            raise ToolRefusedError(self.refused)
+
+    def events(self) -> list[Event]:
+        found = []
+        while (self.told + 1) * SECONDS <= self.spent:
+            start, end = self.told * SECONDS, (self.told + 1) * SECONDS
+            for stream in range(WANTED.streams):
+                found.append(
+                    {
+                        "event": "end",
+                        "stream": stream,
+                        "number": self.told,
+                        "name": f"p.{stream}.{self.told}",
+                        "start": Clock.now + start,
+                        "end": Clock.now + end,
+                        "failure": None if end <= self.well_until else "refused",
+                    }
+                )
+            self.told += 1
+        return found
+
+    stop = events
+
+    def received(self, event: Event) -> Arrival:
+        return Arrival(event["start"], 0 if event["failure"] else WANTED.file_size)
+
+    def copies(self) -> list[Copy]:
+        ended = [(stream, n) for n in range(self.told) for stream in range(WANTED.streams)]
+        return [
+            Copy(
+                f"p.{stream}.{n}",
+                Clock.now + n * SECONDS,
+                Clock.now + (n + 1) * SECONDS,
+                1,
+                WANTED.file_size,
+                0,
+                "pull",
+            )
+            for stream, n in ended
+            if (n + 1) * SECONDS <= self.well_until
+        ]
+
+    def totals(self) -> dict[str, int | None]:
+        throttling = {
+            f"{side}_{name}": 0
+            for side in ("source", "destination", "client")
+            for name in ("periods", "throttled")
+        }
+        return {"path_drops": 3 * self.told, "path_queue_drops": 0, **throttling}
+
+    check, settle, ready = (asked(name) for name in ("check", "settle", "ready"))
+
+    def explain(self, error: BrokenError) -> str:
+        return f"{error}: xrootd was killed"
+
+    def present(self) -> dict[str, Arrival]:
+        return {}
+
+    def pairs(self, _: str) -> list[tuple[str, str]]:
+        return []
+
+    def add_source(self, *_: object) -> str:
+        return "source"
+
+    def client_of(self, _: str) -> Self:
+        return self
+
+    sampler = client_of
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Any], MemorySite]]:
+    def measure(how: Measurement, **what: Any) -> tuple[dict[str, Any], MemorySite]:
+        clock = Clock()
+        monkeypatch.setattr(cell, "time", clock)
+        site = MemorySite(clock, **what)
+        return cell.measure(site, WANTED, how, "p", lambda *_: None), site  # type: ignore[arg-type]
+
+    return measure
+
+
+Measured = Callable[..., tuple[dict[str, Any], MemorySite]]
+TEN = Measurement(until="seconds", seconds=10)
+
+
+def test_a_steady_cell_ends_early_and_has_every_figure(measured: Measured) -> None:
+    found, site = measured(Measurement())
+    assert (found["status"], found["message"], found["flags"]) == ("ok", "", [])
+    summary = found["summary"]
+    assert 4 <= summary["duration"] <= 8
+    assert summary["throughput"] == pytest.approx(1)
+    assert summary["throughput_max"] == pytest.approx(1)
+    assert (summary["fairness"], summary["xrootd_share"]) == (1, 1)
+    assert summary["transfers"] == summary["xrootd_transfers"] == 2 * site.told
+    assert summary["path_drops"] == 3 * site.told
+    assert summary["source_cpu"] == pytest.approx(0.75)
+    assert summary["source_cpu_busiest"] == pytest.approx(0.5)
+    assert summary["length_rtts"] == pytest.approx((summary["duration"] - summary["warmup"]) / 0.01)
+    assert summary["bandwidth_found"] == 1.1
+    assert len(found["samples"]["goodput"]) == pytest.approx(summary["duration"] / 0.1, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "message", "flags"),
+    [
+        ({"refused": "no such option"}, "failed", "no such option", []),
+        ({"bytes_end": 0, "well_until": 0}, "failed", "100 × refused", None),
+        (
+            {"bytes_end": 0, "well_until": 0, "broken": {"ready": 0}},
+            "failed",
+            "dst1: xrootd was killed",
+            [BROKEN],
+        ),
+        ({"broken": {"check": 5}}, "failed", "dst1: xrootd was killed", [BROKEN]),
+        # Breaks while transfers are being stopped: the measurement is over.
+        ({"broken": {"settle": 0}}, "ok", "dst1: xrootd was killed", [BROKEN]),
+        # Every stream fails and no byte arrives in the last second: with more time all would have given up.
+        ({"bytes_end": 5, "well_until": 5}, "failed", "50 × refused", None),
+        # Failures while bytes arrive leave the figure.
+        ({"well_until": 5}, "ok", "50 × refused", None),
+        ({"path_slow": True}, "ok", "", ["path_slow"]),
+    ],
+)
+def test_what_goes_wrong_is_the_cells_status_message_and_flags(
+    measured: Measured, what: dict[str, Any], status: str, message: str, flags: list[str] | None
+) -> None:
+    found, _ = measured(TEN, **what)
+    assert (found["status"], found["message"]) == (status, message)
+    assert flags is None or found["flags"] == flags
+    assert (found["limit"] is None) == (status == "failed")
