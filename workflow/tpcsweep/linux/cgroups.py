@@ -214,7 +214,6 @@ class PlainGroup(Cgroup):
     """One for all groups, which are asked one after the other."""
 
     def create(self, cores: float | None = None) -> Cgroup:
-        """Make the group; raises CgroupError for a quota."""
         if cores is not None:
             raise CgroupError(f"{self.name}: {cores:g} cores: without cgroups there are no quotas")
         self._folder.mkdir()
@@ -269,7 +268,6 @@ def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
 
 
 def _delegate_cpu(root: Path) -> None:
-    """Give the root's children the cpu controller, or raise CgroupError."""
     if "cpu" in (root / "cgroup.subtree_control").read_text().split():
         return
     if "cpu" not in (root / "cgroup.controllers").read_text().split():

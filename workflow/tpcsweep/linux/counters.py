@@ -55,8 +55,6 @@ def machine_times(text: bytes) -> tuple[float, float, float, float]:
 
 
 class Process(NamedTuple):
-    """A process or a thread at a moment."""
-
     parent: int
     waits: bool
     """Whether it is in an uninterruptible sleep, as in reading and writing to disks."""

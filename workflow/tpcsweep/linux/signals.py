@@ -53,14 +53,10 @@ def _leave(number: int, _frame: object) -> None:
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Let the first signal of ENDING within a `with` raise SystemExit, and ignore those that follow it."""
-    before = {number: signal.getsignal(number) for number in ENDING}
     _ignored.clear()
-    try:
+    with _restored():
         heed()
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -73,14 +69,24 @@ def held() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}
+    try:
+        with _restored():
+            for number in ENDING:
+                signal.signal(number, lambda number, _: came.append(number))
+            yield
+    finally:
+        if came:
+            signal.raise_signal(came[0])
+
+
+@contextlib.contextmanager
+def _restored() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in ENDING}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
 
 
 def tell_jobs() -> None:

@@ -134,7 +134,6 @@ class DestinationFiles:
         return arrival
 
     def clear(self, keep: str = "") -> None:
-        """Remove everything but the file `keep`, between cells."""
         for path in self._folder.iterdir():
             if path.name != keep:
                 self.remove(path.name)

@@ -84,7 +84,6 @@ def compiled(folder: File, commands: Commands) -> File:
 
 
 def _programs() -> File:
-    """Where the delay line is: beside the running Python's own programs, or where a user keeps what is compiled."""
     beside = File(sys.prefix) / "bin"
     if os.access(beside, os.W_OK):
         return beside

@@ -134,9 +134,8 @@ class Link(contextlib.AbstractContextManager["Link"]):
             self.line.queue = plan.queue_bytes(self.path) + room
             return
         for _, namespace in self._ends():
-            self.commands.batch(
-                ["tc", "-n", namespace], plan.qdiscs(self.path, self.emulator, room, "change")
-            )
+            changed = plan.qdiscs(self.path, self.emulator, room, "change")
+            self.commands.batch(["tc", "-n", namespace], changed)
 
     def fault(self) -> str | None:
         """Say what has ended that the path needs; None while nothing has."""
@@ -154,7 +153,6 @@ class Link(contextlib.AbstractContextManager["Link"]):
             self.commands.run(["ip", "-n", self.near, "link", "delete", INTERFACE])
 
     def _ends(self) -> tuple[tuple[str, str], ...]:
-        """The namespace from which each direction begins."""
         return tuple(zip(DIRECTIONS, (self.near, self.far), strict=True))
 
 
@@ -186,9 +184,8 @@ def connect(
         else:
             link._opened.callback(link._delete)
             mtu = f"{INTERFACE} mtu {path.mtu}"
-            commands.batch(
-                ["ip", "-n", near[0]], [f"link add {mtu} type veth peer name {mtu} netns {far[0]}"]
-            )
+            pair = f"link add {mtu} type veth peer name {mtu} netns {far[0]}"
+            commands.batch(["ip", "-n", near[0]], [pair])
         for namespace, address in ends:
             if File("/proc/sys/net/ipv6").exists():  # its own chatter would be counted
                 off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"

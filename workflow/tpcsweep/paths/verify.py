@@ -157,7 +157,6 @@ class _Sender:
             left -= one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
     def connect(self, address: tuple[str, int], payload: int) -> None:
-        """Send to an address from now on, in segments of so many bytes."""
         for one in self._sockets:
             one.connect(address)
             one.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
