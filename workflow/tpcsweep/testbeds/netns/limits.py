@@ -28,8 +28,6 @@ _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control
 
 @dataclass(frozen=True, slots=True)
 class NetnsMachine:
-    """The capacity of a machine."""
-
     cpus: int
     memory: int
     """Available bytes."""

@@ -75,9 +75,7 @@ def _problems() -> Iterable[str]:
 
 def _tun() -> str:
     if not TUN.exists():
-        return (
-            "does not exist: as root modprobe sch_netem, or modprobe tun (in a container: pass the device in)"
-        )
+        return "does not exist: as root modprobe sch_netem, or modprobe tun (container: pass the device in)"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"may not be opened by this user: as root modprobe sch_netem, or chmod 666 {TUN}, as udev makes it"
     return ""

@@ -166,7 +166,6 @@ def _unmount(folder: Path) -> None:
 
 
 def _empty_disk(folder: Path) -> None:
-    """Remove the files of sides that are on a disk, by the links to them."""
     for link in folder.glob("data/*"):
         if link.is_symlink() and link.exists():
             shutil.rmtree(link.resolve())

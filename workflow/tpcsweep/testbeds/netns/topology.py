@@ -87,15 +87,13 @@ def lan_commands(prefix: str, sides: Sides, mtu: int) -> Iterator[tuple[str, lis
             if name == CLIENT_SIDE:
                 lines.append(f"route add {CLIENT} dev {INTERFACE}")
             yield f"{prefix}-{server.name}", lines
-    yield (
-        f"{prefix}-client",
-        [
-            "link set lo up",
-            f"addr add {CLIENT}/32 dev {INTERFACE}",
-            f"link set {INTERFACE} up",
-            f"route add {LAN[CLIENT_SIDE]} dev {INTERFACE} src {CLIENT}",
-        ],
-    )
+    lines = [
+        "link set lo up",
+        f"addr add {CLIENT}/32 dev {INTERFACE}",
+        f"link set {INTERFACE} up",
+        f"route add {LAN[CLIENT_SIDE]} dev {INTERFACE} src {CLIENT}",
+    ]
+    yield f"{prefix}-client", lines
 
 
 def route_commands(
@@ -115,12 +113,10 @@ def route_commands(
 
 
 def sysctls(wanted: DeploymentParameters) -> dict[str, str]:
-    """Return the settings of every server's namespace."""
     return {**xrootd.buffer_sysctls(wanted.tcp_buffer), **NOTHING_INHERITED}
 
 
 def sysctls_of_nodes(sides: Sides, wanted: DeploymentParameters) -> dict[str, dict[str, str]]:
-    """Return the settings of each node."""
     servers = [server.name for side in sides.values() for server in side.servers]
     return {
         **{server: sysctls(wanted) for server in servers},

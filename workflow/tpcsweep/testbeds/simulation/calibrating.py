@@ -157,7 +157,6 @@ def write(path: str | Path, fitted: Fit, ratio: float, observations: Observation
 
 
 def _entry(name: str, fitted: Fit, ratio: float, data: str) -> dict[str, Any]:
-    """Return value, range, unit and source of a parameter."""
     if name in HELD:
         value, source = HELD[name]
         return {"value": value, "low": value, "high": value, "unit": UNITS[name], "source": source}

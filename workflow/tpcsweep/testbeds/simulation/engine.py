@@ -40,8 +40,6 @@ class CellError(SimulationError):
 
 
 class Engine:
-    """SimGrid, waiting for cells."""
-
     def __init__(self, process: Popen[str], log: Path) -> None:
         self._process, self._log = process, log
         self.version = str(self._answer()["simgrid"])

@@ -28,7 +28,6 @@ ALIKE = ("tool", "copy_mode", "source_content")
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """Return everything in the sweep that the model does not know."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Simulation)
     rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
@@ -46,7 +45,6 @@ def _axes(configuration: Configuration) -> Iterator[Problem]:
 
 
 def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem]:
-    """Yield the cell with the most transfers to simulate, if they are too many."""
     measurement = configuration.sweep.measurement
     if measurement.until == "steady":
         return

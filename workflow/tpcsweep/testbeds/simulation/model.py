@@ -98,7 +98,6 @@ class Terms(NamedTuple):
 
 
 def model_cells(parameters: Iterable[Parameters]) -> ModelCells:
-    """Return the columns of some cells."""
     cells = [*parameters]
     return ModelCells.of({name: [getattr(cell, name) for cell in cells] for name in (*NUMBERS, *WORDS)})
 
@@ -109,7 +108,6 @@ def central(physics: Physics) -> dict[str, Array]:
 
 
 def _number(value: float | None) -> float:
-    """Return a number; None is no limit."""
     return np.inf if value is None else float(value)
 
 
@@ -289,12 +287,15 @@ def solved(cells: ModelCells, p: Mapping[str, Array], queues: str) -> dict[str, 
     """Return a dataset's variables by the fixed point, each (cells,): throughput without a spread, and CPU."""
     throughput, at = solve(cells, p, queues)
     cores = used_origins(cells) * usable_cores(cells, p)
+    names = ("throughput", "throughput_low", "throughput_high")
+    busy = {f"{side}_cpu": cores * share for side, share in cpu_shares(throughput, at).items()}
+    return dict.fromkeys(names, throughput) | busy
+
+
+def cpu_shares(throughput: Array, at: Terms) -> dict[str, Array]:
+    """Return the share of its usable cores that each side uses, by `source` and `destination`."""
     return {
-        **dict.fromkeys(("throughput", "throughput_low", "throughput_high"), throughput),
-        **{
-            f"{side}_cpu": cores * np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1)
-            for side in ("source", "destination")
-        },
+        side: np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1) for side in ("source", "destination")
     }
 
 

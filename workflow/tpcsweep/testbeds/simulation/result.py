@@ -182,9 +182,7 @@ def _figures(
     low, high = model.spread(cells, physics, settings.queues, settings.draws, confidence)
     rtt, wire = model.round_trip(cells, p), throughput / model.payload_on_path(cells, p)
     cores = model.used_origins(cells) * model.usable_cores(cells, p)
-    busy = {
-        side: np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1) for side in ("source", "destination")
-    }
+    busy = model.cpu_shares(throughput, at)
     waits = at.setup + at.rounds * rtt
     return {
         "throughput": throughput,
@@ -209,7 +207,6 @@ def _rows(columns: Mapping[str, Array], count: int) -> Iterator[dict[str, Any]]:
 
 
 def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
-    """Return every column of single transfers; those of XRootD's monitoring are empty."""
     count = len(rows)
     known: dict[str, list[Any]] = {
         **{name: [row[place] for row in rows] for place, name in enumerate(_TIMES)},

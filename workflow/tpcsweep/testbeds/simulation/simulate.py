@@ -46,8 +46,6 @@ else:
 
 
 class Platform:
-    """Hosts, links between them, and the actor that uses them."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         if DEBIAN_12:
@@ -143,7 +141,6 @@ class Samples:
         self.due = step
 
     def add(self, gbit: float) -> None:
-        """Record the data that arrived by the due time."""
         self.arrived.append(gbit)
         if len(self.arrived) == MOST_SAMPLES:
             self.arrived = self.arrived[1::2]
@@ -152,8 +149,6 @@ class Samples:
 
 
 class Stream:
-    """A loop of transfers, and where it is."""
-
     def __init__(self, site: SimulatedSite, number: int, chance: Callable[[], float]) -> None:
         self.number, self._site, self._chance = number, site, chance
         self._ended = 0.0  # Gbit of phases that have
@@ -253,7 +248,6 @@ class SimulatedCell:
             stream.comm.cancel()
 
     def _end(self, stream: Stream) -> bool:
-        """End the phase of a stream, and list the transfer that has ended with it. Return whether one has."""
         start = stream.start
         ended = stream.end()
         if ended and self._cell["listed"]:

@@ -129,7 +129,6 @@ def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
 def _computed(
     configuration: Configuration, cells: Sequence[Cell], logs: Path, processes: int
 ) -> Generator[bytes]:
-    """Yield the line of each cell."""
     at_once = AT_ONCE if configuration.sweep.measurement.until == "steady" else 1
     with ThreadPoolExecutor(processes) as pool, ExitStack() as stack:
         simgrids = []
@@ -160,11 +159,9 @@ class _Lines:
         self._origin = provenance.workflow({"software": software, **origin(self._settings)})
 
     def of(self, cells: Sequence[Cell]) -> list[bytes]:
-        """Return the lines of cells: of one cell if SimGrid simulates it."""
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        parameters = [cell.parameters for cell in cells]
-        made = zip(cells, parameters, self._results(parameters), strict=True)
-        return [self._text(*one, started) for one in made]
+        computed = self._results([cell.parameters for cell in cells])
+        return [self._text(cell, result, started) for cell, result in zip(cells, computed, strict=True)]
 
     def _results(self, parameters: Sequence[Parameters]) -> Iterable[dict[str, Any]]:
         physics, queues, measurement = self._settings.parameters, self._settings.queues, self._measurement
@@ -183,9 +180,9 @@ class _Lines:
                 self._free.put(simgrid)
         return results(parameters, courses, self._settings, measurement.confidence)
 
-    def _text(self, cell: Cell, parameters: Parameters, result: dict[str, Any], started: str) -> bytes:
+    def _text(self, cell: Cell, result: dict[str, Any], started: str) -> bytes:
         spec = wanted(self._configuration, cell)
-        if implausible(result["status"], result["summary"], parameters.bandwidth):
+        if implausible(result["status"], result["summary"], cell.parameters.bandwidth):
             result["flags"] = [*result["flags"], IMPLAUSIBLE]
         content = {
             "spec": spec,
