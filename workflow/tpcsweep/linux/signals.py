@@ -109,7 +109,8 @@ def end_with(starter: int, number: int = signal.SIGTERM) -> None:
     `starter` is the pid of the parent, or of a process above it that had it start this one.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, number)
-    if not _is_above(starter):  # it had ended when the kernel was asked
+    # The starter may have ended before the kernel was asked.
+    if starter != os.getppid() and all(process.pid != starter for process in psutil.Process().parents()):
         os.kill(os.getpid(), number)
 
 
@@ -126,7 +127,3 @@ def _begin(starter: int) -> None:
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
     end_with(starter)
-
-
-def _is_above(pid: int) -> bool:
-    return os.getppid() == pid or pid in {process.pid for process in psutil.Process().parents()}

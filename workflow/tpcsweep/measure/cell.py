@@ -259,7 +259,9 @@ class _Cell:
 
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
         """The cell in figures; `means` are those of the samples, and `rtt_idle`."""
-        totals, duration = _grown(self._before, self._after), _duration(samples)
+        pairs = ((name, self._before[name], value) for name, value in self._after.items())
+        totals = {name: None if old is None or new is None else new - old for name, old, new in pairs}
+        duration = _duration(samples)
         round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)
         figures = {
             "throughput": steady.mean,
@@ -324,11 +326,6 @@ class _Cell:
             "disturbed": disturbed(*(summary[f"machine_{name}"] for name in ("others", "steal", "slowed"))),
         }
         return [name for name, raised in flags.items() if raised]
-
-
-def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int | None]:
-    pairs = ((name, before[name], value) for name, value in after.items())
-    return {name: None if old is None or new is None else new - old for name, old, new in pairs}
 
 
 def _duration(samples: Series) -> float:

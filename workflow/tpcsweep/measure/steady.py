@@ -116,16 +116,10 @@ def narrow(steady: Steady, precision: float) -> bool:
 
 
 def enough(analyses: Sequence[Steady], precision: float) -> bool:
-    """Whether a cell may stop: narrow, and 60 correlation times long, at each of the last three looks.
-
-    Args:
-        analyses: of the growing series, oldest first, one per look.
-        precision: as of `narrow`.
-    """
+    """Whether a cell may stop, by all its looks in order: `narrow` and 60 correlation times long at the last three."""
     last = analyses[-_NARROW_CHECKS_TO_STOP:]
-    return len(last) == _NARROW_CHECKS_TO_STOP and all(
-        narrow(each, precision) and each.length >= _LENGTH_TO_STOP for each in last
-    )
+    narrowed = [narrow(each, precision) and each.length >= _LENGTH_TO_STOP for each in last]
+    return len(last) == _NARROW_CHECKS_TO_STOP and all(narrowed)
 
 
 def _warmup(samples: NDArray[np.float64]) -> tuple[int, bool]:

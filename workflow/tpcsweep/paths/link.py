@@ -26,10 +26,8 @@ from tpcsweep.paths.plan import HEADERS, INTERFACE, Emulator, Path, PathError
 CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's figures have a resolution of 10 µs
 LARGEST_BASE = 1.0  # ms; a base cost above this is a busy machine, not the delay line, and is not subtracted
 DIRECTIONS = ("near_to_far", "far_to_near")
-OFFLOADS = (
-    *("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload"),
-    "tx-udp-segmentation",
-)
+SEGMENTING = ("tcp-segmentation-offload", "generic-segmentation-offload", "tx-udp-segmentation")
+OFFLOADS = (*SEGMENTING, "generic-receive-offload")
 PINGS = 17
 PING_INTERVAL = 0.01  # s
 PING_PATIENCE = 3  # s without any answer; only a path that is down waits so long
@@ -112,10 +110,8 @@ class Link(contextlib.AbstractContextManager["Link"]):
         - delayed_bytes: bytes under way in the delay now; 0 with netem, which counts them in queued_bytes.
         - late_mean_us, late_max_us: by how much packets have left the delay line later than due.
 
-        Takes 4 ms, with the delay line microseconds. Not logged, as samplers call it again and again.
-
-        Raises:
-            PathError: if the path is gone.
+        Takes 4 ms, with the delay line microseconds. Not logged, as samplers call it again and again. Raises PathError
+        if the path is gone.
         """
         if self.line is None:
             lossy = self.path.loss > 0
@@ -167,11 +163,7 @@ def connect(
     """Join two namespaces that exist by a path; the link is up when this returns, and is not verified yet.
 
     An end is a namespace and the address that tpc-path gets there, such as ("tpc-a", "10.88.0.1/30"); near is the
-    source's. The folder and the prefix are for a delay line, see `DelayLine`.
-
-    Raises:
-        PathError: if it cannot be made as asked.
-        CommandError: if a command fails.
+    source's. The folder and the prefix are for a delay line, see `DelayLine`. Raises PathError and CommandError.
     """
     emulator = plan.choose(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
     link = Link(path, emulator, near, far, commands)
@@ -205,13 +197,10 @@ def connect(
 
 
 def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> Rtt:
-    """Ping an address from a namespace; takes 0.2 s and about three RTTs.
+    """Ping an address from a namespace, which takes 0.2 s and about three RTTs; raises PathError if nothing answers.
 
     Before the pings that count come packets of the full MTU that must not be fragmented: they warm up ARP, and prove
     the MTU. Three, as one may be lost at random.
-
-    Raises:
-        PathError: if nothing answers.
     """
     ping = ["ip", "netns", "exec", namespace, "ping", "-n", "-W", str(PING_PATIENCE)]
     full = ["-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
@@ -246,8 +235,7 @@ def calibrate_line(link: Link) -> None:
 def netem_works() -> bool:
     """Say whether this kernel has sch_netem, by adding one in a namespace that is gone with the command.
 
-    Raises:
-        PathError: if that cannot be tried, as where an ordinary user may make no namespaces.
+    Raises PathError if that cannot be tried, as where an ordinary user may make no namespaces.
     """
     unshare = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net"]
     unshared = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
