@@ -138,7 +138,9 @@ def server_job(
     """
     origin, placed, ports = server.role == "server", spot.placed, server.ports
     side = server.name[:3]
-    limits = _of_origin(wanted, spot.memory) if origin else sizes.redirector(streams)
+    cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
+    of_origin = {"memory": str(spot.memory + SERVER_MEMORY), **cores}
+    limits = of_origin if origin else sizes.redirector(streams)
     command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     files = [_mount("files", places.FILES)]
     servers = _container("servers", settings, command, limits, placed.resources, files)
@@ -360,11 +362,6 @@ def _contained(*, emulates: bool = False) -> k8s.V1SecurityContext:
         read_only_root_filesystem=True,
         capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
     )
-
-
-def _of_origin(wanted: DeploymentParameters, memory: int) -> dict[str, str]:
-    cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
-    return {"memory": str(memory + SERVER_MEMORY), **cores}
 
 
 def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:

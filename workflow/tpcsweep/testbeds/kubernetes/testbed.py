@@ -183,10 +183,7 @@ def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Pl
 def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Pods]:
     """The objects of a deployment, its pods running, for the length of a `with`.
 
-    Raises:
-        OccupiedError: Other deployments use their nodes.
-        ClusterError: They do not come up.
-        TeardownError: They do not go.
+    Raises OccupiedError if other deployments use their nodes, ClusterError, and TeardownError.
     """
 
     def torn_down() -> None:
@@ -234,10 +231,7 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
-    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod answers.
-
-    Where other deployments have the client's node, it is left at that: the first deployment waits for them.
-    """
+    """Make a Job like a deployment's until its pod answers. If others have its node, the first deployment waits."""
     naming = Naming.new("", TRIAL)
     everywhere = _everywhere(cluster, settings, naming)
     job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
@@ -283,10 +277,7 @@ def _rehearse(cluster: Cluster, *bodies: Any) -> None:
 def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
 
-    The cluster makes the pods of Jobs, and says in events alone, and late, why it may not; here it says so at once.
-
-    Raises:
-        RefusedError: What keeps them from being made at all.
+    The cluster makes the pods of Jobs, and says in events alone, and late, why it may not; here RefusedError says it.
     """
 
     def refusal(*, everywhere: bool) -> RefusedError | None:

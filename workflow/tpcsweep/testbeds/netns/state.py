@@ -69,9 +69,8 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
             held.callback(os.close, locks.take(STATE / "lock", str(owner), waiting))
             held.callback(os.close, locks.take_machine(MACHINE, waiting))
         except locks.HeldError as error:
-            raise MachineBusyError(
-                f"a deployment is up on this machine: {error}. End that sweep first (Ctrl-C, or kill its pid)."
-            ) from None
+            remedy = "End that sweep first (Ctrl-C, or kill its pid)."
+            raise MachineBusyError(f"a deployment is up on this machine: {error}. {remedy}") from None
         yield
 
 

@@ -83,10 +83,7 @@ def require(_settings: Netns) -> None:
 def reap(_settings: Netns) -> list[str]:
     """Remove what dead owners have left on this machine, and return its descriptions.
 
-    Raises:
-        MachineError: if the user is not root: the kernel removes what other users' deployments leave.
-        MachineBusyError: while a deployment is up.
-        TeardownError: if something remains.
+    Raises MachineError for users other than root, MachineBusyError while a deployment is up, and TeardownError.
     """
     if os.geteuid() != 0:
         raise machine.MachineError(

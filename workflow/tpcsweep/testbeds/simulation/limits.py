@@ -51,18 +51,14 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
     cells = model_cells(cell.parameters for cell in configuration.grid.cells)
     throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
     each = measurement.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
-    transfers = np.minimum(cells.streams, MOST) * (
-        each if measurement.files is None else np.minimum(each, measurement.files)
-    )
-    transfers = transfers * (1 - cells.endless)
+    each = np.minimum(each, measurement.files or np.inf)
+    transfers = np.minimum(cells.streams, MOST) * each * (1 - cells.endless)
     if transfers.max() > MOST_TRANSFERS:
         most = int(transfers.argmax())
-        given = (
-            f"{transfers[most]:.2g} transfers to simulate in the cell {configuration.grid.cells[most].path}"
-        )
-        allowed = (
-            f"at most {MOST_TRANSFERS:.2g} in a cell: a shorter time, fewer files, or larger ones (file_size)"
-        )
+        where = configuration.grid.cells[most].path
+        given = f"{transfers[most]:.2g} transfers to simulate in the cell {where}"
+        remedy = "a shorter time, fewer files, or larger ones (file_size)"
+        allowed = f"at most {MOST_TRANSFERS:.2g} in a cell: {remedy}"
         yield Problem(f"measurement.{measurement.until}", given, allowed, configuration.sweep_file)
 
 

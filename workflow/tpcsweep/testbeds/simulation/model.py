@@ -221,9 +221,7 @@ def solve(cells: ModelCells, p: Mapping[str, Array], queues: str) -> tuple[Array
     It is T = min(demand, every ceiling), where the cost of a byte depends on T. No transfer is simulated. The shape is
     (cells,), or (draws, cells) under parameters with draws.
     """
-    throughput = np.zeros(
-        np.broadcast_shapes(cells.streams.shape, *(np.shape(value) for value in p.values()))
-    )
+    throughput = np.zeros(np.broadcast_shapes(cells.streams.shape, *map(np.shape, p.values())))
     for _ in range(ROUNDS if np.any(p["spill"]) else 0):  # without spill nothing depends on T
         throughput = least(terms(throughput, cells, p, queues))
     at = terms(throughput, cells, p, queues)
@@ -323,6 +321,5 @@ def settings_of(summary: xr.Dataset) -> Simulation:
 def cells_in(summary: xr.Dataset) -> ModelCells:
     """Return the parameters of a dataset's cells, flattened in the order of its dimensions."""
     over = summary["throughput"]
-    return ModelCells.of(
-        {name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)}
-    )
+    columns = {name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)}
+    return ModelCells.of(columns)

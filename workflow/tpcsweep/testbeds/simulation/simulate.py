@@ -222,7 +222,10 @@ class SimulatedCell:
                     break
                 continue
             stream = active[place]
-            ended += self._end(stream)
+            start, complete = stream.start, stream.end()
+            ended += complete
+            if complete and cell["listed"]:
+                self._rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
             if stream in ramping and (stream.done or stream.at == self._ramped):
                 ramping.discard(stream)
                 if not ramping:
@@ -246,13 +249,6 @@ class SimulatedCell:
         )
         for stream in active:
             stream.comm.cancel()
-
-    def _end(self, stream: Stream) -> bool:
-        start = stream.start
-        ended = stream.end()
-        if ended and self._cell["listed"]:
-            self._rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
-        return ended
 
 
 def say(content: dict[str, Any]) -> None:

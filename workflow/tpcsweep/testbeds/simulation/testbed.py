@@ -11,7 +11,7 @@ import hashlib
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
@@ -56,17 +56,11 @@ class _Line(NamedTuple):
 
 
 def simulate(configuration: Configuration, file: Path, logs: Path, processes: int) -> None:
-    """Compute the cells of a simulated sweep into one file.
+    """Compute the cells of a simulated sweep into one file, which is replaced as a whole.
 
     A line of the file is the text of a cell's file. Lines are in the order of the grid. Cells that the file already
     contains under the wanted specification are not computed again. A job that is killed leaves its cells in a file
-    beside it, for the next job.
-
-    Args:
-        configuration: The sweep and the testbed.
-        file: The file, which is replaced as a whole.
-        logs: A folder that exists, for the logs of SimGrid.
-        processes: The number of cells that are computed side by side.
+    beside it, for the next job. So many `processes` compute cells side by side; `logs` gets the logs of SimGrid.
 
     Raises:
         SimulationError: if SimGrid is needed and is missing, or has ended.
@@ -119,10 +113,8 @@ def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
     start = 0
     with file.open("rb") as source:
         for text in source:
-            try:
+            with suppress(cell_file.DamagedError, TypeError):
                 yield _key(cell_file.content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
-            except (cell_file.DamagedError, TypeError):
-                pass
             start += len(text)
 
 

@@ -144,9 +144,10 @@ class Hub:
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
         setting_up = (self.connect, self.synchronise, self.tell, self.ready)
-        measuring = (self.cell, self.client, self.watch, self.unwatch, self.totals, self.present)
+        measuring = (self.client, self.watch, self.unwatch, self.totals, self.present)
         self._verbs: dict[str, Callable[..., Any]] = {
             "clock": time.monotonic,
+            "cell": self.running.begin,
             **{method.__name__: method for method in (*setting_up, *measuring)},
         }
 
@@ -226,9 +227,6 @@ class Hub:
                 if time.monotonic() > give_up:
                     raise TimeoutError(f"{each.place}: waited {READY_SECONDS:g} s for {each.awaited}")
                 await asyncio.sleep(POLL)
-
-    def cell(self, whose: dict[str, str], cell: dict[str, str]) -> None:
-        self.running.begin(whose, cell)
 
     async def client(self, line: str) -> None:
         self._client.connections[0].sendall(line.encode())
