@@ -205,11 +205,9 @@ class _Cell:
             self._site.check()
 
     def _hear_out(self) -> None:
-        """Wait for the last records of XRootD's monitoring, before `settle`, which may restart servers.
-
-        Records are a second or two late. Only a cell whose streams have all transferred their files waits for them.
-        """
+        """Wait for the last records of XRootD's monitoring, a second or two late, before servers may restart."""
         self._hear()
+        # Only a cell whose streams have all transferred their files waits.
         while self._transfers.finished and time.monotonic() < self._transfers.overdue:
             time.sleep(POLL)
             self._hear()

@@ -154,9 +154,9 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
 
     def xrootd(name: str) -> str | None:
         known = [SYSTEM, *testbed.releases]
-        return (
-            None if name in known else f"{suggest(name, known)}, as the image has them (releases in {file})"
-        )
+        if name in known:
+            return None
+        return f"{suggest(name, known)}, as the image has them (releases in {file})"
 
     rules = [
         enough_cores(FEWEST_CORES, "kubelets set no quota of less than 1 ms in 100 ms"),

@@ -217,10 +217,7 @@ def rate_of(looked_at: Sequence[Window], asked: float) -> FoundRate:
 
 
 def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
-    """Return a window of flows that share an interface.
-
-    The path was full if at every look more was under way than an empty path holds at the rate that arrived.
-    """
+    """Return a window of flows that share an interface."""
     end = begin + WINDOW
     flow = flows[0]
     counts = np.array(flow.counts, float)
@@ -234,6 +231,7 @@ def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
     punctual = max(np.diff(each).max(initial=0.0) for each in times) <= LATE
     held_back = HELD_BACK * sum(each.connections for each in flows)
     waiting = (sum(each[:, 1].min() for each in seen) - held_back) * (flow.mss + flow.header)
+    # The path was full if at every look more was under way than an empty path holds at the rate that arrived.
     empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
     return Window(wire * GBIT / WINDOW, bool(punctual and waiting > empty))
 

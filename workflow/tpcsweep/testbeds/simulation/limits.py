@@ -81,20 +81,17 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
             return None
         return f"layers without disks, or a testbed with numbers for {' and '.join(lacking)} (null in {file})"
 
-    authorization = "none" if testbed.encryption == "none" else "usual"
+    priced = {
+        "encryption": testbed.encryption,
+        "authorization": "none" if testbed.encryption == "none" else "usual",
+    }
     tools = f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
     return [
         at_most("cores", most, CORES, f" (host_cores in {file})"),
         Rule(("layer",), layer),
         Rule(("tool",), lambda value: None if value in testbed.tools or value not in TOOLS else tools),
-        one_of(
-            "encryption",
-            [testbed.encryption],
-            f"{testbed.encryption}: what other encryption costs is not what {file} says (encryption)",
-        ),
-        one_of(
-            "authorization",
-            [authorization],
-            f"{authorization}: what other authorization costs is not what {file} says (encryption)",
+        *(
+            one_of(name, [value], f"{value}: what other {name} costs is not what {file} says (encryption)")
+            for name, value in priced.items()
         ),
     ]

@@ -49,18 +49,15 @@ class Platform:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         if DEBIAN_12:
-            self._zone = NetZone.create_full_zone("site")
-            self.host, self.link = self._zone.create_host, self._zone.create_link
+            self.zone = NetZone.create_full_zone("site")
+            self.host, self.link = self.zone.create_host, self.zone.create_link
         else:
-            self._zone = engine.netzone_root.add_netzone_full("site")
-            self.host, self.link = self._zone.add_host, self._zone.add_link
-
-    def seal(self) -> None:
-        self._zone.seal()
+            self.zone = engine.netzone_root.add_netzone_full("site")
+            self.host, self.link = self.zone.add_host, self.zone.add_link
 
     def route(self, one: Any, other: Any, links: list[Any]) -> None:
         ends = (one.netpoint, other.netpoint, None, None) if DEBIAN_12 else (one, other)
-        self._zone.add_route(*ends, [LinkInRoute(link) for link in links], True)
+        self.zone.add_route(*ends, [LinkInRoute(link) for link in links], True)
 
     def run(self, host: Any, does: Callable[[], None]) -> None:
         (Actor.create if DEBIAN_12 else self._engine.add_actor)("streams", host, does)
@@ -103,7 +100,7 @@ class SimulatedSite:
             for phase, sink, cap in zip(self.phases, self.sinks, self.caps, strict=True):
                 links = [cap, self.pools[-1], shared] if phase["gbit"] else [cap]
                 self.platform.route(origins[-1], sink, links)
-        self.platform.seal()
+        self.platform.zone.seal()
         self.hosts = [origins[origin] for origin in cell["streams"]]
 
     def allow(self, throughput: float) -> None:

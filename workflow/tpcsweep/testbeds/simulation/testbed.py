@@ -78,11 +78,9 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
             lines[keys[number]] = _Line(computed, target.tell(), len(text))
             target.write(text + b"\n")
             target.flush()
-    with replacing(file) as part, ExitStack() as stack:
-        target = stack.enter_context(part.open("wb"))
-        opened = {
-            path: stack.enter_context(path.open("rb")) for path in {line.file for line in lines.values()}
-        }
+    with replacing(file) as part, part.open("wb") as target, ExitStack() as stack:
+        sources = {line.file for line in lines.values()}
+        opened = {path: stack.enter_context(path.open("rb")) for path in sources}
         for line in map(lines.__getitem__, keys):
             opened[line.file].seek(line.start)
             target.write(opened[line.file].read(line.size) + b"\n")
