@@ -11,7 +11,6 @@ of a small one.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -114,12 +113,7 @@ class Cgroup:
         return tuple(dict.fromkeys(root / self.name for root in roots))
 
     def create(self, cores: float | None = None) -> Cgroup:
-        """Make the group, with a quota of CPU cores or none.
-
-        Raises:
-            CgroupError: if the machine's cgroups cannot be used.
-            ValueError: for fewer cores than a quota can be.
-        """
+        """Make the group, with a quota of CPU cores or none. Raises CgroupError, and ValueError for too few cores."""
         if self.tree.version == 2:
             _delegate_cpu(self.tree.cpu)
         for folder in self.folders:
@@ -129,11 +123,7 @@ class Cgroup:
         return self
 
     def limit(self, allowed: Quota | None) -> None:
-        """Give the group another quota; None: none.
-
-        Raises:
-            CgroupError: if the kernel refuses it, as where a group above has less.
-        """
+        """Give the group another quota; None: none. Raises CgroupError, as where a group above has less."""
         time, period = map(str, allowed or ("max", PERIOD))
         settings = [("cpu.max", f"{time} {period}")]
         if self.tree.version == 1:
@@ -189,11 +179,7 @@ class Cgroup:
         return parse_periods((self.tree.cpu / self.name / "cpu.stat").read_text())
 
     def remove(self) -> None:
-        """Remove the emptied group; the kernel needs a moment after the last process has gone.
-
-        Raises:
-            CgroupError: if it is still in use after REMOVE_SECONDS.
-        """
+        """Remove the emptied group, which may stay in use for a moment; raises CgroupError after REMOVE_SECONDS."""
         give_up = time.monotonic() + REMOVE_SECONDS
         for folder in self.folders:
             while folder.exists():
@@ -201,9 +187,8 @@ class Cgroup:
                     folder.rmdir()
                 except OSError as error:
                     if time.monotonic() > give_up:
-                        raise CgroupError(
-                            f"{folder} cannot be removed: {error.strerror}; processes: {self.pids()}"
-                        ) from None
+                        why = f"{error.strerror}; processes: {self.pids()}"
+                        raise CgroupError(f"{folder} cannot be removed: {why}") from None
                     time.sleep(0.01)
 
 
@@ -214,7 +199,6 @@ class PlainGroup(Cgroup):
     """One for all groups, which are asked one after the other."""
 
     def create(self, cores: float | None = None) -> Cgroup:
-        """Make the group; raises CgroupError for a quota."""
         if cores is not None:
             raise CgroupError(f"{self.name}: {cores:g} cores: without cgroups there are no quotas")
         self._folder.mkdir()
@@ -262,14 +246,11 @@ def parse_periods(text: str) -> tuple[int, int]:
 
 
 def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
-    names = {
-        entry.name for root in {tree.cpu, tree.accounting} for entry in os.scandir(root) if entry.is_dir()
-    }
-    return [tree.group(name) for name in sorted(names) if name.startswith(prefix)]
+    folders = (path for root in {tree.cpu, tree.accounting} for path in root.glob(f"{prefix}*"))
+    return [tree.group(name) for name in sorted({path.name for path in folders if path.is_dir()})]
 
 
 def _delegate_cpu(root: Path) -> None:
-    """Give the root's children the cpu controller, or raise CgroupError."""
     if "cpu" in (root / "cgroup.subtree_control").read_text().split():
         return
     if "cpu" not in (root / "cgroup.controllers").read_text().split():

@@ -40,8 +40,7 @@ class Commands:
     def run(self, argv: Sequence[str], input: str | None = None) -> str:  # noqa: A002, the name subprocess uses
         """Run a command to its end and give its standard output. Any thread may call this.
 
-        Raises:
-            CommandError: if it cannot be run, exits other than 0, or takes longer than TIMEOUT.
+        Raises CommandError if it cannot be run, exits other than 0, or takes longer than TIMEOUT.
         """
         begun, clock = datetime.now(UTC), time.monotonic()
         code: int | None = None

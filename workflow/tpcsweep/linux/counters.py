@@ -43,10 +43,9 @@ def retransmits(text: bytes) -> int:
 
 
 def machine_times(text: bytes) -> tuple[float, float, float, float]:
-    """Read the text of /proc/stat. Guest time is already in user time.
+    """Read CPU seconds of all CPUs since boot in the text of /proc/stat, where guest time is already in user time.
 
-    Returns:
-        CPU seconds since boot, summed over CPUs: busy, those of processes without interrupts, steal, and all.
+    Returns those that are busy, those of processes without interrupts, steal, and all.
     """
     user, nice, system, idle, iowait, irq, softirq, steal = (int(n) / TICKS for n in text.split(None, 9)[1:9])
     tasks = user + nice + system
@@ -55,8 +54,6 @@ def machine_times(text: bytes) -> tuple[float, float, float, float]:
 
 
 class Process(NamedTuple):
-    """A process or a thread at a moment."""
-
     parent: int
     waits: bool
     """Whether it is in an uninterruptible sleep, as in reading and writing to disks."""

@@ -43,7 +43,8 @@ def within(name: str, make: Callable[[], Made]) -> Made:
 
     def call() -> None:
         try:
-            _enter(name)
+            with (FOLDER / name).open("rb", 0) as space:
+                checked(libc.setns(space.fileno(), CLONE_NEWNET), f"network namespace {name}")
             made.set_result(make())
         except BaseException as error:
             made.set_exception(error)
@@ -96,14 +97,6 @@ def parse_net_dev(text: str) -> dict[str, dict[str, int]]:
         counters = [int(field) for field in rest.split()]
         interfaces[interface.strip()] = {name: counters[column] for name, column in _COLUMNS.items()}
     return interfaces
-
-
-def _enter(name: str) -> None:
-    descriptor = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        checked(libc.setns(descriptor, CLONE_NEWNET), f"network namespace {name}")
-    finally:
-        os.close(descriptor)
 
 
 def checked(answer: int, what: str) -> int:

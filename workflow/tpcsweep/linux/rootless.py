@@ -150,11 +150,9 @@ def _own_group() -> Path | None:
         if _SCOPE in os.environ or quota_refusal():
             return None
         command = [*SYSTEMD, sys.executable, *sys.orig_argv[1:]]
-        changed = {
-            "XDG_RUNTIME_DIR": str(_runtime()),
-            _SCOPE: "asked for",
-        }  # cron's environment lacks the first
-        os.execvpe(command[0], command, {**os.environ, **changed})  # noqa: S606
+        runtime = str(_runtime())  # cron's environment lacks it
+        changed = {**os.environ, "XDG_RUNTIME_DIR": runtime, _SCOPE: "asked for"}
+        os.execvpe(command[0], command, changed)  # noqa: S606
     # A group that gives controllers to others has no process itself.
     own = group / "tpcsweep-job"
     own.mkdir(exist_ok=True)
@@ -186,7 +184,6 @@ def _runtime() -> Path:
 
 
 def _be_the_first(end: int) -> NoReturn:
-    """Be the first process of the PID namespace: it takes what is left of others, and ends with the one outside."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whose parents have ended are nobody's to wait for
         null = os.open(os.devnull, os.O_WRONLY)
@@ -198,7 +195,6 @@ def _be_the_first(end: int) -> NoReturn:
 
 
 def _pass_on(child: int, first: int, ours: int) -> NoReturn:
-    """Be the one outside: hand over what asks this process to end, and end as the child does."""
     for number in ENDING:
         signal.signal(number, lambda number, _: os.kill(child, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

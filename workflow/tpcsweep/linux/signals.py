@@ -53,14 +53,10 @@ def _leave(number: int, _frame: object) -> None:
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Let the first signal of ENDING within a `with` raise SystemExit, and ignore those that follow it."""
-    before = {number: signal.getsignal(number) for number in ENDING}
     _ignored.clear()
-    try:
+    with _restored():
         heed()
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -73,14 +69,24 @@ def held() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}
+    try:
+        with _restored():
+            for number in ENDING:
+                signal.signal(number, lambda number, _: came.append(number))
+            yield
+    finally:
+        if came:
+            signal.raise_signal(came[0])
+
+
+@contextlib.contextmanager
+def _restored() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in ENDING}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
 
 
 def tell_jobs() -> None:
@@ -103,7 +109,8 @@ def end_with(starter: int, number: int = signal.SIGTERM) -> None:
     `starter` is the pid of the parent, or of a process above it that had it start this one.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, number)
-    if not _is_above(starter):  # it had ended when the kernel was asked
+    # The starter may have ended before the kernel was asked.
+    if starter != os.getppid() and all(process.pid != starter for process in psutil.Process().parents()):
         os.kill(os.getpid(), number)
 
 
@@ -120,7 +127,3 @@ def _begin(starter: int) -> None:
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
     end_with(starter)
-
-
-def _is_above(pid: int) -> bool:
-    return os.getppid() == pid or pid in {process.pid for process in psutil.Process().parents()}

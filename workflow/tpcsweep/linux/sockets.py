@@ -140,10 +140,7 @@ class SocketDiagnostics:
 def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:
     """Return the inode numbers of the TCP sockets that processes of a /proc, maybe another container's, hold open.
 
-    Processes that have ended, or are about to, hold nothing.
-
-    Raises:
-        PermissionError: if a process belongs to another user.
+    Processes that have ended, or are about to, hold nothing. Raises PermissionError for those of another user.
     """
     sockets: set[int] = set()
     for pid in pids:

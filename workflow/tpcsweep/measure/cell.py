@@ -108,8 +108,6 @@ def measure(
 
 
 class _Cell:
-    """A cell in the order of its life: its transfers, their end, and its file."""
-
     def __init__(self, site: Site, wanted: Parameters, measurement: Measurement, prefix: str) -> None:
         self._site, self._wanted, self._measurement, self._prefix = site, wanted, measurement, prefix
         self._source = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
@@ -123,14 +121,12 @@ class _Cell:
 
     @contextlib.contextmanager
     def _breakage_noted(self) -> Iterator[None]:
-        """Take note of what breaks, instead of raising it."""
         try:
             yield
         except BrokenError as error:
             self._broken = self._site.explain(error)
 
     def transfer(self, show: Callable[[Steady, float], None]) -> None:
-        """Run the streams and sample, until the cell may end or something is wrong."""
         wanted = self._wanted
         with self._breakage_noted(), self._sampler:
             self._began = self._sampler.readings()[0].time
@@ -159,7 +155,6 @@ class _Cell:
         self._failure = self._failure or self._broken
 
     def _watch(self, show: Callable[[Steady, float], None]) -> None:
-        """Watch until the cell's rule says that it is over, time is up, or every stream has given up."""
         measurement = self._measurement
         shortest, longest = measurement.bounds
         looks: list[Steady] = []
@@ -195,7 +190,6 @@ class _Cell:
             self._transfers.copied(copy)
 
     def stop(self) -> None:
-        """End the transfers, count what they brought, and see whether the deployment is still whole."""
         ended = self._readings[-1].time
         self._unfinished = transfers.unfinished({}, self._prefix, self._began, ended)
         self._heard = ended - self._began
@@ -211,11 +205,9 @@ class _Cell:
             self._site.check()
 
     def _hear_out(self) -> None:
-        """Wait for the last records of XRootD's monitoring, before `settle`, which may restart servers.
-
-        Records are a second or two late. Only a cell whose streams have all transferred their files waits for them.
-        """
+        """Wait for the last records of XRootD's monitoring, a second or two late, before servers may restart."""
         self._hear()
+        # Only a cell whose streams have all transferred their files waits.
         while self._transfers.finished and time.monotonic() < self._transfers.overdue:
             time.sleep(POLL)
             self._hear()
@@ -251,22 +243,23 @@ class _Cell:
             flags.append("path_slow")
         if self._broken:
             flags.append(BROKEN)
-        bandwidth = self._site.bandwidth_found
-        found = None if bandwidth is None else number(bandwidth, DIGITS)
+        found = self._site.bandwidth_found
         return {
             "status": "failed" if failed else "ok",
             "message": message,
             "flags": flags,
             "limit": limit,
             "evidence": evidence,
-            "summary": summary | {"bandwidth_found": found},
+            "summary": summary | {"bandwidth_found": found and number(found, DIGITS)},
             "samples": {name: _rounded(values) for name, values in samples.items()},
             "transfers": self._transfers.listed(),
         }
 
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
         """The cell in figures; `means` are those of the samples, and `rtt_idle`."""
-        totals, duration = _grown(self._before, self._after), _duration(samples)
+        pairs = ((name, self._before[name], value) for name, value in self._after.items())
+        totals = {name: None if old is None or new is None else new - old for name, old, new in pairs}
+        duration = _duration(samples)
         round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)
         figures = {
             "throughput": steady.mean,
@@ -333,12 +326,6 @@ class _Cell:
         return [name for name, raised in flags.items() if raised]
 
 
-def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int | None]:
-    """Counters over a cell; None where a testbed cannot count something."""
-    pairs = ((name, before[name], value) for name, value in after.items())
-    return {name: None if old is None or new is None else new - old for name, old, new in pairs}
-
-
 def _duration(samples: Series) -> float:
     return float(samples["time"][-1]) if samples["time"].size else 0.0
 
@@ -350,7 +337,6 @@ def _most_frequent(messages: Counter[str]) -> str:
 
 
 def _largest_mean(values: NDArray[np.float64], length: int) -> float:
-    """The largest mean of `length` values in a row; of all of them where there are fewer."""
     if values.size == 0:
         return math.nan
     return float(sliding_window_view(values, min(length, values.size)).mean(axis=-1).max())

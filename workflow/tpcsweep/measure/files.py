@@ -71,10 +71,7 @@ def forget(folder: Path) -> None:
 def write_through(folder: Path) -> None:
     """Have every file made in a folder from now on be written to the disk with each write, as with O_SYNC.
 
-    That is the attribute S of chattr(1), which new files take over.
-
-    Raises:
-        OSError: where the file system has none.
+    That is the attribute S of chattr(1), which new files take over. Raises OSError where the file system has none.
     """
     directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -134,7 +131,6 @@ class DestinationFiles:
         return arrival
 
     def clear(self, keep: str = "") -> None:
-        """Remove everything but the file `keep`, between cells."""
         for path in self._folder.iterdir():
             if path.name != keep:
                 self.remove(path.name)

@@ -116,11 +116,8 @@ def judge(summary: Summary) -> tuple[str, dict[str, Any]]:
 
     beyond, evidence = {}, {}
     for limit, rules in RULES.items():
-        shares = [
-            [(summary[number] or 0.0) / threshold for number, threshold in rule.items()] for rule in rules
-        ]
-        beyond[limit] = max(map(min, shares))
         signs = [[sign(*known) for known in rule.items()] for rule in rules]
+        beyond[limit] = max(min((one["value"] or 0.0) / one["threshold"] for one in rule) for rule in signs)
         evidence[limit] = {"reached": beyond[limit] >= 1, "signs": signs}
     first = next((limit for limit in RULES if beyond[limit] >= 1), NONE_FOUND)
     return max(EQUALS, key=beyond.__getitem__) if first in EQUALS else first, evidence
@@ -168,5 +165,4 @@ def _ratio(part: int | None, whole: int | None) -> float:
 
 
 def _over(value: float, by: float) -> float:
-    """A quotient; NaN by nothing."""
     return value / by if by else math.nan

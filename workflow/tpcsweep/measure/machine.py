@@ -38,8 +38,6 @@ SLOWED = 0.5
 
 
 class Condition(NamedTuple):
-    """The machine at a moment."""
-
     busy: float
     """CPU seconds over all CPUs, as the next three; counters."""
     tasks: float
@@ -133,8 +131,6 @@ def _piece() -> float:
 
 
 class Busiest(NamedTuple):
-    """The threads of a server at a look."""
-
     cores: float
     """CPU used by the busiest thread since the look before, cores; NaN before there were two looks."""
     waiting: float
@@ -148,8 +144,6 @@ def together(servers: Iterable[Busiest]) -> Busiest:
 
 
 class Threads:
-    """Watches the threads of processes that come and go."""
-
     def __init__(self, proc: int, pids: Callable[[], Iterable[int]]) -> None:
         """Watch the processes that `pids` returns, from the first look on.
 
@@ -168,16 +162,14 @@ class Threads:
             began = time.thread_time()
             waiting, used = self._stats()
             took = time.thread_time() - began
-            spent = max(
-                (seconds - self._used.get(thread, 0.0) for thread, seconds in used.items()), default=0.0
-            )
+            grown = (seconds - self._used.get(thread, 0.0) for thread, seconds in used.items())
             first = math.isinf(self._when)
-            self._busiest = Busiest(math.nan if first else spent / (now - self._when), waiting)
+            spent = math.nan if first else max(grown, default=0.0)
+            self._busiest = Busiest(spent / (now - self._when), waiting)
             self._used, self._when, self._due = used, now, now + max(LOOK, took / SHARE)
         return self._busiest
 
     def _stats(self) -> tuple[int, dict[str, float]]:
-        """Count the threads that wait for a disk, and return the CPU seconds of each by its file."""
         waiting, used = 0, {}
         for pid in self._pids():
             with suppress(FileNotFoundError, ProcessLookupError):

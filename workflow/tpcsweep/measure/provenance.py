@@ -42,20 +42,15 @@ def software(tools: Iterable[str]) -> dict[str, str]:
 
 def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
     """A site's provenance with this project's commit and what it runs on."""
-    here = {
-        "python": platform.python_version(),
-        "tpcsweep": version("tpcsweep"),
-        "snakemake": version("snakemake"),
-    }
     servers = {"xrootd": site["xrootd"]["version"]} if "xrootd" in site else {}
-    return {**site, "commit": commit(), "software": {**servers, **site["software"], **here}}
+    ours = {name: version(name) for name in ("tpcsweep", "snakemake")}
+    software = {**servers, **site["software"], "python": platform.python_version(), **ours}
+    return {**site, "commit": commit(), "software": software}
 
 
 @cache
 def commit() -> str:
-    """The commit of this project, with "+changes" where the work tree differs; outside a repository what
-    the image says that it was made from, or nothing.
-    """
+    """The commit of this project, with "+changes" where the work tree differs, or that of the image; "" if unknown."""
     try:
         head = _git("rev-parse", "HEAD")
         return head + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
@@ -69,7 +64,6 @@ def _git(*arguments: str) -> str:
 
 
 def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())

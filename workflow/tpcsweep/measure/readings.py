@@ -162,7 +162,6 @@ class ThinnedHistory(Generic[Entry]):
         """How many entries came for each that is kept: a power of two."""
 
     def add(self, entry: Entry) -> None:
-        """Keep the next entry if its turn has come."""
         if self._seen % self.stride == 0:
             self._kept.append(entry)
             if len(self._kept) > self._most:

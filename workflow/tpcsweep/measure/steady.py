@@ -30,9 +30,7 @@ _MSER_LEAST = 10  # batches; with fewer, no cut of the first half can be told fr
 
 _FEWEST = 4  # frequencies of an interval: fewer make it wide, and more want cells that are longer
 _MOST = 16  # Student's t of more degrees of freedom hardly differs from the normal distribution
-_MORE_LEVEL = (
-    0.2  # of the test that keeps higher frequencies out; a false alarm costs degrees of freedom alone
-)
+_MORE_LEVEL = 0.2  # of the test that keeps higher frequencies out; a false alarm costs degrees of freedom
 _TREND_LEVEL = 0.05
 _SLOW_LEVEL = 0.05
 
@@ -89,10 +87,8 @@ def analyse(
         ValueError: for samples that are not finite.
     """
     samples = np.asarray(goodput, dtype=np.float64)
-    if not np.isfinite(samples).all():
-        raise ValueError(
-            f"{np.count_nonzero(~np.isfinite(samples))} of {samples.size} samples are not finite"
-        )
+    if unknown := np.count_nonzero(~np.isfinite(samples)):
+        raise ValueError(f"{unknown} of {samples.size} samples are not finite")
     cut, settled = _warmup(samples)
     kept = samples[cut:]
     mean = float(kept.mean()) if kept.size else math.nan
@@ -120,24 +116,18 @@ def narrow(steady: Steady, precision: float) -> bool:
 
 
 def enough(analyses: Sequence[Steady], precision: float) -> bool:
-    """Whether a cell may stop: narrow, and 60 correlation times long, at each of the last three looks.
-
-    Args:
-        analyses: of the growing series, oldest first, one per look.
-        precision: as of `narrow`.
-    """
+    """Whether a cell may stop, by all its looks in order: `narrow` and 60 correlation times long at the last three."""
     last = analyses[-_NARROW_CHECKS_TO_STOP:]
-    return len(last) == _NARROW_CHECKS_TO_STOP and all(
-        narrow(each, precision) and each.length >= _LENGTH_TO_STOP for each in last
-    )
+    narrowed = [narrow(each, precision) and each.length >= _LENGTH_TO_STOP for each in last]
+    return len(last) == _NARROW_CHECKS_TO_STOP and all(narrowed)
 
 
 def _warmup(samples: NDArray[np.float64]) -> tuple[int, bool]:
     """Give the number of samples to cut, at most half of them, and whether the best cut is that one."""
-    means = _batch_means(samples, _MSER_BATCH)
-    count = means.size
+    count = samples.size // _MSER_BATCH
     if count < _MSER_LEAST:
         return 0, False
+    means = samples[: count * _MSER_BATCH].reshape(count, _MSER_BATCH).mean(axis=1)
     # Sums of the tail from every cut on. Taken from the median, so that constant series give exact zeros and
     # large offsets do not cancel.
     centred = means - np.median(means)
@@ -154,7 +144,6 @@ def _warmup(samples: NDArray[np.float64]) -> tuple[int, bool]:
 
 
 def _centred(samples: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Samples less their mean; exact zeros where they are constant but for rounding."""
     centred = samples - samples.mean()
     constant = np.abs(centred).max() <= 1e-12 * np.abs(samples).max()
     return np.zeros_like(centred) if constant else centred
@@ -212,9 +201,3 @@ def _exceeds(some: NDArray[np.float64], others: NDArray[np.float64], level: floa
 @functools.cache
 def _f_quantile(some: int, others: int, level: float) -> float:
     return float(special.fdtri(some, others, 1 - level))
-
-
-def _batch_means(samples: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Means of consecutive groups of `size` samples; a remainder at the end belongs to no group."""
-    count = samples.size // size
-    return np.asarray(samples[: count * size].reshape(count, size).mean(axis=1))

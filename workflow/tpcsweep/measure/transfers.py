@@ -6,7 +6,6 @@ From these follow how the streams shared and whether XRootD's monitoring agrees 
 
 from __future__ import annotations
 
-import itertools
 import math
 from array import array
 from collections import Counter
@@ -81,11 +80,8 @@ class CellTransfers:
             self._fill(row, early)
         # Records are lost, or a tool does not copy by third party: the last transfer ended long after these.
         ends = self._columns["end"]
-        late = itertools.takewhile(
-            lambda name: ends[-1] - ends[self._waiting[name]] > 2 * LATE, self._waiting
-        )
-        for name in list(late):
-            del self._waiting[name]
+        while ends[-1] - ends[next(iter(self._waiting.values()))] > 2 * LATE:
+            del self._waiting[next(iter(self._waiting))]
 
     def copied(self, copy: Copy) -> None:
         """Note a record of XRootD's; those of other cells, whose copies end late, are ignored."""

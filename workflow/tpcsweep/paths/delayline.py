@@ -61,12 +61,9 @@ class _Setting:
 
 
 def compiled(folder: File, commands: Commands) -> File:
-    """Compile the delay line into a folder unless it is there.
+    """Compile the delay line into a folder unless it is there; raises PathError without a C compiler.
 
     Its name has a hash of what it is compiled from, as two trees may share an environment.
-
-    Raises:
-        PathError: if there is no C compiler.
     """
     made_of = SOURCE.read_bytes() + " ".join(FLAGS).encode()
     binary = folder / f"{NAME}-{hashlib.sha256(made_of).hexdigest()[:12]}"
@@ -84,7 +81,6 @@ def compiled(folder: File, commands: Commands) -> File:
 
 
 def _programs() -> File:
-    """Where the delay line is: beside the running Python's own programs, or where a user keeps what is compiled."""
     beside = File(sys.prefix) / "bin"
     if os.access(beside, os.W_OK):
         return beside
@@ -110,13 +106,10 @@ class DelayLine:
         folder: File,
         prefix: Sequence[str],
     ) -> None:
-        """Make devices in two namespaces and start forwarding between them with a one-way delay in ns.
+        """Make devices in two namespaces and forward between them with a one-way delay in ns; raises PathError.
 
         The statistics file is made in the folder. The prefix is put before the command, such as to place it in a
         cgroup; it must exec, not fork.
-
-        Raises:
-            PathError: if it does not start.
         """
         self.binary = compiled(_programs(), commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"

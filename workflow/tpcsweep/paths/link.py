@@ -26,10 +26,8 @@ from tpcsweep.paths.plan import HEADERS, INTERFACE, Emulator, Path, PathError
 CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's figures have a resolution of 10 µs
 LARGEST_BASE = 1.0  # ms; a base cost above this is a busy machine, not the delay line, and is not subtracted
 DIRECTIONS = ("near_to_far", "far_to_near")
-OFFLOADS = (
-    *("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload"),
-    "tx-udp-segmentation",
-)
+SEGMENTING = ("tcp-segmentation-offload", "generic-segmentation-offload", "tx-udp-segmentation")
+OFFLOADS = (*SEGMENTING, "generic-receive-offload")
 PINGS = 17
 PING_INTERVAL = 0.01  # s
 PING_PATIENCE = 3  # s without any answer; only a path that is down waits so long
@@ -112,10 +110,8 @@ class Link(contextlib.AbstractContextManager["Link"]):
         - delayed_bytes: bytes under way in the delay now; 0 with netem, which counts them in queued_bytes.
         - late_mean_us, late_max_us: by how much packets have left the delay line later than due.
 
-        Takes 4 ms, with the delay line microseconds. Not logged, as samplers call it again and again.
-
-        Raises:
-            PathError: if the path is gone.
+        Takes 4 ms, with the delay line microseconds. Not logged, as samplers call it again and again. Raises PathError
+        if the path is gone.
         """
         if self.line is None:
             lossy = self.path.loss > 0
@@ -134,9 +130,8 @@ class Link(contextlib.AbstractContextManager["Link"]):
             self.line.queue = plan.queue_bytes(self.path) + room
             return
         for _, namespace in self._ends():
-            self.commands.batch(
-                ["tc", "-n", namespace], plan.qdiscs(self.path, self.emulator, room, "change")
-            )
+            changed = plan.qdiscs(self.path, self.emulator, room, "change")
+            self.commands.batch(["tc", "-n", namespace], changed)
 
     def fault(self) -> str | None:
         """Say what has ended that the path needs; None while nothing has."""
@@ -154,7 +149,6 @@ class Link(contextlib.AbstractContextManager["Link"]):
             self.commands.run(["ip", "-n", self.near, "link", "delete", INTERFACE])
 
     def _ends(self) -> tuple[tuple[str, str], ...]:
-        """The namespace from which each direction begins."""
         return tuple(zip(DIRECTIONS, (self.near, self.far), strict=True))
 
 
@@ -169,11 +163,7 @@ def connect(
     """Join two namespaces that exist by a path; the link is up when this returns, and is not verified yet.
 
     An end is a namespace and the address that tpc-path gets there, such as ("tpc-a", "10.88.0.1/30"); near is the
-    source's. The folder and the prefix are for a delay line, see `DelayLine`.
-
-    Raises:
-        PathError: if it cannot be made as asked.
-        CommandError: if a command fails.
+    source's. The folder and the prefix are for a delay line, see `DelayLine`. Raises PathError and CommandError.
     """
     emulator = plan.choose(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
     link = Link(path, emulator, near, far, commands)
@@ -186,9 +176,8 @@ def connect(
         else:
             link._opened.callback(link._delete)
             mtu = f"{INTERFACE} mtu {path.mtu}"
-            commands.batch(
-                ["ip", "-n", near[0]], [f"link add {mtu} type veth peer name {mtu} netns {far[0]}"]
-            )
+            pair = f"link add {mtu} type veth peer name {mtu} netns {far[0]}"
+            commands.batch(["ip", "-n", near[0]], [pair])
         for namespace, address in ends:
             if File("/proc/sys/net/ipv6").exists():  # its own chatter would be counted
                 off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"
@@ -208,13 +197,10 @@ def connect(
 
 
 def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> Rtt:
-    """Ping an address from a namespace; takes 0.2 s and about three RTTs.
+    """Ping an address from a namespace, which takes 0.2 s and about three RTTs; raises PathError if nothing answers.
 
     Before the pings that count come packets of the full MTU that must not be fragmented: they warm up ARP, and prove
     the MTU. Three, as one may be lost at random.
-
-    Raises:
-        PathError: if nothing answers.
     """
     ping = ["ip", "netns", "exec", namespace, "ping", "-n", "-W", str(PING_PATIENCE)]
     full = ["-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
@@ -249,8 +235,7 @@ def calibrate_line(link: Link) -> None:
 def netem_works() -> bool:
     """Say whether this kernel has sch_netem, by adding one in a namespace that is gone with the command.
 
-    Raises:
-        PathError: if that cannot be tried, as where an ordinary user may make no namespaces.
+    Raises PathError if that cannot be tried, as where an ordinary user may make no namespaces.
     """
     unshare = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net"]
     unshared = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)

@@ -56,7 +56,6 @@ class Path:
     """RTT in ms of the longest path that this one is a part of, for whose senders its queue must do; None: its own."""
 
     def __post_init__(self) -> None:
-        """Raise PathError for figures that no emulator can make."""
         allowed = (
             ("rtt", self.rtt, 0, LONGEST_RTT, "ms"),
             ("bandwidth", self.bandwidth, SMALLEST_BANDWIDTH, LARGEST, "Gbit/s"),

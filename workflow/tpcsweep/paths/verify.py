@@ -66,14 +66,11 @@ class Rate(NamedTuple):
 
 
 def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:
-    """Compare a link that is up with the path asked for; takes 0.7 s at RTT 0.
+    """Compare a link that is up with the path asked for, or raise PathError; takes 0.7 s at RTT 0.
 
     What is out of tolerance is measured again, in windows that grow, until it was so in CALM_LOOKS calm measurements
     or PATIENCE is over. Then the path is refused; but not, unless it is `strict`, if it is too slow and nothing else.
     A queue_limit may keep the rate down by as much as it likes: only a higher one is wrong then.
-
-    Raises:
-        PathError: if the path is refused, with the figures asked for and measured.
     """
     give_up = time.monotonic() + PATIENCE
     rtt = link.rtt()
@@ -157,7 +154,6 @@ class _Sender:
             left -= one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
     def connect(self, address: tuple[str, int], payload: int) -> None:
-        """Send to an address from now on, in segments of so many bytes."""
         for one in self._sockets:
             one.connect(address)
             one.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)

@@ -14,14 +14,7 @@ PORTS = 28_232
 
 
 def at_most(name: str, limit: float, unit: Dimension, source: str = "") -> Rule:
-    """A parameter has an upper limit, which None does not reach.
-
-    Args:
-        name: The parameter's.
-        limit: In the parameter's base unit.
-        unit: What it is shown in.
-        source: What follows it in messages: where it comes from.
-    """
+    """A parameter has an upper limit in its base unit, which None does not reach; `source` follows it in messages."""
 
     def allowed(value: float | None) -> str | None:
         return None if value is None or value <= limit else f"at most {show(limit, unit)}{source}"
@@ -30,12 +23,7 @@ def at_most(name: str, limit: float, unit: Dimension, source: str = "") -> Rule:
 
 
 def enough_cores(least: float, why: str) -> Rule:
-    """Each origin has at least so many cores, where there is a quota.
-
-    Args:
-        least: The fewest cores of one origin.
-        why: What follows it in messages.
-    """
+    """Each origin has at least so many cores, where there is a quota; `why` follows in messages."""
 
     def allowed(cores: float | None, origins: int) -> str | None:
         fewest = round(least * origins, 6)
@@ -52,11 +40,9 @@ def one_of(name: str, values: Collection[object], allowed: str) -> Rule:
 
 
 def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
-    """Give the rules of testbeds that make their paths.
+    """Give the rules of testbeds that make their paths, with the smallest RTT above 0 in ms.
 
-    Args:
-        smallest_rtt: The smallest RTT above 0 that is made, ms.
-        largest_bandwidth: The largest bandwidth that is carried with an RTT or a loss, Gbit/s.
+    The largest bandwidth, in Gbit/s, is that of paths with an RTT or a loss.
     """
 
     def rtt(value: float) -> str | None:

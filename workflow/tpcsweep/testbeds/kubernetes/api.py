@@ -292,7 +292,6 @@ RIGHT = re.compile(
 
 
 def _find(settings: Kubernetes) -> tuple[Configuration, str, str | None]:
-    """Configuration, name for messages, and namespace of the cluster."""
     variables = [name for name in ("TPCSWEEP_KUBECONFIG", "KUBECONFIG") if os.environ.get(name)]
     files = os.environ[variables[0]] if variables else "~/.kube/config"
     if any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file):
@@ -354,7 +353,6 @@ def _status(error: ApiException) -> dict[str, Any]:
 
 
 def _passing(error: ApiException) -> bool:
-    """Whether the same request may succeed later, without anybody doing anything about it."""
     status = int(error.status or 0)
     if status == 0:  # TLS: a server may die in the middle of a handshake, but a wrong certificate stays wrong
         return "CERTIFICATE_VERIFY_FAILED" not in str(error.reason)
@@ -368,7 +366,6 @@ def _words(error: Exception) -> str:
 
 
 def _expiry(configuration: Configuration) -> str:
-    """When the credentials have expired, in words; empty where they have not, or do not say."""
     token = str(configuration.api_key.get("BearerToken", "")).partition(" ")[2]
     try:
         if token:
@@ -376,9 +373,8 @@ def _expiry(configuration: Configuration) -> str:
             claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
             until = datetime.datetime.fromtimestamp(claims["exp"], datetime.UTC)
         else:
-            until = x509.load_pem_x509_certificate(
-                Path(configuration.cert_file or "").read_bytes()
-            ).not_valid_after_utc
+            certificate = Path(configuration.cert_file or "").read_bytes()
+            until = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
     except (OSError, ValueError, LookupError, TypeError):
         return ""
     kind = "token" if token else "certificate"

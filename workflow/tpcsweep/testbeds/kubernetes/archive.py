@@ -55,7 +55,6 @@ def modules() -> dict[str, Path]:
 
 
 def _path(name: str) -> Path | None:
-    """The file of a module of this package; None where the name is anything else's."""
     beside = HOME.joinpath(*name.split("."))
     files = (beside / "__init__.py", beside.with_suffix(".py"))
     return next((file for file in files if name.split(".")[0] == "tpcsweep" and file.exists()), None)

@@ -47,7 +47,6 @@ class Fault:
 
 
 def ready(pod: k8s.V1Pod) -> bool:
-    """Whether a pod runs and is ready."""
     up = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
     return up and _holds(_condition(pod, "Ready"))
 
@@ -133,10 +132,9 @@ def requested(pod: k8s.V1Pod) -> list[str]:
         resources = container.resources
         for key, value in ((resources and (resources.requests or resources.limits)) or {}).items():
             needs.setdefault(key, []).append(str(value))
+    amounts = [f"{key} {' + '.join(values)}" for key, values in sorted(needs.items())]
     labels = sorted((spec_of(pod).node_selector or {}).items())
-    return [f"{key} {' + '.join(values)}" for key, values in sorted(needs.items())] + [
-        f"node label {key}={value}" for key, value in labels
-    ]
+    return amounts + [f"node label {key}={value}" for key, value in labels]
 
 
 def room(nodes: Sequence[k8s.V1Node], needs: Iterable[str]) -> str:
@@ -161,12 +159,10 @@ def containers_of(pod: k8s.V1Pod) -> list[k8s.V1ContainerStatus]:
 
 
 def terminated(container: k8s.V1ContainerStatus) -> k8s.V1ContainerStateTerminated | None:
-    """How a container has ended that does not run."""
     return container.state.terminated if container.state else None
 
 
 def spec_of(pod: k8s.V1Pod) -> k8s.V1PodSpec:
-    """What was asked of a pod."""
     return pod.spec or k8s.V1PodSpec(containers=[])
 
 
@@ -205,7 +201,6 @@ def _container(
 
 
 def _ended(pod: k8s.V1Pod) -> str:
-    """Why a pod has ended: what the kubelet says of the pod, else what became of its containers."""
     status = _status(pod)
     text = _because(status)
     if not status.reason:
@@ -222,7 +217,6 @@ def _own(pod: k8s.V1Pod) -> bool:
 
 
 def _ends(pod: k8s.V1Pod) -> list[tuple[k8s.V1ContainerStatus, k8s.V1ContainerStateTerminated]]:
-    """Containers that run no more, and how they have ended; those that failed first."""
     ends = [(container, end) for container in containers_of(pod) if (end := terminated(container))]
     return sorted(ends, key=lambda each: not each[1].exit_code)
 
@@ -230,7 +224,6 @@ def _ends(pod: k8s.V1Pod) -> list[tuple[k8s.V1ContainerStatus, k8s.V1ContainerSt
 def _termination(
     pod: k8s.V1Pod, container: k8s.V1ContainerStatus, ended: k8s.V1ContainerStateTerminated
 ) -> str:
-    """How a container has ended."""
     reason = ended.reason or ("Error" if ended.exit_code else "Completed")
     text = f"{reason}: container {container.name} ended with exit code {ended.exit_code}"
     if reason == "OOMKilled":
@@ -241,20 +234,17 @@ def _termination(
 
 
 def _deleted(pod: k8s.V1Pod, fate: str) -> str:
-    """Why a pod goes or has gone that has not ended by itself."""
     status = _status(pod)
     why = _disruption(pod) or (_because(status) if status.reason else "Deleted: not by this process")
     return f"{why}; it {fate}{_on_node(pod)}"
 
 
 def _waiting(pod: k8s.V1Pod) -> list[str]:
-    """What containers wait for."""
     states = [container.state for container in containers_of(pod) if container.state]
     return [state.waiting.reason for state in states if state.waiting and state.waiting.reason]
 
 
 def _disruption(pod: k8s.V1Pod) -> str:
-    """Why a pod had or has to go for others, or for its node; empty where it had not."""
     disruption = _condition(pod, "DisruptionTarget")
     return _because(disruption) if disruption and _holds(disruption) else ""
 

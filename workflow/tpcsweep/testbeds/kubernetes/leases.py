@@ -167,7 +167,6 @@ class Leases:
         return _spec(lease).holder_identity == self._naming.identifier
 
     def _give_back(self) -> None:
-        """Delete what is ours, as far as the server lets us."""
         for name, lease in sorted(self._taken.items()):
             with contextlib.suppress(ClusterError):
                 if not _delete(self._cluster, lease):
@@ -277,8 +276,6 @@ def holders(cluster: Cluster) -> set[str]:
 
 
 class _Seen(NamedTuple):
-    """What has been seen of a Lease."""
-
     version: str | None
     quiet: float
     """Seconds for which it has not changed, of those in which the server answered."""
@@ -287,15 +284,12 @@ class _Seen(NamedTuple):
 
 
 class _Watched:
-    """What this process sees of all Leases."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._seen: dict[str, _Seen] = {}
         self._looked = time.monotonic()
 
     def look(self) -> dict[str, V1Lease]:
-        """The present Leases by name, of whose state note is taken."""
         leases = {name_of(lease): lease for lease in _all(self._cluster)}
         now = time.monotonic()
         # Where the server did not answer for longer, the holders could not renew either.

@@ -59,10 +59,8 @@ def _memory(testbed: Kubernetes, file: str) -> list[Rule]:
         fits = content != "random" or size <= source
         return None if fits else f"at most {rounded(source)} (memory of a source in {file})"
 
-    return [
-        *everywhere(destination, f"memory in {file}, of one origin"),
-        Rule(("file_size", "source_content"), sent),
-    ]
+    rule = Rule(("file_size", "source_content"), sent)
+    return [*everywhere(destination, f"memory in {file}, of one origin"), rule]
 
 
 def _known(value: Any) -> Any:
@@ -104,7 +102,6 @@ def _mtu(testbed: Kubernetes, file: str) -> Rule:
 
 
 def _bandwidth(testbed: Kubernetes, file: str) -> Rule:
-    """That of a pair of this RTT."""
     all_of_them = list(dict.fromkeys(_known(pair.bandwidth) for pair in testbed.pairs))
     if len(all_of_them) == 1:
         text = f"{show(all_of_them[0], RATE)}, as the paths have it (bandwidth in {file})"
@@ -112,10 +109,9 @@ def _bandwidth(testbed: Kubernetes, file: str) -> Rule:
 
     def allowed(bandwidth: float, rtt: float) -> str | None:
         able = {_known(pair.bandwidth) for pair in testbed.pairs if pair.rtt == rtt}
-        told = bandwidth in able or not able
-        return (
-            None if told else f"{_listed(able, RATE)}, as paths of this rtt have it (paths.pairs in {file})"
-        )
+        if bandwidth in able or not able:
+            return None
+        return f"{_listed(able, RATE)}, as paths of this rtt have it (paths.pairs in {file})"
 
     return Rule(("bandwidth", "rtt"), allowed)
 
@@ -132,7 +128,6 @@ def _share(bandwidth: float, origins: int) -> str | None:
 
 
 def _real(testbed: Kubernetes, file: str) -> list[Rule]:
-    """Paths of kind nodes and networks: those that exist, as they are."""
     kind = testbed.paths.kind
     rtts = list(dict.fromkeys(pair.rtt for pair in testbed.pairs if pair.rtt is not None))
     known = ", ".join(show(rtt, RTT) for rtt in rtts)
@@ -145,16 +140,12 @@ def _real(testbed: Kubernetes, file: str) -> list[Rule]:
 
 
 def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
-    """What the nodes set, or let pods set."""
-
     def congestion_control(value: str) -> str | None:
         known = testbed.congestion_controls
         return None if value in known else f"{suggest(value, known)} (congestion_controls in {file})"
 
     def tool(value: str) -> str | None:
-        able = [
-            name for name, known in TOOLS.items() if known.place == "client" and known.protocol == "https"
-        ]
+        able = [name for name, each in TOOLS.items() if (each.place, each.protocol) == ("client", "https")]
         if value in able or value not in TOOLS:
             return None
         place, protocol = TOOLS[value].place, TOOLS[value].protocol
@@ -163,9 +154,9 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
 
     def xrootd(name: str) -> str | None:
         known = [SYSTEM, *testbed.releases]
-        return (
-            None if name in known else f"{suggest(name, known)}, as the image has them (releases in {file})"
-        )
+        if name in known:
+            return None
+        return f"{suggest(name, known)}, as the image has them (releases in {file})"
 
     rules = [
         enough_cores(FEWEST_CORES, "kubelets set no quota of less than 1 ms in 100 ms"),

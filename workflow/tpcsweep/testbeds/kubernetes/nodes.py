@@ -82,11 +82,8 @@ def disjoint(sources: Collection[str], destinations: Collection[str]) -> list[tu
 
 
 def _between(each: Pair, source: str, destination: str) -> Pair:
-    """A pair of two nodes.
-
-    The client is on the source's, unless it is said where: anywhere else it would take a node from another pair.
-    """
     client = each.client
+    # Unless it is said where the client is: anywhere but beside the source it would take a node from another pair.
     if not (client.node_selector or client.affinity):
         beside = {"tolerations": (*client.tolerations, *each.source.tolerations)}
         client = _on(client.model_copy(update=beside), source)
@@ -132,7 +129,6 @@ def _barred(node: Node, placed: Placement, *, of_its_own: bool = False) -> bool:
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
-    """Whether a toleration is for a taint, as the scheduler has it."""
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
     key, exists = toleration.get("key"), toleration.get("operator") == "Exists"

@@ -85,9 +85,7 @@ def unfit(settings: Kubernetes) -> Iterator[Problem]:
     for place, placed in given:
         try:
             k8s.V1PodSpec(
-                containers=[],
-                affinity=placed.affinity or None,
-                tolerations=list(placed.tolerations) or None,
+                containers=[], affinity=placed.affinity or None, tolerations=list(placed.tolerations) or None
             )
         except ValidationError as error:
             for detail in error.errors():
@@ -140,7 +138,9 @@ def server_job(
     """
     origin, placed, ports = server.role == "server", spot.placed, server.ports
     side = server.name[:3]
-    limits = _of_origin(wanted, spot.memory) if origin else sizes.redirector(streams)
+    cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
+    of_origin = {"memory": str(spot.memory + SERVER_MEMORY), **cores}
+    limits = of_origin if origin else sizes.redirector(streams)
     command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     files = [_mount("files", places.FILES)]
     servers = _container("servers", settings, command, limits, placed.resources, files)
@@ -250,7 +250,6 @@ def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affin
 
 
 def image_of(container: str, settings: Kubernetes) -> str:
-    """The image of a container, by its name."""
     return settings.image if container in OF_CLIENT else settings.server_image or settings.image
 
 
@@ -265,7 +264,7 @@ def checks(settings: Kubernetes) -> list[k8s.V1Container]:
             image=image,
             image_pull_policy=settings.pull_policy,
             command=[PYTHON, "-c", inspect.getsource(able), *programs],
-            resources=_resources(settings, sizes.HUB, Resources()),
+            resources=k8s.V1ResourceRequirements.model_validate(Resources().over(sizes.HUB, settings.qos)),
             termination_message_policy="FallbackToLogsOnError",
             security_context=_contained(),
         )
@@ -339,7 +338,7 @@ def _container(
         image_pull_policy=settings.pull_policy,
         command=[*AS_USER, *run] if emulates else run,
         env=[k8s.V1EnvVar(name="PYTHONPATH", value=str(places.PACKAGE))],
-        resources=_resources(settings, limits, given),
+        resources=k8s.V1ResourceRequirements.model_validate(given.over(limits, settings.qos)),
         volume_mounts=[
             _mount(PACKAGE, places.PACKAGE.parent, read_only=True),
             _mount("state", places.STATE),
@@ -354,12 +353,6 @@ def _container(
     )
 
 
-def _resources(
-    settings: Kubernetes, limits: Mapping[str, str], given: Resources
-) -> k8s.V1ResourceRequirements:
-    return k8s.V1ResourceRequirements.model_validate(given.over(limits, settings.qos))
-
-
 def _contained(*, emulates: bool = False) -> k8s.V1SecurityContext:
     added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
     return k8s.V1SecurityContext(
@@ -371,17 +364,8 @@ def _contained(*, emulates: bool = False) -> k8s.V1SecurityContext:
     )
 
 
-def _of_origin(wanted: DeploymentParameters, memory: int) -> dict[str, str]:
-    """The limits of an origin: its share of the cores, and memory for its files and itself."""
-    cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
-    return {"memory": str(memory + SERVER_MEMORY), **cores}
-
-
 def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
-    """Those of every pod.
-
-    Certificates and configuration hold the pods' addresses, so they come when the pods are there already.
-    """
+    # Certificates and configuration hold the pods' addresses, so they come when the pods are there already.
     secret = k8s.V1SecretVolumeSource(secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440)
     configuration = k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
     code = k8s.V1ConfigMapVolumeSource(name=f"{naming.prefix}-{PACKAGE}")

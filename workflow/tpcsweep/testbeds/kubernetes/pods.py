@@ -59,8 +59,6 @@ class Place:
 
 
 class Pods:
-    """The pods of one deployment."""
-
     def __init__(
         self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, streams: int, deadline: float
     ) -> None:
@@ -80,9 +78,8 @@ class Pods:
         self.began = time.monotonic()
         """When the first of them was asked for."""
         everywhere = place.everywhere
-        self._owner = create(
-            self._cluster, objects.client_job(self._naming, settings, deadline, everywhere=everywhere)
-        )
+        client = objects.client_job(self._naming, settings, deadline, everywhere=everywhere)
+        self._owner = create(self._cluster, client)
         place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming)
         bodies: list[Any] = [
@@ -116,7 +113,6 @@ class Pods:
 
     @property
     def requests(self) -> int:
-        """How many requests it has taken since."""
         return self._cluster.requests - self._before
 
     @property
@@ -165,7 +161,6 @@ class Pods:
             list(pool.map(partial(create, self._cluster), bodies))
 
     def _addresses(self, side: str) -> list[str]:
-        """Those that the testbed's file gives, or those of the pods."""
         servers = zip(self._spots[side], self._blank(side).servers, strict=True)
         return [
             spot.address.partition("/")[0] if spot.address else address_of(self.by_name[server.name])
@@ -177,7 +172,6 @@ class Pods:
         return self._with(side, [side] * len(self._spots[side]))
 
     def _with(self, side: str, addresses: list[str]) -> xrootd.SideServers:
-        """A side's servers at these addresses, the redirector's first, where there is one."""
         origins = addresses[-self._wanted.origins :]
         ports = [places.block(spot.port) for spot in self._spots[side]]
         return xrootd.side(side, addresses[0], origins, places.STATE, places.FILES, ports)
@@ -203,7 +197,6 @@ class Pods:
         return replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
-        """What a container has said, without the tokens that servers log."""
         read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
         try:
             text = call(read, name_of(pod), space, container=container, seconds=0)

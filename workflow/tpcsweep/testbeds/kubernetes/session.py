@@ -141,7 +141,6 @@ class Session:
         return connection
 
     def _converse(self, connection: WSClient) -> None:
-        """Until the connection ends."""
         text = b""
         told = time.monotonic()
         while connection.is_open() and not self._ended.is_set():

@@ -87,7 +87,6 @@ class Inbox:
             return max((history.stride for history in self._samples.values()), default=1)
 
     def copies(self) -> list[Copy]:
-        """Return the copies that XRootD's monitoring has reported since the last call."""
         return [self._copies.get_nowait() for _ in range(self._copies.qsize())]
 
     def forget(self) -> None:
@@ -111,7 +110,6 @@ class Inbox:
         return bool(self._gone or self._fault()) and not self._own()
 
     def check(self) -> None:
-        """Raise FaultError if something has broken."""
         if why := self._fault():
             raise FaultError(why)
         if self._gone:
@@ -142,8 +140,6 @@ class WatchedClient(Client):
 
 
 class RemoteSampler:
-    """Has the agents sample while it is entered."""
-
     def __init__(self, site: KubernetesSite, interval: float) -> None:
         self._site = site
         self._inbox = site.inbox
@@ -174,17 +170,13 @@ class RemoteSampler:
 
     def readings(self) -> list[Reading]:
         sources, destinations = (side.names for side in self._site.sides.values())
-        samples = self._inbox.samples()
-        readings = combine(
-            samples, sources, destinations, self._site.machines, self._site.networks, self.interval
-        )
+        shared = self._site.machines, self._site.networks
+        readings = combine(self._inbox.samples(), sources, destinations, *shared, self.interval)
         return [reading._replace(time=reading.time + self._inbox.ahead) for reading in readings]
 
 
 @dataclass(kw_only=True)
 class KubernetesSite(ServerSite):
-    """A deployment on a cluster that is up."""
-
     session: Session
     inbox: Inbox
     client: WatchedClient
@@ -218,9 +210,8 @@ class KubernetesSite(ServerSite):
         told = self.session.ask("totals", to=self.origins)
         sources, destinations = (side.names for side in self.sides.values())
         parts = {"source": sources, "destination": destinations, "client": [CLIENT]}
-        totals: dict[str, int | None] = {
-            **throttling({part: [told[name][:2] for name in names] for part, names in parts.items()})
-        }
+        periods = {part: [told[name][:2] for name in names] for part, names in parts.items()}
+        totals: dict[str, int | None] = {**throttling(periods)}
         for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
             drops = [told[origin][place] for origin in self.origins]
             # Real networks do not report what they drop.
@@ -262,7 +253,6 @@ class KubernetesSite(ServerSite):
         self.inbox.check()
 
     def explain(self, error: BrokenError) -> str:
-        """Describe the fault behind an error, in Kubernetes' words if it knows."""
         return str(error) if isinstance(error, FaultError) else self.inbox.explain(error) or str(error)
 
     def ready(self) -> None:

@@ -176,13 +176,11 @@ def _leftover(identifier: str, items: list[Any]) -> Leftover:
 
 
 def _describe(item: Any) -> str:
-    """What keeps an object, as far as it says."""
     meta = metadata.meta_of(item)
     if isinstance(item, V1Secret):
         return f"secret {meta.name} is still there: the cluster has not collected it with its Job"
-    kind, node = (
-        ("pod", f" on node {metadata.node_of(item) or '(none)'}") if isinstance(item, V1Pod) else ("job", "")
-    )
+    pod = isinstance(item, V1Pod)
+    named = f"pod {meta.name} on node {metadata.node_of(item) or '(none)'}" if pod else f"job {meta.name}"
     kept = f", kept by finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
     deleted = "" if meta.deletion_timestamp else ", not deleted"
-    return f"{kind} {meta.name}{node} is still there{deleted}{kept}"
+    return f"{named} is still there{deleted}{kept}"

@@ -166,12 +166,12 @@ def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Pl
     first = (request.turn + turn) % len(pairs)
     pairs = [*pairs[first:], *pairs[:first]]
     naming = Naming.new(request.sweep, request.deployment)
-    with leases.first_free(
-        cluster,
-        [locks(pair) for pair in pairs],
-        naming,
-        lambda holder: request.stage(f"waiting for {holder}"),
-    ) as held:
+    alternatives = [locks(pair) for pair in pairs]
+
+    def waiting(holder: str) -> None:
+        request.stage(f"waiting for {holder}")
+
+    with leases.first_free(cluster, alternatives, naming, waiting) as held:
         for leftover in state.leftovers(cluster):
             request.stage(f"removing what is left of {leftover}")
             state.teardown(cluster, leftover.identifier)
@@ -183,10 +183,7 @@ def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Pl
 def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Pods]:
     """The objects of a deployment, its pods running, for the length of a `with`.
 
-    Raises:
-        OccupiedError: Other deployments use their nodes.
-        ClusterError: They do not come up.
-        TeardownError: They do not go.
+    Raises OccupiedError if other deployments use their nodes, ClusterError, and TeardownError.
     """
 
     def torn_down() -> None:
@@ -234,10 +231,7 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
-    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod answers.
-
-    Where other deployments have the client's node, it is left at that: the first deployment waits for them.
-    """
+    """Make a Job like a deployment's until its pod answers. If others have its node, the first deployment waits."""
     naming = Naming.new("", TRIAL)
     everywhere = _everywhere(cluster, settings, naming)
     job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
@@ -251,12 +245,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         owner = create(cluster, job)
         held.go_with(owner)
         create(cluster, objects.package(naming, owner))
-        _rehearse(
-            cluster,
-            objects.secret(naming, CLIENT, {}, owner),
-            objects.config_map(naming, {}, owner),
-            objects.network_policy(naming, owner),
-        )
+        filled = objects.secret(naming, CLIENT, {}, owner), objects.config_map(naming, {}, owner)
+        _rehearse(cluster, *filled, objects.network_policy(naming, owner))
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
         try:
             [name] = watch.running(1, settings.start_time)
@@ -287,10 +277,7 @@ def _rehearse(cluster: Cluster, *bodies: Any) -> None:
 def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
 
-    The cluster makes the pods of Jobs, and says in events alone, and late, why it may not; here it says so at once.
-
-    Raises:
-        RefusedError: What keeps them from being made at all.
+    The cluster makes the pods of Jobs, and says in events alone, and late, why it may not; here RefusedError says it.
     """
 
     def refusal(*, everywhere: bool) -> RefusedError | None:
@@ -310,7 +297,6 @@ def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
 
 
 def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox) -> KubernetesSite:
-    """From pods that run to servers that deliver: agents, path, servers, client."""
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
     agents = {
@@ -318,11 +304,8 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         for server in pods.servers
     }
     with pods.poked():
-        described = {
-            CLIENT: session.ask(
-                "connect", servers=agents, destinations=sides["dst"].names, tools=list(request.tools)
-            )
-        }
+        asked = {"servers": agents, "destinations": sides["dst"].names, "tools": list(request.tools)}
+        described = {CLIENT: session.ask("connect", **asked)}
     if settings.host_network:
         _introduce(session, sides.values())
     for side, other in OTHERS:
@@ -369,10 +352,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
 
 
 def _introduce(session: Session, sides: Iterable[SideServers]) -> None:
-    """Have servers on the network of their nodes take their addresses; origins get known to redirectors by them.
-
-    Raises SessionError where a node does not have an address.
-    """
+    """Have servers on the network of their nodes take their addresses, or raise SessionError."""
     for server in itertools.chain.from_iterable(side.servers for side in sides):
         session.tell([server.name], "own", address=server.address)
         if server.role == "server" and server.manager:

@@ -217,10 +217,7 @@ def rate_of(looked_at: Sequence[Window], asked: float) -> FoundRate:
 
 
 def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
-    """Return a window of flows that share an interface.
-
-    The path was full if at every look more was under way than an empty path holds at the rate that arrived.
-    """
+    """Return a window of flows that share an interface."""
     end = begin + WINDOW
     flow = flows[0]
     counts = np.array(flow.counts, float)
@@ -231,11 +228,10 @@ def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
     # What arrives in a window was under way up to an RTT before.
     seen = [_during(np.array(each.looks, float), begin - rtt / 1000, end) for each in flows]
     times = [*(each[:, 0] for each in seen), _during(counts, begin, end)[:, 0]]
-    punctual = max(map(_gap, times)) <= LATE
-    segments = sum(
-        each[:, 1].min() - HELD_BACK * one.connections for each, one in zip(seen, flows, strict=True)
-    )
-    waiting = segments * (flow.mss + flow.header)
+    punctual = max(np.diff(each).max(initial=0.0) for each in times) <= LATE
+    held_back = HELD_BACK * sum(each.connections for each in flows)
+    waiting = (sum(each[:, 1].min() for each in seen) - held_back) * (flow.mss + flow.header)
+    # The path was full if at every look more was under way than an empty path holds at the rate that arrived.
     empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
     return Window(wire * GBIT / WINDOW, bool(punctual and waiting > empty))
 
@@ -245,10 +241,6 @@ def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarra
     times = series[:, 0]
     first = max(0, int(np.searchsorted(times, begin, side="right")) - 1)
     return series[first : int(np.searchsorted(times, end, side="left")) + 1]
-
-
-def _gap(times: np.ndarray[Any, Any]) -> float:
-    return float(np.diff(times).max(initial=0.0))
 
 
 def _held(wanted: DeploymentParameters) -> float:
@@ -281,7 +273,6 @@ def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], a
 
 
 def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> FoundRate:
-    """Measure one direction until its rate is known, LOOKS times at most; the path is empty afterwards."""
     looked_at: list[Window] = []
     for _ in range(LOOKS if fillable(wanted, len(ends)) else 1):
         looked_at += _look(session, wanted, ends, rtt)
@@ -307,26 +298,16 @@ def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
         arguments["seconds"] = seconds
         return session.start("tell", to=[agent.name], verb=verb, arguments=arguments)
 
-    answers = [
-        (
-            begin(source, "pour", **_place(destination), connections=number),
-            begin(destination, "arriving", address=source.address),
-        )
-        for source, destination in ends
-    ]
+    answers = []
+    for source, destination in ends:
+        pouring = begin(source, "pour", **_place(destination), connections=number)
+        answers.append((pouring, begin(destination, "arriving", address=source.address)))
     flows = []
     for (source, destination), both in zip(ends, answers, strict=True):
         [sent], [received] = (answer().values() for answer in both)
-        flows.append(
-            Flow(
-                [(at + behind[source.name], segments) for at, segments in sent["looks"]],
-                [(at + behind[destination.name], size, packets) for at, size, packets in received["counts"]],
-                number,
-                sent["mss"],
-                sent["header"],
-                received["interface"],
-            )
-        )
+        looks = [(at + behind[source.name], segments) for at, segments in sent["looks"]]
+        counts = [(at + behind[destination.name], *counted) for at, *counted in received["counts"]]
+        flows.append(Flow(looks, counts, number, sent["mss"], sent["header"], received["interface"]))
     empty = {"rtt": rtt + allowed_rtt(rtt), "seconds": EMPTY_SECONDS}
     for source, destination in ends:
         session.tell([source.name], "emptied", **_place(destination), **empty)

@@ -171,7 +171,6 @@ class PodWatch:
         self._version = meta_of(pods).resource_version
 
     def _follow(self) -> None:
-        """Follow the pods until the connection ends, in whatever way."""
         self._watch = watch = Watch()
         events = watch.stream(
             self._cluster.core.list_namespaced_pod,
@@ -216,7 +215,6 @@ class PodWatch:
             self._first = (fault, pod)
 
     def _explain(self, fault: faults.Fault, pod: V1Pod) -> str:
-        """A fault with what else the API knows about it."""
         parts = [str(fault)]
         if log := self._log(pod):
             parts.append(f"its last words: {log}")
@@ -225,7 +223,6 @@ class PodWatch:
         return "; ".join(parts)
 
     def _unready(self, pods: dict[str, V1Pod], count: int) -> str:
-        """Why the pods that do not run do not, when the time is over."""
         alike: dict[str, list[V1Pod]] = {}
         for pod in sorted(pods.values(), key=name_of):
             if not faults.ready(pod):
@@ -251,7 +248,6 @@ class PodWatch:
         return faults.room(nodes.items, faults.requested(pod))
 
     def _job_problem(self) -> faults.Fault | None:
-        """What is wrong with one of the Jobs, or with its making of its pod."""
         listing, space = self._cluster.batch.list_namespaced_job, self._cluster.namespace
         jobs = self._ask(listing, space, label_selector=self._selector)
         for job in jobs.items if jobs else []:

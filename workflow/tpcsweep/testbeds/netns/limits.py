@@ -28,8 +28,6 @@ _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control
 
 @dataclass(frozen=True, slots=True)
 class NetnsMachine:
-    """The capacity of a machine."""
-
     cpus: int
     memory: int
     """Available bytes."""
@@ -70,11 +68,8 @@ def check(configuration: Configuration, machine: NetnsMachine | None = None) -> 
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Netns)
     machine = machine or this_machine(testbed.disk)
-    memory, memory_of = (
-        (testbed.memory, f"memory in {file}")
-        if testbed.memory
-        else (machine.memory // 2, "half of what this machine has available")
-    )
+    memory = testbed.memory or machine.memory // 2
+    memory_of = f"memory in {file}" if testbed.memory else "half of what this machine has available"
     problems = []
     if testbed.cpus is not None and testbed.cpus > machine.cpus:
         allowed = f"at most {machine.cpus}, the CPUs of this machine"
@@ -87,9 +82,8 @@ def check(configuration: Configuration, machine: NetnsMachine | None = None) -> 
 
 
 def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
-    cpus, cpus_of = (
-        (testbed.cpus, f"cpus in {file}") if testbed.cpus else (machine.cpus, "the CPUs of this machine")
-    )
+    cpus = testbed.cpus or machine.cpus
+    cpus_of = f"cpus in {file}" if testbed.cpus else "the CPUs of this machine"
 
     def congestion_control(value: str) -> str | None:
         return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)

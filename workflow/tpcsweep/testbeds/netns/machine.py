@@ -57,13 +57,11 @@ def _problems() -> Iterable[str]:
     look_in_sbin()
     if os.geteuid() != 0 and (refused := rootless.refusal()):
         yield f"it makes network namespaces, which takes root or user namespaces, and these are refused: {refused}"
-    missing = [
-        (package, name) for package, names in PROGRAMS.items() for name in names if not shutil.which(name)
-    ]
-    if missing:
-        packages = " ".join(sorted({package for package, _ in missing}))
-        names = ", ".join(name for _, name in missing)
-        yield f"programs are missing: {names}; as root run `make setup`, or apt-get install {packages}"
+    needed = [(name, package) for package, names in PROGRAMS.items() for name in names]
+    if missing := {name: package for name, package in needed if not shutil.which(name)}:
+        packages = " ".join(sorted(set(missing.values())))
+        programs = ", ".join(missing)
+        yield f"programs are missing: {programs}; as root run `make setup`, or apt-get install {packages}"
     elif emulator() == "delayline" and (lacks := _tun()):
         yield f"the kernel has no sch_netem, and {TUN} for the delay line that replaces it {lacks}"
     try:
@@ -75,9 +73,7 @@ def _problems() -> Iterable[str]:
 
 def _tun() -> str:
     if not TUN.exists():
-        return (
-            "does not exist: as root modprobe sch_netem, or modprobe tun (in a container: pass the device in)"
-        )
+        return "does not exist: as root modprobe sch_netem, or modprobe tun (container: pass the device in)"
     if not os.access(TUN, os.R_OK | os.W_OK):
         return f"may not be opened by this user: as root modprobe sch_netem, or chmod 666 {TUN}, as udev makes it"
     return ""

@@ -101,12 +101,7 @@ class DeploymentProcesses:
         return f"{self.prefix}-{node}"
 
     def start(
-        self,
-        node: str,
-        command: list[str],
-        folder: Path,
-        stdin: int = subprocess.DEVNULL,
-        program: str = "",
+        self, node: str, command: list[str], folder: Path, stdin: int = subprocess.DEVNULL, program: str = ""
     ) -> subprocess.Popen[bytes]:
         """Start a command in a folder that gets its logs; its standard output is a pipe if its standard input is.
 
@@ -162,7 +157,6 @@ class NamespaceServers:
     """Whether all have answered: a server that crashes from then on is a fault."""
 
     def start(self) -> None:
-        """Start all servers; raises DeploymentError if one does not start."""
         servers = [server for side in self.sides.values() for server in side.servers]
         for server in servers:
             self._configure(server)
@@ -193,7 +187,6 @@ class NamespaceServers:
             raise BrokenError(str(error).partition("\n")[0]) from error
 
     def _services(self) -> Iterator[tuple[Server, Service]]:
-        """Return the servers that tools need beside XRootD, each with its origin."""
         for side, place in zip(self.sides.values(), PLACES, strict=True):
             for origin in side.origins:
                 for tool in self.tools:
@@ -203,9 +196,8 @@ class NamespaceServers:
         """Return a prefix for a command that looks up the names of its own addresses, which no resolver here has."""
         hosts = self.credentials.parent / "hosts"
         origins = (origin for side in self.sides.values() for origin in side.origins)
-        hosts.write_text(
-            "127.0.0.1 localhost\n" + "".join(f"{origin.address} {origin.name}\n" for origin in origins)
-        )
+        lines = ["127.0.0.1 localhost", *(f"{origin.address} {origin.name}" for origin in origins)]
+        hosts.write_text("".join(f"{line}\n" for line in lines))
         bind = 'mount --bind "$0" /etc/hosts && exec "$@"'
         return ["unshare", "--mount", "sh", "-c", bind, str(hosts)]
 
@@ -221,12 +213,8 @@ class NamespaceServers:
         # Beside the file of its pid it writes another one, which older releases leave in /tmp otherwise.
         pid = server.folder / f"{program}.{server.name}.pid"
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program)), "-s", str(pid)]
-        self.processes.start(
-            server.name,
-            [*user_prefix(), *self.release.command(program), *files],
-            server.folder,
-            program=program,
-        )
+        command = [*user_prefix(), *self.release.command(program), *files]
+        self.processes.start(server.name, command, server.folder, program=program)
 
     def _wait_for_cmsd(self, server: Server) -> None:
         def accepts() -> bool:
@@ -274,7 +262,6 @@ def _log(server: Server, program: str) -> Path:
 
 
 def _tail(server: Server) -> str:
-    """Return the ends of a server's logs, without secrets."""
     logs = sorted(server.folder.glob("*.log"))
     lines = [line for log in logs for line in _last_lines(log, LOG_TAIL)]
     return xrootd.without_secrets("\n".join(lines))

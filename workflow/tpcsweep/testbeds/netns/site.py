@@ -55,13 +55,12 @@ class Counters:
             for name, group in groups.items()
         }
         source, destination = sides.values()
-        redirectors = [side.redirector.name for side in sides.values() if side.redirector]
         parts = {
             "source": source.names,
             "destination": destination.names,
             "client": ["client"],
             "path": ["path"],
-            "redirectors": redirectors,
+            "redirectors": [side.redirector.name for side in sides.values() if side.redirector],
         }
         self._programs = {part: [programs[name] for name in names] for part, names in parts.items()}
         self._origins = {}
@@ -89,7 +88,7 @@ class Counters:
         rtt, cwnd = rtt_and_cwnd(connections)
         threads = {part: together(each.threads() for each in self._programs[part]) for part in MEASURED}
         machine = self._machine.look()._asdict()  # last: it takes half a millisecond now and then
-        others = machine.pop("tasks") - ours
+        machine["others"] = machine.pop("tasks") - ours
         return Reading(
             time=now,
             payload=payload,
@@ -100,15 +99,11 @@ class Counters:
             client_cpu=sum(cpu["client"]),
             path_cpu=sum(cpu["path"]),
             **{f"machine_{name}": value for name, value in machine.items()},
-            machine_others=others,
             retransmits=sum(source.retransmits() for source in self._sources),
-            **flows,
+            **flows | {f"{part}_thread": busiest.cores for part, busiest in threads.items()},
             rtt_loaded=rtt,
             cwnd=cwnd,
             connections=len(connections),
-            source_thread=threads["source"].cores,
-            destination_thread=threads["destination"].cores,
-            client_thread=threads["client"].cores,
             source_waiting=threads["source"].waiting,
             destination_waiting=threads["destination"].waiting,
         )
@@ -124,8 +119,6 @@ class Counters:
 
 @dataclass(kw_only=True)
 class NetnsSite(ServerSite):
-    """A deployment in network namespaces that is up."""
-
     prefix: str
     link: Link
     clients: Mapping[Place, Client]
@@ -165,8 +158,8 @@ class NetnsSite(ServerSite):
 
     def totals(self) -> dict[str, int | None]:
         path = self.link.counters()
-        drops = {"path_drops": path["drops"], "path_queue_drops": path["dropped_queue"]}
-        return {**drops, **self.counters.throttling()}
+        periods = self.counters.throttling()
+        return {"path_drops": path["drops"], "path_queue_drops": path["dropped_queue"], **periods}
 
     def received(self, event: Event) -> Arrival:
         """Remove the destination file of a transfer that has ended, and return how much had arrived in it.
@@ -199,9 +192,8 @@ class NetnsSite(ServerSite):
             if (left := sum(busy.values())) < least:
                 least, give_up = left, time.monotonic() + SETTLE_SECONDS
             elif time.monotonic() > give_up:
-                raise BrokenError(
-                    f"{', '.join(busy)}: still busy with transfers: none has ended for {SETTLE_SECONDS:g} s"
-                )
+                what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:g} s"
+                raise BrokenError(f"{', '.join(busy)}: {what}")
             time.sleep(0.01)
             self._cut()
         self.arrivals.clear(READY_FILE)
@@ -219,7 +211,6 @@ class NetnsSite(ServerSite):
             raise BrokenError(fault)
 
     def explain(self, error: BrokenError) -> str:
-        """Describe the fault behind an error, if one is known."""
         return self._fault() or str(error)
 
     def _fault(self) -> str | None:

@@ -69,9 +69,8 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
             held.callback(os.close, locks.take(STATE / "lock", str(owner), waiting))
             held.callback(os.close, locks.take_machine(MACHINE, waiting))
         except locks.HeldError as error:
-            raise MachineBusyError(
-                f"a deployment is up on this machine: {error}. End that sweep first (Ctrl-C, or kill its pid)."
-            ) from None
+            remedy = "End that sweep first (Ctrl-C, or kill its pid)."
+            raise MachineBusyError(f"a deployment is up on this machine: {error}. {remedy}") from None
         yield
 
 
@@ -166,7 +165,6 @@ def _unmount(folder: Path) -> None:
 
 
 def _empty_disk(folder: Path) -> None:
-    """Remove the files of sides that are on a disk, by the links to them."""
     for link in folder.glob("data/*"):
         if link.is_symlink() and link.exists():
             shutil.rmtree(link.resolve())

@@ -25,14 +25,7 @@ from tpcsweep.linux.namespaces import MAKER, inside, socket_inside, within
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
 from tpcsweep.measure.cell import measure as measure
-from tpcsweep.measure.files import (
-    Arrivals,
-    DestinationFiles,
-    FirstBytes,
-    ReceivedBytes,
-    hold,
-    write_through,
-)
+from tpcsweep.measure.files import Arrivals, DestinationFiles, FirstBytes, ReceivedBytes, hold, write_through
 from tpcsweep.paths import Link, Measured, PathError, connect, verify
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths.plan import segmenting
@@ -90,10 +83,7 @@ def require(_settings: Netns) -> None:
 def reap(_settings: Netns) -> list[str]:
     """Remove what dead owners have left on this machine, and return its descriptions.
 
-    Raises:
-        MachineError: if the user is not root: the kernel removes what other users' deployments leave.
-        MachineBusyError: while a deployment is up.
-        TeardownError: if something remains.
+    Raises MachineError for users other than root, MachineBusyError while a deployment is up, and TeardownError.
     """
     if os.geteuid() != 0:
         raise machine.MachineError(
@@ -125,8 +115,6 @@ def brought_up(settings: Netns, request: Request, owner: state.Owner) -> Iterato
 
 
 class _Deployment:
-    """The steps of coming up, and what they have opened so far."""
-
     def __init__(
         self, settings: Netns, request: Request, folder: Path, children: list[subprocess.Popen[bytes]]
     ) -> None:
@@ -147,7 +135,6 @@ class _Deployment:
         self.owner = servers.owner()
 
     def up(self) -> NetnsSite:
-        """Do all steps in order: network, path, then servers and client."""
         began = time.monotonic()
         sides = topology.sides(self.folder, self.wanted.origins)
         groups = self._groups(sides)
@@ -163,14 +150,9 @@ class _Deployment:
         for name, side in sides.items():
             self._storage(side.files, disk=name in on_disk)
         monitor, arrivals = self._monitor(sides), self._arrivals(sides)
+        streams, authorization = self.request.streams, self.wanted.authorization
         started = NamespaceServers(
-            self.processes,
-            sides,
-            secrets,
-            self.release,
-            tools,
-            self.request.streams,
-            self.wanted.authorization,
+            self.processes, sides, secrets, self.release, tools, streams, authorization
         )
         started.start()
         if "dst" not in on_disk and self.request.arriving:  # while the servers start
@@ -211,7 +193,6 @@ class _Deployment:
         return {**groups, "path": path.create()}
 
     def _network(self, sides: Sides, group: Cgroup) -> Link:
-        """Make the namespaces, their LANs, and the path between these, whose programs run in a group."""
         wanted = self.wanted
         names = topology.namespaces(self.prefix, sides)
         self.commands.batch(MAKER, [f"netns add {name}" for name in names])
@@ -236,7 +217,6 @@ class _Deployment:
         return link
 
     def _storage(self, files: Path, *, disk: bool) -> None:
-        """Make the folder of a side's files, on the disk or in memory."""
         root = files.parent
         root.parent.mkdir(exist_ok=True)
         if disk:
@@ -312,7 +292,6 @@ class _Deployment:
         }
 
     def _sysctls(self, sides: Sides) -> dict[str, str]:
-        """Return the settings that the kernel reports at the first origin of each side."""
         values = {}
         keys = [*topology.sysctls(self.wanted), "net.core.rmem_max", "net.core.wmem_max"]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
@@ -321,7 +300,6 @@ class _Deployment:
                 key, _, value = line.partition(" = ")
                 values[f"{side}.{key}"] = " ".join(value.split())
             route = self.commands.run(["ip", "-n", namespace, "route", "get", topology.ENTRY[other]]).split()
-            values[f"{side}.congestion_control"] = (
-                route[route.index("congctl") + 1] if "congctl" in route else ""
-            )
+            control = route[route.index("congctl") + 1] if "congctl" in route else ""
+            values[f"{side}.congestion_control"] = control
         return values

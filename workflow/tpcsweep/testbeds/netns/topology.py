@@ -78,24 +78,15 @@ def lan_commands(prefix: str, sides: Sides, mtu: int) -> Iterator[tuple[str, lis
             lines.append(f"route add {CLIENT} dev tpc-lan")
         yield f"{prefix}-{ROUTER[name]}", lines
     for name, side in sides.items():
+        to_client = [f"route add {CLIENT} dev {INTERFACE}"] if name == CLIENT_SIDE else []
         for server in side.servers:
-            lines = [
-                "link set lo up",
-                f"addr add {server.address}/24 dev {INTERFACE}",
-                f"link set {INTERFACE} up",
-            ]
-            if name == CLIENT_SIDE:
-                lines.append(f"route add {CLIENT} dev {INTERFACE}")
-            yield f"{prefix}-{server.name}", lines
-    yield (
-        f"{prefix}-client",
-        [
-            "link set lo up",
-            f"addr add {CLIENT}/32 dev {INTERFACE}",
-            f"link set {INTERFACE} up",
-            f"route add {LAN[CLIENT_SIDE]} dev {INTERFACE} src {CLIENT}",
-        ],
-    )
+            yield f"{prefix}-{server.name}", [*_host_commands(f"{server.address}/24"), *to_client]
+    to_lan = f"route add {LAN[CLIENT_SIDE]} dev {INTERFACE} src {CLIENT}"
+    yield f"{prefix}-client", [*_host_commands(f"{CLIENT}/32"), to_lan]
+
+
+def _host_commands(address: str) -> list[str]:
+    return ["link set lo up", f"addr add {address} dev {INTERFACE}", f"link set {INTERFACE} up"]
 
 
 def route_commands(
@@ -115,12 +106,10 @@ def route_commands(
 
 
 def sysctls(wanted: DeploymentParameters) -> dict[str, str]:
-    """Return the settings of every server's namespace."""
     return {**xrootd.buffer_sysctls(wanted.tcp_buffer), **NOTHING_INHERITED}
 
 
 def sysctls_of_nodes(sides: Sides, wanted: DeploymentParameters) -> dict[str, dict[str, str]]:
-    """Return the settings of each node."""
     servers = [server.name for side in sides.values() for server in side.servers]
     return {
         **{server: sysctls(wanted) for server in servers},

@@ -48,7 +48,6 @@ class OriginCounters:
         self._sockets = SocketDiagnostics()
 
     def connections(self) -> list[Connection]:
-        """Return the connections across the path."""
         return [connection for connection in self._sockets.connections() if connection.remote in self._peers]
 
     def retransmits(self) -> int:

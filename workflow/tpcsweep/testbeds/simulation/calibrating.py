@@ -65,11 +65,7 @@ class CalibrationError(ValueError):
 
 
 def model_for(ratio: float) -> Model:
-    """Return the fixed point as a model to be fitted.
-
-    Args:
-        ratio: the rate of a source's core over that of a destination's, by the CPU that both used.
-    """
+    """Return the fixed point as a model to be fitted; `ratio` is the rate of a source's core over a destination's."""
     held = {name: np.array(np.inf if value is None else value) for name, (value, _) in HELD.items()}
 
     def throughput(points: Points, **values: float) -> Floats:
@@ -157,7 +153,6 @@ def write(path: str | Path, fitted: Fit, ratio: float, observations: Observation
 
 
 def _entry(name: str, fitted: Fit, ratio: float, data: str) -> dict[str, Any]:
-    """Return value, range, unit and source of a parameter."""
     if name in HELD:
         value, source = HELD[name]
         return {"value": value, "low": value, "high": value, "unit": UNITS[name], "source": source}

@@ -40,8 +40,6 @@ class CellError(SimulationError):
 
 
 class Engine:
-    """SimGrid, waiting for cells."""
-
     def __init__(self, process: Popen[str], log: Path) -> None:
         self._process, self._log = process, log
         self.version = str(self._answer()["simgrid"])
@@ -73,14 +71,7 @@ class Engine:
 
 @contextlib.contextmanager
 def started(log: Path) -> Iterator[Engine]:
-    """Run the process for the length of a `with`.
-
-    Args:
-        log: The file for its messages, in a folder that exists.
-
-    Raises:
-        SimulationError: if SimGrid is missing.
-    """
+    """Run the process for the length of a `with`; `log` gets its messages. Raises SimulationError without SimGrid."""
     command = [SIMGRID_PYTHON, "-u", str(PROGRAM)]
     with log.open("w") as errors, contextlib.ExitStack() as stack:
         try:
@@ -153,8 +144,7 @@ def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Me
 def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
     """Deal `streams` out to the `used` origins.
 
-    Returns:
-        The number of simulated origins, the origin of each simulated stream, and how many real streams each stands for.
+    Returns the number of simulated origins, each simulated stream's origin, and how many real streams each stands for.
     """
     if streams <= MOST:
         return used, [number % used for number in range(streams)], 1.0

@@ -28,7 +28,6 @@ ALIKE = ("tool", "copy_mode", "source_content")
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """Return everything in the sweep that the model does not know."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Simulation)
     rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
@@ -46,25 +45,20 @@ def _axes(configuration: Configuration) -> Iterator[Problem]:
 
 
 def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem]:
-    """Yield the cell with the most transfers to simulate, if they are too many."""
     measurement = configuration.sweep.measurement
     if measurement.until == "steady":
         return
     cells = model_cells(cell.parameters for cell in configuration.grid.cells)
     throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
     each = measurement.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
-    transfers = np.minimum(cells.streams, MOST) * (
-        each if measurement.files is None else np.minimum(each, measurement.files)
-    )
-    transfers = transfers * (1 - cells.endless)
+    each = np.minimum(each, measurement.files or np.inf)
+    transfers = np.minimum(cells.streams, MOST) * each * (1 - cells.endless)
     if transfers.max() > MOST_TRANSFERS:
         most = int(transfers.argmax())
-        given = (
-            f"{transfers[most]:.2g} transfers to simulate in the cell {configuration.grid.cells[most].path}"
-        )
-        allowed = (
-            f"at most {MOST_TRANSFERS:.2g} in a cell: a shorter time, fewer files, or larger ones (file_size)"
-        )
+        where = configuration.grid.cells[most].path
+        given = f"{transfers[most]:.2g} transfers to simulate in the cell {where}"
+        remedy = "a shorter time, fewer files, or larger ones (file_size)"
+        allowed = f"at most {MOST_TRANSFERS:.2g} in a cell: {remedy}"
         yield Problem(f"measurement.{measurement.until}", given, allowed, configuration.sweep_file)
 
 
@@ -87,20 +81,17 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
             return None
         return f"layers without disks, or a testbed with numbers for {' and '.join(lacking)} (null in {file})"
 
-    authorization = "none" if testbed.encryption == "none" else "usual"
+    priced = {
+        "encryption": testbed.encryption,
+        "authorization": "none" if testbed.encryption == "none" else "usual",
+    }
     tools = f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
     return [
         at_most("cores", most, CORES, f" (host_cores in {file})"),
         Rule(("layer",), layer),
         Rule(("tool",), lambda value: None if value in testbed.tools or value not in TOOLS else tools),
-        one_of(
-            "encryption",
-            [testbed.encryption],
-            f"{testbed.encryption}: what other encryption costs is not what {file} says (encryption)",
-        ),
-        one_of(
-            "authorization",
-            [authorization],
-            f"{authorization}: what other authorization costs is not what {file} says (encryption)",
+        *(
+            one_of(name, [value], f"{value}: what other {name} costs is not what {file} says (encryption)")
+            for name, value in priced.items()
         ),
     ]

@@ -98,7 +98,6 @@ class Terms(NamedTuple):
 
 
 def model_cells(parameters: Iterable[Parameters]) -> ModelCells:
-    """Return the columns of some cells."""
     cells = [*parameters]
     return ModelCells.of({name: [getattr(cell, name) for cell in cells] for name in (*NUMBERS, *WORDS)})
 
@@ -109,7 +108,6 @@ def central(physics: Physics) -> dict[str, Array]:
 
 
 def _number(value: float | None) -> float:
-    """Return a number; None is no limit."""
     return np.inf if value is None else float(value)
 
 
@@ -223,9 +221,7 @@ def solve(cells: ModelCells, p: Mapping[str, Array], queues: str) -> tuple[Array
     It is T = min(demand, every ceiling), where the cost of a byte depends on T. No transfer is simulated. The shape is
     (cells,), or (draws, cells) under parameters with draws.
     """
-    throughput = np.zeros(
-        np.broadcast_shapes(cells.streams.shape, *(np.shape(value) for value in p.values()))
-    )
+    throughput = np.zeros(np.broadcast_shapes(cells.streams.shape, *map(np.shape, p.values())))
     for _ in range(ROUNDS if np.any(p["spill"]) else 0):  # without spill nothing depends on T
         throughput = least(terms(throughput, cells, p, queues))
     at = terms(throughput, cells, p, queues)
@@ -289,12 +285,15 @@ def solved(cells: ModelCells, p: Mapping[str, Array], queues: str) -> dict[str, 
     """Return a dataset's variables by the fixed point, each (cells,): throughput without a spread, and CPU."""
     throughput, at = solve(cells, p, queues)
     cores = used_origins(cells) * usable_cores(cells, p)
+    names = ("throughput", "throughput_low", "throughput_high")
+    busy = {f"{side}_cpu": cores * share for side, share in cpu_shares(throughput, at).items()}
+    return dict.fromkeys(names, throughput) | busy
+
+
+def cpu_shares(throughput: Array, at: Terms) -> dict[str, Array]:
+    """Return the share of its usable cores that each side uses, by `source` and `destination`."""
     return {
-        **dict.fromkeys(("throughput", "throughput_low", "throughput_high"), throughput),
-        **{
-            f"{side}_cpu": cores * np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1)
-            for side in ("source", "destination")
-        },
+        side: np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1) for side in ("source", "destination")
     }
 
 
@@ -322,6 +321,5 @@ def settings_of(summary: xr.Dataset) -> Simulation:
 def cells_in(summary: xr.Dataset) -> ModelCells:
     """Return the parameters of a dataset's cells, flattened in the order of its dimensions."""
     over = summary["throughput"]
-    return ModelCells.of(
-        {name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)}
-    )
+    columns = {name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)}
+    return ModelCells.of(columns)

@@ -58,15 +58,10 @@ class Course(NamedTuple):
 
 
 def in_steady_state(throughput: Array, cells: ModelCells, interval: float) -> list[Course]:
-    """Return the courses of cells in the steady state of the fixed point.
+    """Return the courses of cells whose throughput in Gbit/s is that of the fixed point.
 
     Such a cell begins in its steady state: it has no warm-up, its goodput is constant, and it lasts as long as each
-    stream takes to transfer one file.
-
-    Args:
-        throughput: Gbit/s, (cells,).
-        cells: The cells.
-        interval: The shortest time between samples, s.
+    stream takes to transfer one file. Samples are at least `interval` seconds apart.
     """
     durations = np.where(cells.endless > 0, ENDLESS, cells.streams * cells.file_size * GBIT / throughput)
     # Few different times, as each is a place on the dataset's axis of time.
@@ -116,11 +111,7 @@ def results(
 ) -> Iterator[dict[str, Any]]:
     """Yield the results of cells in the form of `measure.cell.measure`.
 
-    Args:
-        wanted: The parameters of each cell.
-        courses: The course of each cell.
-        settings: The testbed.
-        confidence: The share of the random parameter sets that the throughput's interval spans.
+    The throughput's interval spans a share `confidence` of the random parameter sets.
     """
     throughput = np.array([course.throughput for course in courses])
     cells = model.model_cells(wanted)
@@ -182,9 +173,7 @@ def _figures(
     low, high = model.spread(cells, physics, settings.queues, settings.draws, confidence)
     rtt, wire = model.round_trip(cells, p), throughput / model.payload_on_path(cells, p)
     cores = model.used_origins(cells) * model.usable_cores(cells, p)
-    busy = {
-        side: np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1) for side in ("source", "destination")
-    }
+    busy = model.cpu_shares(throughput, at)
     waits = at.setup + at.rounds * rtt
     return {
         "throughput": throughput,
@@ -209,7 +198,6 @@ def _rows(columns: Mapping[str, Array], count: int) -> Iterator[dict[str, Any]]:
 
 
 def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
-    """Return every column of single transfers; those of XRootD's monitoring are empty."""
     count = len(rows)
     known: dict[str, list[Any]] = {
         **{name: [row[place] for row in rows] for place, name in enumerate(_TIMES)},
@@ -221,15 +209,10 @@ def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
 
 
 def limit_of(shares: Mapping[str, float], ramp: float, windowed: bool) -> tuple[str, dict[str, Any]]:
-    """Return the limit of a cell, and the evidence.
+    """Return the limit of a cell, and the evidence, by the used shares of all ceilings and of the streams' `demand`.
 
-    If no ceiling binds, the streams themselves do: by their set-up and slow start, by their windows, or by the one
-    core that moves a stream's bytes.
-
-    Args:
-        shares: The used shares of every ceiling, and of the streams' `demand`.
-        ramp: The share of a transfer's time that set-up and slow start take.
-        windowed: Whether a stream's window bounds it.
+    If no ceiling binds, the streams themselves do: by their set-up and slow start, which take a share `ramp` of their
+    time, by their windows, or by the one core that moves a stream's bytes.
     """
     evidence: dict[str, Any] = {}
     for name, share in shares.items():

@@ -46,23 +46,18 @@ else:
 
 
 class Platform:
-    """Hosts, links between them, and the actor that uses them."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         if DEBIAN_12:
-            self._zone = NetZone.create_full_zone("site")
-            self.host, self.link = self._zone.create_host, self._zone.create_link
+            self.zone = NetZone.create_full_zone("site")
+            self.host, self.link = self.zone.create_host, self.zone.create_link
         else:
-            self._zone = engine.netzone_root.add_netzone_full("site")
-            self.host, self.link = self._zone.add_host, self._zone.add_link
-
-    def seal(self) -> None:
-        self._zone.seal()
+            self.zone = engine.netzone_root.add_netzone_full("site")
+            self.host, self.link = self.zone.add_host, self.zone.add_link
 
     def route(self, one: Any, other: Any, links: list[Any]) -> None:
         ends = (one.netpoint, other.netpoint, None, None) if DEBIAN_12 else (one, other)
-        self._zone.add_route(*ends, [LinkInRoute(link) for link in links], True)
+        self.zone.add_route(*ends, [LinkInRoute(link) for link in links], True)
 
     def run(self, host: Any, does: Callable[[], None]) -> None:
         (Actor.create if DEBIAN_12 else self._engine.add_actor)("streams", host, does)
@@ -105,7 +100,7 @@ class SimulatedSite:
             for phase, sink, cap in zip(self.phases, self.sinks, self.caps, strict=True):
                 links = [cap, self.pools[-1], shared] if phase["gbit"] else [cap]
                 self.platform.route(origins[-1], sink, links)
-        self.platform.seal()
+        self.platform.zone.seal()
         self.hosts = [origins[origin] for origin in cell["streams"]]
 
     def allow(self, throughput: float) -> None:
@@ -143,7 +138,6 @@ class Samples:
         self.due = step
 
     def add(self, gbit: float) -> None:
-        """Record the data that arrived by the due time."""
         self.arrived.append(gbit)
         if len(self.arrived) == MOST_SAMPLES:
             self.arrived = self.arrived[1::2]
@@ -152,8 +146,6 @@ class Samples:
 
 
 class Stream:
-    """A loop of transfers, and where it is."""
-
     def __init__(self, site: SimulatedSite, number: int, chance: Callable[[], float]) -> None:
         self.number, self._site, self._chance = number, site, chance
         self._ended = 0.0  # Gbit of phases that have
@@ -227,7 +219,10 @@ class SimulatedCell:
                     break
                 continue
             stream = active[place]
-            ended += self._end(stream)
+            start, complete = stream.start, stream.end()
+            ended += complete
+            if complete and cell["listed"]:
+                self._rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
             if stream in ramping and (stream.done or stream.at == self._ramped):
                 ramping.discard(stream)
                 if not ramping:
@@ -251,14 +246,6 @@ class SimulatedCell:
         )
         for stream in active:
             stream.comm.cancel()
-
-    def _end(self, stream: Stream) -> bool:
-        """End the phase of a stream, and list the transfer that has ended with it. Return whether one has."""
-        start = stream.start
-        ended = stream.end()
-        if ended and self._cell["listed"]:
-            self._rows.append((stream.number, stream.done - 1, start, stream.first_byte, Engine.clock))
-        return ended
 
 
 def say(content: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import hashlib
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
@@ -56,17 +56,11 @@ class _Line(NamedTuple):
 
 
 def simulate(configuration: Configuration, file: Path, logs: Path, processes: int) -> None:
-    """Compute the cells of a simulated sweep into one file.
+    """Compute the cells of a simulated sweep into one file, which is replaced as a whole.
 
     A line of the file is the text of a cell's file. Lines are in the order of the grid. Cells that the file already
     contains under the wanted specification are not computed again. A job that is killed leaves its cells in a file
-    beside it, for the next job.
-
-    Args:
-        configuration: The sweep and the testbed.
-        file: The file, which is replaced as a whole.
-        logs: A folder that exists, for the logs of SimGrid.
-        processes: The number of cells that are computed side by side.
+    beside it, for the next job. So many `processes` compute cells side by side; `logs` gets the logs of SimGrid.
 
     Raises:
         SimulationError: if SimGrid is needed and is missing, or has ended.
@@ -84,11 +78,9 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
             lines[keys[number]] = _Line(computed, target.tell(), len(text))
             target.write(text + b"\n")
             target.flush()
-    with replacing(file) as part, ExitStack() as stack:
-        target = stack.enter_context(part.open("wb"))
-        opened = {
-            path: stack.enter_context(path.open("rb")) for path in {line.file for line in lines.values()}
-        }
+    with replacing(file) as part, part.open("wb") as target, ExitStack() as stack:
+        sources = {line.file for line in lines.values()}
+        opened = {path: stack.enter_context(path.open("rb")) for path in sources}
         for line in map(lines.__getitem__, keys):
             opened[line.file].seek(line.start)
             target.write(opened[line.file].read(line.size) + b"\n")
@@ -119,17 +111,14 @@ def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
     start = 0
     with file.open("rb") as source:
         for text in source:
-            try:
+            with suppress(cell_file.DamagedError, TypeError):
                 yield _key(cell_file.content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
-            except (cell_file.DamagedError, TypeError):
-                pass
             start += len(text)
 
 
 def _computed(
     configuration: Configuration, cells: Sequence[Cell], logs: Path, processes: int
 ) -> Generator[bytes]:
-    """Yield the line of each cell."""
     at_once = AT_ONCE if configuration.sweep.measurement.until == "steady" else 1
     with ThreadPoolExecutor(processes) as pool, ExitStack() as stack:
         simgrids = []
@@ -160,11 +149,9 @@ class _Lines:
         self._origin = provenance.workflow({"software": software, **origin(self._settings)})
 
     def of(self, cells: Sequence[Cell]) -> list[bytes]:
-        """Return the lines of cells: of one cell if SimGrid simulates it."""
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        parameters = [cell.parameters for cell in cells]
-        made = zip(cells, parameters, self._results(parameters), strict=True)
-        return [self._text(*one, started) for one in made]
+        computed = self._results([cell.parameters for cell in cells])
+        return [self._text(cell, result, started) for cell, result in zip(cells, computed, strict=True)]
 
     def _results(self, parameters: Sequence[Parameters]) -> Iterable[dict[str, Any]]:
         physics, queues, measurement = self._settings.parameters, self._settings.queues, self._measurement
@@ -183,9 +170,9 @@ class _Lines:
                 self._free.put(simgrid)
         return results(parameters, courses, self._settings, measurement.confidence)
 
-    def _text(self, cell: Cell, parameters: Parameters, result: dict[str, Any], started: str) -> bytes:
+    def _text(self, cell: Cell, result: dict[str, Any], started: str) -> bytes:
         spec = wanted(self._configuration, cell)
-        if implausible(result["status"], result["summary"], parameters.bandwidth):
+        if implausible(result["status"], result["summary"], cell.parameters.bandwidth):
             result["flags"] = [*result["flags"], IMPLAUSIBLE]
         content = {
             "spec": spec,

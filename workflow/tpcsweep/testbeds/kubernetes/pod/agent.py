@@ -42,6 +42,7 @@ class Agent:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer requests until the connection ends."""
+        passed_on = ("release", "start", "stop", "resume", "add_source")
         verbs: dict[str, Callable[..., Any]] = {
             "ping": time.monotonic,
             "describe": self.describe,
@@ -49,10 +50,7 @@ class Agent:
             "introduce": partial(network.introduce, self._ports.cmsd),
             "emulate": lambda **asked: asyncio.to_thread(network.emulate, **asked),
             **self._probes.verbs,
-            **{
-                verb: partial(self.servers, verb)
-                for verb in ("release", "start", "stop", "resume", "add_source")
-            },
+            **{verb: partial(self.servers, verb) for verb in passed_on},
             "remove": lambda name: self._look().files.remove(name),
             "present": lambda: self._look().files.present(),
             # Servers that were stopped and resumed are asked for the ready file again.

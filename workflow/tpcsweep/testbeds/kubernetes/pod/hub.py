@@ -40,11 +40,7 @@ class AgentLink:
     """The connection to the agent beside a server."""
 
     def __init__(
-        self,
-        name: str,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        say: Callable[..., None],
+        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, say: Callable[..., None]
     ) -> None:
         self.behind = 0.0
         """Seconds that its clock is behind this one."""
@@ -96,7 +92,6 @@ class AgentLink:
         self._say(gone=self._name)
 
     def _pass_on(self, message: dict[str, Any]) -> None:
-        """Pass on a sample or a copy, with times in this clock."""
         if "sample" in message:
             time_of_sample, *rest = message["sample"]
             self._say(sample=[time_of_sample + self.behind, *rest], of=self._name)
@@ -137,8 +132,6 @@ class Outbox:
 
 
 class Hub:
-    """The state of the hub."""
-
     def __init__(self) -> None:
         self.outbox = Outbox()
         self.running = metrics.Running()
@@ -151,9 +144,10 @@ class Hub:
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
         setting_up = (self.connect, self.synchronise, self.tell, self.ready)
-        measuring = (self.cell, self.client, self.watch, self.unwatch, self.totals, self.present)
+        measuring = (self.client, self.watch, self.unwatch, self.totals, self.present)
         self._verbs: dict[str, Callable[..., Any]] = {
             "clock": time.monotonic,
+            "cell": self.running.begin,
             **{method.__name__: method for method in (*setting_up, *measuring)},
         }
 
@@ -234,10 +228,6 @@ class Hub:
                     raise TimeoutError(f"{each.place}: waited {READY_SECONDS:g} s for {each.awaited}")
                 await asyncio.sleep(POLL)
 
-    def cell(self, whose: dict[str, str], cell: dict[str, str]) -> None:
-        """Set the labels of the next cell for scrapers of this pod."""
-        self.running.begin(whose, cell)
-
     async def client(self, line: str) -> None:
         self._client.connections[0].sendall(line.encode())
 
@@ -293,7 +283,6 @@ class Hub:
         self.outbox.say(gone=CLIENT)
 
     async def _completed(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return an event of the client, with the arrival in the file of a transfer that has ended."""
         if event["event"] != "end":
             return event
         try:

@@ -73,7 +73,6 @@ class Running:
         self._whose, self._cell = whose, cell
 
     def hear(self, message: Mapping[str, Any]) -> None:
-        """Take in a message to the job."""
         if "sample" in message:
             self._samples[message["of"]] = Sample(*message["sample"])
         elif "client" in message:
@@ -104,9 +103,8 @@ class Running:
     def _about(self) -> Iterator[str]:
         whose = metric_labels(self._whose)
         if self._cell:
-            yield from metric_head(
-                metric_name("cell"), "info", "", "the parameters of the cell that is measured"
-            )
+            meaning = "the parameters of the cell that is measured"
+            yield from metric_head(metric_name("cell"), "info", "", meaning)
             yield f"{metric_name('cell')}_info{metric_labels(self._whose | self._cell)} 1"
         yield from metric_head(metric_name("streams"), "gauge", "", "transfers that the client keeps active")
         yield f"{metric_name('streams')}{whose} {self._active}"

@@ -37,9 +37,8 @@ _emulated: list[str] = []
 
 def interface_to(address: str) -> str:
     """Return the interface that reaches an address."""
-    done = subprocess.run(
-        ["ip", "-json", "route", "get", address], capture_output=True, text=True, check=True
-    )
+    get = ["ip", "-json", "route", "get", address]
+    done = subprocess.run(get, capture_output=True, text=True, check=True)
     return str(json.loads(done.stdout)[0]["dev"])
 
 
@@ -78,10 +77,8 @@ def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
         lines.append(f"qdisc add {device} parent {parent} handle 40: {plan.netem(path)}")
         parent = "40:1"
     lines.append(f"qdisc add {device} parent {parent} handle 41: {plan.tbf(path)}")
-    return lines + [
-        f"filter add {device} parent 1: protocol ip prio 1 u32 match ip dst {peer}/32 flowid 1:4"
-        for peer in peers
-    ]
+    chosen = f"filter add {device} parent 1: protocol ip prio 1 u32 match ip dst"
+    return lines + [f"{chosen} {peer}/32 flowid 1:4" for peer in peers]
 
 
 def share(path: plan.Path, origins: int) -> plan.Path:
@@ -98,9 +95,8 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
     path = plan.Path(**asked)
     interface = interface_to(peers[0])
     lines = commands(interface, path, peers)
-    done = subprocess.run(
-        ["tc", "-batch", "-"], input="\n".join(lines), capture_output=True, text=True, check=False
-    )
+    batch, text = ["tc", "-batch", "-"], "\n".join(lines)
+    done = subprocess.run(batch, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         needs = "; netem needs the kernel module sch_netem on the node" if path.rtt or path.loss else ""
         raise RuntimeError(f"tc: {done.stderr.strip()}{needs}")
@@ -145,7 +141,6 @@ async def introduce(port: int, address: str, redirector: str) -> None:
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass data on until an end is closed, then close the other one."""
     with contextlib.suppress(OSError):
         while data := await reader.read(BLOCK):
             writer.write(data)

@@ -49,7 +49,6 @@ class Probes:
 
     @property
     def verbs(self) -> Mapping[str, Callable[..., Any]]:
-        """Functions by the verbs that ask for them."""
         return {
             "open_probes": self._open,
             "close_probes": self._close,
@@ -60,7 +59,6 @@ class Probes:
         }
 
     async def _open(self, word: str) -> None:
-        """Accept probes that begin with the word, and send the word with probes."""
         self._word = word.encode()
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Swallower(self._word), None, self._port)

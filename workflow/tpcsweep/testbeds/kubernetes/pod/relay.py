@@ -16,7 +16,6 @@ BLOCK = 1 << 16
 
 
 def main() -> None:
-    """Until either side ends."""
     hub = socket.socket(socket.AF_UNIX)
     hub.connect(str(HUB))
     threading.Thread(target=_inwards, args=(hub,), daemon=True).start()

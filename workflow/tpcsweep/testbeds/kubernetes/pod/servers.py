@@ -29,8 +29,6 @@ LOGIN_SECONDS = 30.0
 
 
 class ServerPrograms:
-    """The XRootD programs of one server."""
-
     def __init__(self, name: str, role: str, release: str, port: int, programs: Sequence[str]) -> None:
         """`port` is its cmsd's."""
         self.role = role
