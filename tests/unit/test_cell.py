@@ -226,3 +226,5 @@ def test_what_goes_wrong_is_the_cells_status_message_and_flags(
     assert (found["status"], found["message"]) == (status, message)
     assert flags is None or found["flags"] == flags
     assert (found["limit"] is None) == (status == "failed")
+    # A deployment that breaks before the counters were read again has counted nothing that is known.
+    assert (found["summary"]["path_drops"] is None) == ("check" in what.get("broken", {}))

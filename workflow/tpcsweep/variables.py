@@ -34,6 +34,7 @@ class Variable(NamedTuple):
 SOURCES = {
     "cell": "`measure.cell` computes it",
     "mean": "`measure.cell` takes the mean of the samples of this name after the warm-up",
+    "total": "the growth of the counter of this name in `totals` of the site, over the cell",
     "limits": "`measure.limits.numbers` computes it",
     "run": "the run that measures the deployment counts it",
     "import": "datasets from elsewhere alone have it",
@@ -86,7 +87,7 @@ machine_work             ms      mean    CPU time of a fixed piece of work: the 
 machine_slowed           1       mean    share by which a fixed piece of work took longer than when the
                                          deployment's machine was fastest
 retransmits              1       cell    TCP segments retransmitted by the source origins
-path_drops               1       cell    packets that the path dropped
+path_drops               1       total   packets that the path dropped
 path_used                1       limits  rate on the path over its bandwidth
 source_quota_used        1       limits  CPU of the busiest source origin over its quota
 destination_quota_used   1       limits  CPU of the busiest destination origin over its quota

@@ -45,8 +45,10 @@ COUNTING = 1.005
 """Two counters that are read a millisecond apart differ by this much."""
 DIGITS = 6
 """Significant ones of a figure in a cell's file."""
-MEANS = tuple(name for name, figure in SUMMARY.items() if figure.source == "mean")
-"""Samples whose means after the warm-up are in the summary as they are."""
+MEANS, TOTALS = (
+    tuple(name for name, figure in SUMMARY.items() if figure.source == source) for source in ("mean", "total")
+)
+"""Samples whose means after the warm-up, and counters whose growth over the cell, are in the summary as they are."""
 
 Summary = dict[str, float | int | None]
 
@@ -56,7 +58,7 @@ class Site(Protocol):
 
     `pairs` are the base URLs of source and destination, of the redirectors or of the origins one by one. `present` are
     the arrivals of transfers that have not ended, and `copies` the records of XRootD's monitoring since the last call.
-    `totals` are counters that are read only before and after a cell.
+    `totals` are counters that are read only before and after a cell; a testbed leaves out those that it lacks.
     """
 
     rtt_idle: float
@@ -112,7 +114,7 @@ class _Cell:
         self._site, self._wanted, self._measurement, self._prefix = site, wanted, measurement, prefix
         self._source = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
         self._client = site.client_of(wanted.tool)
-        self._before = self._after = site.totals()
+        self._before, self._after = site.totals(), dict[str, int | None]()
         self._sampler = site.sampler(measurement.interval)
         self._failure = ""
         """The reason why there is no figure, whatever was seen."""
@@ -257,8 +259,7 @@ class _Cell:
 
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
         """The cell in figures; `means` are those of the samples, and `rtt_idle`."""
-        pairs = ((name, self._before[name], value) for name, value in self._after.items())
-        totals = {name: None if old is None or new is None else new - old for name, old, new in pairs}
+        totals = self._totals()
         duration = _duration(samples)
         round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)
         figures = {
@@ -278,13 +279,20 @@ class _Cell:
         }
         for side in ("source", "destination"):
             origins = samples[f"{side}_origin_cpu"][:, steady.warmup_samples :]
-            periods, throttled = totals[f"{side}_periods"], totals[f"{side}_throttled"]
             figures[f"{side}_cpu_busiest"] = max(map(mean, origins), default=math.nan)
-            figures[f"{side}_throttled"] = throttled / periods if periods and throttled else 0.0
-        counts = {"retransmits": round(samples["retransmits"].sum()), "path_drops": totals["path_drops"]}
+            figures[f"{side}_throttled"] = limits.ratio(
+                totals[f"{side}_throttled"], totals[f"{side}_periods"]
+            )
+        counts: Summary = {name: totals.get(name) for name in TOTALS}
+        counts["retransmits"] = round(samples["retransmits"].sum())
         summary: Summary = _figures(figures) | counts | self._of_transfers(steady)
         signs = limits.numbers(self._wanted, summary, means, totals, self._transfers.seconds())
         return summary | _figures(signs)
+
+    def _totals(self) -> dict[str, int | None]:
+        """The growth of counters over the cell; None for those that were not read again, as the deployment broke."""
+        pairs = ((name, old, self._after.get(name)) for name, old in self._before.items())
+        return {name: None if old is None or new is None else new - old for name, old, new in pairs}
 
     def _of_transfers(self, steady: Steady) -> Summary:
         ended, duration = self._transfers.columns(), self._readings[-1].time - self._readings[0].time
