@@ -17,14 +17,12 @@ FILE = Path("config/CITATION.cff")
 of the software."""
 
 
-def _written(name: str) -> str:
-    return name.replace("_", "-")
-
-
 class _Part(BaseModel):
     """A part of the format; its other keys are ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=_written)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=lambda name: name.replace("_", "-")
+    )
 
 
 class Author(_Part):
@@ -77,8 +75,8 @@ class Citation(_Part):
         # Each has a place for every author, or is left out.
         told = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
         institutions = dict.fromkeys(author.affiliation for author in self.authors if author.affiliation)
-        told["institution"] = ", ".join(institutions)
-        return {name: text for name, text in told.items() if text.strip(", ")} | {"license": self.license}
+        told |= {"institution": ", ".join(institutions), "license": self.license}
+        return {name: text for name, text in told.items() if text.strip(", ")}
 
 
 def read(path: Path, shown: str) -> Citation:
