@@ -66,8 +66,6 @@ class CrateError(RuntimeError):
 
 
 class _File(NamedTuple):
-    """A file that a crate contains and describes."""
-
     place: Path
     source: Path | StringIO
     description: str
@@ -133,7 +131,6 @@ def _results(folder: Path) -> Iterator[_File]:
 
 
 def _settings(configuration: Configuration) -> dict[str, list[_File]]:
-    """Return the files of the sweep and of the testbed."""
     return {
         key: [
             _File(Path(f"config/{key}s", file.name), file, f"The {key} that was asked for", "text/yaml")
@@ -144,7 +141,6 @@ def _settings(configuration: Configuration) -> dict[str, list[_File]]:
 
 
 def _config(configuration: Configuration) -> _File:
-    """Return the configuration of the workflow that measures the crate's sweep again."""
     asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
     if configuration.sweep.scale is not None:
         asked["scale"] = configuration.asked["scale"]
@@ -153,7 +149,6 @@ def _config(configuration: Configuration) -> _File:
 
 
 def _readme(files: Iterable[_File], again: bool, summary: xr.Dataset, cited: Citation) -> _File:
-    """Return the crate's README: its content and, for a sweep of ours, the commands that measure it again."""
     rows = {
         **{str(file.place): file.description for file in files},
         f"{_SOFTWARE}/": "The software",
@@ -194,7 +189,6 @@ def _described(
     cited: Citation,
     software: Citation,
 ) -> Any:
-    """Return a crate with the files of a results folder, and with all that `write_crate` says of it."""
     from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
     crate = ROCrate(version="1.1")
@@ -275,7 +269,6 @@ def _workflow(crate: Any, summary: xr.Dataset, software: Citation) -> Any:
 
 
 def _programs(crate: Any, summary: xr.Dataset) -> Iterator[Any]:
-    """Yield the programs that measured, each once with all its versions."""
     found: dict[str, dict[str, None]] = {}
     for record in summary["provenance_record"].values.tolist():
         for name, release in (json.loads(str(record)).get("software") or {}).items():
@@ -286,7 +279,6 @@ def _programs(crate: Any, summary: xr.Dataset) -> Iterator[Any]:
 
 
 def _run(summary: xr.Dataset) -> dict[str, Any]:
-    """Say when, where and how far a dataset was measured."""
     about, status = summary.attrs, summary["status"].values
     counts = ", ".join(f"{int((status == at).sum())} {word}" for at, word in enumerate(STATUS))
     names = ("host", "cpu", "kernel", "commit")

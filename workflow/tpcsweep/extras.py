@@ -35,7 +35,6 @@ class Extra:
 
 
 def require(name: str) -> None:
-    """Raise MissingExtraError if an extra is not installed."""
     if lines := missing([name]):
         raise MissingExtraError(*lines)
 

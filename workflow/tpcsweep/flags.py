@@ -40,8 +40,6 @@ class FaultError(BrokenError):
 
 
 class Flag(NamedTuple):
-    """A flag."""
-
     grade: Grade
     words: str
     """In a few words, for legends and tables."""

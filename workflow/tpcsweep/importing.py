@@ -64,13 +64,15 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
         variable: _numbers(chosen, column, variable_dimension(variable), file)
         for variable, column in settings.variables.items()
     }
-    record = _record(settings, file, len(table), len(chosen))
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    record = {"file": file.name, "sha256": digest, "rows": len(table), "rows_imported": len(chosen)}
+    record["import"] = settings.model_dump(mode="json")
     attributes = _attributes(settings, file, name)
     return tabulate(axes, [*places, repetition], figures, settings.fixed_values(), record, attributes)
 
 
 def history_line(settings: Import, folded: Folded, file: Path) -> str:
-    """Return the line about an import in a dataset's history."""
     rows = int((folded.summary["status"] != 0).sum())
     where = f" where {settings.where}" if settings.where else ""
     return f"imported {rows} rows of {file.name}{where}"
@@ -202,18 +204,6 @@ def _require_all(good: NDArray[np.bool_], column: pd.Series, allowed: str, file:
     raise refused(place, value, f"{allowed}; `where` leaves rows out", str(file))
 
 
-def _record(settings: Import, file: Path, rows: int, imported: int) -> dict[str, Any]:
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    return {
-        "file": file.name,
-        "sha256": digest,
-        "rows": rows,
-        "rows_imported": imported,
-        "import": settings.model_dump(mode="json"),
-    }
-
-
 def _attributes(settings: Import, file: Path, name: str) -> Mapping[str, Any]:
     about = {
         "title": f"Throughput measured elsewhere, imported from {file.name}: {name}",
@@ -341,7 +331,6 @@ class _Condition:
 
 
 def _parsed(condition: str) -> tuple[ast.expr, dict[str, str]]:
-    """The syntax tree of a condition, and the columns in backticks by their names in the tree."""
     quoted: dict[str, str] = {}
 
     def unquoted(match: re.Match[str]) -> str:
@@ -373,7 +362,6 @@ def _column(column: pd.Series) -> _Operand:
         texts = column.astype("string").fillna("")
         words = texts[pd.to_numeric(column, errors="coerce").isna() & (texts != "")]
         return _Operand("text", texts.to_numpy(object), f"{name} (as in {next(iter(words), '')!r})")
-    missing = numbers.isna().any()
-    return _Operand(
-        "numbers", numbers.to_numpy(float, na_value=np.nan) if missing else numbers.to_numpy(), name
-    )
+    if numbers.isna().any():
+        return _Operand("numbers", numbers.to_numpy(float, na_value=np.nan), name)
+    return _Operand("numbers", numbers.to_numpy(), name)

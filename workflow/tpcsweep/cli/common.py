@@ -29,7 +29,6 @@ results_or_file = click.argument("results", type=click.Path(path_type=Path), met
 
 
 def output_option(metavar: str, help: str, **kind: bool) -> Callable[[Function], Function]:  # noqa: A002, click's name
-    """Return the option for the file or folder that a command writes."""
     return click.option("-o", "--output", metavar=metavar, type=click.Path(path_type=Path, **kind), help=help)
 
 

@@ -211,7 +211,6 @@ def _combinations(grid: Grid, names: tuple[str, ...]) -> list[tuple[Value, ...]]
 
 
 def _place(sweep: Sweep, name: str, value: Value) -> str:
-    """The key of the sweep that gives a parameter this value."""
     given = chosen(sweep.parameters)
     if name not in given:
         return f"parameters.{name} (left out)"

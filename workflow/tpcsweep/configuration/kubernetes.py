@@ -131,7 +131,6 @@ class Paths(Strict):
 
 
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
-    """What a pair of kind networks lacks on either side, and addresses that it has twice."""
     held = []
     for side, placement in pair.sides:
         if not placement.network:

@@ -9,7 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -201,17 +201,13 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
     if settings.only is not None and len(settings.sweep) > 1:
         raise refused("only", f"with {len(settings.sweep)} sweeps", "one sweep", CONFIG_FILE)
     problems: list[Problem] = []
-    read: list[Configuration] = []
-    for name in settings.sweep:
-        try:
-            read.append(_load(name, settings, root))
-        except ConfigurationError as error:
-            problems += [problem for problem in error.problems if problem not in problems]
-    raise_any(problems)
-    for folder, times in Counter(study.folder.name for study in read).items():
+    read = [_attempt(problems, partial(_load, name, settings, root)) for name in settings.sweep]
+    raise_any(dict.fromkeys(problems))
+    found = [study for study in read if study is not None]
+    for folder, times in Counter(study.folder.name for study in found).items():
         if times > 1:
             raise refused("sweep", f"{folder} {times} times", "each sweep once", CONFIG_FILE)
-    return {study.folder.name: study for study in read}
+    return {study.folder.name: study for study in found}
 
 
 def load(config: Mapping[str, Any], root: Path) -> Configuration:

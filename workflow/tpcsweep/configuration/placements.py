@@ -50,7 +50,6 @@ def amount_of(text: str) -> Decimal:
 
 
 def _quantity(value: object) -> str:
-    """A number of YAML or a text, as Kubernetes takes it."""
     text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
     if isinstance(text, str) and 0 < amount_of(text) <= LARGEST:
         return text

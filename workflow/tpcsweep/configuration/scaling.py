@@ -91,7 +91,6 @@ def _too_small(values: dict[str, list[Value]], by: Fraction) -> Iterator[Problem
 
 
 def _queue(values: dict[str, list[Value]], by: Fraction, notes: list[str]) -> None:
-    """Scale a queue's limit where enough packets are left; otherwise drop it."""
     limits = values.get("queue_limit", [])
     if small := [limit for limit in limits if isinstance(limit, int) and limit * by < FEWEST_PACKETS]:
         listed = ", ".join(map(str, small))
@@ -125,7 +124,6 @@ def _on_site(values: dict[str, list[Value]], notes: list[str]) -> None:
 
 
 def _starved(values: dict[str, list[Value]]) -> list[dict[str, Any]]:
-    """Entries of `exclude` for the cells whose origins have too little CPU."""
     cores, origins = values.get("cores", []), values.get("origins", [1])
     starved: list[dict[str, Any]] = []
     for count in origins:

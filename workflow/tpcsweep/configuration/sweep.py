@@ -262,7 +262,6 @@ class Grid:
 
     @cached_property
     def _held(self) -> dict[str, list[Cell]]:
-        """The cells of each deployment in the order of the grid."""
         return by_deployment(self.cells)
 
     @cached_property
@@ -386,7 +385,6 @@ def _text(entry: Values) -> str:
 
 
 def _listed(name: str, values: Sequence[Value]) -> str:
-    """Values for people, of many the first ones."""
     shown = [show_value(name, value) for value in values[:20]]
     return ", ".join([*shown, "…"] if len(values) > len(shown) else shown)
 

@@ -119,7 +119,6 @@ def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
 
 
 def holes(folder: Path) -> list[Hole]:
-    """Read the holes of a study's dataset."""
     try:
         return [Hole(**hole) for hole in orjson.loads((folder / FILE).read_bytes())]
     except FileNotFoundError:

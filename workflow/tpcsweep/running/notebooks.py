@@ -87,10 +87,5 @@ def _declared(notebook: Path) -> set[str]:
     """
     cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
     source = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
-    return {
-        target.id
-        for statement in ast.parse(source).body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
-    }
+    names = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}

@@ -162,13 +162,13 @@ class _Job:
             if refused == TRIES:
                 return reason
             if fruitless == GIVE_UP_AFTER:
-                return (
-                    f"{fruitless} deployments in a row broke before a cell went well, the last one: {reason}"
-                )
+                broke = f"{fruitless} deployments in a row broke before a cell went well"
+                return f"{broke}, the last one: {reason}"
             signals.heed()  # the teardown ignored signals
             self._shown.stage(f"replacing {self._request.deployment}: {reason}")
-            if refused:
-                _wait_for_calm()
+            give_up = time.monotonic() + CALM
+            while refused and psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
+                pass
             self._request = dataclasses.replace(self._request, logs=logs / f"{REPLACEMENT}{replacement}")
             self._request.logs.mkdir()
         raise AssertionError  # for the type checker: count has no end
@@ -253,12 +253,6 @@ def _arriving(cell: Cell, seconds: float) -> int:
     return min(files, round(asked.bandwidth * BYTES * seconds))
 
 
-def _wait_for_calm() -> None:
-    give_up = time.monotonic() + CALM
-    while psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
-        pass
-
-
 def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
     """Choose cells to measure again: failed ones first, then those with the most and gravest CAUSES.
 
@@ -271,20 +265,12 @@ def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[i
     """
     work = [_work(record) for record in records]
     fastest = min((value for value in work if value > 0), default=math.nan)
-    wrong = [
-        index
-        for index, record in enumerate(records)
-        if record["status"] != "ok"
-        or set(record["flags"]).intersection(CAUSES)
-        or work[index] >= (1 + SLOWER) * fastest
-    ]
-
-    def gravity(index: int) -> tuple[bool, list[bool], float]:
-        record = records[index]
-        causes = [cause not in record["flags"] for cause in CAUSES]
-        return record["status"] == "ok", causes, -work[index] if work[index] > 0 else 0.0
-
-    return sorted(wrong, key=gravity)[: math.ceil(share * len(records))]
+    wrong = []
+    for index, record in enumerate(records):
+        well, causes = record["status"] == "ok", [cause not in record["flags"] for cause in CAUSES]
+        if not (well and all(causes)) or work[index] >= (1 + SLOWER) * fastest:
+            wrong.append((well, causes, -work[index] if work[index] > 0 else 0.0, index))
+    return [index for *_, index in sorted(wrong)[: math.ceil(share * len(records))]]
 
 
 def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,8 +289,8 @@ def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
         "started": other["provenance"]["started"],
         "status": other["status"],
         "flags": other["flags"],
-        **{name: other["summary"].get(name) for name in figures},
     }
+    described |= {name: other["summary"].get(name) for name in figures}
     others = [*earlier.get("others", ()), described]
     return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}
 

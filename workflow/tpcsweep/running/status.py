@@ -51,7 +51,6 @@ class Status:
 
 
 def counted(study: Configuration) -> Status:
-    """Read the files of a sweep's cells, and count them."""
     found: Counter[str] = Counter()
     tried = {path for hole in folding.holes(study.folder) for path in hole.cells}
     for path, content in _contents(study):
@@ -96,7 +95,6 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
 
 
 def _contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the path of each cell with the content of its file; None if it is not current."""
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
         with file.open("rb") as lines:
