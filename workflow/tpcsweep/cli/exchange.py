@@ -142,7 +142,6 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     from tpcsweep.configuration import citation
     from tpcsweep.configuration.loading import ConfigurationError
     from tpcsweep.extras import MissingExtraError
-    from tpcsweep.files import is_file
 
     with xr.open_dataset(common.dataset_of(results)) as opened:
         attributes = opened.attrs
@@ -152,7 +151,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
         raise click.UsageError(f"{output}: exists and is no crate. Remove it, or use -o with another folder.")
     with common.exit_on(ConfigurationError, MissingExtraError, CrateError):
         study = _configuration_of(results, attributes, sweep, testbed)
-        cited = citation.read(citation.FILE, str(citation.FILE)) if is_file(citation.FILE) else None
+        cited = citation.read_in(Path())
         write_crate(results, study, cited, output, archive)
     if study is None:
         click.echo("The crate contains no sweep and no testbed: --sweep and --testbed name them.", err=True)

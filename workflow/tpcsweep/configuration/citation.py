@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.parameters import Text
 from tpcsweep.configuration.problems import fault, validated
+from tpcsweep.files import is_file
 
 FILE = Path("config/CITATION.cff")
 """The citation of datasets that are made with the configuration beside it. The file in the root of a checkout is that
@@ -86,3 +87,8 @@ def read(path: Path, shown: str) -> Citation:
         ConfigurationError: for a file that is no YAML, and for a missing or wrong title, authors or licence.
     """
     return validated(Citation, yaml_file.read(path, shown), shown)
+
+
+def read_in(root: Path) -> Citation | None:
+    """Read the citation of datasets, if there is one below a folder."""
+    return read(root / FILE, str(FILE)) if is_file(root / FILE) else None

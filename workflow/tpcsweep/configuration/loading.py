@@ -265,7 +265,7 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
     asked = sweep and _attempt(problems, lambda: validated(Sweep, sweep.content, sweep.shown))
     testbed = _attempt(problems, lambda: _read("testbed", testbed_name, root))
     on = testbed and _attempt(problems, lambda: _testbed(testbed, root))
-    cited = _attempt(problems, lambda: _citation(root))
+    cited = _attempt(problems, lambda: citation.read_in(root))
     raise_any(problems)
     assert sweep and asked and testbed and on
     study = sweep.name
@@ -397,11 +397,6 @@ def _over(below: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(theirs, list) and isinstance(ours, list):
             joined[key] = [*theirs, *(claim for claim in ours if claim not in theirs)]
     return joined
-
-
-def _citation(root: Path) -> Citation | None:
-    path = root / citation.FILE
-    return citation.read(path, str(citation.FILE)) if is_file(path) else None
 
 
 def _only(grid: Grid, name: str, root: Path) -> Grid:

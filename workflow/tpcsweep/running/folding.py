@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,6 @@ FILE = "not_measured.json"
 """The list of cells without a measurement, in a study's folder."""
 CLEARS = "TPCSWEEP_CLEARS"
 """The environment variable by which a run tells its jobs that it calls `clear` at its end."""
-_UNKNOWN = "the file was missing"
 
 
 class Hole(NamedTuple):
@@ -112,12 +111,6 @@ def clear(study: Configuration) -> None:
                 results.set_aside(file, "damaged" if damage else "stale")
 
 
-def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
-    found = [*_holes(study, reasons)]
-    write_json(study.folder / FILE, [hole._asdict() for hole in found])
-    return found
-
-
 def holes(folder: Path) -> list[Hole]:
     try:
         return [Hole(**hole) for hole in orjson.loads((folder / FILE).read_bytes())]
@@ -132,19 +125,20 @@ def _write(folded: Folded, output: Path) -> None:
     dataset.write_table(folded.summary, output.with_name("cells.csv"))
 
 
-def _holes(study: Configuration, reasons: Mapping[Path, str]) -> Iterable[Hole]:
+def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
     def why(cell: Cell) -> str:
         file = study.cell_file(cell)
         if file in reasons:
             return reasons[file]
         if results.is_placeholder(file):
             return str(results.read(file)["message"])
-        return "" if file.exists() else _UNKNOWN
+        return "" if file.exists() else "the file was missing"
 
+    paths: dict[tuple[str, str], list[str]] = {}
     for deployment, cells in by_deployment(study.grid.cells).items():
-        by_reason: dict[str, list[str]] = {}
         for cell in cells:
             if reason := why(cell):
-                by_reason.setdefault(reason, []).append(cell.path)
-        for reason, paths in by_reason.items():
-            yield Hole(deployment, tuple(paths), reason)
+                paths.setdefault((deployment, reason), []).append(cell.path)
+    found = [Hole(deployment, tuple(cells), reason) for (deployment, reason), cells in paths.items()]
+    write_json(study.folder / FILE, [hole._asdict() for hole in found])
+    return found
