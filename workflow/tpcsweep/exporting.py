@@ -53,10 +53,7 @@ class ExportError(ValueError):
 def zarr(file: Path, store: Path) -> None:
     """Write a dataset with all its groups as a Zarr store, in format 2, which every reader of Zarr knows.
 
-    Chunks are those of the file, and one variable at a time is in memory. `store` is not there yet.
-
-    Raises:
-        MissingExtraError: without the extra `zarr`.
+    Chunks are those of the file, and one variable at a time is in memory. `store` does not exist yet.
     """
     require("zarr")
     from zarr import consolidate_metadata
@@ -76,10 +73,7 @@ def _cells(summary: xr.Dataset) -> xr.Dataset:
     """Line up the cells that were measured or failed along the dimension `cell`, in the order of the axes.
 
     The variable `ended` is when a cell's measurement ended, in s since 1970-01-01 UTC, and `place` its place among
-    all cells of the grid.
-
-    Raises:
-        ExportError: where the dataset does not say when a cell was measured.
+    all cells of the grid. A cell whose time the dataset does not contain is an ExportError.
     """
     axes = summary["status"].dims
     row = summary.stack(cell=axes, create_index=False)

@@ -92,11 +92,7 @@ def worst(flags: Iterable[str]) -> Grade | None:
 
 
 def graded(flags: Iterable[str], *grades: Grade) -> list[str]:
-    """Return those of some flags that have one of the grades, in the order of `FLAGS`.
-
-    Raises:
-        KeyError: for what is no flag.
-    """
+    """Return those of some flags that have one of the grades, in the order of `FLAGS`."""
     chosen = {flag for flag in flags if FLAGS[flag].grade in grades}
     return [flag for flag in FLAGS if flag in chosen]
 

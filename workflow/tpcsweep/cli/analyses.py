@@ -70,14 +70,14 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     from tpcsweep.configuration.sides import side
 
     with common.exit_on(ConfigurationError, comparison.ComparisonError, OSError):
-        datasets = (comparison.load_side(side(key, text)) for key, text in (("base", base), ("new", new)))
-        found = comparison.compare(*datasets, (base, new))
+        one, other = (comparison.load_side(side(key, text)) for key, text in (("base", base), ("new", new)))
+        found = comparison.compare(one, other, (base, new))
         if output is not None:
-            from tpcsweep.running.notebooks import make
+            from tpcsweep.running.notebooks import make_notebook
 
             comparison.write(found, output / "comparison.json", output / "cells.csv", fail_below)
             values = {"base": base, "new": new, "figures": str(output / "figures")}
-            make("compare", output / "compare.html", values)
+            make_notebook("compare", output / "compare.html", values)
     content = comparison.gated_content(found, fail_below)
     pages = [] if output is None else [str((output / "compare.html").absolute())]
     common.answer(as_json, content, comparison.overview(found), *pages)

@@ -143,7 +143,7 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
     from tpcsweep.files import write_json, write_text
     from tpcsweep.planning.drawing import draw
     from tpcsweep.planning.recommendations import as_csv
-    from tpcsweep.running.notebooks import make
+    from tpcsweep.running.notebooks import make_notebook
 
     assert answer.table is not None
     write_json(folder / "recommendations.json", answer.recommendations())
@@ -153,7 +153,7 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
     write_json(folder / "plan.json", answer.plan.to_dict())
     save(draw(answer.plan), folder, "plan")
     values = {"dataset": str(dataset), "models": str(models), "question": answer.question.content}
-    make("plan", folder / "plan.html", values)
+    make_notebook("plan", folder / "plan.html", values)
 
 
 def _shown(answer: Answer, recommend: bool) -> Iterator[RenderableType]:

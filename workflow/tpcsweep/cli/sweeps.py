@@ -194,7 +194,7 @@ def dataset(as_json: bool, **options: str | None) -> None:
             results.adopt(study)
         elif not study.cells_file.exists():
             raise DatasetError(f"{study.cells_file}: no such file. Run `{study.command}`.")
-        folding.fold(study, output, os.cpu_count() or 1)
+        folding.fold_study(study, output, os.cpu_count() or 1)
     counts = counted(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
     lines += [f"the others: {study.command}"] if counts.missing else []

@@ -81,11 +81,7 @@ class Citation(_Part):
 
 
 def read(path: Path, shown: str) -> Citation:
-    """Read authors and licence from a file. Errors call it by the name `shown`.
-
-    Raises:
-        ConfigurationError: for a file that is no YAML, and for a missing or wrong title, authors or licence.
-    """
+    """Read a citation from a file that errors call `shown`. Raise ConfigurationError if it is none."""
     return validated(Citation, yaml_file.read(path, shown), shown)
 
 

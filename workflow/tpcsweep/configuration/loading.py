@@ -133,18 +133,13 @@ class Configuration:
     @property
     def attributes(self) -> dict[str, Any]:
         """Attributes of the dataset that no cell contains: the scale, the authors, how a cell is measured again."""
-        again: dict[str, Any] = {
-            "command": self.command,
-            "cells": f"{self.folder}/cells",
-            "repeat": self.sweep.repeat,
-        }
-        if excluded := self.grid.excluded:
-            again["excluded"] = excluded
-        return {
-            **({} if self.testbed.simulated else again),
-            **({} if self.sweep.scale is None else self.sweep.scale.attributes),
-            **({} if self.citation is None else self.citation.attributes),
-        }
+        found: dict[str, Any] = {}
+        if not self.testbed.simulated:
+            found = {"command": self.command, "cells": f"{self.folder}/cells", "repeat": self.sweep.repeat}
+            found |= {"excluded": excluded} if (excluded := self.grid.excluded) else {}
+        for part in (self.sweep.scale, self.citation):
+            found |= part.attributes if part else {}
+        return found
 
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
@@ -211,11 +206,7 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
 
 
 def load(config: Mapping[str, Any], root: Path) -> Configuration:
-    """Read the study of the one sweep that `config` names; see `studies`.
-
-    Raises:
-        ConfigurationError: also where `config` names several sweeps, or a dataset.
-    """
+    """Read the study as `studies` does. Raise ConfigurationError unless it is one sweep."""
     found = list(studies(config, root).values())
     if len(found) > 1:
         raise refused("sweep", ", ".join(study.name for study in found), "one sweep", CONFIG_FILE)
@@ -246,11 +237,7 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FI
 
 
 def load_import(name: str, root: Path) -> tuple[str, Import]:
-    """Read a file of config/imports, by its name or path: the name of its study, and the settings.
-
-    Raises:
-        ConfigurationError: with a line for everything that is wrong in the file.
-    """
+    """Read a file of config/imports, by its name or path: the name of its study, and the settings."""
     read = _read("import", name, root)
     if any(is_file(known / f"{read.name}.yaml") for known in _known("sweep", root)):
         raise refused("import", repr(name), "a name that no sweep has")

@@ -111,7 +111,11 @@ DEPLOYMENT = tuple(DeploymentParameters.model_fields)
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the other parameters, in order."""
 
-BEFORE: Mapping[str, Value] = {"xrootd": SYSTEM, "authorization": "usual", "encryption": "usual"}
+BEFORE: Mapping[str, Value] = {
+    "xrootd": SYSTEM,
+    "authorization": "usual",
+    "encryption": "usual",
+}
 """The values of newer parameters in cells that are older than the parameter, and whose files do not name it."""
 
 CONDITIONS = "conditions"

@@ -26,7 +26,6 @@ OWN = (CPU, MEMORY, "ephemeral-storage")
 """What may be requested less of than it is limited to; of all else Kubernetes requests what is the limit."""
 _SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _QUANTITY = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,9})?)(?P<suffix>[KMGTPE]i|[numkMGTPE]?)")
-_BINARY = "KMGTPE"
 WITHIN = Decimal("1.2")
 """How many times the requests limits may be, where a cluster wants them near each other."""
 LARGEST = 2**63 - 1
@@ -45,7 +44,7 @@ def amount_of(text: str) -> Decimal:
         return Decimal(0)
     number, suffix = Decimal(parts["number"]), parts["suffix"]
     if suffix.endswith("i"):
-        return number * Decimal(1024) ** (_BINARY.index(suffix[0]) + 1)
+        return number * Decimal(1024) ** ("KMGTPE".index(suffix[0]) + 1)
     return number.scaleb(_SUFFIXES[suffix])
 
 
@@ -270,8 +269,7 @@ def most_origins(side: Side, kind: str) -> tuple[int, str] | None:
         return len(side.origins), f"{len(side.origins)} origins"
     if kind != "networks":
         return None
-    count = len(side.addresses)
-    needed = "one for the redirector and one for each of them"
+    count, needed = len(side.addresses), "one for the redirector and one for each of them"
     return max(1, count - 1), f"{count} of the addresses that more than one origin need, {needed}"
 
 

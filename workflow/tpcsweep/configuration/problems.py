@@ -118,11 +118,7 @@ def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
 
 
 def validated(model: type[Model], content: Mapping[str, Any], file: str = "") -> Model:
-    """Return a model with the content of a file.
-
-    Raises:
-        ConfigurationError: with everything that is wrong.
-    """
+    """Return a model with the content of a file. Raise ConfigurationError with everything that is wrong."""
     try:
         return model.model_validate(content)
     except ValidationError as error:

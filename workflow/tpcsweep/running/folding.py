@@ -35,27 +35,23 @@ class Hole(NamedTuple):
 
 
 def expected() -> tuple[type[Exception], ...]:
-    """Return the exceptions of `make` whose messages need no traceback."""
+    """Return the exceptions of `make_dataset` whose messages need no traceback."""
     from tpcsweep.dataset import DatasetError
 
     return (DatasetError, ConfigurationError, MissingExtraError)
 
 
-def make(study: Study, output: Path, processes: int) -> None:
-    """Make the dataset of a study: fold the cells of a sweep, or copy a dataset from elsewhere.
-
-    Raises:
-        Exception: one of `expected`.
-    """
+def make_dataset(study: Study, output: Path, processes: int) -> None:
+    """Fold the cells of a study, or copy a dataset from elsewhere. Errors are those of `expected`."""
     if isinstance(study, Configuration):
-        fold(study, output, processes)
+        fold_study(study, output, processes)
         return
     from tpcsweep.dataset import earlier
 
     earlier.copy_completed(study.file, output)
 
 
-def fold(study: Configuration, output: Path, processes: int = 1) -> None:
+def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of holes.
 
     Staged cells that the dataset contains are deleted. Unless the run calls `clear` at its end, this calls it.

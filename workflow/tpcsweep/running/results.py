@@ -51,12 +51,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read a cell's file.
-
-    Raises:
-        DamagedError: if the file is damaged.
-        FileNotFoundError: if there is none.
-    """
+    """Read a cell's file. Raise DamagedError if it is damaged, and FileNotFoundError if there is none."""
     return cell_file.content_of(path.read_bytes())
 
 

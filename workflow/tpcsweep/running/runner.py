@@ -136,11 +136,7 @@ class _Job:
     def measure(self) -> str:
         """Measure until nothing is left, in another deployment whenever one does not start as asked or breaks.
 
-        Returns:
-            The reason why cells are left; empty if none are.
-
-        Raises:
-            Exception: one of `expected`, if a deployment is not torn down after its last cell.
+        Return the reason why cells are left, if any. A deployment that is not torn down at its end raises `expected`.
         """
         logs, refused, fruitless = self._request.logs, 0, 0
         for old in logs.glob(f"{REPLACEMENT}*"):
@@ -184,11 +180,7 @@ class _Job:
         return bool(self.todo)
 
     def _cells(self, site: Deployment) -> tuple[bool, str]:
-        """Measure cells in their order until none is left or the deployment breaks.
-
-        Returns:
-            Whether a cell went well, and the reason why the deployment broke.
-        """
+        """Measure cells until none is left or the deployment breaks. Return if one went well, and why it broke."""
         origin = provenance.workflow(site.provenance)
         well = False
         while self._left():
@@ -254,14 +246,9 @@ def _arriving(cell: Cell, seconds: float) -> int:
 
 
 def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
-    """Choose cells to measure again: failed ones first, then those with the most and gravest CAUSES.
+    """Return indices of cells to measure again: failed ones first, then those with the most and gravest CAUSES.
 
-    Args:
-        records: the cells of a deployment that were measured once, as their files contain them.
-        share: of the cells, the most that are chosen, rounded up.
-
-    Returns:
-        Indices of records.
+    Records are cells of a deployment as their files contain them. At most a `share` of them is chosen, rounded up.
     """
     work = [_work(record) for record in records]
     fastest = min((value for value in work if value > 0), default=math.nan)

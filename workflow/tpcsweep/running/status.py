@@ -65,11 +65,8 @@ def counted(study: Configuration) -> Status:
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
     """Return the files of current cells that carry a flag."""
-    files = (
-        study.folder / "cells" / f"{path}.json"
-        for path, content in _contents(study)
-        if content is not None and flag in content.get("flags", [])
-    )
+    found = (path for path, content in _contents(study) if content and flag in content.get("flags", []))
+    files = (study.folder / "cells" / f"{path}.json" for path in found)
     return [file for file in files if file.exists()]  # a new cell is in staging alone
 
 

@@ -68,11 +68,7 @@ class Studies(dict[str, Study]):
     """The studies of a workflow by the names of their folders."""
 
     def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
-        """Read the workflow's `config`, with its files below `root`, by default the current folder.
-
-        Raises:
-            ConfigurationError: with a line for everything that is wrong.
-        """
+        """Read the workflow's `config`, with its files below `root`. Raise ConfigurationError if any is wrong."""
         super().__init__(studies(config, root or Path()))
         self.results = str(config.get("results", "results"))
         self.notify = str(config.get("notify") or "")
