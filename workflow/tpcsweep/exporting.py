@@ -94,12 +94,6 @@ def _text(value: Any) -> str:
     return path_text(None if isinstance(value, float) and math.isinf(value) else value)
 
 
-def _site(summary: xr.Dataset) -> str:
-    """Return the testbed, which says so itself where nothing was measured."""
-    testbed = str(summary.attrs["testbed"])
-    return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed
-
-
 def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     """Return two lines a cell that went well, oldest first: average and maximum goodput in MB/s.
 
@@ -116,7 +110,8 @@ def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     average = goodput.isel(cell=row["place"]).mean("time").values
     cells = row[["ended", "throughput_max"]].assign(average=("cell", average)).reset_coords().to_dataframe()
     suffixed = _suffixed(summary)
-    where = f"{_field(_site(summary))}, {_field(str(summary.attrs['sweep']))}, source->destination"
+    whose = _whose(summary)
+    where = f"{_field(whose['testbed'])}, {_field(whose['sweep'])}, source->destination"
     written = []
     for cell in cells.to_dict("records"):
         module = MODULES.get(cell["tool"], "http")
@@ -201,4 +196,5 @@ def _gauge(figure: xr.DataArray, frame: Frame) -> Iterator[str]:
 
 
 def _whose(summary: xr.Dataset) -> dict[str, str]:
-    return {"sweep": str(summary.attrs["sweep"]), "testbed": _site(summary)}
+    simulated = "simulated:" if summary.attrs["testbed_kind"] == SIMULATED else ""
+    return {"sweep": str(summary.attrs["sweep"]), "testbed": f"{simulated}{summary.attrs['testbed']}"}

@@ -132,6 +132,7 @@ class Paths(Strict):
 
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
     held = []
+    given: list[tuple[tuple[str | int, ...], str]]
     for side, placement in pair.sides:
         if not placement.network:
             allowed = "the name of a network attachment, which paths of kind networks need on both sides"
@@ -139,19 +140,15 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
         if not (placement.addresses or placement.origins):
             allowed = "one address for one origin, or one for the redirector and one for each origin"
             yield (*place, side, "addresses"), "nothing", allowed
-        for key, address in _addresses(placement):
+        given = [(("addresses", index), address) for index, address in enumerate(placement.addresses)]
+        given += [
+            ((*key, "address"), server.address) for key, server in servers_of(placement) if server.address
+        ]
+        for key, address in given:
             host = IPv4Interface(address).ip
             if host in held:
                 yield (*place, side, *key), f"{host} again", "each address of a pair once"
             held.append(host)
-
-
-def _addresses(side: Side) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    for index, address in enumerate(side.addresses):
-        yield ("addresses", index), address
-    for place, server in servers_of(side):
-        if server.address is not None:
-            yield (*place, "address"), server.address
 
 
 class Kubernetes(Settings):

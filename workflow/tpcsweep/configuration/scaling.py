@@ -44,7 +44,7 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
     }
     raise_any([*_unscalable(sweep, values), *_too_small(values, by)])
     notes: list[str] = []
-    for name in (name for name in (*RATES, *SIZES) if name in values):
+    for name in values.keys() & {*RATES, *SIZES}:
         values[name] = [_times(value, by, whole=name in SIZES) for value in values[name]]
     if by < 1:
         _queue(values, by, notes)

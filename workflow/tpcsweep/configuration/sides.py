@@ -51,8 +51,7 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
 def side(key: str, text: str) -> ComparedSide:
     """Read the dataset of a side as `find_dataset`, then values of axes after a colon: AXIS=VALUE,AXIS=VALUE."""
     where, _, choice = text.partition(":")
-    dataset = find_dataset(where, key)
-    chosen: dict[str, Value] = {}
+    dataset, chosen = find_dataset(where, key), dict[str, Value]()
     for part in filter(None, choice.split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not (name and equals and value):
