@@ -20,7 +20,10 @@ while len(list(pathlib.Path().glob("*.up"))) < {NUMBER}:
 print("number {{number}}")
 """
 """What each does: it waits until all of them run."""
-RUN = "import pathlib, sys; from tpcsweep.running import notebooks; notebooks.run_notebook(*map(pathlib.Path, sys.argv[1:]), {})"
+RUN = (
+    "import pathlib, sys; from tpcsweep.running.notebooks import run_notebook; "
+    "run_notebook(*map(pathlib.Path, sys.argv[1:]), {})"
+)
 
 
 def write(file: Path, *cells: nbformat.NotebookNode) -> None:

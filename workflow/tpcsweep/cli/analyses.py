@@ -67,10 +67,12 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     """  # noqa: D301 (click needs the \b)
     from tpcsweep.comparing import comparison
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import side
+    from tpcsweep.configuration.sides import read_side
 
     with common.exit_on(ConfigurationError, comparison.ComparisonError, OSError):
-        one, other = (comparison.load_side(side(key, text)) for key, text in (("base", base), ("new", new)))
+        one, other = (
+            comparison.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
+        )
         found = comparison.compare(one, other, (base, new))
         if output is not None:
             from tpcsweep.running.notebooks import make_notebook

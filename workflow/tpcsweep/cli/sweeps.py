@@ -254,10 +254,12 @@ def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cel
     elsewhere = not any(map(os.path.exists, SNAKEFILES)) and shipped.is_file()
     snakemake = [sys.executable, "-m", "snakemake"]
     snakemake += ["--snakefile", str(shipped)] if elsewhere else []
-    return run([*snakemake, *arguments, "--config", *(f"{k}={v}" for k, v in config.items()), "--", "cells"])
+    return run_to_end(
+        [*snakemake, *arguments, "--config", *(f"{k}={v}" for k, v in config.items()), "--", "cells"]
+    )
 
 
-def run(argv: Sequence[str]) -> int:
+def run_to_end(argv: Sequence[str]) -> int:
     """Run a command to its end and return its exit code.
 
     If this process is asked to end, the command is, too, and this process waits for it. If this process is killed, the

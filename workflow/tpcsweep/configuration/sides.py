@@ -48,7 +48,7 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
     return found[0]
 
 
-def side(key: str, text: str) -> ComparedSide:
+def read_side(key: str, text: str) -> ComparedSide:
     """Read the dataset of a side as `find_dataset`, then values of axes after a colon: AXIS=VALUE,AXIS=VALUE."""
     where, _, choice = text.partition(":")
     dataset, chosen = find_dataset(where, key), dict[str, Value]()
