@@ -35,7 +35,7 @@ from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.placements import Redirector, Resources, Side, spots
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sides import DATASET, side
+from tpcsweep.configuration.sides import DATASET, read_side
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.paths import plan as paths
@@ -304,7 +304,7 @@ def _of_side(case: Case, file: Path) -> None:
     there.parent.mkdir(parents=True, exist_ok=True)
     there.touch()
     with contextlib.chdir(file.parent):
-        assert side("base", case.text).dataset
+        assert read_side("base", case.text).dataset
 
 
 _TRIED: Mapping[str, Callable[[Case, Path], None]] = {

@@ -408,8 +408,8 @@ def test_a_signal_to_the_rounds_ends_the_run_of_a_round_in_order(tmp_path: Path)
         "except KeyboardInterrupt:\n    time.sleep(0.3); pathlib.Path(sys.argv[1] + '/tidy').touch()\n"
     )
     outer = (
-        "import sys; from tpcsweep.cli.sweeps import run; from tpcsweep.linux.signals import interruptible\n"
-        "with interruptible():\n    run([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
+        "import sys; from tpcsweep.cli.sweeps import run_to_end; from tpcsweep.linux.signals import interruptible\n"
+        "with interruptible():\n    run_to_end([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
     )
     run = subprocess.Popen([sys.executable, "-c", outer, inner, str(tmp_path)])
     wait_until((tmp_path / "up").exists, "the round runs")

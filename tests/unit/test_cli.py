@@ -167,7 +167,7 @@ def test_adaptive_gives_snakemake_the_cells_and_the_arguments_behind_two_dashes(
 
     drawn: list[Path] = []
     monkeypatch.setattr("tpcsweep.adaptive.rounds.draw_figures", drawn.append)
-    monkeypatch.setattr(sweeps, "run", run)
+    monkeypatch.setattr(sweeps, "run_to_end", run)
     done = tpcsweep("adaptive", "--error", "1%", "--", "--cores", "1", "--quiet")
     assert done.exit_code == 0, done.output
     assert "probe: round of " in done.stdout
@@ -194,7 +194,9 @@ def test_adaptive_measures_and_does_not_simulate() -> None:
 
 
 def test_a_snakemake_of_a_killed_command_is_killed(tmp_path: Path) -> None:
-    code = "import sys; from tpcsweep.cli.sweeps import run; run(['sh', '-c', 'echo $$ >pid; exec sleep 60'])"
+    code = (
+        "from tpcsweep.cli.sweeps import run_to_end; run_to_end(['sh', '-c', 'echo $$ >pid; exec sleep 60'])"
+    )
     started = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "it runs")
     started.send_signal(signal.SIGKILL)

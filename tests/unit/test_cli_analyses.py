@@ -191,7 +191,7 @@ def test_recommendations_alone_and_with_a_plan() -> None:
 
 
 def test_a_plan_writes_its_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.running.notebooks.make", lambda *run: run[1].write_text(repr(run)))
+    monkeypatch.setattr("tpcsweep.running.notebooks.make_notebook", lambda *run: run[1].write_text(repr(run)))
     done = tpcsweep("plan", "0.5Gbit/s", "demo", "--rtt=60ms", "-o", "out")
     assert done.output.endswith(f"{here / 'out/plan.html'}\n")
     names = {"plan.json", "plan.png", "plan.svg", "plan.html", "recommendations.json", "recommendations.csv"}

@@ -36,7 +36,7 @@ from tpcsweep.comparing.effects import (
     random_effects,
 )
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sides import side
+from tpcsweep.configuration.sides import read_side
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import about_flags
 from tpcsweep.measure.steady import analyse
@@ -337,12 +337,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_part_of_a_dataset_is_a_side(results: Path) -> None:
-    found = side("base", f"{results}/tools:tool=curl,rtt=20 ms")
+    found = read_side("base", f"{results}/tools:tool=curl,rtt=20 ms")
     assert found.chosen == {"tool": "curl", "rtt": 20.0}
     part = load_side(found)
     assert part["throughput"].dims == ("streams", "repetition")
     assert (part.tool.item(), part.rtt.item()) == ("curl", 20.0)
-    by_path = side("new", f"{results}/tools/dataset.nc:tool=gfal-copy,rtt=20")
+    by_path = read_side("new", f"{results}/tools/dataset.nc:tool=gfal-copy,rtt=20")
     compared = compare(part, load_side(by_path))
     assert compared.alignment.different["tool"] == ("curl", "gfal-copy")
 
@@ -366,7 +366,7 @@ def test_a_wrong_side_is_named(
 ) -> None:
     monkeypatch.chdir(results.parent)  # the folder of results is found by its name
     with pytest.raises(ConfigurationError) as error:
-        load_side(side("base", text))
+        load_side(read_side("base", text))
     assert message in str(error.value)
 
 
@@ -376,7 +376,7 @@ def test_a_side_that_is_no_dataset_of_a_sweep_is_named(tmp_path: Path) -> None:
     for name, why in (("text", "did not find a match"), ("other", "it has no flags")):
         said = f"base: given .*{name}.nc: .*{why}.*allowed: a dataset of a sweep"
         with pytest.raises(ConfigurationError, match=said):
-            load_side(side("base", f"{tmp_path}/{name}.nc"))
+            load_side(read_side("base", f"{tmp_path}/{name}.nc"))
 
 
 # --- what is written and drawn

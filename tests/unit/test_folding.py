@@ -73,13 +73,13 @@ def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(sta
             STATES[state][0](study, cell)
         output = study.folder / "dataset.nc"
         if "current" in states:
-            folding.fold(study, output)
+            folding.fold_study(study, output)
             with xr.open_dataset(output) as dataset:
                 found = [STATUS[value] for value in dataset["status"].values.ravel()]
             assert found == ["ok" if state == "current" else NOT_MEASURED for state in states]
         else:
             with pytest.raises(DatasetError):
-                folding.fold(study, output)
+                folding.fold_study(study, output)
             assert not output.exists()
         reasons = {path: hole.why for hole in folding.holes(study.folder) for path in hole.cells}
         for state, cell in zip(states, study.grid.cells, strict=True):
@@ -100,7 +100,7 @@ def test_the_cells_of_a_deployment_with_one_reason_are_listed_together(tmp_path:
     put(study, study.grid.cells[0])
     for cell in study.grid.cells[2:]:
         placeholder(study, cell)
-    folding.fold(study, study.folder / "dataset.nc")
+    folding.fold_study(study, study.folder / "dataset.nc")
     listed = json.loads((study.folder / folding.FILE).read_bytes())
     assert listed == [
         {"deployment": "rtt=5", "cells": ["rtt=5/streams=2/repetition=1"], "why": "the file was missing"},
@@ -123,7 +123,7 @@ def test_a_run_keeps_the_files_that_its_rules_list_until_its_end(
     placeholder(study, second)
     change(put(study, third))
     put(study, fourth, repetition=7)
-    folding.fold(study, study.folder / "dataset.nc")
+    folding.fold_study(study, study.folder / "dataset.nc")
     assert all(study.cell_file(cell).exists() for cell in study.grid.cells)
     put(study, fourth)  # measured after the dataset was made
     folding.clear(study)

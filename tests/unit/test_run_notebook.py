@@ -20,7 +20,10 @@ while len(list(pathlib.Path().glob("*.up"))) < {NUMBER}:
 print("number {{number}}")
 """
 """What each does: it waits until all of them run."""
-RUN = "import pathlib, sys; from tpcsweep.running import notebooks; notebooks.run(*map(pathlib.Path, sys.argv[1:]), {})"
+RUN = (
+    "import pathlib, sys; from tpcsweep.running.notebooks import run_notebook; "
+    "run_notebook(*map(pathlib.Path, sys.argv[1:]), {})"
+)
 
 
 def write(file: Path, *cells: nbformat.NotebookNode) -> None:
@@ -56,7 +59,9 @@ def test_a_notebook_gets_its_parameters_and_imports_modules_beside_it_and_the_en
         nbformat.v4.new_code_cell("import beside; print(base, rest, beside.NUMBER)"),
     )
     before = dict(os.environ)
-    notebooks.run(folder / "one.ipynb", tmp_path / "done.ipynb", {"base": "mine:cores=1", "unknown": 2})
+    notebooks.run_notebook(
+        folder / "one.ipynb", tmp_path / "done.ipynb", {"base": "mine:cores=1", "unknown": 2}
+    )
     assert dict(os.environ) == before
     *_, last = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
     assert last.outputs[0].text == "mine:cores=1 1 42\n"

@@ -15,4 +15,4 @@ studies = Studies(snakemake.config)
 study = studies[snakemake.wildcards.study]
 with reported(snakemake.log[0], *folding.expected(), about=study.name), signals.interruptible():
     require_unchanged(studies.attributes(snakemake.wildcards), snakemake.params.attributes)
-    folding.make(study, Path(snakemake.output.dataset), snakemake.threads)
+    folding.make_dataset(study, Path(snakemake.output.dataset), snakemake.threads)

@@ -8,5 +8,5 @@ from tpcsweep.running.scripts import reported, written_to
 
 values = {**snakemake.input, **snakemake.params, **snakemake.params.get("axes", {})}
 with reported(snakemake.log[0], notebooks.NotebookError), written_to(snakemake.log[0]):
-    notebooks.run(Path(snakemake.input.notebook), Path(snakemake.output.notebook), values)
-    notebooks.export(Path(snakemake.output.notebook), Path(snakemake.output.html))
+    notebooks.run_notebook(Path(snakemake.input.notebook), Path(snakemake.output.notebook), values)
+    notebooks.export_notebook(Path(snakemake.output.notebook), Path(snakemake.output.html))

@@ -66,8 +66,6 @@ class CrateError(RuntimeError):
 
 
 class _File(NamedTuple):
-    """A file that a crate contains and describes."""
-
     place: Path
     source: Path | StringIO
     description: str
@@ -133,27 +131,20 @@ def _results(folder: Path) -> Iterator[_File]:
 
 
 def _settings(configuration: Configuration) -> dict[str, list[_File]]:
-    """Return the files of the sweep and of the testbed."""
-    return {
-        key: [
-            _File(Path(f"config/{key}s", file.name), file, f"The {key} that was asked for", "text/yaml")
-            for file in files
-        ]
-        for key, files in source_files(configuration, Path()).items()
-    }
-
-
-def _config(configuration: Configuration) -> _File:
-    """Return the configuration of the workflow that measures the crate's sweep again."""
+    """Return the files of sweep and testbed, and the workflow's configuration that measures the sweep again."""
     asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
     if configuration.sweep.scale is not None:
         asked["scale"] = configuration.asked["scale"]
+    files = {}
+    for key, sources in source_files(configuration, Path()).items():
+        about = f"The {key} that was asked for", "text/yaml"
+        files[key] = [_File(Path(f"config/{key}s", source.name), source, *about) for source in sources]
     text = StringIO(yaml.safe_dump(asked, sort_keys=False))
-    return _File(_CONFIG, text, "Sweep and testbed that were asked for", "text/yaml")
+    files["config"] = [_File(_CONFIG, text, "Sweep and testbed that were asked for", "text/yaml")]
+    return files
 
 
 def _readme(files: Iterable[_File], again: bool, summary: xr.Dataset, cited: Citation) -> _File:
-    """Return the crate's README: its content and, for a sweep of ours, the commands that measure it again."""
     rows = {
         **{str(file.place): file.description for file in files},
         f"{_SOFTWARE}/": "The software",
@@ -194,7 +185,6 @@ def _described(
     cited: Citation,
     software: Citation,
 ) -> Any:
-    """Return a crate with the files of a results folder, and with all that `write_crate` says of it."""
     from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
     crate = ROCrate(version="1.1")
@@ -203,13 +193,11 @@ def _described(
         crate.root_dataset["identifier"] = f"https://doi.org/{cited.doi}"
     workflow = _workflow(crate, summary, software)
     settings = {} if configuration is None else _settings(configuration)
-    config = [] if configuration is None else [_config(configuration)]
     results = list(_results(folder))
-    listed = [*results, *chain.from_iterable(settings.values()), *config]
-    _add(crate, _readme(listed, bool(config), summary, cited), about=crate.root_dataset)
+    listed = [*results, *chain.from_iterable(settings.values())]
+    _add(crate, _readme(listed, bool(settings), summary, cited), about=crate.root_dataset)
     given = {key: [_add(crate, file) for file in files] for key, files in settings.items()}
-    for file in config:
-        _add(crate, file)
+    given.pop("config", None)  # no input of the workflow by itself
     made = {str(file.place): _add(crate, file) for file in results}
     _connect(crate, workflow, "input", given)
     outputs = {"dataset": "dataset.nc", "page": "index.html"}
@@ -275,7 +263,6 @@ def _workflow(crate: Any, summary: xr.Dataset, software: Citation) -> Any:
 
 
 def _programs(crate: Any, summary: xr.Dataset) -> Iterator[Any]:
-    """Yield the programs that measured, each once with all its versions."""
     found: dict[str, dict[str, None]] = {}
     for record in summary["provenance_record"].values.tolist():
         for name, release in (json.loads(str(record)).get("software") or {}).items():
@@ -286,7 +273,6 @@ def _programs(crate: Any, summary: xr.Dataset) -> Iterator[Any]:
 
 
 def _run(summary: xr.Dataset) -> dict[str, Any]:
-    """Say when, where and how far a dataset was measured."""
     about, status = summary.attrs, summary["status"].values
     counts = ", ".join(f"{int((status == at).sum())} {word}" for at, word in enumerate(STATUS))
     names = ("host", "cpu", "kernel", "commit")

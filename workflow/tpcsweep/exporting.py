@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,7 @@ class ExportError(ValueError):
 def zarr(file: Path, store: Path) -> None:
     """Write a dataset with all its groups as a Zarr store, in format 2, which every reader of Zarr knows.
 
-    Chunks are those of the file, and one variable at a time is in memory. `store` is not there yet.
-
-    Raises:
-        MissingExtraError: without the extra `zarr`.
+    Chunks are those of the file, and one variable at a time is in memory. `store` does not exist yet.
     """
     require("zarr")
     from zarr import consolidate_metadata
@@ -65,14 +62,10 @@ def zarr(file: Path, store: Path) -> None:
         # Not as a tree: transfers have a column for each axis, which is none of their dimensions.
         for group in GROUPS:
             with xr.open_dataset(file, group=group, cache=False) as content:
-                chunks = {
-                    name: {"chunks": sizes}
-                    for name, variable in content.variables.items()
-                    if (sizes := variable.encoding.get("chunksizes"))
-                }
-                content.to_zarr(
-                    part, group=group, mode="a", encoding=chunks, consolidated=False, zarr_format=2
-                )
+                sizes = {name: one.encoding.get("chunksizes") for name, one in content.variables.items()}
+                chunks = {name: {"chunks": size} for name, size in sizes.items() if size}
+                how: dict[str, Any] = {"mode": "a", "consolidated": False, "zarr_format": 2}
+                content.to_zarr(part, group=group, encoding=chunks, **how)
         consolidate_metadata(part, zarr_format=2)
 
 
@@ -80,10 +73,7 @@ def _cells(summary: xr.Dataset) -> xr.Dataset:
     """Line up the cells that were measured or failed along the dimension `cell`, in the order of the axes.
 
     The variable `ended` is when a cell's measurement ended, in s since 1970-01-01 UTC, and `place` its place among
-    all cells of the grid.
-
-    Raises:
-        ExportError: where the dataset does not say when a cell was measured.
+    all cells of the grid. A cell whose time the dataset does not contain is an ExportError.
     """
     axes = summary["status"].dims
     row = summary.stack(cell=axes, create_index=False)
@@ -92,10 +82,8 @@ def _cells(summary: xr.Dataset) -> xr.Dataset:
     started = row["started"].values.astype("datetime64[ns]")
     for cell in np.flatnonzero(np.isnat(started))[:1]:
         where = ", ".join(f"{axis}={_text(row[axis].values[cell].item())}" for axis in axes)
-        raise ExportError(
-            f"the dataset does not say when the cell {where} was measured, which monitoring needs to know; "
-            "datasets of measurements from elsewhere cannot be exported"
-        )
+        lack = f"the dataset does not say when the cell {where} was measured, which monitoring needs to know"
+        raise ExportError(f"{lack}; datasets of measurements from elsewhere cannot be exported")
     ended = started.astype("int64") / 1e9 + np.nan_to_num(row["duration"].values)
     return row.assign(ended=("cell", ended), place=("cell", places))
 
@@ -104,12 +92,6 @@ def _cells(summary: xr.Dataset) -> xr.Dataset:
 def _text(value: Any) -> str:
     """Write the value of a coordinate in base units, "none" for inf, which means no limit."""
     return path_text(None if isinstance(value, float) and math.isinf(value) else value)
-
-
-def _site(summary: xr.Dataset) -> str:
-    """Return the testbed, which says so itself where nothing was measured."""
-    testbed = str(summary.attrs["testbed"])
-    return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed
 
 
 def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
@@ -128,12 +110,16 @@ def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     average = goodput.isel(cell=row["place"]).mean("time").values
     cells = row[["ended", "throughput_max"]].assign(average=("cell", average)).reset_coords().to_dataframe()
     suffixed = _suffixed(summary)
-    where = f"{_field(_site(summary))}, {_field(str(summary.attrs['sweep']))}, source->destination"
+    whose = _whose(summary)
+    where = f"{_field(whose['testbed'])}, {_field(whose['sweep'])}, source->destination"
     written = []
     for cell in cells.to_dict("records"):
+        module = MODULES.get(cell["tool"], "http")
+        ends = LAYERS.get(cell.get("layer", ""), "m2m")  # earlier datasets have no layer
+        setting = f"{cell['streams']:02}s_{megabytes(cell['tcp_buffer'])}m"
         suffix = "".join(f"_{axis}={_text(cell[axis])}" for axis in suffixed)
         for kind, figure in (("avg", "average"), ("max", "throughput_max")):
-            called = _field(_monitoring_name(cell, kind) + suffix)
+            called = _field(f"{module}_{ends}_{kind}_{setting}{suffix}")
             written.append(f"{cell['ended'] * 1e3:.0f}, {where}, {called}, {cell[figure] * MB_PER_S:.6g}")
     return written
 
@@ -141,13 +127,6 @@ def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
 def _field(text: str) -> str:
     """Return a text as one field of a line, which no spreadsheet calculates."""
     return inert(" ".join(text.replace(",", " ").split()))
-
-
-def _monitoring_name(cell: Mapping[str, Any], kind: str) -> str:
-    """Name a figure in the published form, such as network_m2m_avg_01s_08m, by the parameters of its cell."""
-    module = MODULES.get(cell["tool"], "http")
-    ends = LAYERS.get(cell.get("layer", ""), "m2m")  # earlier datasets have no layer
-    return f"{module}_{ends}_{kind}_{cell['streams']:02}s_{megabytes(cell['tcp_buffer'])}m"
 
 
 def megabytes(size: int) -> str:
@@ -189,9 +168,8 @@ def _about(summary: xr.Dataset, ended: str) -> Iterator[str]:
     """Yield the facts of the whole dataset at the end of the last cell: loaders of history need a time."""
     said = {name: str(summary.attrs.get(name, "")) for name in ABOUT}
     said |= {str(name): _text(value.item()) for name, value in summary.coords.items() if not value.dims}
-    meaning = "the sweep, and the parameters that are the same for all cells"
     info = metric_name("sweep")
-    yield from metric_head(info, "info", "", meaning)
+    yield from metric_head(info, "info", "", "the sweep, and the parameters that are the same for all cells")
     yield f"{info}_info{metric_labels(_whose(summary) | said)} 1{ended}"
 
 
@@ -218,4 +196,5 @@ def _gauge(figure: xr.DataArray, frame: Frame) -> Iterator[str]:
 
 
 def _whose(summary: xr.Dataset) -> dict[str, str]:
-    return {"sweep": str(summary.attrs["sweep"]), "testbed": _site(summary)}
+    simulated = "simulated:" if summary.attrs["testbed_kind"] == SIMULATED else ""
+    return {"sweep": str(summary.attrs["sweep"]), "testbed": f"{simulated}{summary.attrs['testbed']}"}

@@ -35,7 +35,6 @@ class Extra:
 
 
 def require(name: str) -> None:
-    """Raise MissingExtraError if an extra is not installed."""
     if lines := missing([name]):
         raise MissingExtraError(*lines)
 
@@ -81,12 +80,10 @@ def _succeeds(command: list[str], given: str = "") -> bool:
     return done.returncode == 0
 
 
+_GLOBUS = ("globus-url-copy", "globus-gridftp-server")
 EXTRAS: Mapping[str, Extra] = {
     "crate": _pip("rocrate"),
-    "globus": Extra(
-        "globus-url-copy, globus-gridftp-server",
-        lambda: _programs("globus-url-copy", "globus-gridftp-server"),
-    ),
+    "globus": Extra(", ".join(_GLOBUS), lambda: _programs(*_GLOBUS)),
     "history": _pip("ruptures"),
     "ns3": Extra("g++, libns3-dev", lambda: _headers("ns3/core-module.h")),
     "parquet": _pip("pyarrow"),

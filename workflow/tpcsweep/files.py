@@ -76,11 +76,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain values for people and programs, whole or not at all.
-
-    Raises:
-        ValueError: for NaN and infinity, which `number` turns into None.
-    """
+    """Write plain values, whole or not at all. Raise ValueError for NaN and infinity, for which `number` is."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 

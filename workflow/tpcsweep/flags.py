@@ -40,8 +40,6 @@ class FaultError(BrokenError):
 
 
 class Flag(NamedTuple):
-    """A flag."""
-
     grade: Grade
     words: str
     """In a few words, for legends and tables."""
@@ -94,11 +92,7 @@ def worst(flags: Iterable[str]) -> Grade | None:
 
 
 def graded(flags: Iterable[str], *grades: Grade) -> list[str]:
-    """Return those of some flags that have one of the grades, in the order of `FLAGS`.
-
-    Raises:
-        KeyError: for what is no flag.
-    """
+    """Return those of some flags that have one of the grades, in the order of `FLAGS`."""
     chosen = {flag for flag in flags if FLAGS[flag].grade in grades}
     return [flag for flag in FLAGS if flag in chosen]
 

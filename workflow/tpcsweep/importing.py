@@ -51,8 +51,7 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     axes = {axis: values for axis, (values, _) in columns.items()}
     places = [place for _, place in columns.values()]
     # For each row the number of rows of the same cell before it.
-    by_axis: dict[int, Any] = {-1: 0, **dict(enumerate(places))}
-    cell_of = pd.DataFrame(by_axis, range(len(chosen)))
+    cell_of = pd.DataFrame({-1: 0, **dict(enumerate(places))}, range(len(chosen)))
     repetition = np.asarray(cell_of.groupby(list(cell_of)).cumcount())
     axes[REPETITION] = tuple(range(1, int(repetition.max()) + 2))
     cells = math.prod(len(values) for values in axes.values())
@@ -64,13 +63,15 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
         variable: _numbers(chosen, column, variable_dimension(variable), file)
         for variable, column in settings.variables.items()
     }
-    record = _record(settings, file, len(table), len(chosen))
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    record = {"file": file.name, "sha256": digest, "rows": len(table), "rows_imported": len(chosen)}
+    record["import"] = settings.model_dump(mode="json")
     attributes = _attributes(settings, file, name)
     return tabulate(axes, [*places, repetition], figures, settings.fixed_values(), record, attributes)
 
 
 def history_line(settings: Import, folded: Folded, file: Path) -> str:
-    """Return the line about an import in a dataset's history."""
     rows = int((folded.summary["status"] != 0).sum())
     where = f" where {settings.where}" if settings.where else ""
     return f"imported {rows} rows of {file.name}{where}"
@@ -100,11 +101,7 @@ def read(file: Path) -> pd.DataFrame:
 
 
 def _numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Path) -> NDArray[np.float64]:
-    """Return a column's values in the dimension's base unit.
-
-    Raises:
-        ConfigurationError: for a value that is no number, infinite, negative, or no whole number of a whole dimension.
-    """
+    """Return a column's values in the dimension's base unit. Refuse negative and infinite ones, and text."""
     read = pd.to_numeric(table[column.column], errors="coerce").to_numpy(float)
     size = dimension.size(column.unit) or Decimal(1)
     # By way of decimals, so that 0.1 s is 100 ms; each different value once.
@@ -143,13 +140,12 @@ def _read_csv(file: Path) -> pd.DataFrame:
         header = [as_written(name) for name in next(reader, [])]
         if not all(header) or len(set(header)) < max(1, len(header)):
             raise ValueError(f"the header {','.join(header)!r}")
-        for row in reader:
-            if row and len(row) != len(header):
+        for row in filter(None, reader):
+            if len(row) != len(header):
                 allowed = f"{len(header)}, as in the header"
                 raise refused(f"line {reader.line_num}", f"{len(row)} values", allowed, str(file))
-            if row:
-                lines.append(reader.line_num)
-                rows.append([as_written(value) for value in row])
+            lines.append(reader.line_num)
+            rows.append([as_written(value) for value in row])
     return pd.DataFrame(rows, pd.Index(lines, name="line"), header, dtype=str)
 
 
@@ -164,12 +160,10 @@ def _require_columns(settings: Import, table: pd.DataFrame, file: Path) -> None:
 
 
 def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
-    chosen = table
-    if where is not None:
-        try:
-            chosen = table[meeting(table, where)]
-        except ConditionError as error:
-            raise refused("where", f"{where!r} ({error})", ALLOWED, str(file)) from error
+    try:
+        chosen = table if where is None else table[meeting(table, where)]
+    except ConditionError as error:
+        raise refused("where", f"{where!r} ({error})", ALLOWED, str(file)) from error
     if chosen.empty:
         lack = f"{where!r}, which none of {len(table)} rows meets" if where else "a table without rows"
         raise refused("where" if where else "", lack, "at least one row", str(file))
@@ -200,18 +194,6 @@ def _require_all(good: NDArray[np.bool_], column: pd.Series, allowed: str, file:
     value = repr(str(column.iloc[first])) + (f", and {others} more like it" if others else "")
     place = f"{column.index.name} {column.index[first]}, column {column.name}"
     raise refused(place, value, f"{allowed}; `where` leaves rows out", str(file))
-
-
-def _record(settings: Import, file: Path, rows: int, imported: int) -> dict[str, Any]:
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    return {
-        "file": file.name,
-        "sha256": digest,
-        "rows": rows,
-        "rows_imported": imported,
-        "import": settings.model_dump(mode="json"),
-    }
 
 
 def _attributes(settings: Import, file: Path, name: str) -> Mapping[str, Any]:
@@ -267,18 +249,10 @@ class _Operand(NamedTuple):
 
 
 def meeting(table: pd.DataFrame, condition: str) -> _Truth:
-    """Return for each row of a table whether it meets a condition.
+    """Return for each row of a table whether it meets a condition as in `ALLOWED`; otherwise raise ConditionError.
 
     Columns are numbers where all their values are, and text otherwise. A missing value of text is "", and one of
     numbers is unequal to everything.
-
-    Args:
-        table: a table, with text in the columns of a CSV file.
-        condition: comparisons as in `ALLOWED`.
-
-    Raises:
-        ConditionError: for a text that is no such condition, an unknown column, a comparison of text with numbers,
-            and a column that alone is no condition.
     """
     tree, quoted = _parsed(condition)
     return _Condition(table, quoted).truth(tree)
@@ -341,7 +315,6 @@ class _Condition:
 
 
 def _parsed(condition: str) -> tuple[ast.expr, dict[str, str]]:
-    """The syntax tree of a condition, and the columns in backticks by their names in the tree."""
     quoted: dict[str, str] = {}
 
     def unquoted(match: re.Match[str]) -> str:
@@ -373,7 +346,6 @@ def _column(column: pd.Series) -> _Operand:
         texts = column.astype("string").fillna("")
         words = texts[pd.to_numeric(column, errors="coerce").isna() & (texts != "")]
         return _Operand("text", texts.to_numpy(object), f"{name} (as in {next(iter(words), '')!r})")
-    missing = numbers.isna().any()
-    return _Operand(
-        "numbers", numbers.to_numpy(float, na_value=np.nan) if missing else numbers.to_numpy(), name
-    )
+    if numbers.isna().any():
+        return _Operand("numbers", numbers.to_numpy(float, na_value=np.nan), name)
+    return _Operand("numbers", numbers.to_numpy(), name)

@@ -64,16 +64,7 @@ def take_machine(name: str, waiting: Callable[[str], object] | None = None) -> i
 
     It is an abstract socket (unix(7)), which one process of those that share this network may bind at a time. Any user
     can keep others from measuring anyhow, by measuring. Waiting processes connect to the holder, and hear its end.
-
-    Args:
-        name: The lock's.
-        waiting: Told who holds the lock, if anybody does; then this waits for the holder.
-
-    Returns:
-        A file descriptor, which programs that this process starts do not inherit.
-
-    Raises:
-        HeldError: if there is no `waiting`, and another process holds the lock.
+    `waiting`, the file descriptor and HeldError are those of `take`.
     """
     while True:
         lock = socket.socket(socket.AF_UNIX)

@@ -252,7 +252,6 @@ def metric_head(metric: str, kind: str, unit: str, meaning: str) -> Iterator[str
 
 
 def metric_labels(values: Mapping[str, str]) -> str:
-    """Write labels in braces."""
     return "{" + ",".join(f'{label}="{_escaped(value)}"' for label, value in values.items()) + "}"
 
 

@@ -13,7 +13,6 @@ from tpcsweep.cli import common
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tpcsweep.comparing.comparison import Comparison
     from tpcsweep.models.fit import Fit
 
 
@@ -68,28 +67,25 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     """  # noqa: D301 (click needs the \b)
     from tpcsweep.comparing import comparison
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.configuration.sides import side
+    from tpcsweep.configuration.sides import read_side
 
     with common.exit_on(ConfigurationError, comparison.ComparisonError, OSError):
-        datasets = [comparison.load_side(one) for one in (side("base", base), side("new", new))]
-        found = comparison.compare(datasets[0], datasets[1], (base, new))
+        one, other = (
+            comparison.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
+        )
+        found = comparison.compare(one, other, (base, new))
         if output is not None:
-            _write(found, output, base, new, fail_below)
+            from tpcsweep.running.notebooks import make_notebook
+
+            comparison.write(found, output / "comparison.json", output / "cells.csv", fail_below)
+            values = {"base": base, "new": new, "figures": str(output / "figures")}
+            make_notebook("compare", output / "compare.html", values)
     content = comparison.gated_content(found, fail_below)
     pages = [] if output is None else [str((output / "compare.html").absolute())]
     common.answer(as_json, content, comparison.overview(found), *pages)
     if failures := content["gate"]["failures"]:
         click.echo("\n".join(["NEW is slower than --fail-below allows:", *failures]), err=True)
         raise SystemExit(1)
-
-
-def _write(found: Comparison, folder: Path, base: str, new: str, fail_below: float | None) -> None:
-    from tpcsweep.comparing.comparison import write
-    from tpcsweep.running.notebooks import make
-
-    write(found, folder / "comparison.json", folder / "cells.csv", fail_below)
-    values = {"base": base, "new": new, "figures": str(folder / "figures")}
-    make("compare", folder / "compare.html", values)
 
 
 @click.command()

@@ -29,7 +29,6 @@ results_or_file = click.argument("results", type=click.Path(path_type=Path), met
 
 
 def output_option(metavar: str, help: str, **kind: bool) -> Callable[[Function], Function]:  # noqa: A002, click's name
-    """Return the option for the file or folder that a command writes."""
     return click.option("-o", "--output", metavar=metavar, type=click.Path(path_type=Path, **kind), help=help)
 
 
@@ -39,7 +38,6 @@ class Named(click.types.StringParamType):
     name = "name"
 
     def __init__(self, *folders: str) -> None:
-        """`folders` are those that are completed from."""
         self._folders = folders
 
     def shell_complete(
@@ -118,11 +116,7 @@ def load_study(**options: str | None) -> Configuration:
 
 
 def dataset_of(path: Path) -> Path:
-    """Return the dataset of a results folder, or the path itself if it is a file.
-
-    Raises:
-        click.ClickException: if there is none, or the file is not a dataset of tpcsweep.
-    """
+    """Return the dataset of a results folder, or the file itself. Without one of tpcsweep the command ends."""
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import find_dataset
     from tpcsweep.dataset.earlier import require_dataset

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from tpcsweep.configuration.loading import Configuration
 
-FORMATS = ("openmetrics", "csv", "monitoring", "zarr")
-METADATA = "ro-crate-metadata.json"
-
 
 @click.command("import")
 @click.argument("source", type=common.Named("imports"))
@@ -63,12 +60,9 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
             dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, Path(file)))
             dataset.write_table(folded.summary, folder / "cells.csv")
     made = folder / DATASET
-    common.answer(
-        as_json,
-        {"dataset": str(made), "table": str(folder / "cells.csv")},
-        f"dataset: {made.absolute()}",
-        f"figures, models and page: snakemake --config dataset={made}",
-    )
+    content = {"dataset": str(made), "table": str(folder / "cells.csv")}
+    more = f"figures, models and page: snakemake --config dataset={made}"
+    common.answer(as_json, content, f"dataset: {made.absolute()}", more)
 
 
 def _free(folder: Path) -> Path:
@@ -81,7 +75,7 @@ def _free(folder: Path) -> Path:
 
 
 @click.command()
-@click.argument("form", metavar="FORMAT", type=click.Choice(FORMATS))
+@click.argument("form", metavar="FORMAT", type=click.Choice(("openmetrics", "csv", "monitoring", "zarr")))
 @common.results_or_file
 @common.output_option(
     "PATH", "File to write, by default standard output. Folder for zarr, by default FILE.zarr."
@@ -148,17 +142,16 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     from tpcsweep.configuration import citation
     from tpcsweep.configuration.loading import ConfigurationError
     from tpcsweep.extras import MissingExtraError
-    from tpcsweep.files import is_file
 
     with xr.open_dataset(common.dataset_of(results)) as opened:
         attributes = opened.attrs
     output = output or results / "crate"
     archive = output.with_name(f"{output.name}.zip")
-    if output.exists() and not (output / METADATA).exists():
+    if output.exists() and not (output / "ro-crate-metadata.json").exists():
         raise click.UsageError(f"{output}: exists and is no crate. Remove it, or use -o with another folder.")
     with common.exit_on(ConfigurationError, MissingExtraError, CrateError):
         study = _configuration_of(results, attributes, sweep, testbed)
-        cited = citation.read(citation.FILE, str(citation.FILE)) if is_file(citation.FILE) else None
+        cited = citation.read_in(Path())
         write_crate(results, study, cited, output, archive)
     if study is None:
         click.echo("The crate contains no sweep and no testbed: --sweep and --testbed name them.", err=True)

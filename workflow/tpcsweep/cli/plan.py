@@ -29,7 +29,6 @@ class QuestionCommand(click.Command):
 
 @cache
 def _options() -> list[click.Option]:
-    """Return an option for each parameter of sweeps; those that the search varies accept several values."""
     from tpcsweep.configuration.parameters import Parameters, quantity
     from tpcsweep.planning import KNOBS
 
@@ -85,18 +84,13 @@ def plan(
     """  # noqa: D301 (click needs the \b)
     target, results = _arguments(words, recommend)
     default = click.core.ParameterSource.DEFAULT
-    given = {
-        name: value for name, value in asked.items() if context.get_parameter_source(name) is not default
-    }
+    given = {key: asked[key] for key in asked if context.get_parameter_source(key) is not default}
     dataset = common.dataset_of(results)
     from tpcsweep.dataset.earlier import completed
     from tpcsweep.planning.recommendations import EXPECTED, answer_question
 
-    with (
-        common.exit_on(*EXPECTED, OSError),
-        completed(dataset) as whole,
-        _models_of(dataset, whole) as models,
-    ):
+    trouble = common.exit_on(*EXPECTED, OSError)
+    with trouble, completed(dataset) as whole, _models_of(dataset, whole) as models:
         question = {"target": target, **given}
         answer = answer_question(whole, models, question, recommend or output is not None)
         if output is not None:
@@ -122,9 +116,8 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
             error.param_hint = "TARGET"
             raise
     if len(words) != 2:
-        raise click.UsageError(
-            "Give TARGET and RESULTS, as in tpcsweep plan 0.8Gbit/s --rtt 40ms results/demo"
-        )
+        example = "tpcsweep plan 0.8Gbit/s --rtt 40ms results/demo"
+        raise click.UsageError(f"Give TARGET and RESULTS, as in {example}")
     return target, Path(words[1])
 
 
@@ -150,7 +143,7 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
     from tpcsweep.files import write_json, write_text
     from tpcsweep.planning.drawing import draw
     from tpcsweep.planning.recommendations import as_csv
-    from tpcsweep.running.notebooks import make
+    from tpcsweep.running.notebooks import make_notebook
 
     assert answer.table is not None
     write_json(folder / "recommendations.json", answer.recommendations())
@@ -160,7 +153,7 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
     write_json(folder / "plan.json", answer.plan.to_dict())
     save(draw(answer.plan), folder, "plan")
     values = {"dataset": str(dataset), "models": str(models), "question": answer.question.content}
-    make("plan", folder / "plan.html", values)
+    make_notebook("plan", folder / "plan.html", values)
 
 
 def _shown(answer: Answer, recommend: bool) -> Iterator[RenderableType]:

@@ -134,13 +134,6 @@ def check(as_json: bool, **options: str | None) -> None:
     Example: tpcsweep check --sweep surface --testbed kubernetes
     """
     study = common.load_study(**options)
-    found = _findings(study)
-    lines = found or [f"{study.folder.name}: {study.testbed_name} can run all cells"]
-    common.answer(as_json, {"study": study.folder.name, "findings": found}, *lines)
-    sys.exit(bool(found))
-
-
-def _findings(study: Configuration) -> list[str]:
     from tpcsweep import testbeds
     from tpcsweep.configuration import checks
     from tpcsweep.extras import missing
@@ -151,7 +144,9 @@ def _findings(study: Configuration) -> list[str]:
         testbeds.of(study.testbed.kind).require(study.testbed)
     except expected(study) as error:
         found.append(str(error))
-    return found
+    lines = found or [f"{study.folder.name}: {study.testbed_name} can run all cells"]
+    common.answer(as_json, {"study": study.folder.name, "findings": found}, *lines)
+    sys.exit(bool(found))
 
 
 @click.command()
@@ -199,7 +194,7 @@ def dataset(as_json: bool, **options: str | None) -> None:
             results.adopt(study)
         elif not study.cells_file.exists():
             raise DatasetError(f"{study.cells_file}: no such file. Run `{study.command}`.")
-        folding.fold(study, output, os.cpu_count() or 1)
+        folding.fold_study(study, output, os.cpu_count() or 1)
     counts = counted(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
     lines += [f"the others: {study.command}"] if counts.missing else []
@@ -227,10 +222,8 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
     """
     study = common.load_study(**options)
     if study.testbed.simulated:
-        raise click.UsageError(
-            f"{study.testbed_name}: adaptive measures, and this testbed simulates. "
-            f"Run `{study.command}`: it computes all cells."
-        )
+        why = f"{study.testbed_name}: adaptive measures, and this testbed simulates"
+        raise click.UsageError(f"{why}. Run `{study.command}`: it computes all cells.")
     from tpcsweep.adaptive.rounds import RoundError, Rounds, draw_figures
     from tpcsweep.dataset import DatasetError
     from tpcsweep.linux.signals import interruptible
@@ -259,18 +252,14 @@ def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cel
     config = {**study.asked, "only": listed, "notify": ""}
     shipped = SHIPPED / SNAKEFILES[2]
     elsewhere = not any(map(os.path.exists, SNAKEFILES)) and shipped.is_file()
-    return run(
-        [
-            *(sys.executable, "-m", "snakemake"),
-            *(("--snakefile", str(shipped)) if elsewhere else ()),
-            *arguments,
-            *("--config", *(f"{key}={value}" for key, value in config.items())),
-            *("--", "cells"),
-        ]
+    snakemake = [sys.executable, "-m", "snakemake"]
+    snakemake += ["--snakefile", str(shipped)] if elsewhere else []
+    return run_to_end(
+        [*snakemake, *arguments, "--config", *(f"{k}={v}" for k, v in config.items()), "--", "cells"]
     )
 
 
-def run(argv: Sequence[str]) -> int:
+def run_to_end(argv: Sequence[str]) -> int:
     """Run a command to its end and return its exit code.
 
     If this process is asked to end, the command is, too, and this process waits for it. If this process is killed, the

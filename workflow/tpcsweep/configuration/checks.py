@@ -71,12 +71,8 @@ class Rule:
 def everywhere(memory: int, memory_of: str) -> list[Rule]:
     """Return the rules of every testbed. The files of a cell must fit into `memory`, B, which `memory_of` describes."""
 
-    def tool(value: str) -> str | None:
-        return None if value in TOOLS else suggest(value, TOOLS)
-
     def files(size: int, streams: int, content: str, layer: str) -> str | None:
-        count = files_of(layer, streams, content).memory
-        if count * size <= memory:
+        if (count := files_of(layer, streams, content).memory) * size <= memory:
             return None
         return f"at most {rounded(memory // count)}: {count} files in {rounded(memory)} ({memory_of})"
 
@@ -85,7 +81,7 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
         return "random: holes are not read from a disk" if holes else None
 
     return [
-        Rule(("tool",), tool),
+        Rule(("tool",), lambda value: None if value in TOOLS else suggest(value, TOOLS)),
         *_of_tools(),
         Rule(("source_content", "layer"), source_content),
         Rule(("file_size", "streams", "source_content", "layer"), files),
@@ -211,7 +207,6 @@ def _combinations(grid: Grid, names: tuple[str, ...]) -> list[tuple[Value, ...]]
 
 
 def _place(sweep: Sweep, name: str, value: Value) -> str:
-    """The key of the sweep that gives a parameter this value."""
     given = chosen(sweep.parameters)
     if name not in given:
         return f"parameters.{name} (left out)"

@@ -11,20 +11,19 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.parameters import Text
 from tpcsweep.configuration.problems import fault, validated
+from tpcsweep.files import is_file
 
 FILE = Path("config/CITATION.cff")
 """The citation of datasets that are made with the configuration beside it. The file in the root of a checkout is that
 of the software."""
 
 
-def _written(name: str) -> str:
-    return name.replace("_", "-")
-
-
 class _Part(BaseModel):
     """A part of the format; its other keys are ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=_written)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=lambda name: name.replace("_", "-")
+    )
 
 
 class Author(_Part):
@@ -77,14 +76,15 @@ class Citation(_Part):
         # Each has a place for every author, or is left out.
         told = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
         institutions = dict.fromkeys(author.affiliation for author in self.authors if author.affiliation)
-        told["institution"] = ", ".join(institutions)
-        return {name: text for name, text in told.items() if text.strip(", ")} | {"license": self.license}
+        told |= {"institution": ", ".join(institutions), "license": self.license}
+        return {name: text for name, text in told.items() if text.strip(", ")}
 
 
 def read(path: Path, shown: str) -> Citation:
-    """Read authors and licence from a file. Errors call it by the name `shown`.
-
-    Raises:
-        ConfigurationError: for a file that is no YAML, and for a missing or wrong title, authors or licence.
-    """
+    """Read a citation from a file that errors call `shown`. Raise ConfigurationError if it is none."""
     return validated(Citation, yaml_file.read(path, shown), shown)
+
+
+def read_in(root: Path) -> Citation | None:
+    """Read the citation of datasets, if there is one below a folder."""
+    return read(root / FILE, str(FILE)) if is_file(root / FILE) else None

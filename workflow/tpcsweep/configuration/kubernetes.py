@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Interface
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
 from tpcsweep.configuration.placements import Placement, Side, faults, needless, over, servers_of
-from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault
 from tpcsweep.configuration.testbeds import DEPLOYED, Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
@@ -40,10 +40,6 @@ Label = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 """A name as Kubernetes has it for namespaces (RFC 1123)."""
 Subdomain = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")]
 """A name as Kubernetes has it for most objects."""
-
-
-def _list(values: Iterable[str]) -> str:
-    return ", ".join(values) or "nothing"
 
 
 class Pair(Strict):
@@ -99,11 +95,6 @@ class Paths(Strict):
     def place(self, index: int) -> tuple[str | int, ...]:
         return ("each",) if self.pairs == "all" else ("pairs", index)
 
-    @model_validator(mode="after")
-    def _fit_their_kind(self) -> Paths:
-        refuse(Paths, self._faults())
-        return self
-
     def _faults(self) -> Iterator[Fault]:
         if self.pairs != "all":
             if self.each is not None:
@@ -116,7 +107,10 @@ class Paths(Strict):
             yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
             return
         else:
-            yield from _rules_for_nodes(self.each)
+            for side, placement in self.each.sides:
+                if "nodeAffinity" in placement.affinity:
+                    allowed = "nothing: with pairs: all nodes are found by node_selector"
+                    yield ("each", side, "affinity", "nodeAffinity"), "rules", allowed
         first: dict[str, int] = {}
         for index, pair in enumerate(self.given):
             place = self.place(index)
@@ -136,16 +130,9 @@ class Paths(Strict):
                 yield place, f"the same as pairs[{same}]", "each pair once"
 
 
-def _rules_for_nodes(each: Pair) -> Iterator[Fault]:
-    for side, placement in each.sides:
-        if "nodeAffinity" in placement.affinity:
-            allowed = "nothing: with pairs: all nodes are found by node_selector"
-            yield ("each", side, "affinity", "nodeAffinity"), "rules", allowed
-
-
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
-    """What a pair of kind networks lacks on either side, and addresses that it has twice."""
     held = []
+    given: list[tuple[tuple[str | int, ...], str]]
     for side, placement in pair.sides:
         if not placement.network:
             allowed = "the name of a network attachment, which paths of kind networks need on both sides"
@@ -153,19 +140,15 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
         if not (placement.addresses or placement.origins):
             allowed = "one address for one origin, or one for the redirector and one for each origin"
             yield (*place, side, "addresses"), "nothing", allowed
-        for key, address in _addresses(placement):
+        given = [(("addresses", index), address) for index, address in enumerate(placement.addresses)]
+        given += [
+            ((*key, "address"), server.address) for key, server in servers_of(placement) if server.address
+        ]
+        for key, address in given:
             host = IPv4Interface(address).ip
             if host in held:
                 yield (*place, side, *key), f"{host} again", "each address of a pair once"
             held.append(host)
-
-
-def _addresses(side: Side) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    for index, address in enumerate(side.addresses):
-        yield ("addresses", index), address
-    for place, server in servers_of(side):
-        if server.address is not None:
-            yield (*place, "address"), server.address
 
 
 class Kubernetes(Settings):
@@ -230,16 +213,11 @@ class Kubernetes(Settings):
     time_limit: Annotated[float | None, replace(units.TIME_LIMIT, null="none")] = None
     """longest time that pods may run; cells that do not fit are measured in another deployment"""
 
-    @model_validator(mode="after")
-    def _agree(self) -> Kubernetes:
-        refuse(Kubernetes, self._faults())
-        return self
-
     def _faults(self) -> Iterator[Fault]:
         kind, controls = self.paths.kind, self.congestion_controls
         yield from self._of_pods()
         if len(set(controls)) < len(controls):
-            yield ("congestion_controls",), _list(controls), "each name once"
+            yield ("congestion_controls",), ", ".join(controls), "each name once"
         if kind != "networks":
             yield from self.client.without_network(("client",), f"paths are of kind {kind}")
         if kind == "netem" and self.bandwidth > LARGEST:
@@ -253,10 +231,10 @@ class Kubernetes(Settings):
         if self.tcp_buffer is None:
             yield ("tcp_buffer",), "nothing", f"the largest TCP buffers of the nodes, {cannot}"
         if len(controls) > 1:
-            yield ("congestion_controls",), _list(controls), f"the one that the nodes use, {cannot}"
+            yield ("congestion_controls",), ", ".join(controls), f"the one that the nodes use, {cannot}"
 
     def _of_pods(self) -> Iterator[Fault]:
-        """What pairs, or the testbed for all of them, say of pods: each once, where it is said."""
+        """Yield the faults of pods in pairs, or in the testbed for all of them: each once, where it is given."""
         found: dict[tuple[str | int, ...], tuple[str, str]] = {}
         for index, (given, pair) in enumerate(zip(self.paths.given, self.pairs, strict=True)):
             place = ("paths", *self.paths.place(index))
@@ -289,18 +267,13 @@ class Kubernetes(Settings):
         return tuple(map(self._whole, self.paths.given))
 
     def _whole(self, pair: Pair) -> Pair:
-        sides = {name: over(getattr(self, name), side) for name, side in pair.sides}
-        return pair.model_copy(
-            update={
-                "bandwidth": self.bandwidth if pair.bandwidth is None else pair.bandwidth,
-                "mtu": self.mtu if pair.mtu is None else pair.mtu,
-                "client": over(self.client, pair.client),
-                **{
-                    name: side.model_copy(update={"memory": side.memory or self.memory})
-                    for name, side in sides.items()
-                },
-            }
-        )
+        whole: dict[str, Any] = {"client": over(self.client, pair.client)}
+        whole["bandwidth"] = self.bandwidth if pair.bandwidth is None else pair.bandwidth
+        whole["mtu"] = self.mtu if pair.mtu is None else pair.mtu
+        for name, given in pair.sides:
+            side = over(getattr(self, name), given)
+            whole[name] = side.model_copy(update={"memory": side.memory or self.memory})
+        return pair.model_copy(update=whole)
 
     @property
     def has_alternatives(self) -> bool:

@@ -9,7 +9,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -133,18 +133,13 @@ class Configuration:
     @property
     def attributes(self) -> dict[str, Any]:
         """Attributes of the dataset that no cell contains: the scale, the authors, how a cell is measured again."""
-        again: dict[str, Any] = {
-            "command": self.command,
-            "cells": f"{self.folder}/cells",
-            "repeat": self.sweep.repeat,
-        }
-        if excluded := self.grid.excluded:
-            again["excluded"] = excluded
-        return {
-            **({} if self.testbed.simulated else again),
-            **({} if self.sweep.scale is None else self.sweep.scale.attributes),
-            **({} if self.citation is None else self.citation.attributes),
-        }
+        found: dict[str, Any] = {}
+        if not self.testbed.simulated:
+            found = {"command": self.command, "cells": f"{self.folder}/cells", "repeat": self.sweep.repeat}
+            found |= {"excluded": excluded} if (excluded := self.grid.excluded) else {}
+        for part in (self.sweep.scale, self.citation):
+            found |= part.attributes if part else {}
+        return found
 
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
@@ -201,25 +196,17 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
     if settings.only is not None and len(settings.sweep) > 1:
         raise refused("only", f"with {len(settings.sweep)} sweeps", "one sweep", CONFIG_FILE)
     problems: list[Problem] = []
-    read: list[Configuration] = []
-    for name in settings.sweep:
-        try:
-            read.append(_load(name, settings, root))
-        except ConfigurationError as error:
-            problems += [problem for problem in error.problems if problem not in problems]
-    raise_any(problems)
-    for folder, times in Counter(study.folder.name for study in read).items():
+    read = [_attempt(problems, partial(_load, name, settings, root)) for name in settings.sweep]
+    raise_any(dict.fromkeys(problems))
+    found = [study for study in read if study is not None]
+    for folder, times in Counter(study.folder.name for study in found).items():
         if times > 1:
             raise refused("sweep", f"{folder} {times} times", "each sweep once", CONFIG_FILE)
-    return {study.folder.name: study for study in read}
+    return {study.folder.name: study for study in found}
 
 
 def load(config: Mapping[str, Any], root: Path) -> Configuration:
-    """Read the study of the one sweep that `config` names; see `studies`.
-
-    Raises:
-        ConfigurationError: also where `config` names several sweeps, or a dataset.
-    """
+    """Read the study as `studies` does. Raise ConfigurationError unless it is one sweep."""
     found = list(studies(config, root).values())
     if len(found) > 1:
         raise refused("sweep", ", ".join(study.name for study in found), "one sweep", CONFIG_FILE)
@@ -250,11 +237,7 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FI
 
 
 def load_import(name: str, root: Path) -> tuple[str, Import]:
-    """Read a file of config/imports, by its name or path: the name of its study, and the settings.
-
-    Raises:
-        ConfigurationError: with a line for everything that is wrong in the file.
-    """
+    """Read a file of config/imports, by its name or path: the name of its study, and the settings."""
     read = _read("import", name, root)
     if any(is_file(known / f"{read.name}.yaml") for known in _known("sweep", root)):
         raise refused("import", repr(name), "a name that no sweep has")
@@ -269,7 +252,7 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
     asked = sweep and _attempt(problems, lambda: validated(Sweep, sweep.content, sweep.shown))
     testbed = _attempt(problems, lambda: _read("testbed", testbed_name, root))
     on = testbed and _attempt(problems, lambda: _testbed(testbed, root))
-    cited = _attempt(problems, lambda: _citation(root))
+    cited = _attempt(problems, lambda: citation.read_in(root))
     raise_any(problems)
     assert sweep and asked and testbed and on
     study = sweep.name
@@ -401,11 +384,6 @@ def _over(below: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(theirs, list) and isinstance(ours, list):
             joined[key] = [*theirs, *(claim for claim in ours if claim not in theirs)]
     return joined
-
-
-def _citation(root: Path) -> Citation | None:
-    path = root / citation.FILE
-    return citation.read(path, str(citation.FILE)) if is_file(path) else None
 
 
 def _only(grid: Grid, name: str, root: Path) -> Grid:

@@ -7,9 +7,9 @@ The order of the fields is the order of the axes in paths and datasets: paramete
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -20,10 +20,11 @@ from pydantic import (
     StringConstraints,
     Tag,
     create_model,
+    model_validator,
 )
 
 from tpcsweep.configuration import units
-from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, fault
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
 from tpcsweep.configuration.units import COUNT, Quantity, show
 from tpcsweep.xrootd.releases import SYSTEM
 
@@ -44,6 +45,15 @@ class Strict(BaseModel):
     """An immutable model that refuses unknown keys; the docstrings of its fields are their descriptions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        refuse(type(self), self._faults())
+        return self
+
+    def _faults(self) -> Iterable[Fault]:
+        """Return what is wrong with fields that are valid one by one."""
+        return ()
 
 
 class DeploymentParameters(Strict):

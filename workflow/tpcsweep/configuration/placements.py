@@ -14,11 +14,11 @@ from ipaddress import IPv4Interface
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, Strict
-from tpcsweep.configuration.problems import Fault, fault, key, refuse
+from tpcsweep.configuration.problems import Fault, fault, key
 from tpcsweep.configuration.units import SIZE, show
 
 CPU, MEMORY = "cpu", "memory"
@@ -26,7 +26,6 @@ OWN = (CPU, MEMORY, "ephemeral-storage")
 """What may be requested less of than it is limited to; of all else Kubernetes requests what is the limit."""
 _SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _QUANTITY = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,9})?)(?P<suffix>[KMGTPE]i|[numkMGTPE]?)")
-_BINARY = "KMGTPE"
 WITHIN = Decimal("1.2")
 """How many times the requests limits may be, where a cluster wants them near each other."""
 LARGEST = 2**63 - 1
@@ -45,12 +44,11 @@ def amount_of(text: str) -> Decimal:
         return Decimal(0)
     number, suffix = Decimal(parts["number"]), parts["suffix"]
     if suffix.endswith("i"):
-        return number * Decimal(1024) ** (_BINARY.index(suffix[0]) + 1)
+        return number * Decimal(1024) ** ("KMGTPE".index(suffix[0]) + 1)
     return number.scaleb(_SUFFIXES[suffix])
 
 
 def _quantity(value: object) -> str:
-    """A number of YAML or a text, as Kubernetes takes it."""
     text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
     if isinstance(text, str) and 0 < amount_of(text) <= LARGEST:
         return text
@@ -71,11 +69,6 @@ class Resources(Strict):
     """requests, as in a container's specification"""
     limits: dict[Name, Amount] = Field(default_factory=dict)
     """limits, as in a container's specification"""
-
-    @model_validator(mode="after")
-    def _possible(self) -> Resources:
-        refuse(Resources, self._faults())
-        return self
 
     def _faults(self) -> Iterator[Fault]:
         for what, of in (("requests", self.requests), ("limits", self.limits)):
@@ -132,24 +125,21 @@ FIRST_PORT = 8080
 """Of the first server that says none."""
 
 
-def _address(text: str) -> str:
+_WITH_LENGTH = "an address with prefix length, such as 10.1.0.1/24"
+
+
+def _ipv4(text: str, needed: str, allowed: str) -> str:
     with suppress(ValueError):
-        if "/" in text:
+        if needed in text:
             IPv4Interface(text)
             return text
-    raise fault("an address with prefix length, such as 10.1.0.1/24")
+    raise fault(allowed)
 
 
-def _host(text: str) -> str:
-    with suppress(ValueError):
-        IPv4Interface(text)
-        return text
-    raise fault("an IPv4 address, such as 10.1.0.1, or with its prefix length behind it")
-
-
-Address = Annotated[AnyText, AfterValidator(_address)]
+Address = Annotated[AnyText, AfterValidator(lambda text: _ipv4(text, "/", _WITH_LENGTH))]
 """An IP address with its prefix length."""
-Host = Annotated[AnyText, AfterValidator(_host)]
+_HOST = "an IPv4 address, such as 10.1.0.1, or with its prefix length behind it"
+Host = Annotated[AnyText, AfterValidator(lambda text: _ipv4(text, "", _HOST))]
 """An IP address, with its prefix length or without."""
 
 
@@ -179,8 +169,7 @@ class Placement(Strict):
         if self.network is not None:
             yield (*place, "network"), repr(self.network), f"nothing: {why}"
         if self.addresses:
-            given = ", ".join(self.addresses)
-            yield (*place, "addresses"), given, f"nothing: {why}"
+            yield (*place, "addresses"), ", ".join(self.addresses), f"nothing: {why}"
 
 
 class Origin(Strict):
@@ -280,8 +269,7 @@ def most_origins(side: Side, kind: str) -> tuple[int, str] | None:
         return len(side.origins), f"{len(side.origins)} origins"
     if kind != "networks":
         return None
-    count = len(side.addresses)
-    needed = "one for the redirector and one for each of them"
+    count, needed = len(side.addresses), "one for the redirector and one for each of them"
     return max(1, count - 1), f"{count} of the addresses that more than one origin need, {needed}"
 
 
@@ -325,7 +313,7 @@ def _unfit(place: tuple[str | int, ...], server: Origin, kind: str, *, host_netw
         allowed = "nothing: pods have addresses of their own, unless host_network is true"
         yield (*place, "address"), server.address, allowed
     elif attached and "/" not in server.address:
-        yield (*place, "address"), server.address, "an address with prefix length, such as 10.1.0.1/24"
+        yield (*place, "address"), server.address, _WITH_LENGTH
 
 
 def _clashes(side: Side) -> Iterator[Fault]:
@@ -335,7 +323,9 @@ def _clashes(side: Side) -> Iterator[Fault]:
     """
     servers = [(place, server, server.port) for place, server in servers_of(side) if server.port]
     for (one, first, port), (another, second, wanted) in itertools.combinations(servers, 2):
-        if _near(wanted, [port]) and _one_node(_selector(side, first), _selector(side, second)):
+        here, there = over(side, first).node_selector, over(side, second).node_selector
+        together = all(here[label] == there[label] for label in here.keys() & there.keys())
+        if together and _near(wanted, [port]):
             allowed = (
                 f"{BLOCK} ports that follow each other and are none of {port} to {port + BLOCK - 1}, those of "
                 f"{key(one)}: they may be on one node, and XRootD listens at all addresses of that"
@@ -346,14 +336,6 @@ def _clashes(side: Side) -> Iterator[Fault]:
 def placements(side: Side) -> list[Placement]:
     """The placements that servers of a side can have: origins of which nothing is said have their side's. Pure."""
     return [_placed(side, server) for server in (side.redirector, *(side.origins or (Origin(),)))]
-
-
-def _selector(side: Side, server: Origin) -> dict[str, str]:
-    return over(side, server).node_selector
-
-
-def _one_node(one: Mapping[str, str], another: Mapping[str, str]) -> bool:
-    return all(one[label] == another[label] for label in one.keys() & another.keys())
 
 
 def _near(port: int, others: Iterable[int]) -> bool:

@@ -118,28 +118,16 @@ def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
 
 
 def validated(model: type[Model], content: Mapping[str, Any], file: str = "") -> Model:
-    """Return a model with the content of a file.
-
-    Raises:
-        ConfigurationError: with everything that is wrong.
-    """
+    """Return a model with the content of a file. Raise ConfigurationError with everything that is wrong."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        problems = _from_pydantic(error, model)
-        raise ConfigurationError([replace(problem, file=file) for problem in problems]) from error
-
-
-def _from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    schema = model.model_json_schema()
-    details = error.errors(include_url=False)
-    # A list counts only its valid items, and so is too short for its wrong ones too.
-    around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
-    return [
-        _problem(detail, schema)
-        for detail in details
-        if detail["type"] != "too_short" or detail["loc"] not in around
-    ]
+        schema = model.model_json_schema()
+        details = error.errors(include_url=False)
+        # A list counts only its valid items, and so is too short for its wrong ones too.
+        around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+        told = [one for one in details if one["type"] != "too_short" or one["loc"] not in around]
+        raise ConfigurationError([replace(_problem(one, schema), file=file) for one in told]) from error
 
 
 def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
@@ -156,7 +144,6 @@ def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
 
 
 def _keys(schema: Mapping[str, Any], place: Sequence[str | int], definitions: Mapping[str, Any]) -> list[str]:
-    """The keys that a JSON schema knows at a place."""
     if "$ref" in schema:
         return _keys(definitions[schema["$ref"].rpartition("/")[2]], place, definitions)
     if alternatives := schema.get("anyOf") or schema.get("oneOf"):  # a model or null; one value or a list

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from tpcsweep.configuration.parameters import Value, chosen, show_value
-from tpcsweep.configuration.problems import ConfigurationError, Problem
+from tpcsweep.configuration.problems import Problem, raise_any, refused
 from tpcsweep.configuration.sweep import Scale, Sweep
 
 RATES = ("bandwidth", "cores")
@@ -42,11 +42,9 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
     values = {
         name: list(value) if isinstance(value, tuple) else [value] for name, value in parameters.items()
     }
-    problems = [*_unscalable(sweep, values), *_too_small(values, by)]
-    if problems:
-        raise ConfigurationError(problems)
+    raise_any([*_unscalable(sweep, values), *_too_small(values, by)])
     notes: list[str] = []
-    for name in (name for name in (*RATES, *SIZES) if name in values):
+    for name in values.keys() & {*RATES, *SIZES}:
         values[name] = [_times(value, by, whole=name in SIZES) for value in values[name]]
     if by < 1:
         _queue(values, by, notes)
@@ -60,8 +58,7 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
         for name, several in values.items()
         if several
     }
-    starved = _starved(values) if by < 1 else []
-    if starved:
+    if by < 1 and (starved := _starved(values)):
         content["exclude"] = [*content.get("exclude", []), *starved]
         notes.append(f"no origin with less than {FEWEST_CORES:g} cores")
     content["scale"] = {"by": scale, "notes": notes}
@@ -94,12 +91,8 @@ def _too_small(values: dict[str, list[Value]], by: Fraction) -> Iterator[Problem
 
 
 def _queue(values: dict[str, list[Value]], by: Fraction, notes: list[str]) -> None:
-    """Scale a queue's limit where enough packets are left; otherwise drop it."""
     limits = values.get("queue_limit", [])
-    if all(limit is None for limit in limits):
-        return
-    small = [limit for limit in limits if isinstance(limit, int) and limit * by < FEWEST_PACKETS]
-    if small:
+    if small := [limit for limit in limits if isinstance(limit, int) and limit * by < FEWEST_PACKETS]:
         listed = ", ".join(map(str, small))
         notes.append(f"without queue_limit {listed}, of which × {by} leaves too few packets for any burst")
         values["queue_limit"] = []
@@ -117,7 +110,7 @@ def _streams(values: dict[str, list[Value]], notes: list[str]) -> None:
                 f"{FEWEST_STREAMS} values or more of at most {MOST_STREAMS}: each stream is a process on this "
                 "machine, and scaling leaves streams as they are"
             )
-            raise ConfigurationError([Problem("parameters.streams", listed, allowed)])
+            raise refused("parameters.streams", listed, allowed)
         notes.append(f"streams up to {kept[-1]} of {streams[-1]}")
         values["streams"] = [*kept]
 
@@ -131,19 +124,17 @@ def _on_site(values: dict[str, list[Value]], notes: list[str]) -> None:
 
 
 def _starved(values: dict[str, list[Value]]) -> list[dict[str, Any]]:
-    """Entries of `exclude` for the cells whose origins have too little CPU."""
     cores, origins = values.get("cores", []), values.get("origins", [1])
     starved: list[dict[str, Any]] = []
     for count in origins:
         assert isinstance(count, int)
-        few = [value for value in cores if isinstance(value, float) and value / count < FEWEST_CORES]
-        if few:
+        if few := [value for value in cores if isinstance(value, float) and value / count < FEWEST_CORES]:
             starved.append({"origins": count, "cores": few})
     if starved and sum(len(entry["cores"]) for entry in starved) == len(cores) * len(origins):
         least = f"{FEWEST_CORES:g} cores for each origin"
         allowed = f"{least}: with less, quotas are spent in a few milliseconds and throughput means little"
         text = ", ".join(show_value("cores", value) for value in cores)
-        raise ConfigurationError([Problem("parameters.cores", text, allowed)])
+        raise refused("parameters.cores", text, allowed)
     return starved
 
 

@@ -39,12 +39,7 @@ class ComparedSide:
 def find_dataset(where: str | Path, key: str = "dataset") -> Path:
     """Return the dataset of a results folder, of a study's name (a folder in results/), or the file itself.
 
-    Args:
-        where: the folder, name or file, relative to the current folder.
-        key: the name in errors.
-
-    Raises:
-        ConfigurationError: if there is none.
+    Raise ConfigurationError if there is none; it calls the text `key`.
     """
     path = Path(where)
     found = [file for file in (path, path / DATASET, RESULTS / path / DATASET) if is_file(file)]
@@ -53,15 +48,10 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
     return found[0]
 
 
-def side(key: str, text: str) -> ComparedSide:
-    """Read the text that names a side: see `find_dataset`, then axis=value after a colon.
-
-    Raises:
-        ConfigurationError: for a missing dataset and for values that their parameter cannot have.
-    """
+def read_side(key: str, text: str) -> ComparedSide:
+    """Read the dataset of a side as `find_dataset`, then values of axes after a colon: AXIS=VALUE,AXIS=VALUE."""
     where, _, choice = text.partition(":")
-    dataset = find_dataset(where, key)
-    chosen: dict[str, Value] = {}
+    dataset, chosen = find_dataset(where, key), dict[str, Value]()
     for part in filter(None, choice.split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not (name and equals and value):

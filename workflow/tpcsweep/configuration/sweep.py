@@ -30,7 +30,7 @@ from tpcsweep.configuration.parameters import (
     chosen,
     show_value,
 )
-from tpcsweep.configuration.problems import Problem, fault, raise_any, refuse
+from tpcsweep.configuration.problems import Fault, Problem, fault, raise_any
 from tpcsweep.configuration.units import DURATION, canonical, show
 
 ONLY_DEPLOYMENT = "deployment=only"
@@ -190,15 +190,15 @@ class Sweep(Strict):
     scale: Scale | None = None
     """how the sweep was scaled; the key `scale` of the workflow writes it"""
 
-    @model_validator(mode="after")
-    def _asks_for_something(self) -> Sweep:
+    def _faults(self) -> Iterator[Fault]:
         # One cell of defaults is what a mistyped or forgotten key would measure.
         if not chosen(self.parameters):
-            allowed = (
-                "one parameter or more, with a list for an axis, such as parameters: {streams: [1, 4, 16]}"
+            example = "parameters: {streams: [1, 4, 16]}"
+            yield (
+                ("parameters",),
+                "nothing",
+                f"one parameter or more, with a list for an axis, such as {example}",
             )
-            refuse(Sweep, [(("parameters",), "nothing", allowed)])
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,6 @@ class Grid:
 
     @cached_property
     def _held(self) -> dict[str, list[Cell]]:
-        """The cells of each deployment in the order of the grid."""
         return by_deployment(self.cells)
 
     @cached_property
@@ -386,7 +385,6 @@ def _text(entry: Values) -> str:
 
 
 def _listed(name: str, values: Sequence[Value]) -> str:
-    """Values for people, of many the first ones."""
     shown = [show_value(name, value) for value in values[:20]]
     return ", ".join([*shown, "…"] if len(values) > len(shown) else shown)
 

@@ -10,12 +10,12 @@ from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Text, Value, Word
 from tpcsweep.configuration.physics import Physics
-from tpcsweep.configuration.problems import Fault, refuse
+from tpcsweep.configuration.problems import Fault
 from tpcsweep.linux.cgroups import FEWEST_CORES, PERIOD, quota
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
@@ -103,17 +103,6 @@ Folder = Annotated[AnyText, Field(pattern="^/")]
 """An absolute path."""
 
 
-def _release_faults(names: list[str]) -> Iterator[Fault]:
-    """Give names of releases that are taken, by another or by what the names of XRootD's own releases look like."""
-    taken: set[str] = set()
-    for index, name in enumerate(names):
-        if name == SYSTEM or name[0].isdigit():
-            yield ("releases", index), name, f"a name that begins with a letter and is not {SYSTEM}"
-        elif name in taken:
-            yield ("releases", index), f"{name} again", "each name once"
-        taken.add(name)
-
-
 class OwnRelease(Strict):
     """A release of XRootD that a site has built itself."""
 
@@ -143,10 +132,13 @@ class Netns(Settings):
     """releases of XRootD that were built here, for the parameter `xrootd`"""
     path: PathRule = "measure"
 
-    @model_validator(mode="after")
-    def _names(self) -> Netns:
-        refuse(Netns, _release_faults([release.name for release in self.releases]))
-        return self
+    def _faults(self) -> Iterator[Fault]:
+        names = [release.name for release in self.releases]
+        for index, name in enumerate(names):
+            if name == SYSTEM or name[0].isdigit():  # as XRootD's own releases are named
+                yield ("releases", index), name, f"a name that begins with a letter and is not {SYSTEM}"
+            elif name in names[:index]:
+                yield ("releases", index), f"{name} again", "each name once"
 
     @property
     def own_releases(self) -> dict[str, FilePath]:

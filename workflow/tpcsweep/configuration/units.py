@@ -145,7 +145,6 @@ def parse(value: object, dimension: Dimension) -> Number:
 
 
 def _exact(value: object, dimension: Dimension) -> Decimal | None:
-    """The value in base units, or None when it cannot be read."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -32,9 +32,8 @@ class _Loader(CSafeLoader):
         for name, _ in node.value:
             if isinstance(name, yaml.ScalarNode):
                 if name.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {name.value!r} twice", name.start_mark
-                    )
+                    twice = f"the key {name.value!r} twice"
+                    raise yaml.constructor.ConstructorError(None, None, twice, name.start_mark)
                 seen.add(name.value)
         return super().construct_mapping(node, deep)
 

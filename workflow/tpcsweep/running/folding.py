@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,6 @@ FILE = "not_measured.json"
 """The list of cells without a measurement, in a study's folder."""
 CLEARS = "TPCSWEEP_CLEARS"
 """The environment variable by which a run tells its jobs that it calls `clear` at its end."""
-_UNKNOWN = "the file was missing"
 
 
 class Hole(NamedTuple):
@@ -36,27 +35,23 @@ class Hole(NamedTuple):
 
 
 def expected() -> tuple[type[Exception], ...]:
-    """Return the exceptions of `make` whose messages need no traceback."""
+    """Return the exceptions of `make_dataset` whose messages need no traceback."""
     from tpcsweep.dataset import DatasetError
 
     return (DatasetError, ConfigurationError, MissingExtraError)
 
 
-def make(study: Study, output: Path, processes: int) -> None:
-    """Make the dataset of a study: fold the cells of a sweep, or copy a dataset from elsewhere.
-
-    Raises:
-        Exception: one of `expected`.
-    """
+def make_dataset(study: Study, output: Path, processes: int) -> None:
+    """Fold the cells of a study, or copy a dataset from elsewhere. Errors are those of `expected`."""
     if isinstance(study, Configuration):
-        fold(study, output, processes)
+        fold_study(study, output, processes)
         return
     from tpcsweep.dataset import earlier
 
     earlier.copy_completed(study.file, output)
 
 
-def fold(study: Configuration, output: Path, processes: int = 1) -> None:
+def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of holes.
 
     Staged cells that the dataset contains are deleted. Unless the run calls `clear` at its end, this calls it.
@@ -112,14 +107,7 @@ def clear(study: Configuration) -> None:
                 results.set_aside(file, "damaged" if damage else "stale")
 
 
-def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
-    found = [*_holes(study, reasons)]
-    write_json(study.folder / FILE, [hole._asdict() for hole in found])
-    return found
-
-
 def holes(folder: Path) -> list[Hole]:
-    """Read the holes of a study's dataset."""
     try:
         return [Hole(**hole) for hole in orjson.loads((folder / FILE).read_bytes())]
     except FileNotFoundError:
@@ -133,19 +121,20 @@ def _write(folded: Folded, output: Path) -> None:
     dataset.write_table(folded.summary, output.with_name("cells.csv"))
 
 
-def _holes(study: Configuration, reasons: Mapping[Path, str]) -> Iterable[Hole]:
+def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
     def why(cell: Cell) -> str:
         file = study.cell_file(cell)
         if file in reasons:
             return reasons[file]
         if results.is_placeholder(file):
             return str(results.read(file)["message"])
-        return "" if file.exists() else _UNKNOWN
+        return "" if file.exists() else "the file was missing"
 
+    paths: dict[tuple[str, str], list[str]] = {}
     for deployment, cells in by_deployment(study.grid.cells).items():
-        by_reason: dict[str, list[str]] = {}
         for cell in cells:
             if reason := why(cell):
-                by_reason.setdefault(reason, []).append(cell.path)
-        for reason, paths in by_reason.items():
-            yield Hole(deployment, tuple(paths), reason)
+                paths.setdefault((deployment, reason), []).append(cell.path)
+    found = [Hole(deployment, tuple(cells), reason) for (deployment, reason), cells in paths.items()]
+    write_json(study.folder / FILE, [hole._asdict() for hole in found])
+    return found

@@ -38,30 +38,25 @@ class LocalEngine(NBClientEngine):  # type: ignore[misc]
 papermill_engines.register(None, LocalEngine)
 
 
-def make(name: str, output: Path, values: Mapping[str, Any]) -> None:
+def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:
     """Run a notebook that ships with the package, and write it as one HTML file that needs no network.
 
-    The values are given to the parameters of the notebook with their names.
-
-    Raises:
-        NotebookError: for a cell that raises.
+    The values are given to the parameters of the notebook with their names. A cell that raises is a NotebookError.
     """
     for library in ("papermill", "traitlets"):  # their warnings are about notebooks, and not for users
         logging.getLogger(library).setLevel(logging.ERROR)
     shipped = resources.files("tpcsweep") / "notebooks" / f"{name}.ipynb"
     with resources.as_file(shipped) as notebook, tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
         executed = Path(folder, notebook.name)
-        run(notebook, executed, values)
-        export(executed, output)
+        run_notebook(notebook, executed, values)
+        export_notebook(executed, output)
 
 
-def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
+def run_notebook(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
     """Run a notebook, and write it with its outputs when it has run to its end.
 
     The notebook gets the values that it declares as parameters, and imports modules from its own folder, as in Jupyter.
-
-    Raises:
-        NotebookError: for a cell that raises.
+    A cell that raises is a NotebookError.
     """
     declared = _declared(notebook)
     parameters = {name: value for name, value in values.items() if name in declared}
@@ -72,7 +67,7 @@ def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
     write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]
 
 
-def export(notebook: Path, output: Path) -> None:
+def export_notebook(notebook: Path, output: Path) -> None:
     """Write an executed notebook as one HTML file that needs no network."""
     config = Config({"TemplateExporter": {"extra_template_basedirs": [str(TEMPLATES)]}})
     exporter = HTMLExporter(config=config, template_name="offline", embed_images=True)  # type: ignore[no-untyped-call]
@@ -87,10 +82,5 @@ def _declared(notebook: Path) -> set[str]:
     """
     cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
     source = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
-    return {
-        target.id
-        for statement in ast.parse(source).body
-        if isinstance(statement, ast.Assign)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
-    }
+    names = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}

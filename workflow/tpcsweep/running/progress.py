@@ -46,11 +46,9 @@ class JobProgress:
         with _counts(folder) as self._run:
             pass
         self._bar = Progress(
-            *(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(20),
-                TextColumn("{task.fields[left]}"),
-            ),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(20),
+            TextColumn("{task.fields[left]}"),
             console=Console(stderr=True, soft_wrap=True, highlight=False),
             transient=True,
             auto_refresh=False,
@@ -87,7 +85,6 @@ class JobProgress:
         self._draw("" if throughput is None else f"{throughput:.3g} Gbit/s")
 
     def skip(self, cells: int, why: str) -> None:
-        """Count cells that could not be measured."""
         with _counts(self._folder) as self._run:
             self._run["done"] += cells
         self._skipped += cells

@@ -51,12 +51,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read a cell's file.
-
-    Raises:
-        DamagedError: if the file is damaged.
-        FileNotFoundError: if there is none.
-    """
+    """Read a cell's file. Raise DamagedError if it is damaged, and FileNotFoundError if there is none."""
     return cell_file.content_of(path.read_bytes())
 
 
@@ -132,12 +127,9 @@ def write_placeholder(path: Path, spec: Mapping[str, Any], why: str) -> None:
 
 def set_aside(path: Path, reason: str) -> Path:
     """Rename a file that is no current cell, so that Snakemake measures the cell; return the new path."""
-    for number in itertools.count(1):
-        aside = path.with_name(f"{path.name}.{reason}{number if number > 1 else ''}")
-        if not aside.exists():
-            break
-    path.rename(aside)
-    return aside
+    numbers = itertools.chain([""], itertools.count(2))
+    names = (path.with_name(f"{path.name}.{reason}{number}") for number in numbers)
+    return path.rename(next(name for name in names if not name.exists()))
 
 
 def now() -> str:

@@ -136,11 +136,7 @@ class _Job:
     def measure(self) -> str:
         """Measure until nothing is left, in another deployment whenever one does not start as asked or breaks.
 
-        Returns:
-            The reason why cells are left; empty if none are.
-
-        Raises:
-            Exception: one of `expected`, if a deployment is not torn down after its last cell.
+        Return the reason why cells are left, if any. A deployment that is not torn down at its end raises `expected`.
         """
         logs, refused, fruitless = self._request.logs, 0, 0
         for old in logs.glob(f"{REPLACEMENT}*"):
@@ -162,13 +158,13 @@ class _Job:
             if refused == TRIES:
                 return reason
             if fruitless == GIVE_UP_AFTER:
-                return (
-                    f"{fruitless} deployments in a row broke before a cell went well, the last one: {reason}"
-                )
+                broke = f"{fruitless} deployments in a row broke before a cell went well"
+                return f"{broke}, the last one: {reason}"
             signals.heed()  # the teardown ignored signals
             self._shown.stage(f"replacing {self._request.deployment}: {reason}")
-            if refused:
-                _wait_for_calm()
+            give_up = time.monotonic() + CALM
+            while refused and psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
+                pass
             self._request = dataclasses.replace(self._request, logs=logs / f"{REPLACEMENT}{replacement}")
             self._request.logs.mkdir()
         raise AssertionError  # for the type checker: count has no end
@@ -184,11 +180,7 @@ class _Job:
         return bool(self.todo)
 
     def _cells(self, site: Deployment) -> tuple[bool, str]:
-        """Measure cells in their order until none is left or the deployment breaks.
-
-        Returns:
-            Whether a cell went well, and the reason why the deployment broke.
-        """
+        """Measure cells until none is left or the deployment breaks. Return if one went well, and why it broke."""
         origin = provenance.workflow(site.provenance)
         well = False
         while self._left():
@@ -253,38 +245,19 @@ def _arriving(cell: Cell, seconds: float) -> int:
     return min(files, round(asked.bandwidth * BYTES * seconds))
 
 
-def _wait_for_calm() -> None:
-    give_up = time.monotonic() + CALM
-    while psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
-        pass
-
-
 def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
-    """Choose cells to measure again: failed ones first, then those with the most and gravest CAUSES.
+    """Return indices of cells to measure again: failed ones first, then those with the most and gravest CAUSES.
 
-    Args:
-        records: the cells of a deployment that were measured once, as their files contain them.
-        share: of the cells, the most that are chosen, rounded up.
-
-    Returns:
-        Indices of records.
+    Records are cells of a deployment as their files contain them. At most a `share` of them is chosen, rounded up.
     """
     work = [_work(record) for record in records]
     fastest = min((value for value in work if value > 0), default=math.nan)
-    wrong = [
-        index
-        for index, record in enumerate(records)
-        if record["status"] != "ok"
-        or set(record["flags"]).intersection(CAUSES)
-        or work[index] >= (1 + SLOWER) * fastest
-    ]
-
-    def gravity(index: int) -> tuple[bool, list[bool], float]:
-        record = records[index]
-        causes = [cause not in record["flags"] for cause in CAUSES]
-        return record["status"] == "ok", causes, -work[index] if work[index] > 0 else 0.0
-
-    return sorted(wrong, key=gravity)[: math.ceil(share * len(records))]
+    wrong = []
+    for index, record in enumerate(records):
+        well, causes = record["status"] == "ok", [cause not in record["flags"] for cause in CAUSES]
+        if not (well and all(causes)) or work[index] >= (1 + SLOWER) * fastest:
+            wrong.append((well, causes, -work[index] if work[index] > 0 else 0.0, index))
+    return [index for *_, index in sorted(wrong)[: math.ceil(share * len(records))]]
 
 
 def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,8 +276,8 @@ def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
         "started": other["provenance"]["started"],
         "status": other["status"],
         "flags": other["flags"],
-        **{name: other["summary"].get(name) for name in figures},
     }
+    described |= {name: other["summary"].get(name) for name in figures}
     others = [*earlier.get("others", ()), described]
     return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}
 

@@ -51,7 +51,6 @@ class Status:
 
 
 def counted(study: Configuration) -> Status:
-    """Read the files of a sweep's cells, and count them."""
     found: Counter[str] = Counter()
     tried = {path for hole in folding.holes(study.folder) for path in hole.cells}
     for path, content in _contents(study):
@@ -66,11 +65,8 @@ def counted(study: Configuration) -> Status:
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
     """Return the files of current cells that carry a flag."""
-    files = (
-        study.folder / "cells" / f"{path}.json"
-        for path, content in _contents(study)
-        if content is not None and flag in content.get("flags", [])
-    )
+    found = (path for path, content in _contents(study) if content and flag in content.get("flags", []))
+    files = (study.folder / "cells" / f"{path}.json" for path in found)
     return [file for file in files if file.exists()]  # a new cell is in staging alone
 
 
@@ -96,7 +92,6 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
 
 
 def _contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the path of each cell with the content of its file; None if it is not current."""
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
         with file.open("rb") as lines:

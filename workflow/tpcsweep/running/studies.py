@@ -54,7 +54,6 @@ class Deployments:
         return specification(self.study, wildcards.deployment)
 
     def priority(self, wildcards: Any) -> int:
-        """Return the place of a deployment in the shuffled order, the highest first."""
         return self.study.grid.rank[wildcards.deployment]
 
     def threads(self, cores: int | None) -> int:
@@ -65,16 +64,12 @@ class Deployments:
         return max(1, (cores or 1) // self.study.testbed.places)
 
 
-class Studies(Mapping[str, Study]):
+class Studies(dict[str, Study]):
     """The studies of a workflow by the names of their folders."""
 
     def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
-        """Read the workflow's `config`, with its files below `root`, by default the current folder.
-
-        Raises:
-            ConfigurationError: with a line for everything that is wrong.
-        """
-        self._studies = studies(config, root or Path())
+        """Read the workflow's `config`, with its files below `root`. Raise ConfigurationError if any is wrong."""
+        super().__init__(studies(config, root or Path()))
         self.results = str(config.get("results", "results"))
         self.notify = str(config.get("notify") or "")
 
@@ -93,18 +88,8 @@ class Studies(Mapping[str, Study]):
             sys.exit(str(error))
         return found
 
-    def __getitem__(self, name: str) -> Study:
-        return self._studies[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._studies)
-
-    def __len__(self) -> int:
-        return len(self._studies)
-
     @property
     def sweeps(self) -> list[Configuration]:
-        """The studies of sweeps, measured or simulated."""
         return [study for study in self.values() if isinstance(study, Configuration)]
 
     @property
@@ -114,7 +99,6 @@ class Studies(Mapping[str, Study]):
 
     @property
     def simulated(self) -> list[str]:
-        """Names of the studies whose cells are simulated."""
         return [study.folder.name for study in self.sweeps if study.testbed.simulated]
 
     @property
@@ -136,7 +120,6 @@ class Studies(Mapping[str, Study]):
 
     @property
     def cells(self) -> list[str]:
-        """The files of the cells of all studies."""
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
     def showing(self, notebook: str) -> list[str]:
@@ -144,7 +127,6 @@ class Studies(Mapping[str, Study]):
         return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
 
     def sources(self, wildcards: Any) -> list[str]:
-        """Return the files that a study's dataset is made of."""
         return self._sources(wildcards.study)
 
     def attributes(self, wildcards: Any) -> str:
@@ -167,12 +149,8 @@ class Studies(Mapping[str, Study]):
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
         """Return an input function for the axes that a notebook shows, by the names of its parameters."""
-
-        def of_study(wildcards: Any) -> dict[str, str]:
-            study = self[wildcards.study]
-            return study.notebooks[notebook] if isinstance(study, Configuration) else {}
-
-        return of_study
+        shown = {study.folder.name: study.notebooks.get(notebook, {}) for study in self.sweeps}
+        return lambda wildcards: shown.get(wildcards.study, {})
 
     def _sources(self, name: str) -> list[str]:
         study = self[name]
