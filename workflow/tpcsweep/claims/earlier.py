@@ -36,7 +36,7 @@ from tpcsweep.claims.predicates import (
     said,
     spans,
     too_few,
-    unbound,
+    unbound_and_apart,
 )
 from tpcsweep.tcp import recovery_time
 
@@ -103,20 +103,18 @@ def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
 def more_streams(claim: Claim, cells: CellTable) -> Finding:
     """Test that more streams gain throughput, and that the most with the largest buffers crash."""
     more = ratio(claim, cells, "streams", "throughput at the most streams over that at the fewest")
-    every = cells.every
-    large = every["tcp_buffer"] == every["tcp_buffer"].max()
-    buffers, streams = every["tcp_buffer"].max(), every["streams"][large].max()
+    every, buffers = cells.every, cells.every["tcp_buffer"].max()
+    large = every["tcp_buffer"] == buffers
+    streams = every["streams"][large].max()
     corner = large & (every["streams"] == streams)
     in_corner, elsewhere = every["failed"][corner], every["failed"][~corner]
     crashed = exact_share(int(in_corner.sum()), len(in_corner))
     # More often than elsewhere, and at least half of the time: Fisher's exact test, one-sided.
     counts = np.array([[part.sum(), (~part).sum()] for part in (in_corner, elsewhere)])
     more_often = stats.fisher_exact(counts, alternative="greater").pvalue < 0.05
-    crashes: Decision = None
+    crashes: Decision = True if more_often and crashed.value >= _MANY_CRASHES else None
     if crashed.high < _MANY_CRASHES:
         crashes = False
-    elif more_often and crashed.value >= _MANY_CRASHES:
-        crashes = True
     where = f"{parameter_text('streams', streams)} streams with buffers of {parameter_text('tcp_buffer', buffers)}"
     reason = (
         f"{more.reason}; {in_corner.sum()} of {len(in_corner)} cells fail at {where} "
@@ -131,11 +129,7 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
 
 def scales(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean exponent of streams that are four-fold or more apart."""
-    free, left = cells.pairs(
-        claim.select(cells),
-        "streams",
-        speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= 4 * pairs["from"]),
-    )
+    free, left = unbound_and_apart(cells, claim.select(cells), "streams", 4)
     aside = (
         f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
         "four-fold"
@@ -160,10 +154,8 @@ def loss(claim: Claim, cells: CellTable) -> Finding:
     """Test the utilisation of one Reno stream with losses, on a short and on a long path."""
     rows = _one_connection(claim, cells)
     parts = []
-    for where, rtts, name in (
-        ("1 ms or less", "rtt <= 1", "lan"),
-        ("about 120 ms", "100 <= rtt <= 140", "wan"),
-    ):
+    places = ("1 ms or less", "rtt <= 1", "lan"), ("about 120 ms", "100 <= rtt <= 140", "wan")
+    for where, rtts, name in places:
         points = cells.points(rows.query(rtts))
         used = largest(points["throughput"] / points["bandwidth"], points["error"] / points["bandwidth"], 2)
         if used is None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
-from tpcsweep.figures.grid import evenly, place, values_of
+from tpcsweep.figures.grid import evenly, place, settings, values_of
 from tpcsweep.figures.labels import axis_label, literal, rate_label, tick_labels, title_of, words, wrapped
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
@@ -83,9 +82,8 @@ def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
     line = axes.axhline(log["asked"], linestyle="--", color="black", label="asked for")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
     axes.set(xlabel="share of the grid that was measured", ylabel="RMS error over the range")
+    axes.set(xlim=(0, None), ylim=(0, None))
     ended = f"Ended: {log['ended']}." if log["ended"] else "Not ended."
     finish(figure, summary, _ROUNDS, [ended], [total, noise, line])
     return figure
@@ -130,10 +128,7 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
 def _measured(cells: xr.Dataset, x: str, curve: str) -> list[dict[str, Any]]:
     """Give the values of the axes that are left at which any cell was measured; the first ones where none was."""
     others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
-    every = [
-        dict(zip(others, values, strict=True))
-        for values in itertools.product(*(values_of(cells, name) for name in others))
-    ]
+    every = settings(cells, others)
     return [where for where in every if cells["measured"].sel(where).any()] or every[:1]
 
 
@@ -179,7 +174,6 @@ def _first_byte(summary: xr.Dataset, transfers: xr.Dataset) -> xr.DataArray:
 
 
 def _means(axes: Axes, values: xr.DataArray, x: str, curve: str, palette: Sequence[Any]) -> None:
-    """Draw means of repetitions with their intervals over x, in a colour for each value of the curve."""
     for index, colour in enumerate(palette):
         points = values.isel({curve: index}).transpose(x, REPETITION)
         at = np.arange(points.sizes[x]) + _shift(index, len(palette))
@@ -190,14 +184,11 @@ def _means(axes: Axes, values: xr.DataArray, x: str, curve: str, palette: Sequen
 
 
 def _shares(axes: Axes, cells: xr.Dataset, x: str) -> None:
-    """Draw the shares of cells that broke, or failed otherwise, over x, with their intervals."""
-    counts: Mapping[str, list[int]] = {
-        name: [int(cells[name].isel({x: index}).sum()) for index in range(cells.sizes[x])]
-        for name in ("measured", *_SHARES)
-    }
+    counts = cells[["measured", *_SHARES]].sum([name for name in cells["measured"].dims if name != x])
     for index, (name, (_, colour, marker)) in enumerate(_SHARES.items()):
-        for at, (part, whole) in enumerate(zip(counts[name], counts["measured"], strict=True)):
+        for at, whole in enumerate(counts["measured"].values.tolist()):
             if whole:
+                part = int(counts[name][at])
                 low, high = share_interval(part, whole)
                 where = at + _shift(index, len(_SHARES))
                 axes.vlines(where, low, high, color=colour, linewidth=1.2)
@@ -207,5 +198,4 @@ def _shares(axes: Axes, cells: xr.Dataset, x: str) -> None:
 
 
 def _shift(index: int, count: int) -> float:
-    """Give how far beside a value the points of one of some curves are drawn."""
     return _SPREAD * ((index + 0.5) / count - 0.5)

@@ -108,8 +108,8 @@ def ratios(comparison: Comparison) -> Figure:
         extend="both" if largest > reach else "neither",
     )
     bar.set_label("ratio of throughput")
-    marks = [point_handle(verdict, "black", _LOOK[verdict][1]) for verdict in (FASTER, SLOWER)]
-    handles: list[Any] = [*marks, Patch(**HATCHED, label=NOT_COMPARABLE)]
+    handles: list[Any] = [point_handle(name, "black", _LOOK[name][1]) for name in (FASTER, SLOWER)]
+    handles.append(Patch(**HATCHED, label=NOT_COMPARABLE))
     title = f"Throughput of {comparison.new} / {comparison.base}"
     head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
     return figure
@@ -118,15 +118,12 @@ def ratios(comparison: Comparison) -> Figure:
 def _grid(comparison: Comparison) -> Arrangement:
     axes = comparison.alignment.axes
     shape = [len(values) for values in axes.values()]
-    columns = {
-        name: (tuple(axes), comparison.cells[name].to_numpy().reshape(shape))
-        for name in ("log_ratio", "verdict")
-    }
+    cells = comparison.cells[["log_ratio", "verdict"]]
+    columns = {name: (list(axes), cells[name].to_numpy().reshape(shape)) for name in cells}
     return place(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
 
 
 def _places(comparison: Comparison, cells: pd.DataFrame) -> list[str]:
-    """What names each cell: the axes with several values."""
     axes = comparison.alignment.axes
     names = [name for name, values in axes.items() if len(values) > 1] or list(axes)
     return [title_of({name: row[name] for name in names}) for _, row in cells.iterrows()]
@@ -147,23 +144,18 @@ def _notes(comparison: Comparison) -> list[str]:
 
 
 def _differences(comparison: Comparison) -> str:
-    pairs = comparison.alignment.different.items()
     texts = [
         f"{words(name)} {' → '.join('unknown' if v is None else value_text(name, v) for v in pair)}"
-        for name, pair in pairs
+        for name, pair in comparison.alignment.different.items()
     ]
     return f"Different from base to new: {', '.join(texts)}." if texts else ""
 
 
 def _ratio_axis(axes: Any, used: pd.DataFrame) -> None:
-    low = float(np.nanmin([*used["ratio_low"], 0.9]))
-    high = float(np.nanmax([*used["ratio_high"], 1.1]))
-    low, high = max(low, 1 / _WIDEST), min(high, _WIDEST)
+    low = max(float(np.nanmin([*used["ratio_low"], 0.9])), 1 / _WIDEST)
+    high = min(float(np.nanmax([*used["ratio_high"], 1.1])), _WIDEST)
     axes.set_xscale("log")
     axes.set_xlim(low / 1.05, high * 1.05)
-    if high / low > 4:
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    else:
-        axes.xaxis.set_major_locator(MaxNLocator(8))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 4 else MaxNLocator(8))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -36,8 +36,7 @@ class Arrangement:
     def panels(self) -> list[list[dict[str, Any]]]:
         """Give, row by row, the values of the axes that are neither x nor y in each panel that has a cell."""
         names = self.rows if self.columns is None else (*self.rows, self.columns)
-        values = itertools.product(*(values_of(self.cells, name) for name in names))
-        every = [dict(zip(names, row, strict=True)) for row in values]
+        every = settings(self.cells, names)
         across = 1 if self.columns is None else self.size(self.columns)
         rows = [every[first : first + across] for first in range(0, len(every), across)]
         held = [[where for where in row if not self.empty(where)] for row in rows]
@@ -128,7 +127,14 @@ def thinned(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangem
 
 def values_of(content: xr.Dataset, name: str) -> list[Any]:
     """Give an axis's values as plain Python values."""
-    return [value.item() if hasattr(value, "item") else value for value in content[name].values]
+    values: list[Any] = content[name].values.tolist()
+    return values
+
+
+def settings(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Give every combination of the values of some axes."""
+    values = itertools.product(*(values_of(content, name) for name in names))
+    return [dict(zip(names, row, strict=True)) for row in values]
 
 
 def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:

@@ -19,8 +19,6 @@ from tpcsweep.figures.panels import COLOURS, MARKS, finish, lay_out, mark_handle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
 
 Colour = tuple[float, float, float]
 
@@ -92,35 +90,23 @@ def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Seq
         # A band has no width at a single point.
         axes.vlines(x, low[row], high[row], color=colour, linewidth=1)
         axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
+        gap = np.isnan(middle[row])
         for name in present(grid.cells):
-            _mark_line(axes, name, x, middle[row], grid.plane(name, where)[row], colour, row)
+            chosen, mark = grid.plane(name, where)[row].astype(bool), MARKS[name]
+            look: dict[str, Any] = {
+                "marker": mark.marker,
+                "facecolor": mark.face("none"),
+                "edgecolor": colour,
+            }
+            look |= {"s": 34, "linewidth": 1, "zorder": 4}
+            axes.scatter(x[chosen & ~gap], middle[row][chosen & ~gap], **look)
+            # Without a value the mark is near the floor, each line's at its height.
+            floor = np.full(x[chosen & gap].shape, 0.03 + 0.02 * (row % 9))
+            axes.scatter(x[chosen & gap], floor, transform=axes.get_xaxis_transform(), clip_on=False, **look)
     ticks = spaced(x, _MOST_TICKS)
     axes.set_xticks(x[ticks], np.array(tick_labels(grid, grid.x))[ticks])
-    axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
-
-
-def _mark_line(
-    axes: Axes,
-    name: str,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    chosen: NDArray[Any],
-    colour: Colour,
-    line: int,
-) -> None:
-    """Put marks around points, filled where invalid; without a value near the floor, each line at its height."""
-    chosen = chosen.astype(bool)
-    gap = np.isnan(y)
-    look: dict[str, Any] = {
-        "marker": MARKS[name].marker,
-        "facecolor": MARKS[name].face("none"),
-        "edgecolor": colour,
-        "zorder": 4,
-    }
-    axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=34, linewidth=1, **look)
-    at = x[chosen & gap]
-    floor = np.full(at.shape, 0.03 + 0.02 * (line % 9))
-    axes.scatter(at, floor, s=34, linewidth=1, transform=axes.get_xaxis_transform(), clip_on=False, **look)
+    margin = 0.05 * (np.ptp(x) or 1)
+    axes.set_xlim(x[0] - margin, x[-1] + margin)
 
 
 def _bandwidth_line(summary: xr.Dataset, top: float) -> float | None:

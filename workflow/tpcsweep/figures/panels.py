@@ -146,7 +146,6 @@ def finish(
 
 
 def in_common(summary: xr.Dataset) -> str:
-    """Say what all cells have in common."""
     names = (str(name) for name in summary.coords if not summary[name].dims)
     return ", ".join(f"{words(name)} {value_text(name, summary[name].item())}" for name in names)
 
@@ -167,15 +166,8 @@ def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any
     left = 0.12 / wide
     top = 1 - 0.1 / total
     figure.text(left, top, "\n".join(lines), va="top", fontsize=11, fontweight="bold", linespacing=1.25)
-    figure.text(
-        left,
-        top - (0.2 * len(lines) + 0.03) / total,
-        "\n".join(small),
-        va="top",
-        fontsize=7.5,
-        color="#333333",
-        linespacing=1.3,
-    )
+    below_title = top - (0.2 * len(lines) + 0.03) / total
+    figure.text(left, below_title, "\n".join(small), va="top", fontsize=7.5, color="#333333", linespacing=1.3)
     if handles:
         figure.legend(
             handles=list(handles),
