@@ -259,7 +259,6 @@ class Streams:
 
 
 async def serve(secrets: Path, folder: Path) -> None:
-    """Answer the requests on standard input until they end."""
     reader = asyncio.StreamReader(limit=1 << 22)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer

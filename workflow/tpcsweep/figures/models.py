@@ -212,7 +212,7 @@ def _layout(observations: Observations) -> tuple[str | None, str | None, list[st
 
 def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, colour: Any) -> None:
     at = line[x].to_numpy(float) if x else np.zeros(len(line))
-    look = {"fmt": ".", "color": colour, "markersize": 5, "elinewidth": 0.8}
+    look: dict[str, Any] = {"fmt": ".", "color": colour, "markersize": 5, "elinewidth": 0.8}
     axes.errorbar(at, line["throughput"], line["error"], **look)
     if x is None:
         return

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.sweep import REPETITION, paths_of
 from tpcsweep.dataset import STATUS, describe, flagged, masks_of
 from tpcsweep.dataset.labels import how_made
-from tpcsweep.figures.grid import place
+from tpcsweep.figures.grid import place, values_of
 from tpcsweep.figures.labels import value_text, words
 from tpcsweep.figures.maps import LIMIT_COLOURS
 from tpcsweep.files import number
@@ -42,6 +42,7 @@ _SHOWN = (
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
 )
 """Figures of a cell beside its throughput, where any cell has them."""
+_FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Beside:
 
     files: Sequence[tuple[str, str]] = ()
     """Path from the page's folder, and description, of each file to link."""
-    claims: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    claims: Sequence[Mapping[str, Any]] = ()
     """Verdicts, as in claims.json."""
     models: Mapping[str, Any] = field(default_factory=dict)
     """The choice, as in models.json."""
@@ -95,11 +96,7 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
         "simulated": told["testbed_kind"] == "simulation",
         "from": str(told["measured_from"]),
         "until": str(told["measured_until"]),
-        "facts": [
-            [name, str(told[name])]
-            for name in ("host", "cpu", "kernel", "software", "commit")
-            if told.get(name)
-        ],
+        "facts": [[name, str(told[name])] for name in _FACTS if told.get(name)],
         "comment": str(told.get("comment", "")),
         "references": str(told.get("references", "")),
         "count": int(status.size),
@@ -126,7 +123,7 @@ def sparkline(summary: xr.Dataset) -> list[float | None]:
 def short(value: float) -> float | None:
     """A number with four digits, whole where it is; None of what is none."""
     rounded = number(value, 4)
-    return rounded if rounded is None or not rounded.is_integer() else int(rounded)
+    return int(rounded) if rounded is not None and rounded.is_integer() else rounded
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:
@@ -139,7 +136,7 @@ def _grid(summary: xr.Dataset) -> dict[str, Any]:
                 "label": words(name),
                 "about": describe(name).long_name,
                 "repetition": name == REPETITION,
-                "values": [value_text(name, value) for value in summary[name].values.tolist()],
+                "values": [value_text(name, value) for value in values_of(summary, name)],
             }
             for name in dimensions
         ],
@@ -154,10 +151,9 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
     shown = {name: _numbers(summary[name]) for name in _SHOWN if name in summary}
     ok = (summary["status"] == STATUS.index("ok")).values
     return {
-        **{
-            key: _numbers(summary[name].where(ok))
-            for key, name in (("value", "throughput"), ("low", "throughput_low"), ("high", "throughput_high"))
-        },
+        "value": _numbers(summary["throughput"].where(ok)),
+        "low": _numbers(summary["throughput_low"].where(ok)),
+        "high": _numbers(summary["throughput_high"].where(ok)),
         "status": summary["status"].values.ravel().tolist(),
         "flags": summary["flags"].values.ravel().tolist(),
         "limit": [names.index(limit) if limit in names else -1 for limit in summary["limit"].values.ravel()],
@@ -170,8 +166,8 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _numbers(values: xr.DataArray) -> list[float | None]:
-    return [short(value) for value in values.values.ravel().tolist()]
+def _numbers(values: xr.DataArray | NDArray[Any]) -> list[float | None]:
+    return [short(value) for value in np.ravel(values).tolist()]
 
 
 def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
@@ -197,7 +193,7 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
     return {
         "points": points,
         "step": short(step),
-        "top": [short(value) for value in top.tolist()],
+        "top": _numbers(top),
         "bytes": base64.b64encode(coded.tobytes()).decode(),
     }
 
@@ -223,17 +219,13 @@ def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
     return {
         "counts": counts.tolist(),
         "most": most,
-        "stream": transfers["stream"].values[kept].astype(int).tolist(),
-        "start": [short(value) for value in start[kept].tolist()],
-        "end": [short(value) for value in transfers["end"].values[kept].tolist()],
-        "rate": [short(value) for value in transfers["rate"].values[kept].tolist()],
-        "ok": transfers["ok"].values[kept].astype(int).tolist(),
+        **{name: transfers[name].values[kept].astype(int).tolist() for name in ("stream", "ok")},
+        **{name: _numbers(transfers[name].values[kept]) for name in ("start", "end", "rate")},
         "message": {str(at): str(text) for at, text in enumerate(texts) if text},
     }
 
 
 def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
-    """Each flag that occurs, the worst first, with how many cells carry it."""
     counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
     return [
         _flag(flag, count=counts[flag])
@@ -270,11 +262,11 @@ def _models(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _again(summary: xr.Dataset) -> dict[str, Any] | None:
-    """The command and paths by which cells are measured again; None if the dataset does not contain them."""
     if "command" not in summary.attrs:
         return None
     names = [str(name) for name in summary["throughput"].dims]
-    values = ([_parameter(value) for value in summary[name].values.tolist()] for name in names)
+    # A coordinate is infinite where the parameter is null.
+    values = ([None if v == math.inf else v for v in values_of(summary, name)] for name in names)
     paths = [
         paths_of(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
         for place in itertools.product(*values)
@@ -290,8 +282,3 @@ def _again(summary: xr.Dataset) -> dict[str, Any] | None:
         "deployment": [place_of[deployment] for deployment, _ in paths],
         "cell": [cell for _, cell in paths],
     }
-
-
-def _parameter(value: Any) -> Any:
-    """A coordinate as a parameter: infinity stands for null."""
-    return None if isinstance(value, float) and math.isinf(value) else value

@@ -50,7 +50,6 @@ _TEMPLATES = Environment(
 
 
 def render(template: str, **content: Any) -> str:
-    """Return a page, by the name of its template, as HTML."""
     return _TEMPLATES.get_template(f"{template}.html").render(**content)
 
 
