@@ -43,8 +43,7 @@ from tpcsweep.claims.predicates import (
     vote_counts,
 )
 
-_HOUR = 3000.0
-"""Seconds that count as about an hour."""
+_HOUR = 3000.0  # seconds that count as about an hour
 
 
 def sustained(claim: Claim, cells: CellTable) -> Finding:

@@ -40,14 +40,10 @@ from tpcsweep.claims.predicates import (
 )
 from tpcsweep.tcp import recovery_time
 
-MINUTE = 60.0
-"""Seconds."""
-
-_SAME_LINK = 1.1
-"""RTTs within this factor are one link: measured RTTs of a path are never twice the same."""
+MINUTE = 60.0  # s
+_SAME_LINK = 1.1  # RTTs within this factor are one link: measured RTTs of a path are never twice the same
 _MANY_CRASHES = 0.5
-_VARIANTS = ("reno", "westwood", "bic")
-"""In the order of their published rates, the slowest first; FAST is in no Linux kernel."""
+_VARIANTS = ("reno", "westwood", "bic")  # the slowest published rate first; FAST is in no Linux kernel
 
 
 def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:

@@ -110,12 +110,10 @@ def judge_ratios(pairs: Pairs, axis: str, region: Region, quantity: str, room: R
 
 
 def too_few(reason: str, pairs: pd.DataFrame, advice: str) -> Finding:
-    """Return the finding that some pairs are too few to decide."""
     return Finding(None, reason, rows=pair_rows(pairs), advice=advice)
 
 
 def no_cell(where: str) -> Finding:
-    """Return the finding that no trustworthy cell is where a claim speaks."""
     return Finding(None, f"no trustworthy cell lies {where}", advice="measure those cells again, for longer")
 
 

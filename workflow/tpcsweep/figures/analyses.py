@@ -26,16 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NODES = "What nodes did to throughput"
-_MOST_NAMED = 60
-"""Pairs that have their names beside them; of more the table has them."""
+_MOST_NAMED = 60  # pairs that have their names beside them; of more the table has them
 _ROUNDS = "Estimated error of the surface"
 _MOST_ROWS = 8
 _SHARES = {
     BROKEN: ("deployment broke", "#D55E00", "h"),
     "failures": ("transfers failed, deployment whole", "#555555", "v"),
 }
-_SPREAD = 0.4
-"""Of the distance between two values, what their points are spread over so that intervals do not hide each other."""
+_SPREAD = 0.4  # share of the distance between two values over which points lie, so that none hides another
 
 
 @styled()
@@ -94,10 +92,12 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     """Draw throughput, CPU for each Gbit, time to first byte and shares of cells that broke or failed.
 
     All is drawn over the axis x, such as xrootd, whose values lie evenly. The axis curve has a colour for each of its
-    values, and the values of the axes that are left have a row of panels each.
+    values, and the values of the axes that are left have a row of panels each, if any cell was measured there.
     """
     cells = _cells(summary, transfers)
-    every = _measured(cells, x, curve)
+    others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
+    every = settings(cells, others)
+    every = [where for where in every if cells["measured"].sel(where).any()] or every[:1]
     rows = [every[at] for at in evenly(len(every), _MOST_ROWS)]
     labels = {
         "throughput": rate_label(summary),
@@ -123,13 +123,6 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     handles += [point_handle(*look) for look in _SHARES.values()]
     finish(figure, summary, f"{words(x)} compared", _notes(summary, len(rows), len(every)), handles)
     return figure
-
-
-def _measured(cells: xr.Dataset, x: str, curve: str) -> list[dict[str, Any]]:
-    """Give the values of the axes that are left at which any cell was measured; the first ones where none was."""
-    others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
-    every = settings(cells, others)
-    return [where for where in every if cells["measured"].sel(where).any()] or every[:1]
 
 
 def _notes(summary: xr.Dataset, rows: int, every: int) -> list[str]:
@@ -168,9 +161,8 @@ def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
 def _first_byte(summary: xr.Dataset, transfers: xr.Dataset) -> xr.DataArray:
     """Give the median time to the first byte of each cell's transfers, s."""
     times = transfers["startup"].to_series().groupby(transfers["cell"].values).median()
-    values = np.full(summary["throughput"].size, np.nan)
-    values[times.index] = times
-    return summary["throughput"].copy(data=values.reshape(summary["throughput"].shape))
+    cells = summary["throughput"]
+    return cells.copy(data=times.reindex(range(cells.size)).to_numpy().reshape(cells.shape))
 
 
 def _means(axes: Axes, values: xr.DataArray, x: str, curve: str, palette: Sequence[Any]) -> None:

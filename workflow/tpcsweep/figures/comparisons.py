@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from tpcsweep.comparing.comparison import Comparison, lack_of_repetitions, otherwise, slower_machine
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
-from tpcsweep.figures.grid import Arrangement, place
+from tpcsweep.figures.grid import place
 from tpcsweep.figures.labels import literal, title_of, value_text, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import head, lay_out, point_handle, styled
@@ -71,7 +71,10 @@ def forest(comparison: Comparison) -> Figure:
 @styled()
 def ratios(comparison: Comparison) -> Figure:
     """Draw the ratios as heat maps over the axes, with marks on cells that are faster or slower."""
-    grid = _grid(comparison)
+    axes = comparison.alignment.axes
+    cells, shape = comparison.cells[["log_ratio", "verdict"]], [len(values) for values in axes.values()]
+    columns = {name: (list(axes), cells[name].to_numpy().reshape(shape)) for name in cells}
+    grid = place(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
     wide = max(2.6, 0.66 * grid.size(grid.x) + 0.9)
     high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
     largest = float(np.nanmax(np.abs(grid.cells["log_ratio"].values), initial=math.log(1.1)))
@@ -79,15 +82,15 @@ def ratios(comparison: Comparison) -> Figure:
     norm = Normalize(-reach, reach)
     ticks = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if reach > math.log(3) else (0.5, 0.7, 0.9, 1, 1.1, 1.4, 2)
     figure, panels, notes = lay_out(grid, wide, high)
-    for axes, where in panels:
+    for panel, where in panels:
         values, verdicts = grid.plane("log_ratio", where), grid.plane("verdict", where)
-        draw_map(axes, grid, where, np.ma.masked_invalid(values), wide, cmap=_COLOURS, norm=norm)
+        draw_map(panel, grid, where, np.ma.masked_invalid(values), wide, cmap=_COLOURS, norm=norm)
         for (row, column), value in np.ndenumerate(values):
             if np.isnan(value):
-                fill_cell(axes, row, column, **HATCHED)
+                fill_cell(panel, row, column, **HATCHED)
                 continue
             verdict = str(verdicts[row, column])
-            axes.text(
+            panel.text(
                 column + 0.5,
                 row + 0.5,
                 f"{math.exp(value):.2f}" + ({FASTER: "\n▲", SLOWER: "\n▼"}.get(verdict, "")),
@@ -100,7 +103,7 @@ def ratios(comparison: Comparison) -> Figure:
             )
     bar = figure.colorbar(
         ScalarMappable(norm, _COLOURS),
-        ax=[axes for axes, _ in panels],
+        ax=[panel for panel, _ in panels],
         aspect=30,
         pad=0.02,
         ticks=np.log([tick for tick in ticks if abs(math.log(tick)) <= reach]),
@@ -113,14 +116,6 @@ def ratios(comparison: Comparison) -> Figure:
     title = f"Throughput of {comparison.new} / {comparison.base}"
     head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
     return figure
-
-
-def _grid(comparison: Comparison) -> Arrangement:
-    axes = comparison.alignment.axes
-    shape = [len(values) for values in axes.values()]
-    cells = comparison.cells[["log_ratio", "verdict"]]
-    columns = {name: (list(axes), cells[name].to_numpy().reshape(shape)) for name in cells}
-    return place(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
 
 
 def _places(comparison: Comparison, cells: pd.DataFrame) -> list[str]:

@@ -126,7 +126,6 @@ def thinned(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangem
 
 
 def values_of(content: xr.Dataset, name: str) -> list[Any]:
-    """Give an axis's values as plain Python values."""
     values: list[Any] = content[name].values.tolist()
     return values
 

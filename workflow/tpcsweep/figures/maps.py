@@ -63,10 +63,8 @@ LIMIT_COLOURS = {
 HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatch": "///"}
 """The look of a cell without a value."""
 _NAMES = tuple(LIMITS)
-_MOST_NUMBERED = 16
-"""Values of an axis beyond which a map's cells have no numbers in them, and not all ticks."""
-_VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14
-"""Heights in a cell, from its lower edge: nothing hides anything else."""
+_MOST_NUMBERED = 16  # values of an axis beyond which a map's cells have no numbers, and not all ticks
+_VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14  # heights in a cell, from its lower edge: nothing hides another
 _DARK = 0.6  # share of the colour scale below which numbers are white
 _MOST_LINES = 24  # of a surface in each direction
 _MOST_TICKS = 8

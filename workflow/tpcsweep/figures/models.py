@@ -195,7 +195,6 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
 
 @styled()
 def nothing(problems: Sequence[str]) -> Figure:
-    """Draw the reasons why no model was chosen."""
     figure = Figure(figsize=(5, 2), layout="constrained")
     lines = textwrap.wrap(f"No model was chosen: {'; '.join(problems)}", 60)
     figure.text(0.5, 0.5, "\n".join(lines), ha="center", va="center", parse_math=False)

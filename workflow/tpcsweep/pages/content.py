@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tpcsweep.configuration.sweep import REPETITION, paths_of
 from tpcsweep.dataset import STATUS, describe, flagged, masks_of
@@ -29,19 +29,17 @@ from tpcsweep.flags import FLAGS, GRADES, graded
 from tpcsweep.pages.findings import findings
 from tpcsweep.variables import LIMIT_NAMES, LIMITS, SUMMARY
 
-SERIES_BYTES = 1_500_000
-"""Of all cells' series together, before they are text."""
+SERIES_BYTES = 1_500_000  # of all cells' series together, before they are text
 _FINEST, _COARSEST = 160, 24
 """Points of a cell's series: no more than a chart has room for, and none at all where there is room for less."""
-MOST_TRANSFERS = 40_000
-"""Of all cells together."""
-_LEVELS = 254
-"""Of a point, a byte; the one above is a gap."""
+MOST_TRANSFERS = 40_000  # of all cells together
+_LEVELS = 254  # of a point, a byte; the one above is a gap
 _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu", "machine_cpu"),
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
 )
 """Figures of a cell beside its throughput, where any cell has them."""
+_OF_CLAIMS = ("published", "source", "verdict", "reason")
 _FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
@@ -62,12 +60,11 @@ class Beside:
 def content(
     summary: xr.Dataset, samples: xr.Dataset, transfers: xr.Dataset, beside: Beside
 ) -> dict[str, Any]:
-    """Give all that a page shows of a dataset."""
     return {
         "about": facts_of(summary),
         "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary)],
         "doubts": _doubts(summary),
-        "claims": _claims(beside.claims),
+        "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in beside.claims],
         "models": _models(beside.models),
         "in_results": beside.in_results,
         "files": [{"path": path, "what": what} for path, what in beside.files],
@@ -166,7 +163,7 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _numbers(values: xr.DataArray | NDArray[Any]) -> list[float | None]:
+def _numbers(values: ArrayLike) -> list[float | None]:
     return [short(value) for value in np.ravel(values).tolist()]
 
 
@@ -177,19 +174,15 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
     if points < min(_COARSEST, max(times, 1)) or not times:
         return None
     goodput = samples["goodput"]
-    taken = np.full((cells, points), np.nan, np.float32)
-    every = times / points
     flat = goodput.transpose(*summary["throughput"].dims, "time")
     # A part of the grid at a time: all samples of many cells are more than a page's share of memory.
-    rows = iter(range(cells))
-    for first in range(summary["throughput"].shape[0]):
-        for series in np.asarray(flat.isel({flat.dims[0]: first}).values).reshape(-1, times):
-            taken[next(rows)] = _means(series, points)
+    parts = (flat.isel({flat.dims[0]: first}).values.reshape(-1, times) for first in range(flat.shape[0]))
+    taken = np.concatenate([_means(part, points) for part in parts]).astype(np.float32)
     top = np.nanmax(np.where(np.isfinite(taken), taken, 0), axis=1)
     with np.errstate(invalid="ignore"):
         levels = np.rint(taken / np.where(top > 0, top, 1)[:, None] * _LEVELS)
     coded = np.where(np.isfinite(levels), levels, _LEVELS + 1).clip(0, _LEVELS + 1).astype(np.uint8)
-    step = float(samples["time"].values[-1]) / times * every
+    step = float(samples["time"].values[-1]) / points
     return {
         "points": points,
         "step": short(step),
@@ -199,50 +192,40 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
 
 
 def _means(series: NDArray[Any], points: int) -> NDArray[Any]:
-    """Means over equal parts of a series; NaN where a part has nothing."""
-    edges = np.linspace(0, len(series), points + 1).round().astype(int)[:-1]
+    """Means over equal parts of each row; NaN where a part has nothing."""
+    edges = np.linspace(0, series.shape[1], points + 1).round().astype(int)[:-1]
     known = np.isfinite(series)
-    sums, counts = np.add.reduceat(np.where(known, series, 0), edges), np.add.reduceat(known, edges)
+    sums, counts = (
+        np.add.reduceat(rows, edges, 1) for rows in (np.where(known, series, 0), known.astype(int))
+    )
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
     """The first transfers of each cell in the order of their starts, and how many there are of it."""
-    cell = transfers["cell"].values.astype(np.int64)
-    start = transfers["start"].values
-    order = np.lexsort((start, cell))
-    counts = np.bincount(cell, minlength=cells) if len(cell) else np.zeros(cells, np.int64)
+    names = ["cell", "stream", "start", "end", "rate", "ok", "message"]
+    rows = transfers[names].to_dataframe().sort_values(["cell", "start"])
+    counts = np.bincount(rows["cell"].astype(int), minlength=cells)
     most = max(2, MOST_TRANSFERS // max(int((counts > 0).sum()), 1))
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = order[rank < most]
-    texts = transfers["message"].values[kept]
+    kept = rows.groupby("cell").head(most)
     return {
         "counts": counts.tolist(),
         "most": most,
-        **{name: transfers[name].values[kept].astype(int).tolist() for name in ("stream", "ok")},
-        **{name: _numbers(transfers[name].values[kept]) for name in ("start", "end", "rate")},
-        "message": {str(at): str(text) for at, text in enumerate(texts) if text},
+        **{name: kept[name].astype(int).tolist() for name in ("stream", "ok")},
+        **{name: _numbers(kept[name]) for name in ("start", "end", "rate")},
+        "message": {str(at): str(text) for at, text in enumerate(kept["message"]) if text},
     }
 
 
 def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
     counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
-    return [
-        _flag(flag, count=counts[flag])
-        for grade in reversed(GRADES)
-        for flag in FLAGS
-        if FLAGS[flag].grade == grade and counts[flag]
-    ]
+    worst_first = sorted(FLAGS, key=lambda flag: -GRADES.index(FLAGS[flag].grade))
+    return [_flag(flag, count=counts[flag]) for flag in worst_first if counts[flag]]
 
 
 def _flag(flag: str, **more: Any) -> dict[str, Any]:
     known = FLAGS[flag]
     return {"grade": known.grade, "words": known.words, "meaning": known.meaning, **more}
-
-
-def _claims(claims: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    names = ("published", "source", "verdict", "reason")
-    return [{name: str(claim.get(name) or "") for name in names} for claim in claims]
 
 
 def _models(choice: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -21,12 +21,9 @@ from tpcsweep.figures.labels import value_text, words
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.variables import LIMIT_NAMES
 
-_MOST_VALUES = 6
-"""Values of an axis that have a sentence each."""
-_FULL = 0.95
-"""Share of its bandwidth in payload from which on a path is called full: headers take the rest."""
-_ALIKE = 0.03
-"""Difference of two throughputs, as a share, up to which they are called the same."""
+_MOST_VALUES = 6  # of an axis, which have a sentence each
+_FULL = 0.95  # share of its bandwidth in payload from which on a path is called full: headers take the rest
+_ALIKE = 0.03  # difference of two throughputs, as a share, up to which they are called the same
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,11 @@ from tpcsweep.history.runs import logs_of, mean_cell
 
 Floats = NDArray[np.float64]
 
-_MARGIN = 0.06
-"""Of a chart's height, above and below what is drawn; and of its width, beside it."""
-_LEAST_SPAN = 0.02
-"""Of a ratio: what scatters less is not drawn as if it moved."""
+_MARGIN = 0.06  # of a chart's height, above and below the drawing, and of its width, beside it
+_LEAST_SPAN = 0.02  # of a ratio: what scatters less is not drawn as if it moved
 
 
 def over_time(told: SweepHistory) -> dict[str, Any]:
-    """Give all that the page shows."""
     last = told.runs[-1]
     times = np.array([run.ended.timestamp() for run in told.runs])
     across = _scaled(times, times.min(), times.max()) if len(times) > 1 else np.array([50.0])
@@ -135,16 +132,12 @@ def _interval(low: float, high: float) -> str:
 
 def _lines(across: Floats, up: Floats) -> Iterator[str]:
     """The points of lines through what is known: a run without the cell parts them."""
-    held: list[str] = []
-    for x, y in zip(across, up, strict=True):
-        if np.isfinite(y):
-            held.append(f"{x:.1f},{y:.1f}")
-        elif held:
-            yield " ".join(held)
-            held = []
-    if held:
-        # A single point is drawn by the round ends of a line without length.
-        yield " ".join(held if len(held) > 1 else held * 2)
+    points = zip(across, up, strict=True)
+    for known, part in itertools.groupby(points, lambda point: bool(np.isfinite(point[1]))):
+        held = [f"{x:.1f},{y:.1f}" for x, y in part]
+        if known:
+            # A single point is drawn by the round ends of a line without length.
+            yield " ".join(held if len(held) > 1 else held * 2)
 
 
 def _runs(told: SweepHistory) -> Iterator[dict[str, Any]]:

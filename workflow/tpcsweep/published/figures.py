@@ -43,7 +43,6 @@ class PublishedFigure:
     """A note on its picture if the data are simulated."""
 
     def draw(self, data: Any, shown: Any) -> Figure:
-        """Draw the figure of `base.Data`, with the texts of `base.Caption`."""
         module, _, name = self.drawn_by.partition(".")
         function: Callable[..., Figure] = getattr(import_module(f"{__package__}.{module}"), name)
         return function(data, shown, **self.settings)

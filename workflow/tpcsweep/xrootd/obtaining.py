@@ -38,8 +38,7 @@ from tpcsweep.xrootd.releases import (
     sources,
 )
 
-EXTRA = "xrootd"
-"""The extra of set-up with the programs that a build needs."""
+EXTRA = "xrootd"  # the extra of set-up with the programs that a build needs
 TARGETS = ("XrdCryptossl", "XrdHttp", "XrdHttpTPC", "XrdMacaroons", "XrdSec", "XrdSecProt", "XrdSecunix")
 """The plugins that sweeps load, without the number that follows their names: that of the major version."""
 UNUSED = ("CEPH", "FUSE", "KRB5", "PYTHON", "READLINE", "SCITOKENS", "TESTS", "VOMS", "XRDCLHTTP", "XRDEC")
@@ -56,15 +55,12 @@ ALONE = (
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
 """A command's processes and mounts end with the process that started it, kill -9 included."""
-NOT_PASSED_ON = re.compile(r"LD_|(C|CXX|CPP|LD)FLAGS$|(CC|CXX)$")
-"""Variables that would change a build."""
-LAST_LINES = 8
-"""Lines of a failed command's log that errors quote."""
+NOT_PASSED_ON = re.compile(r"LD_|(C|CXX|CPP|LD)FLAGS$|(CC|CXX)$")  # variables that would change a build
+LAST_LINES = 8  # of a failed command's log, which errors quote
 _STEP = re.compile(rb"\[(\d+)/(\d+)\]")
 _WRONG = re.compile(r"error:|CMake Error|undefined reference", re.IGNORECASE)
 SHARED = Path("/var/cache/tpcsweep")
-Stage = Callable[[str], None]
-"""Reports progress to the user."""
+Stage = Callable[[str], None]  # reports progress to the user
 
 
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
