@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -42,6 +41,10 @@ from tpcsweep.tcp import recovery_time
 
 MINUTE = 60.0  # s
 _SAME_LINK = 1.1  # RTTs within this factor are one link: measured RTTs of a path are never twice the same
+_LINK = (
+    *("rtt", "streams", "xrootd_cells", "gridftp_cells", "xrootd_gbit_s", "gridftp_gbit_s"),
+    *("ratio", "error", "together"),
+)
 _MANY_CRASHES = 0.5
 _VARIANTS = ("reno", "westwood", "bic")  # the slowest published rate first; FAST is in no Linux kernel
 
@@ -73,27 +76,16 @@ def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
     [(xrootd, gridftp)] = [need.words for need in claim.needs if need.words]
     rows = cells.trusted[cells.trusted["throughput"] > 0]
     rtt = np.log(rows["rtt"].astype(float).clip(lower=0.01)) / math.log(_SAME_LINK)
-    links: list[dict[str, Any]] = []
+    links = []
     for (_, streams), part in rows.assign(link=np.rint(rtt)).groupby(["link", "streams"]):
         ours, theirs = (part[part["tool"].isin(tools)]["throughput"] for tools in (xrootd, gridftp))
         if min(len(ours), len(theirs)) < 2:
             continue
         errors = (rates.std() / rates.mean() / math.sqrt(len(rates)) for rates in (ours, theirs))
-        links.append(
-            {
-                "rtt": part["rtt"].mean(),
-                "streams": streams,
-                "xrootd_cells": len(ours),
-                "gridftp_cells": len(theirs),
-                "xrootd_gbit_s": ours.mean(),
-                "gridftp_gbit_s": theirs.mean(),
-                "ratio": ours.mean() / theirs.mean(),
-                "error": math.hypot(*errors),
-                "together": math.sqrt(ours.mean() * theirs.mean()),
-            }
-        )
-    columns = ["rtt", "streams", "xrootd_gbit_s", "gridftp_gbit_s", "ratio", "error", "together"]
-    return pd.DataFrame(links) if links else pd.DataFrame(columns=columns)
+        us, them = ours.mean(), theirs.mean()
+        place = part["rtt"].mean(), streams, len(ours), len(theirs)
+        links.append((*place, us, them, us / them, math.hypot(*errors), math.sqrt(us * them)))
+    return pd.DataFrame(links, columns=_LINK)
 
 
 def more_streams(claim: Claim, cells: CellTable) -> Finding:

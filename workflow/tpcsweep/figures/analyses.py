@@ -15,7 +15,7 @@ from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
-from tpcsweep.figures.grid import evenly, place, settings, values_of
+from tpcsweep.figures.grid import combinations, evenly, place, values_of
 from tpcsweep.figures.labels import axis_label, literal, rate_label, tick_labels, title_of, words, wrapped
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
@@ -96,7 +96,7 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     """
     cells = _cells(summary, transfers)
     others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
-    every = settings(cells, others)
+    every = combinations(cells, others)
     every = [where for where in every if cells["measured"].sel(where).any()] or every[:1]
     rows = [every[at] for at in evenly(len(every), _MOST_ROWS)]
     labels = {

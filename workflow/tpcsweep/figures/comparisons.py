@@ -48,10 +48,8 @@ def forest(comparison: Comparison) -> Figure:
         axes.scatter(part["ratio"], at, color=colour, marker=marker, s=20, zorder=3)
     overall = comparison.overall
     if overall.cells:
-        middle = rows + 0.6
-        corners = [(overall.low, middle), (overall.ratio, middle - 0.35), (overall.high, middle)]
-        xs, ys = zip(*corners, (overall.ratio, middle + 0.35), strict=True)
-        axes.fill(xs, ys, color="black", zorder=3)
+        diamond = [overall.low, overall.ratio, overall.high, overall.ratio]
+        axes.fill(diamond, rows + 0.6 + np.array([0, -0.35, 0, 0.35]), color="black", zorder=3)
         axes.axvspan(overall.low, overall.high, color="black", alpha=0.08, linewidth=0)
     axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
     axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)

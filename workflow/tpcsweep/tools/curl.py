@@ -62,7 +62,7 @@ class Curl(Program):
         return ["/usr/bin/curl", "--silent", "--show-error", "--cacert", str(credentials.authority)]
 
     def failure(self, returncode: int, output: str) -> str | None:
-        """Judge by the body: a third-party copy may fail after its 201 was sent."""
+        # A third-party copy may fail after its 201 was sent: the body tells.
         if returncode == 0 and re.search(r"^success: ", output, re.MULTILINE):
             return None
         return f"exit code {returncode}: {self.last_words(output)}"

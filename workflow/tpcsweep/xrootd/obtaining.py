@@ -101,8 +101,7 @@ def _by_root() -> bool:
 
 def _place(name: str) -> Path:
     """Return the folder of a release in the cache, or in root's cache if that has it."""
-    version = name.removesuffix(FROM_SOURCE)
-    built = [sources().get(version), TARGETS, OPTIONS]
+    built = [sources().get(name.removesuffix(FROM_SOURCE)), TARGETS, OPTIONS]
     inputs = [DEBIAN[name], PACKAGES] if name in DEBIAN else built
     text = json.dumps([*inputs, LOADER, platform.machine()])
     key = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
