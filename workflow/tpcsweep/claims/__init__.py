@@ -103,10 +103,9 @@ def _test(given: Any) -> Callable[..., Any] | None:
     return given and _TESTS[given]
 
 
+_PUBLICATIONS = dict.fromkeys(name.partition(".")[0] for name in get_args(ClaimName))
 CLAIMS: Mapping[str, Claim] = {
-    claim.name: claim
-    for publication in dict.fromkeys(name.split(".")[0] for name in get_args(ClaimName))
-    for claim in _claims(publication)
+    claim.name: claim for publication in _PUBLICATIONS for claim in _claims(publication)
 }
 """Every claim by its identifier."""
 

@@ -62,7 +62,7 @@ class Need:
         return sum(self._counts(value) for value in values) >= self.count
 
     def _counts(self, value: Any) -> bool:
-        if not (math.isfinite(self.low) or math.isfinite(self.high)):
+        if math.isinf(self.low) and math.isinf(self.high):
             return True
         return not isinstance(value, str) and math.isfinite(value) and self.low <= value <= self.high
 
@@ -117,8 +117,7 @@ class Finding:
     reason: str
     """Why, in a sentence that names the cells which decide."""
     effect: Effect | None = None
-    """None where the cells that it takes are missing. Without a decision a claim is not testable where there is no
-    effect, and not decided where there is one."""
+    """None where cells are missing: an undecided claim is not testable without an effect, and not decided with one."""
     rows: Sequence[Row] = ()
     advice: str = MEASURE_MORE
     """What to sweep so that data decide which do not yet."""
@@ -152,7 +151,6 @@ class Claim:
 
     @property
     def region(self) -> Region:
-        """The only region of the claim."""
         return self.regions["region"]
 
     def select(self, cells: CellTable) -> pd.DataFrame:
@@ -198,7 +196,6 @@ class Verdict:
 
 
 def judge_claim(claim: Claim, ds: xr.Dataset, cells: CellTable) -> Verdict:
-    """Give the verdict on one claim; `cells` are those of the dataset."""
     undecided = Outcome.OPEN
     if claim.test is None:
         finding = Finding(None, claim.beyond, rows=claim.rows, advice=claim.advice)
@@ -210,35 +207,26 @@ def judge_claim(claim: Claim, ds: xr.Dataset, cells: CellTable) -> Verdict:
         interval = finding.effect.interval if finding.effect else None
         if interval and math.isfinite(interval.low + interval.high):
             undecided = Outcome.UNDECIDED
+    rows = finding.rows
+    kept = np.linspace(0, len(rows) - 1, min(len(rows), ROWS))
     return Verdict(
         claim,
         {True: Outcome.HOLDS, False: Outcome.FAILS, None: undecided}[finding.decision],
         finding.reason,
         cells.data,
         finding.effect,
-        _few(finding.rows),
+        tuple(rows[round(place)] for place in kept),
         finding.advice if finding.decision is None else "",
         used=len(cells.trusted),
         left_out=cells.left_out,
     )
 
 
-def _few(rows: Sequence[Row]) -> tuple[Row, ...]:
-    if len(rows) <= ROWS:
-        return tuple(rows)
-    return tuple(rows[round(place)] for place in np.linspace(0, len(rows) - 1, ROWS))
-
-
 def _values(ds: xr.Dataset, axis: str) -> list[Any]:
-    """The values of an axis or fixed parameter; none where the dataset has neither."""
-    if axis not in ds.coords:
-        return []
-    values: list[Any] = np.atleast_1d(ds.coords[axis].values).tolist()
-    return values
+    return list(np.atleast_1d(ds.coords[axis].values).tolist()) if axis in ds.coords else []
 
 
 def parameter_text(name: str, value: Any) -> str:
-    """Give a parameter's value for people."""
     value = value.item() if isinstance(value, np.generic) else value
     return "no limit" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 

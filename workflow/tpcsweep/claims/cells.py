@@ -81,7 +81,7 @@ class CellTable:
         """Divide rows into those that differ in nothing but the axes named; `repetition` may be one of them."""
         apart = [name for name in (*self.axes, REPETITION) if name not in set(without)]
         if apart:
-            return [panel for _, panel in rows.groupby(apart, sort=True)]
+            return [panel for _, panel in rows.groupby(apart)]
         return [rows] if len(rows) else []
 
     def points(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -106,8 +106,7 @@ class CellTable:
         return {name: row[name] for name in self._places(without)}
 
     def _places(self, without: Iterable[str]) -> list[str]:
-        """The axes, and repetition where there are several, but for some."""
-        names = [*self.axes, *([REPETITION] if self._repeated else [])]
+        names = [*self.axes, *[REPETITION] * self._repeated]
         return [name for name in names if name not in set(without)]
 
     @cached_property
@@ -169,8 +168,7 @@ class CellTable:
 
 def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:
     """Give the rows whose throughput is sure enough for a ratio; one of unknown error is taken as it is."""
-    positive = rows["throughput"] > 0
-    return rows[positive & ~(rows["error"] > TOO_WIDE * rows["throughput"])]
+    return rows[(rows["throughput"] > 0) & ~(rows["error"] > TOO_WIDE * rows["throughput"])]
 
 
 def cells_of(ds: xr.Dataset) -> CellTable:
@@ -209,7 +207,6 @@ def cells_of(ds: xr.Dataset) -> CellTable:
 
 
 def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:
-    """Standard errors in Gbit/s, with what repetitions of the same point say of them: see `cells_of`."""
     grouped = rows.groupby(axes) if axes else rows.groupby(np.zeros(len(rows)))
     level = grouped["throughput"].transform("mean")
     away = rows["throughput"] - level

@@ -29,6 +29,7 @@ from tpcsweep.claims.predicates import (
     clearest,
     curve_peaks,
     has_room,
+    judge_best,
     judge_parts,
     judge_ratios,
     no_cell,
@@ -38,11 +39,11 @@ from tpcsweep.claims.predicates import (
     spans,
     too_few,
     unbound,
+    unbound_and_apart,
     vote_counts,
 )
 
-_HOUR = 3000.0
-"""Seconds that count as about an hour."""
+_HOUR = 3000.0  # seconds that count as about an hour
 
 
 def sustained(claim: Claim, cells: CellTable) -> Finding:
@@ -50,11 +51,7 @@ def sustained(claim: Claim, cells: CellTable) -> Finding:
     long = _of_an_hour(claim, cells)
     if isinstance(long, Finding):
         return long
-    interval, points = best(cells, long)
-    assert interval is not None  # an hour's cells make a point or more
-    reason = f"{len(points)} points of an hour; {said(interval, claim.region, ' Gbit/s')}"
-    effect = Effect("largest throughput over an hour", interval, "Gbit/s")
-    return Finding(claim.region.decide(interval), reason, effect, cell_rows(points, cells))
+    return judge_best(cells, long, claim.region, "largest throughput over an hour")
 
 
 def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
@@ -73,7 +70,6 @@ def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
 
 
 def _of_an_hour(claim: Claim, cells: CellTable) -> pd.DataFrame | Finding:
-    """The cells of the main test that took an hour, or why there is none."""
     at_scale = claim.select(cells)
     if at_scale.empty:
         return no_cell("at 400 Gbit/s, about 3 ms and about 520 streams")
@@ -105,10 +101,9 @@ def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
     """Test the gain of the most streams over a quarter of them, at long RTTs."""
     far = claim.select(cells)
     many = far[far["streams"] >= far["streams"].max() / 4]
+    pairs = cells.pairs(many, "streams", speaks=unbound)
     quantity = "throughput at the most streams over that at a quarter of them or more"
-    return judge_ratios(
-        cells.pairs(many, "streams", speaks=unbound), "streams", claim.region, quantity, "everywhere"
-    )
+    return judge_ratios(pairs, "streams", claim.region, quantity, "everywhere")
 
 
 def streams_peak(claim: Claim, cells: CellTable) -> Finding:
@@ -137,9 +132,7 @@ def _cpu_bound(curve: pd.DataFrame) -> bool:
 
 def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     """Test that most curves over RTT have an exponent outside the region; where nothing else binds, the RTT does."""
-    kept, left = cells.pairs(
-        claim.select(cells), "rtt", speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= 3 * pairs["from"])
-    )
+    kept, left = unbound_and_apart(cells, claim.select(cells), "rtt", 3)
     aside = f"; {left} left out in which something else binds an end, or that differ less" if left else ""
     changes = kept["ratio"], kept["error"], kept["to"] / kept["from"]
     mean = mean_exponent(*changes)
@@ -212,11 +205,10 @@ def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFra
     if "tcp_buffer" in cells.axes:
         words["tcp_buffer"] = "with buffers of"
     paths = []
-    for values, part in rows.groupby(list(words), sort=True):
+    for values, part in rows.groupby(list(words)):
         named = zip(words.items(), values, strict=True)
-        paths.append(
-            (" ".join(f"{text} {parameter_text(name, value)}" for (name, text), value in named), part)
-        )
+        texts = [f"{text} {parameter_text(name, value)}" for (name, text), value in named]
+        paths.append((" ".join(texts), part))
     return paths
 
 
@@ -236,7 +228,7 @@ def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, le
     if not parts:
         return no_cell("where the claim speaks")
     effect = min(effects, key=lambda effect: effect.interval.value) if least else effects[0]
-    return judge_parts(judged, effect, " Gbit/s")
+    return judge_parts(judged, effect)
 
 
 def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
@@ -294,9 +286,8 @@ def instance_cores(claim: Claim, cells: CellTable) -> Finding:
     # Few streams are bound by their windows, whatever the cores: the best over streams is what cores can do.
     top = cells.best(ratio_worthy(rows), "streams")
     pairs = _without(cells.pairs(top, "cores", speaks=partial(has_room, room="before")), "streams")
-    return judge_ratios(
-        pairs, "cores", claim.region, "best throughput with the most cores over that with 16", "before"
-    )
+    quantity = "best throughput with the most cores over that with 16"
+    return judge_ratios(pairs, "cores", claim.region, quantity, "before")
 
 
 def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
@@ -350,15 +341,12 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
         return too_few(reason, enough, "sweep more values of the other axes, or repetitions: 3")
     subject = f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}"
     other = f"{few:g} cores over {many:g} at {parameter_text('rtt', long)}"
-    parts = [
-        (subject, reach, claim.regions["enough"], pair_rows(enough)),
-        (other, short_of, claim.regions["short"], ()),
-    ]
-    return judge_parts(parts, Effect(f"throughput of {ours} over {theirs}", reach))
+    first = (subject, reach, claim.regions["enough"], pair_rows(enough))
+    second = (other, short_of, claim.regions["short"], ())
+    return judge_parts([first, second], Effect(f"throughput of {ours} over {theirs}", reach))
 
 
 def _matched(cells: CellTable, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Pair rows that differ only in streams, cores and RTT, the first being the one compared with."""
     apart = ("streams", "cores", "rtt")
     marked = pd.concat([before.assign(part="before"), after.assign(part="after")])
     joined = marked.assign(**dict.fromkeys(apart, 0))

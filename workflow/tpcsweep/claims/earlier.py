@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -36,18 +35,18 @@ from tpcsweep.claims.predicates import (
     said,
     spans,
     too_few,
-    unbound,
+    unbound_and_apart,
 )
 from tpcsweep.tcp import recovery_time
 
-MINUTE = 60.0
-"""Seconds."""
-
-_SAME_LINK = 1.1
-"""RTTs within this factor are one link: measured RTTs of a path are never twice the same."""
+MINUTE = 60.0  # s
+_SAME_LINK = 1.1  # RTTs within this factor are one link: measured RTTs of a path are never twice the same
+_LINK = (
+    *("rtt", "streams", "xrootd_cells", "gridftp_cells", "xrootd_gbit_s", "gridftp_gbit_s"),
+    *("ratio", "error", "together"),
+)
 _MANY_CRASHES = 0.5
-_VARIANTS = ("reno", "westwood", "bic")
-"""In the order of their published rates, the slowest first; FAST is in no Linux kernel."""
+_VARIANTS = ("reno", "westwood", "bic")  # the slowest published rate first; FAST is in no Linux kernel
 
 
 def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
@@ -77,46 +76,33 @@ def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
     [(xrootd, gridftp)] = [need.words for need in claim.needs if need.words]
     rows = cells.trusted[cells.trusted["throughput"] > 0]
     rtt = np.log(rows["rtt"].astype(float).clip(lower=0.01)) / math.log(_SAME_LINK)
-    links: list[dict[str, Any]] = []
+    links = []
     for (_, streams), part in rows.assign(link=np.rint(rtt)).groupby(["link", "streams"]):
         ours, theirs = (part[part["tool"].isin(tools)]["throughput"] for tools in (xrootd, gridftp))
         if min(len(ours), len(theirs)) < 2:
             continue
         errors = (rates.std() / rates.mean() / math.sqrt(len(rates)) for rates in (ours, theirs))
-        links.append(
-            {
-                "rtt": part["rtt"].mean(),
-                "streams": streams,
-                "xrootd_cells": len(ours),
-                "gridftp_cells": len(theirs),
-                "xrootd_gbit_s": ours.mean(),
-                "gridftp_gbit_s": theirs.mean(),
-                "ratio": ours.mean() / theirs.mean(),
-                "error": math.hypot(*errors),
-                "together": math.sqrt(ours.mean() * theirs.mean()),
-            }
-        )
-    columns = ["rtt", "streams", "xrootd_gbit_s", "gridftp_gbit_s", "ratio", "error", "together"]
-    return pd.DataFrame(links) if links else pd.DataFrame(columns=columns)
+        us, them = ours.mean(), theirs.mean()
+        place = part["rtt"].mean(), streams, len(ours), len(theirs)
+        links.append((*place, us, them, us / them, math.hypot(*errors), math.sqrt(us * them)))
+    return pd.DataFrame(links, columns=_LINK)
 
 
 def more_streams(claim: Claim, cells: CellTable) -> Finding:
     """Test that more streams gain throughput, and that the most with the largest buffers crash."""
     more = ratio(claim, cells, "streams", "throughput at the most streams over that at the fewest")
-    every = cells.every
-    large = every["tcp_buffer"] == every["tcp_buffer"].max()
-    buffers, streams = every["tcp_buffer"].max(), every["streams"][large].max()
+    every, buffers = cells.every, cells.every["tcp_buffer"].max()
+    large = every["tcp_buffer"] == buffers
+    streams = every["streams"][large].max()
     corner = large & (every["streams"] == streams)
     in_corner, elsewhere = every["failed"][corner], every["failed"][~corner]
     crashed = exact_share(int(in_corner.sum()), len(in_corner))
     # More often than elsewhere, and at least half of the time: Fisher's exact test, one-sided.
     counts = np.array([[part.sum(), (~part).sum()] for part in (in_corner, elsewhere)])
     more_often = stats.fisher_exact(counts, alternative="greater").pvalue < 0.05
-    crashes: Decision = None
+    crashes: Decision = True if more_often and crashed.value >= _MANY_CRASHES else None
     if crashed.high < _MANY_CRASHES:
         crashes = False
-    elif more_often and crashed.value >= _MANY_CRASHES:
-        crashes = True
     where = f"{parameter_text('streams', streams)} streams with buffers of {parameter_text('tcp_buffer', buffers)}"
     reason = (
         f"{more.reason}; {in_corner.sum()} of {len(in_corner)} cells fail at {where} "
@@ -131,11 +117,7 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
 
 def scales(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean exponent of streams that are four-fold or more apart."""
-    free, left = cells.pairs(
-        claim.select(cells),
-        "streams",
-        speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= 4 * pairs["from"]),
-    )
+    free, left = unbound_and_apart(cells, claim.select(cells), "streams", 4)
     aside = (
         f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
         "four-fold"
@@ -160,10 +142,8 @@ def loss(claim: Claim, cells: CellTable) -> Finding:
     """Test the utilisation of one Reno stream with losses, on a short and on a long path."""
     rows = _one_connection(claim, cells)
     parts = []
-    for where, rtts, name in (
-        ("1 ms or less", "rtt <= 1", "lan"),
-        ("about 120 ms", "100 <= rtt <= 140", "wan"),
-    ):
+    places = ("1 ms or less", "rtt <= 1", "lan"), ("about 120 ms", "100 <= rtt <= 140", "wan")
+    for where, rtts, name in places:
         points = cells.points(rows.query(rtts))
         used = largest(points["throughput"] / points["bandwidth"], points["error"] / points["bandwidth"], 2)
         if used is None:

@@ -130,7 +130,7 @@ def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> In
 def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
     """Give the largest of some true levels with a simultaneous interval (Bonferroni); None where there is no level.
 
-    Errors are standard errors; a level whose error is NaN can be anything. Some comparisons share the confidence.
+    A level whose standard error is NaN can be anything. `comparisons` intervals share the confidence.
     """
     level, error = np.asarray(levels, float), np.asarray(errors, float)
     if not level.size:
@@ -141,10 +141,7 @@ def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Inter
 
 
 def exact_share(successes: int, trials: int) -> Interval:
-    """Give a share with its exact interval.
-
-    Source: C. J. Clopper, E. S. Pearson, Biometrika 26, 1934.
-    """
+    """Give a share with its exact interval (C. J. Clopper, E. S. Pearson, Biometrika 26, 1934)."""
     ends = stats.binomtest(successes, trials).proportion_ci(CONFIDENCE, method="exact")
     return Interval(successes / trials, float(ends.low), float(ends.high))
 

@@ -69,11 +69,16 @@ def ratio(
 
 def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
     """Test that the largest throughput of the cells that a claim is about lies in its region of Gbit/s."""
-    interval, points = best(cells, claim.select(cells))
+    return judge_best(cells, claim.select(cells), claim.region, quantity)
+
+
+def judge_best(cells: CellTable, rows: pd.DataFrame, region: Region, quantity: str) -> Finding:
+    """Decide by the largest throughput of some cells."""
+    interval, points = best(cells, rows)
     if interval is None:
         return no_cell("where the claim speaks")
-    part = (f"the best of {len(points)} points", interval, claim.region, cell_rows(points, cells))
-    return judge_parts([part], Effect(quantity, interval, "Gbit/s"), " Gbit/s")
+    part = (f"the best of {len(points)} points", interval, region, cell_rows(points, cells))
+    return judge_parts([part], Effect(quantity, interval, "Gbit/s"))
 
 
 def tuned(claim: Claim, cells: CellTable) -> Finding:
@@ -105,12 +110,10 @@ def judge_ratios(pairs: Pairs, axis: str, region: Region, quantity: str, room: R
 
 
 def too_few(reason: str, pairs: pd.DataFrame, advice: str) -> Finding:
-    """Return the finding that some pairs are too few to decide."""
     return Finding(None, reason, rows=pair_rows(pairs), advice=advice)
 
 
 def no_cell(where: str) -> Finding:
-    """Return the finding that no trustworthy cell is where a claim speaks."""
     return Finding(None, f"no trustworthy cell lies {where}", advice="measure those cells again, for longer")
 
 
@@ -126,18 +129,22 @@ def has_room(pairs: pd.DataFrame, room: Room) -> pd.Series:
 
 
 def unbound(pairs: pd.DataFrame) -> pd.Series:
-    """Return which pairs neither the path nor the servers' CPU binds at either end."""
     return has_room(pairs, "everywhere") & ~(pairs["cpu"] >= CPU_BOUND)
 
 
-def judge_parts(
-    parts: Iterable[tuple[str, Interval, Region, Iterable[Row]]], effect: Effect, units: str = ""
-) -> Finding:
+def unbound_and_apart(cells: CellTable, rows: pd.DataFrame, axis: str, factor: float) -> Pairs:
+    """Return pairs along an axis that nothing else binds and whose values differ by a factor or more."""
+    return cells.pairs(
+        rows, axis, speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= factor * pairs["from"])
+    )
+
+
+def judge_parts(parts: Sequence[tuple[str, Interval, Region, Iterable[Row]]], effect: Effect) -> Finding:
     """Decide whether all intervals of a claim lie in their regions; the verdict shows the effect.
 
     Each part is the subject of an interval, the interval, its region, and the lines of evidence that it is from.
     """
-    parts = list(parts)
+    units = "" if effect.units == "1" else f" {effect.units}"
     return Finding(
         both(region.decide(interval) for _, interval, region, _ in parts),
         "; ".join(f"{subject}: {said(interval, region, units)}" for subject, interval, region, _ in parts),
@@ -159,8 +166,6 @@ def reached(target: float) -> Region:
 
 def pair_rows(pairs: pd.DataFrame) -> Sequence[Row]:
     """Return pairs as lines of evidence, from the smallest ratio to the largest."""
-    if pairs.empty:
-        return ()
     lines = pairs.drop(columns=["error", "before_full", "after_full", "cpu"]).sort_values("ratio")
     rows: list[Row] = lines.rename(columns={"before": "from_gbit_s", "after": "to_gbit_s"}).to_dict("records")
     return rows
@@ -168,13 +173,11 @@ def pair_rows(pairs: pd.DataFrame) -> Sequence[Row]:
 
 def cell_rows(points: pd.DataFrame, cells: CellTable, count: int = 12) -> Sequence[Row]:
     """Return the points of the largest throughput as lines of evidence."""
+    top = points.sort_values("throughput", ascending=False).head(count)
+    rates = {"throughput_gbit_s": "throughput", "error_gbit_s": "error"}
     return [
-        {
-            **cells.where(row, ["repetition"]),
-            "throughput_gbit_s": row["throughput"],
-            "error_gbit_s": row["error"],
-        }
-        for _, row in points.sort_values("throughput", ascending=False).head(count).iterrows()
+        {**cells.where(row, ["repetition"]), **{name: row[column] for name, column in rates.items()}}
+        for _, row in top.iterrows()
     ]
 
 
@@ -190,9 +193,8 @@ def spans(rows: pd.DataFrame) -> str:
 
 def said(interval: Interval, region: Region, units: str = "") -> str:
     """Say how an interval lies to the region that a claim needs."""
-    lies = {True: "lies within", False: "lies outside", None: "reaches across an end of"}[
-        region.decide(interval)
-    ]
+    words = {True: "lies within", False: "lies outside", None: "reaches across an end of"}
+    lies = words[region.decide(interval)]
     ends = f"{interval.low:.3g} to {interval.high:.3g}{units}"
     return f"{interval.value:.3g}{units} ({ends}) {lies} what the claim needs: {region}{units}"
 
@@ -210,9 +212,10 @@ def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataF
     points = points[points["error"].notna()]
     panels = [panel.sort_values("streams") for panel in cells.panels(points, ["streams", "repetition"])]
     curves = [curve for curve in panels if len(curve) >= 3 and speaks(curve)]
+    errors = [(curve["error"] / curve["throughput"]).tolist() for curve in curves]
     peaks = [
-        peak(curve["throughput"].tolist(), (curve["error"] / curve["throughput"]).tolist(), len(curves))
-        for curve in curves
+        peak(curve["throughput"].tolist(), error, len(curves))
+        for curve, error in zip(curves, errors, strict=True)
     ]
     return [(curve, peak) for curve, peak in zip(curves, peaks, strict=True) if peak is not None]
 
@@ -224,7 +227,6 @@ def clearest(curves: Sequence[Curve]) -> Effect:
 
 
 def peak_row(curve: pd.DataFrame, peak: Peak, cells: CellTable) -> Row:
-    """Return a curve as a line of evidence."""
     start, end = (curve.iloc[position] for position in peak.fall)
     return {
         **cells.where(curve.iloc[0], ["streams", "repetition"]),
@@ -241,5 +243,4 @@ def peak_row(curve: pd.DataFrame, peak: Peak, cells: CellTable) -> Row:
 
 
 def vote_counts(decisions: Sequence[Decision]) -> str:
-    """Say how many decisions are which."""
     return f"{decisions.count(True)} yes, {decisions.count(False)} no, {decisions.count(None)} undecided"

@@ -35,12 +35,7 @@ def write(verdicts: Sequence[Verdict], csv: str | Path, json: str | Path) -> Non
 
 
 def for_terminal(verdicts: Sequence[Verdict], every: bool = False) -> RenderableType:
-    """Return a row for each verdict, and a count of the claims that the dataset cannot test.
-
-    Args:
-        verdicts: the verdicts on all claims.
-        every: whether these claims have rows too.
-    """
+    """Return a row for each verdict; claims that the dataset cannot test are counted, or with `every` have rows too."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -49,11 +44,10 @@ def for_terminal(verdicts: Sequence[Verdict], every: bool = False) -> Renderable
     rows.add_column("claim and verdict", min_width=16, ratio=2)
     rows.add_column("effect (interval), and why", ratio=3)
     listed = [verdict for verdict in verdicts if every or verdict.outcome is not Outcome.OPEN]
-    for outcome in Outcome:
-        for verdict in (verdict for verdict in listed if verdict.outcome is outcome):
-            name = Text(f"{verdict.claim.name}\n").append(outcome.value, _STYLES[outcome])
-            effect = f"{verdict.effect}\n" if verdict.effect else ""
-            rows.add_row(name, Text(f"{effect}{verdict.reason}"))
+    for verdict in sorted(listed, key=lambda verdict: list(Outcome).index(verdict.outcome)):
+        name = Text(f"{verdict.claim.name}\n").append(verdict.outcome.value, _STYLES[verdict.outcome])
+        effect = f"{verdict.effect}\n" if verdict.effect else ""
+        rows.add_row(name, Text(f"{effect}{verdict.reason}"))
     parts: list[RenderableType] = [rows] if listed else []
     if left := len(verdicts) - len(listed):
         parts.append(f"{left} claims are not testable on this dataset. List them with --all.")

@@ -38,10 +38,8 @@ from tpcsweep.tools.base import READY, order
 
 GIVE_UP_AFTER = 3
 """Failures in a row after which a stream ends: a mistake must not become a fork storm."""
-PAUSE = 0.5
-"""Seconds between a failure and the next try."""
-GRACE = 2.0
-"""Seconds that a tool has to end after SIGTERM."""
+PAUSE = 0.5  # s between a failure and the next try
+GRACE = 2.0  # s that a tool has to end after SIGTERM
 MakeCopy = Callable[[Transfer], Awaitable[str | None]]
 """Makes a transfer, and returns the reason of its failure or None."""
 
@@ -259,7 +257,6 @@ class Streams:
 
 
 async def serve(secrets: Path, folder: Path) -> None:
-    """Answer the requests on standard input until they end."""
     reader = asyncio.StreamReader(limit=1 << 22)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer

@@ -80,10 +80,10 @@ class Client:
             raise ClientError(f"the client is gone: {error.strerror or error}") from None
 
     def _take(self, timeout: float) -> Event:
+        seconds = timeout + self._delay
         try:
-            event = self._events.get(timeout=timeout + self._delay) if timeout else self._events.get_nowait()
+            event = self._events.get(timeout=seconds) if timeout else self._events.get_nowait()
         except queue.Empty:
-            seconds = timeout + self._delay
             raise ClientError(f"the client has not answered for {seconds:g} s; see its log") from None
         if event is None:
             raise ClientError(f"the client is gone: {self._why()}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
-from tpcsweep.figures.grid import evenly, place, values_of
+from tpcsweep.figures.grid import combinations, evenly, place, values_of
 from tpcsweep.figures.labels import axis_label, literal, rate_label, tick_labels, title_of, words, wrapped
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
@@ -27,16 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NODES = "What nodes did to throughput"
-_MOST_NAMED = 60
-"""Pairs that have their names beside them; of more the table has them."""
+_MOST_NAMED = 60  # pairs that have their names beside them; of more the table has them
 _ROUNDS = "Estimated error of the surface"
 _MOST_ROWS = 8
 _SHARES = {
     BROKEN: ("deployment broke", "#D55E00", "h"),
     "failures": ("transfers failed, deployment whole", "#555555", "v"),
 }
-_SPREAD = 0.4
-"""Of the distance between two values, what their points are spread over so that intervals do not hide each other."""
+_SPREAD = 0.4  # share of the distance between two values over which points lie, so that none hides another
 
 
 @styled()
@@ -83,9 +80,8 @@ def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
     line = axes.axhline(log["asked"], linestyle="--", color="black", label="asked for")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
     axes.set(xlabel="share of the grid that was measured", ylabel="RMS error over the range")
+    axes.set(xlim=(0, None), ylim=(0, None))
     ended = f"Ended: {log['ended']}." if log["ended"] else "Not ended."
     finish(figure, summary, _ROUNDS, [ended], [total, noise, line])
     return figure
@@ -96,10 +92,12 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     """Draw throughput, CPU for each Gbit, time to first byte and shares of cells that broke or failed.
 
     All is drawn over the axis x, such as xrootd, whose values lie evenly. The axis curve has a colour for each of its
-    values, and the values of the axes that are left have a row of panels each.
+    values, and the values of the axes that are left have a row of panels each, if any cell was measured there.
     """
     cells = _cells(summary, transfers)
-    every = _measured(cells, x, curve)
+    others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
+    every = combinations(cells, others)
+    every = [where for where in every if cells["measured"].sel(where).any()] or every[:1]
     rows = [every[at] for at in evenly(len(every), _MOST_ROWS)]
     labels = {
         "throughput": rate_label(summary),
@@ -125,16 +123,6 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     handles += [point_handle(*look) for look in _SHARES.values()]
     finish(figure, summary, f"{words(x)} compared", _notes(summary, len(rows), len(every)), handles)
     return figure
-
-
-def _measured(cells: xr.Dataset, x: str, curve: str) -> list[dict[str, Any]]:
-    """Give the values of the axes that are left at which any cell was measured; the first ones where none was."""
-    others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
-    every = [
-        dict(zip(others, values, strict=True))
-        for values in itertools.product(*(values_of(cells, name) for name in others))
-    ]
-    return [where for where in every if cells["measured"].sel(where).any()] or every[:1]
 
 
 def _notes(summary: xr.Dataset, rows: int, every: int) -> list[str]:
@@ -173,13 +161,11 @@ def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
 def _first_byte(summary: xr.Dataset, transfers: xr.Dataset) -> xr.DataArray:
     """Give the median time to the first byte of each cell's transfers, s."""
     times = transfers["startup"].to_series().groupby(transfers["cell"].values).median()
-    values = np.full(summary["throughput"].size, np.nan)
-    values[times.index] = times
-    return summary["throughput"].copy(data=values.reshape(summary["throughput"].shape))
+    cells = summary["throughput"]
+    return cells.copy(data=times.reindex(range(cells.size)).to_numpy().reshape(cells.shape))
 
 
 def _means(axes: Axes, values: xr.DataArray, x: str, curve: str, palette: Sequence[Any]) -> None:
-    """Draw means of repetitions with their intervals over x, in a colour for each value of the curve."""
     for index, colour in enumerate(palette):
         points = values.isel({curve: index}).transpose(x, REPETITION)
         at = np.arange(points.sizes[x]) + _shift(index, len(palette))
@@ -190,14 +176,11 @@ def _means(axes: Axes, values: xr.DataArray, x: str, curve: str, palette: Sequen
 
 
 def _shares(axes: Axes, cells: xr.Dataset, x: str) -> None:
-    """Draw the shares of cells that broke, or failed otherwise, over x, with their intervals."""
-    counts: Mapping[str, list[int]] = {
-        name: [int(cells[name].isel({x: index}).sum()) for index in range(cells.sizes[x])]
-        for name in ("measured", *_SHARES)
-    }
+    counts = cells[["measured", *_SHARES]].sum([name for name in cells["measured"].dims if name != x])
     for index, (name, (_, colour, marker)) in enumerate(_SHARES.items()):
-        for at, (part, whole) in enumerate(zip(counts[name], counts["measured"], strict=True)):
+        for at, whole in enumerate(counts["measured"].values.tolist()):
             if whole:
+                part = int(counts[name][at])
                 low, high = share_interval(part, whole)
                 where = at + _shift(index, len(_SHARES))
                 axes.vlines(where, low, high, color=colour, linewidth=1.2)
@@ -207,5 +190,4 @@ def _shares(axes: Axes, cells: xr.Dataset, x: str) -> None:
 
 
 def _shift(index: int, count: int) -> float:
-    """Give how far beside a value the points of one of some curves are drawn."""
     return _SPREAD * ((index + 0.5) / count - 0.5)

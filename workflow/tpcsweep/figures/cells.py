@@ -67,28 +67,24 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
         Line2D([], [], color="#D55E00", label="mean after warm-up"),
         Patch(color="#E69F00", alpha=0.4, label=f"{confidence(summary)} interval"),
     ]
-    notes = []
-    if len(measured) > len(chosen):
-        notes = [
-            f"{len(chosen)} of {len(measured)} measured cells: those with warnings and invalid ones first, the "
-            "others evenly over the grid. The dataset has all."
-        ]
-    finish(figure, summary, "Goodput over time", notes, handles)
+    note = (
+        f"{len(chosen)} of {len(measured)} measured cells: those with warnings and invalid ones first, the others "
+        "evenly over the grid. The dataset has all."
+    )
+    finish(figure, summary, "Goodput over time", [note] if len(measured) > len(chosen) else [], handles)
     return figure
 
 
 def _draw(axes: Axes, cell: xr.Dataset, time: NDArray[np.float64], goodput: NDArray[np.float32]) -> None:
-    warmup, mean, low, high = (
-        float(cell[name]) for name in ("warmup", "throughput", "throughput_low", "throughput_high")
-    )
+    names = ("warmup", "throughput", "throughput_low", "throughput_high")
+    warmup, mean, low, high = (float(cell[name]) for name in names)
     sampled = np.isfinite(goodput)  # a long cell has fewer samples than a short one beside it
     axes.plot(time[sampled], goodput[sampled], color="#0072B2", linewidth=0.8)
     if warmup > 0:
         axes.axvspan(0, warmup, color="#999999", alpha=0.35, linewidth=0)
     axes.fill_between([warmup, time[-1]], low, high, color="#E69F00", alpha=0.4, linewidth=0)
     axes.hlines(mean, warmup, time[-1], color="#D55E00", linewidth=1.2)
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(0, time[-1])
+    axes.set(xlim=(0, time[-1]), ylim=(0, None))
     axes.grid(visible=True, alpha=0.3)
 
 
@@ -96,12 +92,9 @@ def _select(measured: NDArray[np.int64], first: NDArray[np.bool_], count: int) -
     """Choose at most `count` rows: of those that come first up to half, or more if there is room, and others."""
     if len(measured) <= count:
         return measured
-    flagged_rows, others = np.flatnonzero(first), np.flatnonzero(~first)
-    from_flagged = min(len(flagged_rows), max(count // 2, count - len(others)))
-    kept = [
-        rows[evenly(len(rows), most)]
-        for rows, most in ((flagged_rows, from_flagged), (others, count - from_flagged))
-    ]
+    loud, others = np.flatnonzero(first), np.flatnonzero(~first)
+    most = min(len(loud), max(count // 2, count - len(others)))
+    kept = loud[evenly(len(loud), most)], others[evenly(len(others), count - most)]
     return measured[np.sort(np.concatenate(kept))]
 
 

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from tpcsweep.comparing.comparison import Comparison, lack_of_repetitions, otherwise, slower_machine
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
-from tpcsweep.figures.grid import Arrangement, place
+from tpcsweep.figures.grid import place
 from tpcsweep.figures.labels import literal, title_of, value_text, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import head, lay_out, point_handle, styled
@@ -48,10 +48,8 @@ def forest(comparison: Comparison) -> Figure:
         axes.scatter(part["ratio"], at, color=colour, marker=marker, s=20, zorder=3)
     overall = comparison.overall
     if overall.cells:
-        middle = rows + 0.6
-        corners = [(overall.low, middle), (overall.ratio, middle - 0.35), (overall.high, middle)]
-        xs, ys = zip(*corners, (overall.ratio, middle + 0.35), strict=True)
-        axes.fill(xs, ys, color="black", zorder=3)
+        diamond = [overall.low, overall.ratio, overall.high, overall.ratio]
+        axes.fill(diamond, rows + 0.6 + np.array([0, -0.35, 0, 0.35]), color="black", zorder=3)
         axes.axvspan(overall.low, overall.high, color="black", alpha=0.08, linewidth=0)
     axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
     axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)
@@ -71,7 +69,10 @@ def forest(comparison: Comparison) -> Figure:
 @styled()
 def ratios(comparison: Comparison) -> Figure:
     """Draw the ratios as heat maps over the axes, with marks on cells that are faster or slower."""
-    grid = _grid(comparison)
+    axes = comparison.alignment.axes
+    cells, shape = comparison.cells[["log_ratio", "verdict"]], [len(values) for values in axes.values()]
+    columns = {name: (list(axes), cells[name].to_numpy().reshape(shape)) for name in cells}
+    grid = place(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
     wide = max(2.6, 0.66 * grid.size(grid.x) + 0.9)
     high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
     largest = float(np.nanmax(np.abs(grid.cells["log_ratio"].values), initial=math.log(1.1)))
@@ -79,15 +80,15 @@ def ratios(comparison: Comparison) -> Figure:
     norm = Normalize(-reach, reach)
     ticks = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if reach > math.log(3) else (0.5, 0.7, 0.9, 1, 1.1, 1.4, 2)
     figure, panels, notes = lay_out(grid, wide, high)
-    for axes, where in panels:
+    for panel, where in panels:
         values, verdicts = grid.plane("log_ratio", where), grid.plane("verdict", where)
-        draw_map(axes, grid, where, np.ma.masked_invalid(values), wide, cmap=_COLOURS, norm=norm)
+        draw_map(panel, grid, where, np.ma.masked_invalid(values), wide, cmap=_COLOURS, norm=norm)
         for (row, column), value in np.ndenumerate(values):
             if np.isnan(value):
-                fill_cell(axes, row, column, **HATCHED)
+                fill_cell(panel, row, column, **HATCHED)
                 continue
             verdict = str(verdicts[row, column])
-            axes.text(
+            panel.text(
                 column + 0.5,
                 row + 0.5,
                 f"{math.exp(value):.2f}" + ({FASTER: "\n▲", SLOWER: "\n▼"}.get(verdict, "")),
@@ -100,7 +101,7 @@ def ratios(comparison: Comparison) -> Figure:
             )
     bar = figure.colorbar(
         ScalarMappable(norm, _COLOURS),
-        ax=[axes for axes, _ in panels],
+        ax=[panel for panel, _ in panels],
         aspect=30,
         pad=0.02,
         ticks=np.log([tick for tick in ticks if abs(math.log(tick)) <= reach]),
@@ -108,25 +109,14 @@ def ratios(comparison: Comparison) -> Figure:
         extend="both" if largest > reach else "neither",
     )
     bar.set_label("ratio of throughput")
-    marks = [point_handle(verdict, "black", _LOOK[verdict][1]) for verdict in (FASTER, SLOWER)]
-    handles: list[Any] = [*marks, Patch(**HATCHED, label=NOT_COMPARABLE)]
+    handles: list[Any] = [point_handle(name, "black", _LOOK[name][1]) for name in (FASTER, SLOWER)]
+    handles.append(Patch(**HATCHED, label=NOT_COMPARABLE))
     title = f"Throughput of {comparison.new} / {comparison.base}"
     head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
     return figure
 
 
-def _grid(comparison: Comparison) -> Arrangement:
-    axes = comparison.alignment.axes
-    shape = [len(values) for values in axes.values()]
-    columns = {
-        name: (tuple(axes), comparison.cells[name].to_numpy().reshape(shape))
-        for name in ("log_ratio", "verdict")
-    }
-    return place(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
-
-
 def _places(comparison: Comparison, cells: pd.DataFrame) -> list[str]:
-    """What names each cell: the axes with several values."""
     axes = comparison.alignment.axes
     names = [name for name, values in axes.items() if len(values) > 1] or list(axes)
     return [title_of({name: row[name] for name in names}) for _, row in cells.iterrows()]
@@ -147,23 +137,18 @@ def _notes(comparison: Comparison) -> list[str]:
 
 
 def _differences(comparison: Comparison) -> str:
-    pairs = comparison.alignment.different.items()
     texts = [
         f"{words(name)} {' → '.join('unknown' if v is None else value_text(name, v) for v in pair)}"
-        for name, pair in pairs
+        for name, pair in comparison.alignment.different.items()
     ]
     return f"Different from base to new: {', '.join(texts)}." if texts else ""
 
 
 def _ratio_axis(axes: Any, used: pd.DataFrame) -> None:
-    low = float(np.nanmin([*used["ratio_low"], 0.9]))
-    high = float(np.nanmax([*used["ratio_high"], 1.1]))
-    low, high = max(low, 1 / _WIDEST), min(high, _WIDEST)
+    low = max(float(np.nanmin([*used["ratio_low"], 0.9])), 1 / _WIDEST)
+    high = min(float(np.nanmax([*used["ratio_high"], 1.1])), _WIDEST)
     axes.set_xscale("log")
     axes.set_xlim(low / 1.05, high * 1.05)
-    if high / low > 4:
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    else:
-        axes.xaxis.set_major_locator(MaxNLocator(8))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 4 else MaxNLocator(8))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -36,8 +36,7 @@ class Arrangement:
     def panels(self) -> list[list[dict[str, Any]]]:
         """Give, row by row, the values of the axes that are neither x nor y in each panel that has a cell."""
         names = self.rows if self.columns is None else (*self.rows, self.columns)
-        values = itertools.product(*(values_of(self.cells, name) for name in names))
-        every = [dict(zip(names, row, strict=True)) for row in values]
+        every = combinations(self.cells, names)
         across = 1 if self.columns is None else self.size(self.columns)
         rows = [every[first : first + across] for first in range(0, len(every), across)]
         held = [[where for where in row if not self.empty(where)] for row in rows]
@@ -71,8 +70,7 @@ def place(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
     plane = list(chosen) or several[:2]
     if "streams" not in plane and "streams" in axes and len(plane) < 2:
         plane = ["streams", *plane]
-    x = plane[0] if plane else None
-    y = plane[1] if len(plane) > 1 else None
+    x, y = (*plane, None, None)[:2]
     others = [name for name in axes if name not in plane]
     columns = others[0] if others else None
     return Arrangement(cells, x, y, columns, tuple(others[1:]))
@@ -127,8 +125,14 @@ def thinned(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangem
 
 
 def values_of(content: xr.Dataset, name: str) -> list[Any]:
-    """Give an axis's values as plain Python values."""
-    return [value.item() if hasattr(value, "item") else value for value in content[name].values]
+    values: list[Any] = content[name].values.tolist()
+    return values
+
+
+def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Give every combination of the values of some axes."""
+    values = itertools.product(*(values_of(content, name) for name in names))
+    return [dict(zip(names, row, strict=True)) for row in values]
 
 
 def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:

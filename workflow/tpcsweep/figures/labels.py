@@ -100,5 +100,4 @@ def rate_label(summary: xr.Dataset, rate: str = "throughput") -> str:
 
 
 def confidence(summary: xr.Dataset) -> str:
-    """Give the confidence of the intervals in percent."""
     return f"{100 * float(summary.attrs['measurement_confidence']):g} %"

@@ -19,8 +19,6 @@ from tpcsweep.figures.panels import COLOURS, MARKS, finish, lay_out, mark_handle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
 
 Colour = tuple[float, float, float]
 
@@ -32,10 +30,8 @@ _MOST_TICKS = 6
 def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions.
 
-    Args:
-        summary: the dataset.
-        chosen: other axes to draw over, and to have the lines. Of more values than can be told apart as lines the
-            axis takes the place of the other.
+    `chosen` are other axes: that of x, and that of the lines. They change places if the latter has more values than can
+    be told apart as lines.
     """
     grid = arrange(summary, chosen or ())
     if grid.size(grid.y) > _MOST_LINES and grid.size(grid.y) > grid.size(grid.x):
@@ -56,12 +52,14 @@ def draw_lines(
     """
     palette = colours(grid.size(grid.y))
     top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
-    limit = _bandwidth_line(summary, top)
+    single = "bandwidth" in summary and not summary["bandwidth"].dims
+    bandwidth = float(summary["bandwidth"]) if single else np.inf
+    bounded = bandwidth <= 2 * top  # a line far above the others would make them unreadable
     for axes, where in panels:
         _lines(axes, grid, where, palette)
-        if limit is not None:
-            axes.axhline(limit, color="#555555", linestyle=":", linewidth=1)
-        axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
+        if bounded:
+            axes.axhline(bandwidth, color="#555555", linestyle=":", linewidth=1)
+        axes.set_ylim(0, 1.08 * (max(top, bandwidth) if bounded else top) or 1)
         axes.set(xlabel=axis_label(grid.x), ylabel=rate_label(summary), title=wrapped([title_of(where)], 36))
         axes.grid(visible=True, alpha=0.3)
     handles = []
@@ -70,7 +68,7 @@ def draw_lines(
             Line2D([], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=title_of({grid.y: value}))
             for at, (c, value) in enumerate(zip(palette, values_of(grid.cells, grid.y), strict=True))
         ]
-    if limit is not None:
+    if bounded:
         handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
     return [*handles, *mark_handles(grid, "none")]
 
@@ -92,40 +90,20 @@ def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Seq
         # A band has no width at a single point.
         axes.vlines(x, low[row], high[row], color=colour, linewidth=1)
         axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
+        gap = np.isnan(middle[row])
         for name in present(grid.cells):
-            _mark_line(axes, name, x, middle[row], grid.plane(name, where)[row], colour, row)
+            chosen, mark = grid.plane(name, where)[row].astype(bool), MARKS[name]
+            look: dict[str, Any] = {
+                "marker": mark.marker,
+                "facecolor": mark.face("none"),
+                "edgecolor": colour,
+            }
+            look |= {"s": 34, "linewidth": 1, "zorder": 4}
+            axes.scatter(x[chosen & ~gap], middle[row][chosen & ~gap], **look)
+            # Without a value the mark is near the floor, each line's at its height.
+            floor = np.full(x[chosen & gap].shape, 0.03 + 0.02 * (row % 9))
+            axes.scatter(x[chosen & gap], floor, transform=axes.get_xaxis_transform(), clip_on=False, **look)
     ticks = spaced(x, _MOST_TICKS)
     axes.set_xticks(x[ticks], np.array(tick_labels(grid, grid.x))[ticks])
-    axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
-
-
-def _mark_line(
-    axes: Axes,
-    name: str,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    chosen: NDArray[Any],
-    colour: Colour,
-    line: int,
-) -> None:
-    """Put marks around points, filled where invalid; without a value near the floor, each line at its height."""
-    chosen = chosen.astype(bool)
-    gap = np.isnan(y)
-    look: dict[str, Any] = {
-        "marker": MARKS[name].marker,
-        "facecolor": MARKS[name].face("none"),
-        "edgecolor": colour,
-        "zorder": 4,
-    }
-    axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=34, linewidth=1, **look)
-    at = x[chosen & gap]
-    floor = np.full(at.shape, 0.03 + 0.02 * (line % 9))
-    axes.scatter(at, floor, s=34, linewidth=1, transform=axes.get_xaxis_transform(), clip_on=False, **look)
-
-
-def _bandwidth_line(summary: xr.Dataset, top: float) -> float | None:
-    """Give the path's bandwidth where it is one and drawing it leaves the lines readable."""
-    if "bandwidth" not in summary or summary["bandwidth"].dims:
-        return None
-    bandwidth = float(summary["bandwidth"])
-    return bandwidth if bandwidth <= 2 * top else None
+    margin = 0.05 * (np.ptp(x) or 1)
+    axes.set_xlim(x[0] - margin, x[-1] + margin)

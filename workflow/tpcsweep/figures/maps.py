@@ -63,10 +63,8 @@ LIMIT_COLOURS = {
 HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatch": "///"}
 """The look of a cell without a value."""
 _NAMES = tuple(LIMITS)
-_MOST_NUMBERED = 16
-"""Values of an axis beyond which a map's cells have no numbers in them, and not all ticks."""
-_VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14
-"""Heights in a cell, from its lower edge: nothing hides anything else."""
+_MOST_NUMBERED = 16  # values of an axis beyond which a map's cells have no numbers, and not all ticks
+_VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14  # heights in a cell, from its lower edge: nothing hides another
 _DARK = 0.6  # share of the colour scale below which numbers are white
 _MOST_LINES = 24  # of a surface in each direction
 _MOST_TICKS = 8
@@ -90,8 +88,7 @@ def heatmap(summary: xr.Dataset) -> Figure:
         _mark(axes, grid, where)
     bar = figure.colorbar(ScalarMappable(norm, COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02)
     bar.set_label(rate_label(summary))
-    small = band_note(summary, "Small numbers") if readable else ""
-    note = f"{mean_note(summary)} {small}".strip()
+    note = f"{mean_note(summary)} {band_note(summary, 'Small numbers')}" if readable else mean_note(summary)
     finish(figure, summary, "Throughput", [note, *notes], mark_handles(grid, "white"))
     return figure
 
@@ -103,11 +100,8 @@ def limits(summary: xr.Dataset) -> Figure:
         return placeholder(summary, "Limits", "No cell of this sweep says what bound it.")
     grid = place(_limits_of(summary))
     wide, high, readable = _map_size(grid)
-    look = {
-        "cmap": ListedColormap([LIMIT_COLOURS[name] for name in _NAMES]),
-        "vmin": -0.5,
-        "vmax": len(_NAMES) - 0.5,
-    }
+    colours = ListedColormap([LIMIT_COLOURS[name] for name in _NAMES])
+    look = {"cmap": colours, "vmin": -0.5, "vmax": len(_NAMES) - 0.5}
     figure, panels, notes = lay_out(grid, wide, high)
     for axes, where in panels:
         draw_map(axes, grid, where, np.ma.masked_less(grid.plane("limit", where), 0), wide, readable, **look)
@@ -165,16 +159,12 @@ def _map_size(grid: Arrangement) -> tuple[float, float, bool]:
 
 
 def _number(axes: Axes, grid: Arrangement, where: Mapping[str, Any], norm: Normalize) -> None:
-    """Write each cell's throughput into it, and below it, small, its interval where it has one."""
     low, values, high = (grid.plane(name, where) for name in ("low", "throughput", "high"))
     # No throughput is below zero, whatever the interval of a noisy cell says.
     lowest, middle, highest = (_rounded(of).tolist() for of in (np.maximum(low, 0), values, high))
     for row, column in np.ndindex(values.shape):
-        look: dict[str, Any] = {
-            "color": "white" if norm(values[row, column]) < _DARK else "#262626",
-            "ha": "center",
-            "va": "center",
-        }
+        colour = "white" if norm(values[row, column]) < _DARK else "#262626"
+        look: dict[str, Any] = {"color": colour, "ha": "center", "va": "center"}
         axes.text(column + 0.5, row + _VALUE, middle[row][column], fontsize=8, **look)
         ends = lowest[row][column], highest[row][column]
         if ends[0] != ends[1]:
@@ -235,12 +225,9 @@ def surface(summary: xr.Dataset) -> Figure:
     """Draw throughput as 3-D surfaces over streams × RTT, or say in the figure that there is no surface."""
     grid = arrange(summary)
     if grid.size(grid.x) < 2 or grid.size(grid.y) < 2:
-        return placeholder(
-            summary,
-            "Throughput surface",
-            "There is no surface to draw: it takes two axes with two values or more, and this sweep has "
-            + (f"one ({grid.x})." if grid.size(grid.x) > 1 else "none."),
-        )
+        axes = f"one ({grid.x})" if grid.size(grid.x) > 1 else "none"
+        why = "There is no surface to draw: it takes two axes with two values or more, and this sweep has"
+        return placeholder(summary, "Throughput surface", f"{why} {axes}.")
     grid, thinning = thinned(grid, {grid.x: _MOST_LINES, grid.y: _MOST_LINES})
     figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
     notes += thinning
@@ -255,7 +242,6 @@ def surface(summary: xr.Dataset) -> Figure:
 
 
 def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
-    """Draw one surface with its marks; x and y of the grid are axes of two values or more, and z has the label."""
     x_name, y_name = cast("str", grid.x), cast("str", grid.y)
     x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
     across, along = np.meshgrid(x, y)
@@ -339,5 +325,4 @@ def _patches(values: NDArray[np.float64]) -> bool:
 
 
 def _colours(values: NDArray[np.float64], norm: Normalize) -> NDArray[np.float64]:
-    """The colours of values, in RGBA along a last axis; white where there is none."""
     return np.where(np.isnan(values)[..., None], 1.0, colormaps[COLOURS](norm(np.nan_to_num(values))))

@@ -43,7 +43,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
     every = sorted(frame[curves].unique().tolist()) if curves else [None]
     values = [every[at] for at in evenly(len(every), _MOST_LINES)]
     colours = mpl.colormaps[COLOURS](np.linspace(0, 0.85, len(values)))
-    figure, panels = tiles(len(shown), 3.1, 2.4, (0.4, 0.0), least=6.0)
+    figure, panels = tiles(len(shown), 3.1, 2.4, least=6.0)
     for axes, (where, part) in zip(panels, shown, strict=True):
         for value, colour in zip(values, colours, strict=True):
             line = part if value is None else part[part[curves] == value]
@@ -54,13 +54,10 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
         axes.grid(visible=True, alpha=0.3)
     if x == "streams":
         panels[0].set_xscale("log", base=2)
-        panels[0].xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        panels[0].xaxis.set_major_formatter("{x:g}")
     panels[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
-    limited = []
-    if len(shown) < len(parts):
-        limited.append(f"the first {len(shown)} of {len(parts)} panels")
-    if len(values) < len(every):
-        limited.append(f"{len(values)} of {len(every)} lines")
+    limited = [f"the first {len(shown)} of {len(parts)} panels"] * (len(shown) < len(parts))
+    limited += [f"{len(values)} of {len(every)} lines"] * (len(values) < len(every))
     note = (
         "Lines and bands: the model and its 95 % interval, that of cells is wider. Points and bars: cells and their "
         "standard errors."
@@ -198,7 +195,6 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
 
 @styled()
 def nothing(problems: Sequence[str]) -> Figure:
-    """Draw the reasons why no model was chosen."""
     figure = Figure(figsize=(5, 2), layout="constrained")
     lines = textwrap.wrap(f"No model was chosen: {'; '.join(problems)}", 60)
     figure.text(0.5, 0.5, "\n".join(lines), ha="center", va="center", parse_math=False)
@@ -206,7 +202,6 @@ def nothing(problems: Sequence[str]) -> Figure:
 
 
 def _layout(observations: Observations) -> tuple[str | None, str | None, list[str]]:
-    """Which axis is x, which makes lines, and which make panels."""
     order = sorted(observations.numeric, key=lambda name: {"streams": 0, "rtt": 1}.get(name, 2))
     several = (name for name in order if observations.classes(name).nunique() >= _FEW)
     x = next(several, order[0] if order else None)
@@ -216,9 +211,8 @@ def _layout(observations: Observations) -> tuple[str | None, str | None, list[st
 
 def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, colour: Any) -> None:
     at = line[x].to_numpy(float) if x else np.zeros(len(line))
-    axes.errorbar(
-        at, line["throughput"], yerr=line["error"], fmt=".", color=colour, markersize=5, elinewidth=0.8
-    )
+    look: dict[str, Any] = {"fmt": ".", "color": colour, "markersize": 5, "elinewidth": 0.8}
+    axes.errorbar(at, line["throughput"], line["error"], **look)
     if x is None:
         return
     table = _table(line, {x: _dense(line[x], _DENSE)})
@@ -233,7 +227,6 @@ def _classed(observations: Observations) -> pd.DataFrame:
 
 
 def _parts(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[dict[str, Any], pd.DataFrame]]:
-    """The rows of each setting of some axes, with its values."""
     if not names:
         return [({}, frame)]
     return [
@@ -243,17 +236,13 @@ def _parts(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[dict[str, An
 
 def _dense(values: pd.Series, count: int) -> Any:
     low, high = float(values.min()), float(values.max())
-    if low > 0 and high > 8 * low:
-        return np.geomspace(low, high, count)
-    return np.linspace(low, high, count)
+    return (np.geomspace if low > 0 and high > 8 * low else np.linspace)(low, high, count)
 
 
 def _table(rows: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
     """The given columns, with everything else as in the first row."""
     count = len(next(iter(columns.values())))
-    return pd.DataFrame(
-        {name: np.repeat(rows[name].iloc[:1].to_numpy(), count) for name in rows} | dict(columns)
-    )
+    return rows.iloc[[0] * count].reset_index(drop=True).assign(**columns)
 
 
 def _title(fit: Predictor) -> str:

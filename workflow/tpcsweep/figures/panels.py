@@ -50,7 +50,6 @@ class Mark(NamedTuple):
     invalid: bool = False
 
     def face(self, otherwise: str) -> str:
-        """Give the colour that it is filled with."""
         return INVALID if self.invalid else otherwise
 
 
@@ -89,12 +88,18 @@ def lay_out(
     rows = grid.panels()
     if len(set(map(len, rows))) > 1:  # where panels have no cell, rows are no table
         rows = [list(itertools.chain.from_iterable(rows))]
-    rows, notes = _few(rows)
+    every = sum(map(len, rows))
+    columns = evenly(len(rows[0]), _MOST_PANELS if len(rows) == 1 else _MOST_COLUMNS)
+    kept = evenly(len(rows), max(1, _MOST_PANELS // columns.size))
+    rows = [[rows[row][column] for column in columns] for row in kept]
+    shown = kept.size * columns.size
+    notes = [f"{shown} of {every} panels, evenly over their values; the dataset has all."]
     if len(rows) == 1 and len(rows[0]) > 4:  # a single long row reads better wrapped
         rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
     size = (max(wide * len(rows[0]) + 0.9, 5.2), high * len(rows))
     figure, panels = _panels(size, list(map(len, rows)), subplot_kw={"projection": projection})
-    return figure, list(zip(panels, itertools.chain.from_iterable(rows), strict=True)), notes
+    places = itertools.chain.from_iterable(rows)
+    return figure, list(zip(panels, places, strict=True)), notes if shown < every else []
 
 
 def tiles(
@@ -128,15 +133,6 @@ def used_panels(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
     return [panel for line, count in zip(axes, rows, strict=True) for panel in line[:count]]
 
 
-def _few(rows: list[list[dict[str, Any]]]) -> tuple[list[list[dict[str, Any]]], list[str]]:
-    """Of more panels than can be read some, evenly over rows and columns; and say so."""
-    columns = evenly(len(rows[0]), _MOST_PANELS if len(rows) == 1 else _MOST_COLUMNS)
-    kept = evenly(len(rows), max(1, _MOST_PANELS // columns.size))
-    shown, every = kept.size * columns.size, sum(map(len, rows))
-    notes = [f"{shown} of {every} panels, evenly over their values; the dataset has all."]
-    return [[rows[row][column] for column in columns] for row in kept], notes if shown < every else []
-
-
 def finish(
     figure: Figure, summary: xr.Dataset, topic: str, notes: Sequence[str], handles: Sequence[Any] = ()
 ) -> None:
@@ -146,7 +142,6 @@ def finish(
 
 
 def in_common(summary: xr.Dataset) -> str:
-    """Say what all cells have in common."""
     names = (str(name) for name in summary.coords if not summary[name].dims)
     return ", ".join(f"{words(name)} {value_text(name, summary[name].item())}" for name in names)
 
@@ -167,15 +162,8 @@ def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any
     left = 0.12 / wide
     top = 1 - 0.1 / total
     figure.text(left, top, "\n".join(lines), va="top", fontsize=11, fontweight="bold", linespacing=1.25)
-    figure.text(
-        left,
-        top - (0.2 * len(lines) + 0.03) / total,
-        "\n".join(small),
-        va="top",
-        fontsize=7.5,
-        color="#333333",
-        linespacing=1.3,
-    )
+    below_title = top - (0.2 * len(lines) + 0.03) / total
+    figure.text(left, below_title, "\n".join(small), va="top", fontsize=7.5, color="#333333", linespacing=1.3)
     if handles:
         figure.legend(
             handles=list(handles),

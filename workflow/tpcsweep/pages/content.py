@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tpcsweep.configuration.sweep import REPETITION, paths_of
 from tpcsweep.dataset import STATUS, describe, flagged, masks_of
 from tpcsweep.dataset.labels import how_made
-from tpcsweep.figures.grid import place
+from tpcsweep.figures.grid import place, values_of
 from tpcsweep.figures.labels import value_text, words
 from tpcsweep.figures.maps import LIMIT_COLOURS
 from tpcsweep.files import number
@@ -29,19 +29,18 @@ from tpcsweep.flags import FLAGS, GRADES, graded
 from tpcsweep.pages.findings import findings
 from tpcsweep.variables import LIMIT_NAMES, LIMITS, SUMMARY
 
-SERIES_BYTES = 1_500_000
-"""Of all cells' series together, before they are text."""
+SERIES_BYTES = 1_500_000  # of all cells' series together, before they are text
 _FINEST, _COARSEST = 160, 24
 """Points of a cell's series: no more than a chart has room for, and none at all where there is room for less."""
-MOST_TRANSFERS = 40_000
-"""Of all cells together."""
-_LEVELS = 254
-"""Of a point, a byte; the one above is a gap."""
+MOST_TRANSFERS = 40_000  # of all cells together
+_LEVELS = 254  # of a point, a byte; the one above is a gap
 _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu", "machine_cpu"),
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
 )
 """Figures of a cell beside its throughput, where any cell has them."""
+_OF_CLAIMS = ("published", "source", "verdict", "reason")
+_FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Beside:
 
     files: Sequence[tuple[str, str]] = ()
     """Path from the page's folder, and description, of each file to link."""
-    claims: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    claims: Sequence[Mapping[str, Any]] = ()
     """Verdicts, as in claims.json."""
     models: Mapping[str, Any] = field(default_factory=dict)
     """The choice, as in models.json."""
@@ -61,12 +60,11 @@ class Beside:
 def content(
     summary: xr.Dataset, samples: xr.Dataset, transfers: xr.Dataset, beside: Beside
 ) -> dict[str, Any]:
-    """Give all that a page shows of a dataset."""
     return {
         "about": facts_of(summary),
         "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary)],
         "doubts": _doubts(summary),
-        "claims": _claims(beside.claims),
+        "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in beside.claims],
         "models": _models(beside.models),
         "in_results": beside.in_results,
         "files": [{"path": path, "what": what} for path, what in beside.files],
@@ -95,11 +93,7 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
         "simulated": told["testbed_kind"] == "simulation",
         "from": str(told["measured_from"]),
         "until": str(told["measured_until"]),
-        "facts": [
-            [name, str(told[name])]
-            for name in ("host", "cpu", "kernel", "software", "commit")
-            if told.get(name)
-        ],
+        "facts": [[name, str(told[name])] for name in _FACTS if told.get(name)],
         "comment": str(told.get("comment", "")),
         "references": str(told.get("references", "")),
         "count": int(status.size),
@@ -126,7 +120,7 @@ def sparkline(summary: xr.Dataset) -> list[float | None]:
 def short(value: float) -> float | None:
     """A number with four digits, whole where it is; None of what is none."""
     rounded = number(value, 4)
-    return rounded if rounded is None or not rounded.is_integer() else int(rounded)
+    return int(rounded) if rounded is not None and rounded.is_integer() else rounded
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:
@@ -139,7 +133,7 @@ def _grid(summary: xr.Dataset) -> dict[str, Any]:
                 "label": words(name),
                 "about": describe(name).long_name,
                 "repetition": name == REPETITION,
-                "values": [value_text(name, value) for value in summary[name].values.tolist()],
+                "values": [value_text(name, value) for value in values_of(summary, name)],
             }
             for name in dimensions
         ],
@@ -154,10 +148,9 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
     shown = {name: _numbers(summary[name]) for name in _SHOWN if name in summary}
     ok = (summary["status"] == STATUS.index("ok")).values
     return {
-        **{
-            key: _numbers(summary[name].where(ok))
-            for key, name in (("value", "throughput"), ("low", "throughput_low"), ("high", "throughput_high"))
-        },
+        "value": _numbers(summary["throughput"].where(ok)),
+        "low": _numbers(summary["throughput_low"].where(ok)),
+        "high": _numbers(summary["throughput_high"].where(ok)),
         "status": summary["status"].values.ravel().tolist(),
         "flags": summary["flags"].values.ravel().tolist(),
         "limit": [names.index(limit) if limit in names else -1 for limit in summary["limit"].values.ravel()],
@@ -170,8 +163,8 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _numbers(values: xr.DataArray) -> list[float | None]:
-    return [short(value) for value in values.values.ravel().tolist()]
+def _numbers(values: ArrayLike) -> list[float | None]:
+    return [short(value) for value in np.ravel(values).tolist()]
 
 
 def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
@@ -181,76 +174,58 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
     if points < min(_COARSEST, max(times, 1)) or not times:
         return None
     goodput = samples["goodput"]
-    taken = np.full((cells, points), np.nan, np.float32)
-    every = times / points
     flat = goodput.transpose(*summary["throughput"].dims, "time")
     # A part of the grid at a time: all samples of many cells are more than a page's share of memory.
-    rows = iter(range(cells))
-    for first in range(summary["throughput"].shape[0]):
-        for series in np.asarray(flat.isel({flat.dims[0]: first}).values).reshape(-1, times):
-            taken[next(rows)] = _means(series, points)
+    parts = (flat.isel({flat.dims[0]: first}).values.reshape(-1, times) for first in range(flat.shape[0]))
+    taken = np.concatenate([_means(part, points) for part in parts]).astype(np.float32)
     top = np.nanmax(np.where(np.isfinite(taken), taken, 0), axis=1)
     with np.errstate(invalid="ignore"):
         levels = np.rint(taken / np.where(top > 0, top, 1)[:, None] * _LEVELS)
     coded = np.where(np.isfinite(levels), levels, _LEVELS + 1).clip(0, _LEVELS + 1).astype(np.uint8)
-    step = float(samples["time"].values[-1]) / times * every
+    step = float(samples["time"].values[-1]) / points
     return {
         "points": points,
         "step": short(step),
-        "top": [short(value) for value in top.tolist()],
+        "top": _numbers(top),
         "bytes": base64.b64encode(coded.tobytes()).decode(),
     }
 
 
 def _means(series: NDArray[Any], points: int) -> NDArray[Any]:
-    """Means over equal parts of a series; NaN where a part has nothing."""
-    edges = np.linspace(0, len(series), points + 1).round().astype(int)[:-1]
+    """Means over equal parts of each row; NaN where a part has nothing."""
+    edges = np.linspace(0, series.shape[1], points + 1).round().astype(int)[:-1]
     known = np.isfinite(series)
-    sums, counts = np.add.reduceat(np.where(known, series, 0), edges), np.add.reduceat(known, edges)
+    sums, counts = (
+        np.add.reduceat(rows, edges, 1) for rows in (np.where(known, series, 0), known.astype(int))
+    )
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
     """The first transfers of each cell in the order of their starts, and how many there are of it."""
-    cell = transfers["cell"].values.astype(np.int64)
-    start = transfers["start"].values
-    order = np.lexsort((start, cell))
-    counts = np.bincount(cell, minlength=cells) if len(cell) else np.zeros(cells, np.int64)
+    names = ["cell", "stream", "start", "end", "rate", "ok", "message"]
+    rows = transfers[names].to_dataframe().sort_values(["cell", "start"])
+    counts = np.bincount(rows["cell"].astype(int), minlength=cells)
     most = max(2, MOST_TRANSFERS // max(int((counts > 0).sum()), 1))
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = order[rank < most]
-    texts = transfers["message"].values[kept]
+    kept = rows.groupby("cell").head(most)
     return {
         "counts": counts.tolist(),
         "most": most,
-        "stream": transfers["stream"].values[kept].astype(int).tolist(),
-        "start": [short(value) for value in start[kept].tolist()],
-        "end": [short(value) for value in transfers["end"].values[kept].tolist()],
-        "rate": [short(value) for value in transfers["rate"].values[kept].tolist()],
-        "ok": transfers["ok"].values[kept].astype(int).tolist(),
-        "message": {str(at): str(text) for at, text in enumerate(texts) if text},
+        **{name: kept[name].astype(int).tolist() for name in ("stream", "ok")},
+        **{name: _numbers(kept[name]) for name in ("start", "end", "rate")},
+        "message": {str(at): str(text) for at, text in enumerate(kept["message"]) if text},
     }
 
 
 def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
-    """Each flag that occurs, the worst first, with how many cells carry it."""
     counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
-    return [
-        _flag(flag, count=counts[flag])
-        for grade in reversed(GRADES)
-        for flag in FLAGS
-        if FLAGS[flag].grade == grade and counts[flag]
-    ]
+    worst_first = sorted(FLAGS, key=lambda flag: -GRADES.index(FLAGS[flag].grade))
+    return [_flag(flag, count=counts[flag]) for flag in worst_first if counts[flag]]
 
 
 def _flag(flag: str, **more: Any) -> dict[str, Any]:
     known = FLAGS[flag]
     return {"grade": known.grade, "words": known.words, "meaning": known.meaning, **more}
-
-
-def _claims(claims: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    names = ("published", "source", "verdict", "reason")
-    return [{name: str(claim.get(name) or "") for name in names} for claim in claims]
 
 
 def _models(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -270,11 +245,11 @@ def _models(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _again(summary: xr.Dataset) -> dict[str, Any] | None:
-    """The command and paths by which cells are measured again; None if the dataset does not contain them."""
     if "command" not in summary.attrs:
         return None
     names = [str(name) for name in summary["throughput"].dims]
-    values = ([_parameter(value) for value in summary[name].values.tolist()] for name in names)
+    # A coordinate is infinite where the parameter is null.
+    values = ([None if v == math.inf else v for v in values_of(summary, name)] for name in names)
     paths = [
         paths_of(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
         for place in itertools.product(*values)
@@ -290,8 +265,3 @@ def _again(summary: xr.Dataset) -> dict[str, Any] | None:
         "deployment": [place_of[deployment] for deployment, _ in paths],
         "cell": [cell for _, cell in paths],
     }
-
-
-def _parameter(value: Any) -> Any:
-    """A coordinate as a parameter: infinity stands for null."""
-    return None if isinstance(value, float) and math.isinf(value) else value

@@ -21,12 +21,9 @@ from tpcsweep.figures.labels import value_text, words
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.variables import LIMIT_NAMES
 
-_MOST_VALUES = 6
-"""Values of an axis that have a sentence each."""
-_FULL = 0.95
-"""Share of its bandwidth in payload from which on a path is called full: headers take the rest."""
-_ALIKE = 0.03
-"""Difference of two throughputs, as a share, up to which they are called the same."""
+_MOST_VALUES = 6  # of an axis, which have a sentence each
+_FULL = 0.95  # share of its bandwidth in payload from which on a path is called full: headers take the rest
+_ALIKE = 0.03  # difference of two throughputs, as a share, up to which they are called the same
 
 
 @dataclass(frozen=True)
@@ -70,16 +67,11 @@ class _Cells:
 def findings(summary: xr.Dataset) -> list[Sentence]:
     """Say what a dataset shows, the most important first."""
     cells = _cells(summary)
-    bandwidth = (
-        float(summary["bandwidth"])
-        if "bandwidth" in summary.coords and not summary["bandwidth"].ndim
-        else None
-    )
     return [
         *_highest(cells, summary),
         *_bound(cells),
         *_effects(cells),
-        *_full(cells, bandwidth),
+        *_full(cells, summary),
         *_doubts(summary),
         *_holes(summary),
     ]
@@ -133,18 +125,13 @@ def _bound(cells: _Cells) -> Iterator[Sentence]:
 def _from_streams(with_value: str, of_value: NDArray[np.bool_], cells: _Cells) -> Sentence | None:
     """The smallest number of streams from which on all cells are bound by the same, if two or more of these are."""
     streams = cells.places.get("streams", np.zeros(len(of_value), np.intp))
-    found = None
-    for least in sorted({int(place) for place in streams[of_value]}, reverse=True):
-        held = of_value & (streams >= least)
-        if len(set(cells.limit[held])) > 1:
-            break
-        found = least, held
-    if found is None or len(set(streams[found[1]])) < 2:
+    most = streams[of_value].max()
+    (limit, *others) = set(cells.limit[of_value & (streams == most)])
+    bound_otherwise = streams[of_value & (cells.limit != limit)]
+    held = of_value & (streams > bound_otherwise.max(initial=-1))
+    if others or len(set(streams[held])) < 2:
         return None
-    least, held = found
-    (limit,) = set(cells.limit[held])
-    everywhere = held.sum() == of_value.sum()
-    since = "" if everywhere else f" from {cells.axes['streams'][least]} streams on"
+    since = f" from {cells.axes['streams'][streams[held].min()]} streams on" if bound_otherwise.size else ""
     return Sentence(
         f"{with_value}{LIMIT_NAMES[limit]} binds every cell{since} ({held.sum()} cells).", _places(held)
     )
@@ -175,19 +162,20 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
         instead = f"With {cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
         median = float(np.median(ratios))
         same = abs(median - 1) < _ALIKE
-        times = "throughput is " + (
-            f"the same within {100 * _ALIKE:.0f} %" if same else f"{_short(median)} times as high"
-        )
+        times = f"the same within {100 * _ALIKE:.0f} %" if same else f"{_short(median)} times as high"
         if pairs.sum() > 1:
             spread = f"{_short(ratios.min())} to {_short(ratios.max())} times"
             times += f" in the median of {pairs.sum()} pairs of cells that differ in nothing else ({spread})"
         held = np.concatenate([number.take(at, dimension).ravel()[pairs] for at in (0, -1)])
-        yield Sentence(f"{instead} {times}.", tuple(sorted(held.tolist())))
+        yield Sentence(f"{instead} throughput is {times}.", tuple(sorted(held.tolist())))
 
 
-def _full(cells: _Cells, bandwidth: float | None) -> Iterator[Sentence]:
+def _full(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
     known = np.isfinite(cells.throughput)
-    if bandwidth is None or not np.isfinite(bandwidth) or not known.any():
+    if "bandwidth" not in summary.coords or summary["bandwidth"].ndim or not known.any():
+        return
+    bandwidth = float(summary["bandwidth"])
+    if not np.isfinite(bandwidth):
         return
     full = known & (cells.throughput >= _FULL * bandwidth)
     path = f"the path's {value_text('bandwidth', bandwidth)}"
@@ -219,11 +207,8 @@ def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     status = summary["status"].values.ravel()
-    for code, said in (
-        (STATUS.index("failed"), "failed"),
-        (STATUS.index("not_measured"), "were not measured"),
-    ):
-        if (which := status == code).any():
+    for name, said in (("failed", "failed"), ("not_measured", "were not measured")):
+        if (which := status == STATUS.index(name)).any():
             yield Sentence(f"{which.sum()} of {len(status)} cells {said}.", _places(which))
 
 

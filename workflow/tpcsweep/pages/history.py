@@ -20,17 +20,14 @@ from tpcsweep.history.runs import logs_of, mean_cell
 
 Floats = NDArray[np.float64]
 
-_MARGIN = 0.06
-"""Of a chart's height, above and below what is drawn; and of its width, beside it."""
-_LEAST_SPAN = 0.02
-"""Of a ratio: what scatters less is not drawn as if it moved."""
+_MARGIN = 0.06  # of a chart's height, above and below the drawing, and of its width, beside it
+_LEAST_SPAN = 0.02  # of a ratio: what scatters less is not drawn as if it moved
 
 
 def over_time(told: SweepHistory) -> dict[str, Any]:
-    """Give all that the page shows."""
     last = told.runs[-1]
     times = np.array([run.ended.timestamp() for run in told.runs])
-    across = _scaled(times, times.min(), times.max(), _MARGIN) if len(times) > 1 else np.array([50.0])
+    across = _scaled(times, times.min(), times.max()) if len(times) > 1 else np.array([50.0])
     marks = [float(across[change.place - 1 : change.place + 1].mean()) for change in told.changes]
     return {
         "name": last.identity[0],
@@ -42,11 +39,11 @@ def over_time(told: SweepHistory) -> dict[str, Any]:
         "enough": ENOUGH,
         "changes": [
             {
-                "text": sentence(told, change),
-                "new": change.new,
-                "direction": " and ".join(sorted(change.directions)),
+                "text": sentence(told, each),
+                "new": each.new,
+                "direction": " and ".join(sorted(each.directions)),
             }
-            for change in told.changes
+            for each in told.changes
         ],
         "broken": [{"cell": cell, "message": message} for cell, message in told.broken],
         "trend": _trend(told, across, marks),
@@ -67,8 +64,7 @@ def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[s
     levels = [float(part[np.isfinite(part)].mean()) if np.isfinite(part).any() else np.nan for part in parts]
     ratios, steps = np.exp(mean - levels[0]), np.exp(np.array(levels) - levels[0])
     low, high = _span(ratios)
-    up = 100 - _scaled(ratios, low, high, _MARGIN)
-    level = 100 - _scaled(steps, low, high, _MARGIN)
+    up, level = (100 - _scaled(values, low, high) for values in (ratios, steps))
     ticks = np.array([tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high])
     bounds = [0.0, *marks, 100.0]
     return {
@@ -88,7 +84,7 @@ def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[s
         ],
         "ticks": [
             {"y": round(float(100 - y), 2), "text": f"{tick:.3g}"}
-            for tick, y in zip(ticks, _scaled(ticks, low, high, _MARGIN), strict=True)
+            for tick, y in zip(ticks, _scaled(ticks, low, high), strict=True)
         ],
     }
 
@@ -100,7 +96,7 @@ def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
     centre = np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)
     ratios = np.exp(logs - centre)
     low, high = _span(ratios)
-    up = 100 - _scaled(ratios, low, high, _MARGIN)
+    up = 100 - _scaled(ratios, low, high)
     last = told.cells.isel({REPETITION: -1})
     flat = {name: last[name].values.reshape(-1) for name in last.data_vars}
     change = told.changes[-1] if told.changes else None
@@ -136,22 +132,18 @@ def _interval(low: float, high: float) -> str:
 
 def _lines(across: Floats, up: Floats) -> Iterator[str]:
     """The points of lines through what is known: a run without the cell parts them."""
-    held: list[str] = []
-    for x, y in zip(across, up, strict=True):
-        if np.isfinite(y):
-            held.append(f"{x:.1f},{y:.1f}")
-        elif held:
-            yield " ".join(held)
-            held = []
-    if held:
-        # A single point is drawn by the round ends of a line without length.
-        yield " ".join(held if len(held) > 1 else held * 2)
+    points = zip(across, up, strict=True)
+    for known, part in itertools.groupby(points, lambda point: bool(np.isfinite(point[1]))):
+        held = [f"{x:.1f},{y:.1f}" for x, y in part]
+        if known:
+            # A single point is drawn by the round ends of a line without length.
+            yield " ".join(held if len(held) > 1 else held * 2)
 
 
 def _runs(told: SweepHistory) -> Iterator[dict[str, Any]]:
     """The runs, the latest first, each with what it was made with otherwise than the one before."""
     for at, run in reversed(list(enumerate(told.runs))):
-        other = changed_settings(told.runs[at - 1], run) if at else []
+        others = changed_settings(told.runs[at - 1], run) if at else []
         yield {
             "day": day(run),
             "file": run.file,
@@ -159,9 +151,7 @@ def _runs(told: SweepHistory) -> Iterator[dict[str, Any]]:
             "failed": run.count("failed"),
             "missing": run.count("not_measured"),
             "flagged": run.flagged,
-            "with": [
-                f"{each.name}: {each.before or 'unknown'} → {each.after or 'unknown'}" for each in other
-            ],
+            "with": [f"{it.name}: {it.before or 'unknown'} → {it.after or 'unknown'}" for it in others],
         }
 
 
@@ -172,6 +162,6 @@ def _span(ratios: Floats) -> tuple[float, float]:
     return low - lack, high + lack
 
 
-def _scaled(values: Floats, low: float, high: float, margin: float) -> Floats:
+def _scaled(values: Floats, low: float, high: float) -> Floats:
     """Places of values between both ends of a box, in per cent of it, with a margin at both."""
-    return 100 * (margin + (1 - 2 * margin) * (values - low) / (high - low))
+    return 100 * (_MARGIN + (1 - 2 * _MARGIN) * (values - low) / (high - low))

@@ -50,7 +50,6 @@ _TEMPLATES = Environment(
 
 
 def render(template: str, **content: Any) -> str:
-    """Return a page, by the name of its template, as HTML."""
     return _TEMPLATES.get_template(f"{template}.html").render(**content)
 
 
@@ -82,12 +81,8 @@ _TEMPLATES.globals["plotly"] = _plotly
 def make(dataset: Path, page: Path, whole: Path | None = None) -> None:
     """Write the page of a dataset, with the claims and models that are beside it.
 
-    Claims are judged if no claims.json is beside the dataset.
-
-    Args:
-        dataset: the dataset that the page links.
-        page: the file to write.
-        whole: a copy of an older dataset, with every variable that datasets have today.
+    Claims are judged if no claims.json is beside the dataset. `whole` is a copy of an older dataset, with every
+    variable that datasets have today.
     """
     whole = dataset if whole is None else whole
     # The samples of 10⁴ cells are read a part at a time.
@@ -106,10 +101,7 @@ def make_overview(page: Path) -> None:
 def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
     """Keep a dataset in the folder of a history, and write the history's page, history.json and junit.xml.
 
-    Args:
-        dataset: the dataset of the last run.
-        folder: the folder of the history.
-        fail_on: see `history.failures`.
+    `fail_on` is explained at `history.failures`.
 
     Raises:
         runs.HistoryError: if the dataset does not record when it was measured.

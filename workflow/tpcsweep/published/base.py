@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -90,22 +90,18 @@ class Data:
 
     @cached_property
     def summary(self) -> xr.Dataset:
-        """The cells."""
         return xr.load_dataset(self.file)
 
     @property
     def simulated(self) -> bool:
-        """Whether the cells are simulated."""
         return bool(self.summary.attrs["testbed_kind"] == SIMULATED)
 
     @cached_property
     def samples(self) -> xr.Dataset:
-        """Their time series."""
         return xr.load_dataset(self.file, group="samples")
 
     @cached_property
     def transfers(self) -> xr.Dataset:
-        """Their single transfers."""
         return xr.load_dataset(self.file, group=TRANSFERS_GROUP)
 
 
@@ -143,29 +139,24 @@ def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
     if figure.source:
         dataset = f"results/{figure.source}/dataset.nc"
         command = f"tpcsweep import {figure.source} FILE && snakemake published --config dataset={dataset}"
-    verdicts = (
-        Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", "none", advice=command)
-        for name in figure.claims
+    verdict = partial(
+        Verdict, outcome=Outcome.OPEN, reason="there is no dataset", data="none", advice=command
     )
-    return [{"figure": figure.name, **Carried(verdict).to_dict()} for verdict in verdicts]
+    return [{"figure": figure.name, **Carried(verdict(CLAIMS[name])).to_dict()} for name in figure.claims]
 
 
 def _about(data: Data) -> str:
     attributes = data.summary.attrs
     cells = int(data.summary["throughput"].notnull().sum())
-    alike = in_common(data.summary)
     subject = f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells"
-    return f"{subject}; {alike}." if alike else f"{subject}."
+    return "; ".join(filter(None, [subject, in_common(data.summary)])) + "."
 
 
 def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Dataset] = ()) -> list[Carried]:
     """Judge some claims on a dataset, and where it is simulated on datasets of other parameter sets.
 
     In a random parameter set all cells move together, so that each set is judged by itself. The interval of an effect
-    then holds `CONFIDENCE` of the effects in the sets.
-
-    Raises:
-        KeyError: for a claim that is unknown.
+    then holds `CONFIDENCE` of the effects in the sets. Raises KeyError for an unknown claim.
     """
     inputs = str(summary.attrs.get("claims_used_as_inputs", "")).split()
     assumed = orjson.loads(summary.attrs.get("claims_that_follow_from_assumptions", "{}"))
@@ -183,7 +174,6 @@ def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Datas
 
 
 def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
-    """Widen the interval of an effect to that of the effects in other parameter sets."""
     values = [other.effect.interval.value for other in others if other.effect is not None]
     if effect is None or not values:
         return effect

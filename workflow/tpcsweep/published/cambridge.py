@@ -37,9 +37,7 @@ _RATES = (
 
 
 def flows(data: Data) -> pd.DataFrame:
-    """Give a table of single transfers of the most flows.
-
-    Of several RTTs and repetitions it has the first.
+    """Give a table of single transfers of the most flows, at the first RTT and repetition.
 
     Returns:
         A row for the first transfer that each flow ended well, then `sum` (of the rates alone) and `mean`. Columns are
@@ -79,7 +77,6 @@ def _ended_well(data: Data) -> pd.DataFrame:
 
 
 def _first(data: Data) -> pd.DataFrame:
-    """The first of these transfers of each stream."""
     return _ended_well(data).sort_values("number").drop_duplicates(["rtt", "streams", "stream"])
 
 
@@ -107,34 +104,25 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 def concurrent_flows(data: Data, shown: Caption) -> Figure:
     """Draw rate against flows, rate against time, and the table of single transfers."""
     summary, found = data.summary, sums(data)
-    cells = summary[["throughput", "throughput_low", "throughput_high"]].mean("repetition")
+    cells = summary[["throughput", *_ENDS]].mean("repetition")
     figure, [against, time, table] = board([3], 3.3, 3.4, shown)
     places = list(found.groupby("rtt"))
     for (rtt, curve), colour in zip(places, colours(len(places) + 1), strict=False):
         cell = (cells.sel(rtt=rtt) if "rtt" in cells.dims else cells).sel(streams=curve["streams"].values)
         low, high = (curve["sum"] * (cell[end] / cell["throughput"]).values for end in _ENDS)
         against.fill_between(curve["streams"], low, high, alpha=0.2, color=colour)
-        against.plot(
-            curve["streams"], curve["sum"], marker=".", color=colour, label=title_of({"rtt": float(rtt)})
-        )
+        label = title_of({"rtt": float(rtt)})
+        against.plot(curve["streams"], curve["sum"], marker=".", color=colour, label=label)
         against.plot(curve["streams"], curve["last"], linestyle="--", linewidth=1, color=colour)
     # On a path that is slower than theirs the shape can be compared, and the level cannot.
     most = max(PUBLISHED.values())
     slower = float(summary["bandwidth"].max()) < most
     scale = float(found["sum"].max()) / most if slower else 1.0
     by = f", × {scale:.3g}" if slower else ""
-    for published, marker, name in (
-        (PUBLISHED, "x", "published"),
-        (PUBLISHED_LAST, "+", "published, until the last"),
-    ):
-        against.plot(
-            list(published),
-            [rate * scale for rate in published.values()],
-            linestyle="",
-            marker=marker,
-            color="#D55E00",
-            label=f"{name}{by}",
-        )
+    both = (PUBLISHED, "x", "published"), (PUBLISHED_LAST, "+", "published, until the last")
+    for published, marker, name in both:
+        scaled = [rate * scale for rate in published.values()]
+        against.plot(list(published), scaled, marker, color="#D55E00", label=f"{name}{by}")
     label = rate_label(summary, "total rate")
     against.set(xlabel="flows", ylabel=label, ylim=(0, None), title="rate against flows")
     handles, _ = against.get_legend_handles_labels()
@@ -143,9 +131,8 @@ def concurrent_flows(data: Data, shown: Caption) -> Figure:
     counts = [count for count in _SHOWN if count in found["streams"].values]
     for count, colour in zip(counts, colours(len(counts)), strict=True):
         time.plot(*rates(data, count), color=colour, label=f"{count}")
-    time.set(
-        xlabel="time (s)", ylabel=label, ylim=(0, 1.25 * float(found["sum"].max())), title="rate against time"
-    )
+    top = 1.25 * float(found["sum"].max())
+    time.set(xlabel="time (s)", ylabel=label, ylim=(0, top), title="rate against time")
     time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
     _draw_table(table, flows(data), "simulated transfers" if data.simulated else "single transfers")
     one_of = f", at {title_of({'rtt': float(found['rtt'].min())})}" if len(places) > 1 else ""

@@ -52,14 +52,9 @@ def hour(data: Data, shown: Caption) -> Figure:
         minutes = course["time"].values / 60
         time.plot(minutes, course.values, color="#0072B2", label="total")
         time.plot(minutes, course.values / ports, color="#009E73", label=f"a port, mean of {ports}")
-    against.fill_between(
-        streams,
-        summary["throughput_low"].squeeze(),
-        summary["throughput_high"].squeeze(),
-        color="#0072B2",
-        alpha=0.2,
-    )
-    against.plot(streams, summary["throughput"].squeeze(), marker=".", color="#0072B2")
+    low, mean, high = (summary[f"throughput{end}"].squeeze() for end in ("_low", "", "_high"))
+    against.fill_between(streams, low, high, color="#0072B2", alpha=0.2)
+    against.plot(streams, mean, marker=".", color="#0072B2")
     for axes in (time, against):
         axes.axhline(TARGET, color="#555555", linestyle=":", linewidth=1, label=f"{TARGET:g} Gbit/s")
         axes.set_ylim(0, 1.08 * TARGET)
@@ -83,8 +78,7 @@ def by_cores_and_origins(data: Data, shown: Caption) -> Figure:
     drawn = grid.cells["throughput"].where(grid.cells["throughput"] > 0)
     bottom, top = float(drawn.min()), float(np.fmax(drawn, grid.cells["high"]).max())
     for axes, where in zip(panels, places, strict=True):
-        axes.set_yscale("log")
-        axes.set_ylim(bottom / 1.5, top * 1.5)
+        axes.set(yscale="log", ylim=(bottom / 1.5, top * 1.5))
         axes.set_title(title_of(where) + _marked(where), fontsize=8)
         axes.label_outer()
     for handle, rtt in zip(handles, grid.cells["rtt"].values, strict=False):
@@ -94,7 +88,6 @@ def by_cores_and_origins(data: Data, shown: Caption) -> Figure:
 
 
 def _marked(where: Mapping[str, Any]) -> str:
-    """The mark of values that nobody published."""
     return "" if all(value in STATED[name] for name, value in where.items()) else _MARK
 
 
@@ -107,24 +100,15 @@ def against_rtt(data: Data, shown: Caption) -> Figure:
     for place, (tool, colour) in enumerate(zip(tools, colours(len(tools) + 1)[:-1], strict=True)):
         part = cells[cells["tool"] == tool]
         # Beside each other: both tools were used on the same links.
-        rtt = part["rtt"] * 1.02 ** (place - len(tools) / 2)
-        panel.scatter(rtt, part["throughput"], s=4, alpha=0.25, color=colour, linewidth=0)
+        beside = 1.02 ** (place - len(tools) / 2)
+        panel.scatter(part["rtt"] * beside, part["throughput"], s=4, alpha=0.25, color=colour, linewidth=0)
         quartiles = part.groupby("rtt")["throughput"].quantile([0.25, 0.5, 0.75]).unstack()
         several = quartiles[part.groupby("rtt").size() >= 10]
-        panel.errorbar(
-            several.index * 1.02 ** (place - len(tools) / 2),
-            several[0.5],
-            yerr=np.abs(several[[0.25, 0.75]].T.values - several[0.5].values),
-            linestyle="",
-            marker="o",
-            markersize=4,
-            color=colour,
-            label=literal(tool),
-            capsize=2,
-        )
-    panel.set_xscale("log")
+        error = np.abs(several[[0.25, 0.75]].T.values - several[0.5].values)
+        look: dict[str, Any] = {"fmt": "o", "markersize": 4, "capsize": 2, "color": colour}
+        panel.errorbar(several.index * beside, several[0.5], error, label=literal(tool), **look)
+    panel.set(xlabel="RTT (ms)", ylabel="throughput (Gbit/s)", ylim=(0, None), xscale="log")
     panel.xaxis.set_major_formatter("{x:g}")
-    panel.set(xlabel="RTT (ms)", ylabel="throughput (Gbit/s)", ylim=(0, None))
     panel.legend(fontsize=8)
     panel.grid(visible=True, alpha=0.3)
     notes = [
@@ -155,10 +139,7 @@ def layers(data: Data, shown: Caption) -> Figure:
             panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
             panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
             panel.scatter(x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour)
-        panel.set_title(words(layer))
-        panel.set_xlabel("streams")
-        panel.set_xticks(x)
-        panel.set_ylim(0)
+        panel.set(title=words(layer), xlabel="streams", xticks=x, ylim=(0, None))
         panel.grid(visible=True, alpha=0.3)
     panels[0].set_ylabel(rate_label(data.summary))
     handles = [

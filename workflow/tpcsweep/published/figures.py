@@ -7,7 +7,7 @@ jobs draw.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -43,12 +43,9 @@ class PublishedFigure:
     """A note on its picture if the data are simulated."""
 
     def draw(self, data: Any, shown: Any) -> Figure:
-        """Draw the figure of `base.Data`, with the texts of `base.Caption`."""
-        module, _, function = self.drawn_by.partition(".")
-        figure: Figure = getattr(import_module(f"{__package__}.{module}"), function)(
-            data, shown, **self.settings
-        )
-        return figure
+        module, _, name = self.drawn_by.partition(".")
+        function: Callable[..., Figure] = getattr(import_module(f"{__package__}.{module}"), name)
+        return function(data, shown, **self.settings)
 
 
 def _figures() -> Iterator[PublishedFigure]:

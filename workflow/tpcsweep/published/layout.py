@@ -65,7 +65,6 @@ def against_streams(data: Data, shown: Caption, curve: str = "rtt", across: int 
 
 
 def close(figure: Figure, shown: Caption, notes: Sequence[str] = (), handles: Sequence[Any] = ()) -> None:
-    """Add title, notes and legend."""
     head(figure, shown.title, [*shown.notes, *notes], handles)
 
 
@@ -74,23 +73,16 @@ def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
     down = 0.0
     for lines in ([("Claims, judged on the data drawn", "#000000", True)], *map(_lines, claims)):
         for line, colour, bold in lines:
-            text = axes.text(
-                0.02,
-                1 - down / high,
-                literal(line),
-                va="top",
-                fontsize=7,
-                color=colour,
-                fontweight="bold" if bold else "normal",
-                transform=axes.transAxes,
-            )
+            weight = "bold" if bold else "normal"
+            look: dict[str, Any] = {"va": "top", "fontsize": 7, "color": colour, "fontweight": weight}
+            text = axes.text(0.02, 1 - down / high, literal(line), transform=axes.transAxes, **look)
             text.set_in_layout(False)
             down += _LINE
         down += _GAP
 
 
 def _lines(claim: Carried) -> list[tuple[str, str, bool]]:
-    """What the panel says of a claim: lines with their colours and whether they are bold."""
+    """The lines of a claim, with their colours and whether they are bold."""
     verdict = claim.verdict
     word = claim.word + (f" ({verdict.outcome.value})" if claim.role == INPUT else "")
     effect = verdict.effect or textwrap.shorten(verdict.reason, 4 * _LETTERS, placeholder=" …")

@@ -28,19 +28,8 @@ from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.layout import COLOURS
 
 COLUMNS = (
-    *(
-        "claim",
-        "figure",
-        "verdict",
-        "outcome",
-        "role",
-        "follows_from",
-        "draws_agree",
-        "draws",
-        "data",
-        "testbed",
-    ),
-    *("scale", "effect", "value", "low", "high", "units", "published", "reason", "to_test"),
+    *("claim", "figure", "verdict", "outcome", "role", "follows_from", "draws_agree", "draws", "data"),
+    *("testbed", "scale", "effect", "value", "low", "high", "units", "published", "reason", "to_test"),
 )
 
 
@@ -81,10 +70,8 @@ def write(folder: Path, pictures: Sequence[Path], studies: Iterable[Mapping[str,
 def predictions(rows: Iterable[Mapping[str, Any]]) -> str:
     """Say which predictions of the simulation published claims confirm: those that were neither put in nor follow.
 
-    A claim confirms one if it holds on every figure that predicts it, in `CONFIDENCE` of the parameter sets.
-
-    Args:
-        rows: of the table of verdicts, by its columns.
+    A claim confirms one if it holds on every figure that predicts it, in `CONFIDENCE` of the parameter sets. The rows
+    are those of the table of verdicts.
     """
     verdicts: dict[str, list[tuple[str, float]]] = {}
     for row in rows:
@@ -106,7 +93,6 @@ def predictions(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _line(row: Mapping[str, Any]) -> list[str]:
-    """A row of the table as texts for people, one for each column of `_HEAD`."""
     value, low, high = row["value"], row["low"], row["high"]
     effect = "" if value is None else f"{value:.3g}"
     if value is not None and low is not None and low != high:

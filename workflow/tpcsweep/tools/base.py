@@ -190,12 +190,11 @@ def worker_command(python: str, module: str, *arguments: str) -> list[str]:
 
 
 def order(number: int, transfer: Transfer) -> bytes:
-    """Give the line that asks a worker for a transfer."""
     return _line({"number": number, **vars(transfer)})
 
 
 def ordered(line: bytes) -> tuple[int, Transfer]:
-    """Read such a line."""
+    """Read a line of `order`."""
     fields = json.loads(line)
     return fields.pop("number"), Transfer(**fields)
 

@@ -29,10 +29,8 @@ class Curl(Program):
         """Get a macaroon from both ends, if needed, and write the headers of every COPY to a private file."""
         headers = ["Credential: none"]
         if credentials.needed:
-            active, passive = (
-                self._macaroon(url.rpartition("/")[0] + "/", credentials, folder)
-                for url in transfer.ends[::2]
-            )
+            folders = [url.rpartition("/")[0] + "/" for url in transfer.ends[::2]]
+            active, passive = (self._macaroon(url, credentials, folder) for url in folders)
             headers += [f"Authorization: Bearer {active}", f"TransferHeaderAuthorization: Bearer {passive}"]
         private = os.open(folder / "headers", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(private, "w") as file:
@@ -42,10 +40,8 @@ class Curl(Program):
         identity = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
         kind = ["-H", "Content-Type: application/macaroon-request"]
         request = ["-X", "POST", *kind, "-d", json.dumps(CAVEATS), "--max-time", "30"]
-        command, environment = (
-            [*self._curl(credentials), *identity, *request, url],
-            self.environment(credentials, folder),
-        )
+        command = [*self._curl(credentials), *identity, *request, url]
+        environment = self.environment(credentials, folder)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         try:
             return str(json.loads(done.stdout)["macaroon"])
@@ -66,7 +62,7 @@ class Curl(Program):
         return ["/usr/bin/curl", "--silent", "--show-error", "--cacert", str(credentials.authority)]
 
     def failure(self, returncode: int, output: str) -> str | None:
-        """Judge by the body: a third-party copy may fail after its 201 was sent."""
+        # A third-party copy may fail after its 201 was sent: the body tells.
         if returncode == 0 and re.search(r"^success: ", output, re.MULTILINE):
             return None
         return f"exit code {returncode}: {self.last_words(output)}"

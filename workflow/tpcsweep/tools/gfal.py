@@ -62,9 +62,14 @@ class DavixPut(Program):
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         shown = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
-        identity = shown if credentials.needed else []
         # No second try: what fails is to be seen.
-        options = [*identity, "--capath", str(credentials.authorities), "--retry", "0"]
+        options = [
+            *(shown if credentials.needed else ()),
+            "--capath",
+            str(credentials.authorities),
+            "--retry",
+            "0",
+        ]
         return [f"/usr/bin/{self.name}", *options, *self._ends(transfer)]
 
     def _ends(self, transfer: Transfer) -> tuple[str, str]:
@@ -138,38 +143,30 @@ class Gfal2(Worker):
         return worker_command("/usr/bin/python3", "gfal")
 
 
-class Gfal2Copier:
-    """Copies by gfal2, with a context for each thread that calls it."""
-
-    def __init__(self) -> None:
-        self._gfal2: Any = import_module("gfal2")
-        self._own = threading.local()
-
-    def copy(self, transfer: Transfer) -> str | None:
-        """Copy a file; say why that failed, in gfal2's words."""
-        if not hasattr(self._own, "context"):
-            self._own.context = self._gfal2.creat_context()
-        context = self._own.context
-        # As gfal-copy does for --copy-mode: the other ways of copying would measure something else.
-        context.set_opt_boolean("HTTP PLUGIN", "ENABLE_REMOTE_COPY", True)
-        context.set_opt_boolean("HTTP PLUGIN", "ENABLE_FALLBACK_TPC_COPY", False)
-        context.set_opt_string("HTTP PLUGIN", "DEFAULT_COPY_MODE", f"3rd {transfer.copy_mode}")
-        options = context.transfer_parameters()
-        if transfer.tcp_streams > 1:
-            options.nbstreams = transfer.tcp_streams
-        try:
-            context.filecopy(options, transfer.told(transfer.source), transfer.told(transfer.destination))
-        except self._gfal2.GError as error:
-            return f"error {error.code} ({os.strerror(error.code)}): {error.message}"
-        return None
+def _failure(gfal2: Any, context: Any, transfer: Transfer) -> str | None:
+    """Copy a file; say why that failed, in gfal2's words."""
+    # As gfal-copy does for --copy-mode: the other ways of copying would measure something else.
+    context.set_opt_boolean("HTTP PLUGIN", "ENABLE_REMOTE_COPY", True)
+    context.set_opt_boolean("HTTP PLUGIN", "ENABLE_FALLBACK_TPC_COPY", False)
+    context.set_opt_string("HTTP PLUGIN", "DEFAULT_COPY_MODE", f"3rd {transfer.copy_mode}")
+    options = context.transfer_parameters()
+    if transfer.tcp_streams > 1:
+        options.nbstreams = transfer.tcp_streams
+    try:
+        context.filecopy(options, transfer.told(transfer.source), transfer.told(transfer.destination))
+    except gfal2.GError as error:
+        return f"error {error.code} ({os.strerror(error.code)}): {error.message}"
+    return None
 
 
 def main() -> None:
-    answers, copier = Answers(), Gfal2Copier()
+    answers, gfal2, own = Answers(), import_module("gfal2"), threading.local()
 
     def copy(number: int, transfer: Transfer) -> None:
         try:
-            answers.ended(number, copier.copy(transfer))
+            if not hasattr(own, "context"):
+                own.context = gfal2.creat_context()
+            answers.ended(number, _failure(gfal2, own.context, transfer))
         except Exception as error:  # the client waits for an answer, whatever happens
             answers.ended(number, f"{type(error).__name__}: {error}")
 

@@ -33,10 +33,8 @@ class Iperf3(Program):
 
     def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
         ports = range(FIRST_PORT, FIRST_PORT + streams) if place == "destination" else ()
-        return [
-            Service(f"iperf3-{port}", port, [PROGRAM, "--server", "--bind", address, "--port", str(port)])
-            for port in ports
-        ]
+        server = [PROGRAM, "--server", "--bind", address, "--port"]
+        return [Service(f"iperf3-{port}", port, [*server, str(port)]) for port in ports]
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         # Buffers are the kernel's, bounded by tcp_buffer: --window would end their growing, at net.core.wmem_max.

@@ -44,7 +44,6 @@ class Native(Worker):
     authorizations = ("macaroons", "none")
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """Give the usual one, and where the package is: its Python need not have it installed."""
         return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
 
     def worker(self, credentials: Credentials) -> list[str]:
@@ -145,7 +144,6 @@ class Connections:
             writer.transport.abort()
 
     async def _connection(self, server: str) -> _Connection:
-        """Give a connection that has waited and is still open, else a new one."""
         while idle := self._idle[server]:
             reader, writer = idle.pop()
             if not (reader.at_eof() or writer.is_closing()):
@@ -194,8 +192,7 @@ class Progress:
         for line in lines:
             if marker := _STRIPE_BYTES.match(line):
                 self.bytes = max(self.bytes, int(marker[1]))
-        said = [line for line in (*lines, self._rest) if line.strip()]
-        self.last = said[-1] if said else self.last
+        self.last = next((line for line in (self._rest, *reversed(lines)) if line.strip()), self.last)
         return self.bytes > before
 
 

@@ -56,8 +56,7 @@ class Xrdcp(Program):
 
     def _command(self, options: list[str], transfer: Transfer, source: str, fewer: int = 0) -> list[str]:
         # Beside these streams there is a connection for requests, which otherwise carries the data too.
-        several = transfer.tcp_streams > 1
-        streams = ["--streams", str(transfer.tcp_streams - fewer)] if several else []
+        streams = ["--streams", str(transfer.tcp_streams - fewer)] if transfer.tcp_streams > 1 else []
         return ["/usr/bin/xrdcp", "--nopbar", *options, *streams, source, _root_url(transfer.destination)]
 
     def last_words(self, output: str) -> str:
@@ -77,11 +76,9 @@ class XrdcpDirect(Xrdcp):
 
 @functools.cache
 def _release() -> tuple[int, ...]:
-    """Give the numbers of the release of xrdcp, as in `v5.5.3`."""
     return tuple(map(int, re.findall(r"\d+", first_line(["/usr/bin/xrdcp", "--version"]))[:3]))
 
 
 def _root_url(url: str) -> str:
-    """Give the same file of the same server by the root protocol, which one port speaks beside https."""
     parts = urlsplit(url)
     return f"root://{parts.netloc}/{parts.path}"

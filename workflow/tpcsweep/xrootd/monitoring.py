@@ -76,7 +76,6 @@ def parse(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]
 
 
 def _seconds(text: str) -> float:
-    """Return a record's time in seconds since 1970."""
     parts = _TIME.fullmatch(text)
     if not parts:
         raise ValueError(f"{text!r} is no time of XRootD's monitoring")

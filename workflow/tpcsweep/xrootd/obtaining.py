@@ -38,8 +38,7 @@ from tpcsweep.xrootd.releases import (
     sources,
 )
 
-EXTRA = "xrootd"
-"""The extra of set-up with the programs that a build needs."""
+EXTRA = "xrootd"  # the extra of set-up with the programs that a build needs
 TARGETS = ("XrdCryptossl", "XrdHttp", "XrdHttpTPC", "XrdMacaroons", "XrdSec", "XrdSecProt", "XrdSecunix")
 """The plugins that sweeps load, without the number that follows their names: that of the major version."""
 UNUSED = ("CEPH", "FUSE", "KRB5", "PYTHON", "READLINE", "SCITOKENS", "TESTS", "VOMS", "XRDCLHTTP", "XRDEC")
@@ -56,15 +55,12 @@ ALONE = (
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
 """A command's processes and mounts end with the process that started it, kill -9 included."""
-NOT_PASSED_ON = re.compile(r"LD_|(C|CXX|CPP|LD)FLAGS$|(CC|CXX)$")
-"""Variables that would change a build."""
-LAST_LINES = 8
-"""Lines of a failed command's log that errors quote."""
+NOT_PASSED_ON = re.compile(r"LD_|(C|CXX|CPP|LD)FLAGS$|(CC|CXX)$")  # variables that would change a build
+LAST_LINES = 8  # of a failed command's log, which errors quote
 _STEP = re.compile(rb"\[(\d+)/(\d+)\]")
 _WRONG = re.compile(r"error:|CMake Error|undefined reference", re.IGNORECASE)
 SHARED = Path("/var/cache/tpcsweep")
-Stage = Callable[[str], None]
-"""Reports progress to the user."""
+Stage = Callable[[str], None]  # reports progress to the user
 
 
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
@@ -105,10 +101,8 @@ def _by_root() -> bool:
 
 def _place(name: str) -> Path:
     """Return the folder of a release in the cache, or in root's cache if that has it."""
-    version = name.removesuffix(FROM_SOURCE)
-    inputs: list[Any] = (
-        [DEBIAN[name], PACKAGES] if name in DEBIAN else [sources().get(version), TARGETS, OPTIONS]
-    )
+    built = [sources().get(name.removesuffix(FROM_SOURCE)), TARGETS, OPTIONS]
+    inputs = [DEBIAN[name], PACKAGES] if name in DEBIAN else built
     text = json.dumps([*inputs, LOADER, platform.machine()])
     key = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     shared = SHARED / "xrootd" / key
@@ -138,11 +132,10 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
     if name not in DEBIAN and version not in sources():
         raise ReleaseError(f"xrootd {name}: no source archive of it is known in {SOURCES}")
     work = folder.with_name(f"{folder.name}.part")
-    record: dict[str, Any]
     if name in DEBIAN:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        record = _unpack(name, work, stage, by_root=_by_root())
+        record = _unpack(name, work, stage)
     else:
         work.mkdir(exist_ok=True)
         record = _build(version, sources()[version], work, stage)
@@ -195,15 +188,10 @@ def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any
     ninja = ["ninja", "-C", str(objects), *targets]
     _run(ninja, log, f"xrootd {version}: the build failed", _progress(version, stage))
     _collect(objects, work / "release")
-    compiler = _output(["c++", "--version"])
+    compiler = _output(["c++", "--version"]).partition("\n")[0]
     cache = (objects / "CMakeCache.txt").read_text()
     flags = re.findall(r"^CMAKE_CXX_FLAGS(?:_RELWITHDEBINFO)?:STRING=(.+)$", cache, re.MULTILINE)
-    return {
-        "sha256": digest,
-        "compiler": compiler.partition("\n")[0],
-        "flags": " ".join(flags),
-        "options": list(OPTIONS),
-    }
+    return {"sha256": digest, "compiler": compiler, "flags": " ".join(flags), "options": list(OPTIONS)}
 
 
 def fetch(version: str, digest: str, folder: Path, log: Path) -> None:
@@ -217,11 +205,8 @@ def fetch(version: str, digest: str, folder: Path, log: Path) -> None:
     _run(command, log, f"xrootd {version}: pip download failed")
 
 
-def _unpack(version: str, work: Path, stage: Stage, *, by_root: bool) -> dict[str, str]:
-    """Unpack a release into `release` of a folder for work, and return the record of its making.
-
-    apt checks the signatures. `by_root` is whether the machine's root unpacks it.
-    """
+def _unpack(version: str, work: Path, stage: Stage) -> dict[str, Any]:
+    """Unpack a release, signed as apt checks, into `release` of a folder; return the record of its making."""
     suite = DEBIAN[version]
     stage(f"unpacking XRootD {version} of Debian {suite}")
     if shutil.which("mmdebstrap") is None:
@@ -232,7 +217,7 @@ def _unpack(version: str, work: Path, stage: Stage, *, by_root: bool) -> dict[st
     root, log, made = work / "root", work / "log", work / "release"
     # Point releases may mend it, which changes what follows the version.
     packages = ",".join(f"{package}={version}-*" for package in PACKAGES)
-    mode = ("mmdebstrap", "--mode=root") if by_root else (*AS_USER, "mmdebstrap", "--mode=chrootless")
+    mode = ("mmdebstrap", "--mode=root") if _by_root() else (*AS_USER, "mmdebstrap", "--mode=chrootless")
     failure = (
         f"xrootd {version}: mmdebstrap could not unpack it from Debian {suite} ({version}{FROM_SOURCE} is the same "
         f"release, built here, and {SYSTEM} what the machine has)"
@@ -285,7 +270,6 @@ def _output(command: Sequence[str], **environment: str) -> str:
 
 
 def _collect(objects: Path, made: Path) -> None:
-    """Copy the programs and plugins that were built, and all libraries that they need, into a folder."""
     shutil.rmtree(made, ignore_errors=True)
     for name in PROGRAMS:
         program = next(path for path in objects.rglob(name) if path.is_file() and os.access(path, os.X_OK))

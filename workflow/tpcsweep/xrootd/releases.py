@@ -15,17 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SYSTEM = "system"
-"""The release that is installed on the machine or in the image."""
-FROM_SOURCE = "-source"
-"""Follows a version that is built from source though Debian has it."""
+SYSTEM = "system"  # the release that is installed on the machine or in the image
+FROM_SOURCE = "-source"  # follows a version that is built from source though Debian has it
 DEBIAN: Mapping[str, str] = {"5.5.3": "bookworm", "5.8.1": "trixie"}
 """Versions that are unpacked from a Debian release, given by its code name."""
 RECOMMENDED = "5.8.1"
 """The best release of Debian. It crashes less than Debian 12's; see docs/crashes.md."""
 PROGRAMS = ("xrootd", "cmsd", "xrdcp")
-IN_IMAGE = Path("/opt/xrootd")
-"""The folder of a container image's releases."""
+IN_IMAGE = Path("/opt/xrootd")  # the folder of a container image's releases
 LOADER = "loader"
 """The folder of a release with a link to its loader for each program: the kernel calls a process by the link's name."""
 RECORD = "release.json"

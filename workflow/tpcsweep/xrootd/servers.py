@@ -100,7 +100,6 @@ class SideServers(NamedTuple):
 
     @property
     def servers(self) -> list[Server]:
-        """All servers, the redirector first."""
         return [server for server in (self.redirector, *self.origins) if server]
 
     @property
@@ -132,16 +131,14 @@ def side(
     `ports`, the redirector's first, they have the usual ones.
     """
     ports = ports or [USUAL] * (len(addresses) + 1)
-    of_origins = ports[-len(addresses) :]
     manager = f"{entry}:{ports[0].cmsd}" if len(addresses) > 1 else None
     origins = tuple(
         Server(f"{name}{n}", address, "server", manager, folder / f"{name}{n}", root, theirs)
-        for n, (address, theirs) in enumerate(zip(addresses, of_origins, strict=True), start=1)
+        for n, (address, theirs) in enumerate(zip(addresses, ports[-len(addresses) :], strict=True), start=1)
     )
-    redirector = manager and Server(
-        f"{name}m", entry, "manager", manager, folder / f"{name}m", root, ports[0]
-    )
-    return SideServers(redirector or None, origins)
+    m = f"{name}m"
+    redirector = Server(m, entry, "manager", manager, folder / m, root, ports[0]) if manager else None
+    return SideServers(redirector, origins)
 
 
 def configuration(
@@ -182,8 +179,7 @@ def configuration(
         *(["xrootd.seclib libXrdSec.so", "sec.protocol unix"] if xrdcp and asks else ()),
         "fi",
         "xrd.network nodnr",
-        *(_AUTHORIZATION if asks else ()),
-        *([f"acc.authdb {credentials}/authdb"] if asks else ()),
+        *([*_AUTHORIZATION, f"acc.authdb {credentials}/authdb"] if asks else ()),
         # By default a cluster refuses to write where less than some 10 GB are free; these files are in memory.
         "cms.space min 1m 2m",
         *(_MANAGER if manager else ()),
