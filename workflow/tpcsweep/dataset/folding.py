@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import netCDF4
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences, reduced
@@ -24,9 +25,6 @@ from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, coordinates
 from tpcsweep.dataset.summary import Summary, json_of
 from tpcsweep.files import note_checksum, replacing
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""

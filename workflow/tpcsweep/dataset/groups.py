@@ -11,16 +11,14 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.dataset.labels import SIMULATED, attributes_of
 from tpcsweep.variables import GBIT, ORIGIN_SAMPLES, SAMPLES, TRANSFERS, Variable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _IN_MEMORY = 2**24
 """Bytes that a spool holds in memory before it uses a file."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity
 from tpcsweep.configuration.sweep import REPETITION, Measurement
 from tpcsweep.configuration.units import Quantity
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 STATUS = (NOT_MEASURED, "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""

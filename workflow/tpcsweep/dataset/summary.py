@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.dataset.labels import (
     MASKS,
@@ -22,9 +23,6 @@ from tpcsweep.dataset.labels import (
 )
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.variables import LIMITS, SUMMARY
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _THROUGHPUT = {name for name in SUMMARY if name.startswith("throughput")}
 _SPREAD = {

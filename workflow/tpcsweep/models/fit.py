@@ -164,6 +164,9 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     alternatives = problem.alternatives(units, scale) if resamples else []
     low, high = _intervals(values, samples, alternatives)
     aicc, bic = _information(observations, estimate, unknowns)
+    # The scatter is widened for a new run, and for the degrees of freedom that the fit used.
+    freedom = len(observations) - unknowns
+    off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
     return Fit(
         model=model,
         values=values,
@@ -172,7 +175,7 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
         reasons=undetermined(problem, units, low, high),
         correlations=_correlations(model.parameters, samples),
         samples=samples,
-        scatter=_scatter(observations, estimate, unknowns),
+        scatter=Scatter.of(off * new_run(off, observations), estimate, freedom),
         observed=len(observations),
         aicc=aicc,
         bic=bic,
@@ -202,17 +205,9 @@ def _failed(model: Model, observations: Observations, problem: str) -> Fit:
     )
 
 
-def _scatter(observations: Observations, estimate: Floats, unknowns: int) -> Scatter:
-    """Return log ratios of measured to fitted, widened for a new run and the degrees of freedom that the fit used."""
-    freedom = len(observations) - unknowns
-    off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
-    return Scatter.of(off * new_run(off, observations), estimate, freedom)
-
-
 def _intervals(
     values: Mapping[str, float], samples: Floats, alternatives: Sequence[Mapping[str, float]]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the ends of intervals: percentiles of the bootstrap, widened until they contain the alternatives."""
     if len(samples) < 2:
         return dict.fromkeys(values, math.nan), dict.fromkeys(values, math.nan)
     low, high = {}, {}
@@ -223,7 +218,6 @@ def _intervals(
 
 
 def _correlations(parameters: Sequence[Parameter], samples: Floats) -> Floats:
-    """Correlate parameters on their scales; NaN with one that never changes."""
     size = len(parameters)
     if len(samples) < 3 or not size:
         return np.full((size, size), np.nan)

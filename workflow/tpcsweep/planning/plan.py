@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
@@ -21,9 +22,6 @@ from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.predictor import Domain, interval
 from tpcsweep.models.saved import Saved
 from tpcsweep.planning import KNOBS, PROBABILITY, Given, Question
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BEYOND = 4.0
 """The search for a target that cannot be reached inside the data ends at so many times their largest values."""
