@@ -136,20 +136,17 @@ class Belief:
     def surprise(self, rows: Sequence[int], throughput: Floats) -> list[float]:
         """Return how far measurements at some points are from the prediction, in standard deviations without doubt.
 
-        `throughput` is that of all points; points that failed (NaN) are skipped.
+        `throughput` is that of all points, NaN where they failed.
         """
         off = (throughput[rows] - self.mean[rows]) / self.deviation[rows] * self.doubt
         return [float(size) for size in off if math.isfinite(size)]
 
 
 def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = ()) -> Belief:
-    """Return the belief of a fitted process about every point of the grid.
+    """Return the belief of a process, which was fitted to the measured cells, about every point of the grid.
 
-    Args:
-        process: fitted to the measured cells.
-        space: the grid.
-        surprise: values of `Belief.surprise`, of predictions that were measured afterwards. The last of them and the
-            process's own leave-one-out residuals estimate the doubt.
+    The last values of `Belief.surprise`, of predictions that were measured afterwards, and the process's own
+    leave-one-out residuals estimate the doubt.
     """
     regressor = process.regressor
     mean, covariance = regressor.predict(process.inputs(space.points), return_cov=True)
@@ -190,11 +187,8 @@ def error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, fl
 def finished(asked: float, errors: Sequence[tuple[float, float]], tested: int, measured: Mask) -> str:
     """Return the reason to end; empty if more cells are to be measured.
 
-    Args:
-        asked: the wanted error.
-        errors: the results of `error` for each round so far; the last two have to agree, as a good one may be luck.
-        tested: the number of predictions that were measured afterwards; with few cells a process may be sure and wrong.
-        measured: tells which points are measured.
+    The last two of `errors`, the results of `error` for each round, have to agree, as a good one may be luck. `tested`
+    is the number of predictions that were measured afterwards: with few cells a process may be sure and wrong.
     """
     if measured.all():
         return EXHAUSTED
@@ -214,15 +208,9 @@ def next_points(
 ) -> list[int]:
     """Choose the points to measure next: in some deployments, the most informative ones for their seconds.
 
-    Each choice takes the outcomes of the ones before into account.
-
-    Args:
-        space: the grid.
-        belief: about each point.
-        available: tells which points may be chosen; those are also the points that should become certain.
-        costs: of deployments and points.
-        count: as many are chosen, or a few more so that a deployment is used well, or all if there are fewer.
-        seed: of the choice between deployments in grids that are too large to consider all of them.
+    Each choice takes the outcomes of the ones before into account. `available` points may be chosen, and are those that
+    should become certain. The choice has `count` points, or a few more so that a deployment is used well. The `seed`
+    draws the deployments that are considered, in grids that are too large for all of them.
     """
     rows = _considered(space, available, seed)
     covariance = belief.covariance[np.ix_(rows, rows)].copy()
@@ -248,7 +236,6 @@ def batch(points: int) -> int:
 
 
 def _considered(space: Space, available: Mask, seed: int) -> Rows:
-    """Return the rows to choose from: all available ones, or those of whole deployments up to `_MOST` rows."""
     rows = np.flatnonzero(available)
     if len(rows) <= _MOST:
         return rows

@@ -130,13 +130,9 @@ def tabulate(
 ) -> Folded:
     """Make a dataset of measurements without cell files: one a row, without flags, samples or transfers.
 
-    Args:
-        axes: The values of each axis in order, `repetition` among them.
-        places: For each axis the index of each row's value; no two rows are of one cell.
-        figures: For some of `variables.SUMMARY` the value of each row, in its unit.
-        fixed: Parameters that are the same for all rows.
-        record: The provenance of all rows.
-        attributes: Attributes of the summary.
+    For each axis, `repetition` among them, `places` has the index of each row's value; no two rows are of one cell.
+    `figures` has the values of the rows for some of `variables.SUMMARY`, in their units. All rows share the `fixed`
+    parameters and the `record` of provenance.
     """
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
@@ -186,10 +182,7 @@ class _Grid:
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
-    """Write the groups to one NetCDF 4 file, whole or not at all, and its checksum to one beside it.
-
-    `done` goes into the dataset's history.
-    """
+    """Write the groups, with `done` in the history, to one NetCDF 4 file, whole or not at all, and its checksum."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"id": _identity(folded.summary), "date_created": now, "history": f"{now} tpcsweep: {done}"}
     summary = folded.summary.assign_attrs(about)

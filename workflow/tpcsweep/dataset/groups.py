@@ -117,11 +117,9 @@ class Record(NamedTuple):
 
 
 def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
-    """Return the samples of a cell's file.
+    """Return the samples of a cell's file, in which names of ORIGIN_SAMPLES have a list of columns. None is a gap.
 
-    Args:
-        samples: a column for each name; a list of columns for names of ORIGIN_SAMPLES. None is a gap.
-        interval: time between samples, s.
+    The `interval` is the time between samples, s.
 
     Raises:
         KeyError: for an unknown name.
@@ -164,9 +162,8 @@ class Series(DatasetGroup):
         self._clocks.add(record.clock)
 
     def outline(self) -> xr.Dataset:
-        """See `DatasetGroup`. A chunk is a block of the grid, of one origin, over all of the time."""
         times = self._places.size
-        block = _box(self._shape, self._most)
+        block = _box(self._shape, self._most)  # a chunk is of one origin, over all of the time
         origins = dict.fromkeys(ORIGIN_SAMPLES, 0)
         for name, origin in itertools.chain(*self._names):
             if origin is not None:
@@ -182,7 +179,6 @@ class Series(DatasetGroup):
         return xr.Dataset(content, {**self.coordinates, "time": time}, self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
-        """See `DatasetGroup`: chunks."""
         known = {one: row for row, one in enumerate(dict.fromkeys(itertools.chain(*self._names)))}
         rows_of = {names: np.array([known[one] for one in names], int) for names in self._names}
         times_of = {
@@ -232,11 +228,10 @@ def _box(shape: Sequence[int], most: int) -> tuple[int, ...]:
 
 
 def blocks(shape: Sequence[int], most: int) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
-    """Divide a grid into blocks of at most so many points, in the order of the flattened grid.
+    """Divide a grid into blocks, boxes of at most so many points, in the order of the flattened grid.
 
     Yields:
-        For each block, which is a box in the grid, the first place and one past the last in the flattened grid, the
-        last axis fastest, and the box's sides.
+        The first place of a block and one past its last in the flattened grid, last axis fastest; the box's sides.
     """
     steps = [range(0, size, step) for size, step in zip(shape, _box(shape, most), strict=True)]
     first = 0
@@ -304,7 +299,6 @@ class TransferTable(DatasetGroup):
         return xr.Dataset(content, attrs=self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
-        """See `DatasetGroup`: the rows of some cells."""
         first = cell = 0
         while cell < len(self._cells):
             last, rows = cell, 0
@@ -316,7 +310,6 @@ class TransferTable(DatasetGroup):
             first, cell = first + rows, last
 
     def _columns(self, cells: range) -> dict[str, NDArray[Any]]:
-        """Return every column of some cells' rows: places on the axes, columns of the files, and derived ones."""
         counts = self._counts[cells.start : cells.stop]
         records = [self._records[cell] for cell in cells]
         numbers: list[NDArray[Any]] = [*np.concatenate([record.numbers for record in records], axis=1)]

@@ -22,11 +22,11 @@ from scipy import stats
 
 from tpcsweep import extras
 from tpcsweep.comparing.comparison import Comparison, compare
-from tpcsweep.comparing.effects import FASTER, SLOWER, Overall
+from tpcsweep.comparing.effects import FASTER, SLOWER, Floats, Overall
 from tpcsweep.configuration.sides import shown
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
-from tpcsweep.history.runs import Floats, HistoryError, Run, joined, logs_of, mean_cell, mean_of
+from tpcsweep.history.runs import HistoryError, Run, joined, logs_of, mean_cell, mean_of
 
 LEAST = 2
 """Runs between two changes, and before the first and after the last: one run that stands apart is no change."""
@@ -177,15 +177,14 @@ def sentence(told: SweepHistory, change: Change) -> str:
     """Say when something changed, how much, in which cells, and what else did."""
     runs, mean = told.runs, change.overall
     when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
-    size = (
-        f"all cells together are at {mean.ratio:.3g} times ({mean.low:.3g} to {mean.high:.3g}) what they were"
-    )
+    interval = f"({mean.low:.3g} to {mean.high:.3g})"
+    size = f"all cells together are at {mean.ratio:.3g} times {interval} what they were"
     verdicts = change.comparison.verdicts
     cells = ", ".join(f"{verdicts[word]} {word}" for word in (SLOWER, FASTER) if verdicts[word])
     counted = f"; of {len(change.comparison.cells)} cells {cells or 'none is slower or faster by itself'}"
     where = "".join(f"; {each}" for each in _where(change.comparison))
     what = "; ".join(
-        f"{each.name} {each.before or 'unknown'} → {each.after or 'unknown'}" for each in change.differences
+        f"{name} {old or 'unknown'} → {new or 'unknown'}" for name, old, new in change.differences
     )
     return f"{when} {size}{counted}{where}. Changed with it: {what or 'nothing that is recorded'}."
 
@@ -193,14 +192,14 @@ def sentence(told: SweepHistory, change: Change) -> str:
 def _where(comparison: Comparison) -> Iterator[str]:
     """Yield each axis whose values differ in verdict, with its values by verdict."""
     for axis, values in comparison.parts.groupby("axis", sort=False):
-        told = {
-            verdict: ", ".join(
-                f"{shown(axis, row['value'])} ({row['ratio']:.3g})" for _, row in those.iterrows()
+        told = []
+        for verdict, those in values.groupby("verdict", sort=False):
+            pairs = zip(those["value"], those["ratio"], strict=True)
+            told.append(
+                f"{verdict} at " + ", ".join(f"{shown(axis, one)} ({ratio:.3g})" for one, ratio in pairs)
             )
-            for verdict, those in values.groupby("verdict", sort=False)
-        }
         if len(told) > 1:
-            yield f"by {axis}: " + ", ".join(f"{verdict} at {where}" for verdict, where in told.items())
+            yield f"by {axis}: " + ", ".join(told)
 
 
 def day(run: Run) -> str:
@@ -314,12 +313,11 @@ def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
 
     One variance suits sides of two runs too, for which Welch's test finds too much.
     """
-    sides = [
-        [side.agg(name).to_numpy(float) for name in ("mean", "std", "count")] for side in (before, after)
+    figures = [
+        side.agg(name).to_numpy(float) for side in (before, after) for name in ("mean", "std", "count")
     ]
-    (mean, spread, count), (other_mean, other_spread, other_count) = sides
     with np.errstate(all="ignore"):
-        found = stats.ttest_ind_from_stats(mean, spread, count, other_mean, other_spread, other_count)
+        found = stats.ttest_ind_from_stats(*figures)
     p = np.asarray(found.pvalue, float)
     return float(np.min(np.where(np.isfinite(p), p, 1.0)))
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from numpy.typing import NDArray
 
+from tpcsweep.comparing.effects import Floats
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sides import SUFFIX
 from tpcsweep.configuration.sweep import REPETITION
@@ -25,8 +25,6 @@ from tpcsweep.dataset.labels import MASKS, about_flags, how_made
 from tpcsweep.dataset.tables import INTERVAL
 from tpcsweep.files import is_file, replacing
 from tpcsweep.flags import FLAGS, graded
-
-Floats = NDArray[np.float64]
 
 FOLDER = "history"
 """In a sweep's results."""
@@ -100,8 +98,7 @@ def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
         try:
             with xr.open_dataset(file) as summary:
                 runs.append(read(file.name, summary.load()))
-        # A file that somebody else put there must not hide the others.
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError) as error:  # a foreign file must not hide the others
             left[file.name] = f"it cannot be read: {error}"
     runs.sort(key=lambda run: run.ended)
     left |= dict(_others(runs))
@@ -158,16 +155,14 @@ def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
 
 
 def _together(summary: xr.Dataset) -> xr.Dataset:
-    """A dataset's cells with their repetitions taken together."""
     if REPETITION not in summary["throughput"].dims:
         summary = summary.expand_dims(REPETITION)
     ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
     several = summary.sizes[REPETITION] > 1
     # Of several repetitions the spread between runs tells more than the interval of each.
     unknown = xr.full_like(summary["throughput"], np.nan)
-    interval = {
-        name: summary.get(name, unknown).where(ok & (not several)).max(REPETITION) for name in INTERVAL
-    }
+    alone = ok & (not several)
+    interval = {name: summary.get(name, unknown).where(alone).max(REPETITION) for name in INTERVAL}
     status = summary["status"].max(REPETITION).where(~ok.any(REPETITION), STATUS.index("ok"))
     nothing = xr.full_like(status, "", object)
     first = summary.isel({REPETITION: 0}, drop=True)
@@ -188,7 +183,6 @@ def _together(summary: xr.Dataset) -> xr.Dataset:
 
 
 def _made_with(summary: xr.Dataset) -> dict[str, str]:
-    """Return the parts of the records of provenance that may explain a change, each with all its values."""
     records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
     found: dict[str, set[str]] = defaultdict(set)
     for record in map(json.loads, records):
