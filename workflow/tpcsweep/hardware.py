@@ -38,10 +38,8 @@ TABLE = {
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
-_SMALLEST = 1e-12
-"""Variance of log throughput below which all is the same."""
-_LARGEST = 1e12
-"""Largest ratio of variances; a wider interval has no upper end."""
+_SMALLEST = 1e-12  # variance of log throughput below which all is the same
+_LARGEST = 1e12  # ratio of variances; a wider interval has no upper end
 
 
 class Spread(NamedTuple):
@@ -176,12 +174,10 @@ def _deployments(
     Return the effect of each deployment, known but for a constant in each group of those that share settings; the group
     of each; and the variance of a cell beside both, None where nothing is left to know it by.
     """
-    rows = np.arange(len(values))
     settings, deployments = setting.max() + 1, deployment.max() + 1
-    ones = np.ones(len(values))
-    of_settings = sparse.csr_matrix((ones, (rows, setting)), (len(values), settings))
-    of_deployments = sparse.csr_matrix((ones, (rows, deployment)), (len(values), deployments))
-    design = sparse.hstack([of_settings, of_deployments]).tocsr()
+    rows = np.tile(np.arange(len(values)), 2)
+    columns = np.concatenate([setting, settings + deployment])
+    design = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), (len(values), settings + deployments))
     solution = linalg.lsqr(design, values, atol=1e-12, btol=1e-12, iter_lim=10_000)[0]
     count, label = csgraph.connected_components(design.T @ design, directed=False)
     freedom = len(values) - (settings + deployments - count)

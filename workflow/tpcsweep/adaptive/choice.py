@@ -32,20 +32,11 @@ ENOUGH = "the estimated error is reached"
 NOISE = "what is left is noise: more cells would not bring the estimated error down to what is asked"
 EXHAUSTED = "every cell is measured"
 
-_CORNERS = 1 / 8
-"""The largest share of the grid that all its corners may be; if they are more, every other one is measured first."""
-
-_PER_AXIS = 3
-"""The fewest cells for each axis that are measured first: fewer do not tell its length from noise."""
-
-_REMEMBERED = 16
-"""The number of last tested predictions that estimate how far off predictions are."""
-
-_TESTED = 8
-"""The fewest tested predictions before any estimate is believed."""
-
-_MOST = 600
-"""The most points that one choice considers: the time grows with the cube. In larger grids they are drawn at random."""
+_CORNERS = 1 / 8  # share of the grid: of more corners every other one is measured first
+_PER_AXIS = 3  # cells that are measured first: fewer do not tell an axis' length from noise
+_REMEMBERED = 16  # last tested predictions, which estimate how far off predictions are
+_TESTED = 8  # predictions, before any estimate is believed
+_MOST = 600  # points that one choice considers, drawn at random in larger grids: the time grows with the cube
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Space:
         """The place of each value among those of its axis: points × axes."""
         return np.column_stack([np.unique(self.points[name], return_inverse=True)[1] for name in self.points])
 
-    @cached_property
+    @property
     def _numeric(self) -> list[bool]:
         return [pd.api.types.is_numeric_dtype(self.points[name]) for name in self.points]
 

@@ -50,8 +50,7 @@ NOTICED = 0.05
 """The smallest slowdown of a machine that the summary reports, as a share."""
 
 _NEEDED = ("throughput", "flags")
-_MOST_ROWS = 50
-"""Cells on a terminal."""
+_MOST_ROWS = 50  # on a terminal
 
 
 class ComparisonError(ValueError):

@@ -27,8 +27,7 @@ FORMAT = 1
 _NO_CELL = f"not a cell file of format {FORMAT}"
 FEW = 500
 """The number of cells that are read here before processes are started: that is a quarter of a second."""
-_BATCH = 64
-"""The number of cells that a process reads at a time: some megabytes, and some hundredths of a second."""
+_BATCH = 64  # cells that a process reads at a time: some megabytes, and some hundredths of a second
 
 
 class Line(NamedTuple):

@@ -40,7 +40,6 @@ _TODAY: dict[str, Iterable[str]] = {"": (*SUMMARY, "limit"), "samples": SAMPLES,
 """Variables of each group that readers need."""
 _LIMIT = Variable("", "what bound the throughput: not judged")
 _ATTRIBUTES = ("title", "source", "sweep", "testbed", "testbed_kind", "measured_from", "measured_until")
-_FLAG_ATTRIBUTES = ("flag_masks", "flag_meanings")
 
 
 def copy_completed(file: Path, output: Path) -> None:
@@ -100,8 +99,8 @@ def _lacking(dataset: netCDF4.Dataset) -> Iterator[str]:
             yield from (f"{group}/{name}".strip("/") for name in names if name not in known)
     yield from (f"the attribute {name}" for name in _ATTRIBUTES if name not in dataset.ncattrs())
     if "flags" in dataset.variables:
-        told = dataset["flags"].ncattrs()
-        yield from (f"the attribute {name} of flags" for name in _FLAG_ATTRIBUTES if name not in told)
+        lacking = {"flag_masks", "flag_meanings"}.difference(dataset["flags"].ncattrs())
+        yield from (f"the attribute {name} of flags" for name in sorted(lacking))
 
 
 def _refused(file: Path, given: str) -> ConfigurationError:
@@ -136,7 +135,6 @@ def _complete_copy(file: Path, output: Path, given: Path) -> None:
 
 
 def _complete(file: Path, name: str) -> None:
-    """Add the variables that the groups lack, and to the history that this is a copy."""
     summary, samples, transfers = (xr.open_dataset(file, group=group) for group in GROUPS)
     with summary, samples, transfers:
         limit = {"limit": np.full(summary["throughput"].shape, "", object)}

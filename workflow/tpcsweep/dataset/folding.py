@@ -28,8 +28,6 @@ from tpcsweep.files import note_checksum, replacing
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
-_OF_ALL_GROUPS = ("title", "source", "testbed_kind", "comment")
-"""Attributes of every group."""
 _AGAIN = "delete the file and run snakemake again"
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True}
 """Level 4 compresses for twice as long, and makes measured samples a fiftieth smaller."""
@@ -175,7 +173,8 @@ class _Grid:
         known = coordinates(self.axes, fixed)
         self.series.coordinates = self.moved.coordinates = known
         # Each group is opened on its own.
-        shared = {name: attributes[name] for name in _OF_ALL_GROUPS if name in attributes}
+        common = ("title", "source", "testbed_kind", "comment")
+        shared = {name: attributes[name] for name in common if name in attributes}
         self.series.attributes = self.moved.attributes = shared
         self.series.interval = interval
         return Folded(self.summary.dataset(known, attributes), self.series, self.moved)

@@ -20,12 +20,9 @@ from numpy.typing import NDArray
 from tpcsweep.dataset.labels import SIMULATED, attributes_of
 from tpcsweep.variables import GBIT, ORIGIN_SAMPLES, SAMPLES, TRANSFERS, Variable
 
-_IN_MEMORY = 2**24
-"""Bytes that a spool holds in memory before it uses a file."""
-_CHUNK = 2**18
-"""The most values of a time series in one chunk of the file: 1 MB."""
-_SLAB = 2**16
-"""Transfers that are written at once, and transfers in a chunk of the file."""
+_IN_MEMORY = 2**24  # bytes that a spool holds in memory before it uses a file
+_CHUNK = 2**18  # values of a time series in one chunk of the file: 1 MB
+_SLAB = 2**16  # transfers that are written at once, and transfers in a chunk of the file
 
 _ALL_SAMPLES = SAMPLES | ORIGIN_SAMPLES
 _CLOCK = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
@@ -155,7 +152,6 @@ class Series(DatasetGroup):
         self._clocks: set[bytes] = set()
 
     def add(self, at: int, record: Record) -> None:
-        """Keep the samples of the cell at a place of the flattened grid."""
         self._record_at[at] = len(self._records)
         self._records.append(record)
         self._names[record.names] = None
@@ -210,7 +206,6 @@ class Series(DatasetGroup):
 
     @property
     def _most(self) -> int:
-        """The most points of the grid in a block."""
         return _CHUNK // max(1, self._places.size)
 
 
@@ -280,7 +275,6 @@ class TransferTable(DatasetGroup):
         self._counts = array("l")
 
     def add(self, at: int, columns: Columns) -> None:
-        """Keep the transfers of the cell at a place of the flattened grid."""
         if count := columns.numbers.shape[1]:
             self._records.append(columns)
             self._cells.append(at)

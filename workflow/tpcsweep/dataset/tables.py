@@ -48,7 +48,6 @@ _BEGINS = r"(?:^|(?<=[;\t\r\n]))"
 _FORMULA = r"[\s']*[=+\-@＝＋－＠]"
 _TO_MARK = re.compile(rf"{_BEGINS}(?={_FORMULA})")
 _MARKED = re.compile(rf"{_BEGINS}'(?={_FORMULA})")
-_RETURN = re.compile(r"\r\n?")
 
 
 def observations(
@@ -204,4 +203,4 @@ def csv_text(frame: pd.DataFrame, *, digits: int | None = 6, index: bool = False
 
 def _cell(value: object) -> object:
     # A carriage return alone is not put in quotes, and would end the line.
-    return inert(_RETURN.sub("\n", value)) if isinstance(value, str) else value
+    return inert(re.sub(r"\r\n?", "\n", value)) if isinstance(value, str) else value

@@ -32,16 +32,12 @@ LEAST = 2
 """Runs between two changes, and before the first and after the last: one run that stands apart is no change."""
 SIGNIFICANT = 0.01
 """Largest share of histories without a change in which one is found, where runs scatter normally."""
-_SHARE = 0.5
-"""Share of the runs that must contain a cell for its changes to be searched."""
-_MAD = 1.4826
-"""Standard deviation of a normal distribution whose median absolute deviation is 1."""
+_SHARE = 0.5  # of the runs must contain a cell for its changes to be searched
+_MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 ENOUGH = 2 * LEAST
 """Runs from which on changes are looked for."""
-_VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}
-"""The verdicts that a value of `fail_on` means."""
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML forbids and tools print."""
+_VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # that a value of `fail_on` means
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # but tools print it
 ALL_CELLS = "all cells together"
 """Name of the test case of all cells in JUnit XML."""
 
@@ -203,8 +199,7 @@ def _where(comparison: Comparison) -> Iterator[str]:
 
 
 def day(run: Run) -> str:
-    """A run's date for people; with the time, as there may be several a day."""
-    return f"{run.ended:%Y-%m-%d %H:%M}"
+    return f"{run.ended:%Y-%m-%d %H:%M}"  # there may be several a day
 
 
 def changed_settings(before: Run, after: Run) -> list[Difference]:
@@ -235,7 +230,6 @@ def _change(
 
 
 def _names(cells: xr.Dataset) -> list[str]:
-    """Name each cell by its values, in the order of the flattened grid."""
     axes = [str(name) for name in cells["throughput"].dims if name != REPETITION]
     every = itertools.product(*(cells[name].values.tolist() for name in axes))
     named = (", ".join(map(" ".join, zip(axes, map(shown, axes, each), strict=True))) for each in every)
@@ -334,8 +328,8 @@ def junit_text(told: SweepHistory, fail_on: str | None) -> str:
     fail_on = fail_on or "change"
     new = _new(told, fail_on)
     sweep, testbed = told.runs[-1].identity
-    suite = ET.Element("testsuite", name=_xml(f"history of {sweep} on {testbed}"))
-    suite.set("timestamp", f"{told.runs[-1].ended:%Y-%m-%dT%H:%M:%S}")
+    tested = f"{told.runs[-1].ended:%Y-%m-%dT%H:%M:%S}"
+    suite = ET.Element("testsuite", name=_xml(f"history of {sweep} on {testbed}"), timestamp=tested)
     mean = ET.SubElement(suite, "testcase", classname=_xml(sweep), name=ALL_CELLS)
     for change in new:
         size = change.overall
@@ -369,10 +363,8 @@ def _ratio(ratio: float, low: float, high: float) -> str:
 
 
 def _add(case: ET.Element, kind: str, message: str, content: str) -> None:
-    element = ET.SubElement(case, kind, message=_xml(message))
-    if kind != "skipped":
-        element.set("type", kind)
-    element.text = _xml(content)
+    attributes = {"message": _xml(message)} | ({} if kind == "skipped" else {"type": kind})
+    ET.SubElement(case, kind, attributes).text = _xml(content)
 
 
 def _xml(text: str) -> str:

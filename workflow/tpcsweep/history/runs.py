@@ -62,7 +62,6 @@ class Run:
     """When its cells began, ns since 1970: no other run's did then."""
 
     def count(self, status: str) -> int:
-        """How many cells have a status."""
         return int((self.cells["status"] == STATUS.index(status)).sum())
 
     @property
@@ -239,8 +238,7 @@ def logs_of(cells: xr.Dataset) -> Floats:
     """Logarithms of throughput, runs × cells, with the last axis fastest; NaN where a cell was not measured."""
     flat = cells["throughput"].transpose(REPETITION, ...).values
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs: Floats = np.log(flat.reshape(len(flat), -1).astype(float))
-    return logs
+        return np.asarray(np.log(flat.reshape(len(flat), -1).astype(float)))
 
 
 def mean_of(logs: Floats) -> Floats:

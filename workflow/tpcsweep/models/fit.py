@@ -187,15 +187,14 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
 
 def _failed(model: Model, observations: Observations, problem: str) -> Fit:
     nothing = {parameter.name: math.nan for parameter in model.parameters}
-    size = len(nothing)
     return Fit(
         model=model,
         values=nothing,
         low=nothing,
         high=nothing,
         reasons=dict.fromkeys(nothing, "not fitted"),
-        correlations=np.full((size, size), np.nan),
-        samples=np.full((1, size), np.nan),
+        correlations=np.full((len(nothing), len(nothing)), np.nan),
+        samples=np.full((1, len(nothing)), np.nan),
         scatter=Scatter.none(),
         observed=len(observations),
         aicc=math.inf,

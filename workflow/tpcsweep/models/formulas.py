@@ -162,7 +162,6 @@ _BASE = Parameter(
 _EFFICIENCY = Parameter(
     "efficiency", "1", "largest share of the path's bandwidth that is goodput", 1e-4, 1.1, 0.9, "log"
 )
-"""The ceiling of models that know one limit beside the streams' own."""
 
 _WINDOW = Parameter(
     "window", "1", "window of a connection as a share of the largest TCP buffer",
@@ -174,7 +173,6 @@ _BACKGROUND = Parameter(
     "background", "1", "share of packets lost beside those that the path is set to lose",
     1e-10, 0.3, 1e-5, "log", ("rtt",),
 )  # fmt: skip
-"""Loss that nobody set: of queues that overflow, and of congestion."""
 
 _COMBINED = (
     # With one file size, handshakes and setup say how long a file takes, as base and window do: they are held, and

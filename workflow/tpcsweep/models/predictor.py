@@ -298,7 +298,6 @@ def _quantiles(residuals: Floats, freedom: float) -> Floats:
 
 
 def _table(points: xr.Dataset | Cells) -> tuple[pd.DataFrame, xr.DataArray]:
-    """Return a row for each of some points, and the shape that they came in."""
     if not isinstance(points, xr.Dataset):
         table = pd.DataFrame({str(name): np.asarray(points[name]) for name in points})
         return table, xr.DataArray(np.zeros(len(table)), {"point": table.index}, ("point",))

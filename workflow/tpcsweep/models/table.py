@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
 from tpcsweep.models.base import SEED, Cells, Floats
@@ -24,8 +24,6 @@ _SMALLEST = 1e-9  # Gbit/s
 
 
 class _Grid(NamedTuple):
-    """Throughput over the grid of the axes."""
-
     features: Features
     places: Mapping[str, Floats]
     """Of each axis of numbers with several values, ascending, as logarithms."""
@@ -37,11 +35,9 @@ class _Grid(NamedTuple):
     def of(cls, observations: Observations, features: Features) -> _Grid:
         """Return the medians of observations. Raises ValueError for a grid of too many places."""
         frame = observations.frame
-        words = {name: tuple(sorted(set(frame[name].astype(str)))) for name in features.words}
+        words = observations.words
         places: dict[str, Floats] = {}
-        index: list[NDArray[np.int64]] = [
-            np.searchsorted(values, frame[name].astype(str)) for name, values in words.items()
-        ]
+        index = [np.searchsorted(values, frame[name].astype(str)) for name, values in words.items()]
         for name in features.centres:
             at = pd.Series(features.logarithms(frame, name))
             classes = observations.classes(name).reset_index(drop=True)
@@ -50,8 +46,8 @@ class _Grid(NamedTuple):
                 places[name] = middles.to_numpy(float)
                 index.append(np.searchsorted(middles.index.to_numpy(), classes))
         shape = [len(values) for values in (*words.values(), *places.values())]
-        if np.prod(shape, dtype=float) > _MOST:
-            raise ValueError(f"a table of {np.prod(shape, dtype=float):.0f} places")
+        if math.prod(shape) > _MOST:
+            raise ValueError(f"a table of {math.prod(shape)} places")
         rates = np.full(shape, np.nan)
         logs = pd.Series(np.log(np.maximum(observations.throughput, _SMALLEST)))
         for key, value in logs.groupby(list(index)).median().items() if index else [((), logs.median())]:
