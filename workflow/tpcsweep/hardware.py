@@ -169,10 +169,10 @@ def estimate(
 def _deployments(
     values: Floats, setting: Integers, deployment: Integers
 ) -> tuple[Floats, Integers, float | None]:
-    """Tell deployments' effects from those of settings, by least squares.
+    """Return the effect of each deployment beside those of settings, by least squares, and its group.
 
-    Return the effect of each deployment, known but for a constant in each group of those that share settings; the group
-    of each; and the variance of a cell beside both, None where nothing is left to know it by.
+    Effects are known but for a constant in each group of those that share settings. The third result is the variance of
+    a cell beside both, None where nothing is left to know it by.
     """
     settings, deployments = setting.max() + 1, deployment.max() + 1
     rows = np.tile(np.arange(len(values)), 2)

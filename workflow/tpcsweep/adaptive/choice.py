@@ -125,10 +125,7 @@ class Belief:
         return np.asarray(self.doubt * np.sqrt(variance))
 
     def surprise(self, rows: Sequence[int], throughput: Floats) -> list[float]:
-        """Return how far measurements at some points are from the prediction, in standard deviations without doubt.
-
-        `throughput` is that of all points, NaN where they failed.
-        """
+        """Return how far the throughput of some rows is from the prediction, in deviations without doubt."""
         off = (throughput[rows] - self.mean[rows]) / self.deviation[rows] * self.doubt
         return [float(size) for size in off if math.isfinite(size)]
 

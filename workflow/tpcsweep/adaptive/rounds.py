@@ -121,10 +121,7 @@ class Rounds:
     def _learn(
         self, measured: Mask, available: Mask, predicted: tuple[Belief, list[int]] | None
     ) -> Belief | None:
-        """Learn from all cells, log the error of the surface, set the reason to end if there is one, and publish.
-
-        `predicted` is the belief before the last round, and the points of that round.
-        """
+        """Learn from all cells and from the belief before the last round with its points; log, judge and publish."""
         folded = self.fold()
         throughput = self.throughput(folded.summary)
         if predicted is not None:

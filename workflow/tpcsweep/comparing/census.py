@@ -44,12 +44,9 @@ _DEATH = re.compile(
 
 
 def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
-    """Count, for each value of an axis or fixed parameter, the cells that broke and failed.
+    """Return a row for each value of an axis or fixed parameter, in its order: the cells that broke and failed.
 
-    Cells that were not measured are in none of the columns.
-
-    Returns:
-        A row for each value of the axis, in its order, with the columns of `TABLE`.
+    The other columns are those of `TABLE`. Cells that were not measured are in none of them.
     """
     # The flag transfers_failed is a column of observations, and would take the place of the count.
     counted = summary.rename(transfers_failed="failures")

@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from rich.console import Group, RenderableType
+from rich.table import Table
 from scipy import stats
 
 from tpcsweep.comparing.effects import (
@@ -42,9 +44,6 @@ from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_cs
 from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import CPU_LIMITS
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 NOTICED = 0.05
 """The smallest slowdown of a machine that the summary reports, as a share."""
@@ -409,9 +408,6 @@ def write(comparison: Comparison, json: Path, table: Path, below: float | None) 
 
 def overview(comparison: Comparison) -> RenderableType:
     """Return the summary for a terminal, and the cells that differ, those with the largest change first."""
-    from rich.console import Group
-    from rich.table import Table
-
     alignment = comparison.alignment
     lines = [comparison.summary()]
     if alignment.different:

@@ -113,9 +113,8 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
 def holm(p: Floats, tried: int | None = None) -> Floats:
     """Correct p-values for their number, so that one is below α by chance with a probability of α at most.
 
-    `tried` is their number if none were missing by chance; by default the number of p-values.
-
-    Holm 1979, A simple sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
+    `tried` is their number if none were missing by chance; by default the number of p-values. Holm 1979, A simple
+    sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
     """
     order = np.argsort(p)
     corrected = np.empty_like(p)

@@ -34,10 +34,7 @@ _KINDS: dict[str, Any] = {**_WHOLE, **dict.fromkeys(_TEXTS, object), "cell": np.
 
 
 class Spool:
-    """Records in a temporary file that goes with the last reference to it; small sweeps need no file.
-
-    All records are to be appended before any is read.
-    """
+    """Records in a temporary file that goes with the last reference to it; append all before you read any."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
@@ -60,10 +57,7 @@ Slab: TypeAlias = "tuple[str, tuple[slice, ...], NDArray[Any]]"
 
 
 class DatasetGroup(ABC):
-    """A group of a dataset, made of the cells in the order in which they are added.
-
-    `coordinates` and `attributes` are to be set before anything is read.
-    """
+    """A group of a dataset, of cells in the order in which they are added; set `coordinates` and `attributes` first."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self.coordinates: dict[Hashable, Any] = {}
@@ -114,9 +108,7 @@ class Record(NamedTuple):
 
 
 def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
-    """Return the samples of a cell's file, in which names of ORIGIN_SAMPLES have a list of columns. None is a gap.
-
-    The `interval` is the time between samples, s.
+    """Return the samples of a cell's file, `interval` s apart; names of ORIGIN_SAMPLES have a list of columns.
 
     Raises:
         KeyError: for an unknown name.
@@ -138,10 +130,7 @@ def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
 
 
 class Series(DatasetGroup):
-    """Samples of cells, as 32-bit numbers: finer than any counter's noise.
-
-    `interval` (s between samples) is to be set before anything is read.
-    """
+    """Samples of cells, as 32-bit numbers: finer than any counter's noise. Set `interval` (s) before you read them."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         super().__init__(axes, shape)

@@ -99,8 +99,7 @@ def runs_of(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int6
     """Number the runs of measurements from 0, which share circumstances that nobody set.
 
     The variable `run` names them. Without it, runs differ in their machine, by the host of each record of provenance in
-    `machines`, or are separated by a pause of `APART` or more between the starts of cells. Rows without either are one
-    run.
+    `machines`, or are separated by a pause of `APART` or more between the starts of cells; otherwise there is one run.
     """
     if "run" in rows and rows["run"].notna().any():
         return np.asarray(pd.factorize(rows["run"], sort=True, use_na_sentinel=False)[0])
@@ -189,10 +188,7 @@ def write_csv(frame: pd.DataFrame, path: str | Path, *, digits: int | None = 6, 
 
 
 def csv_text(frame: pd.DataFrame, *, digits: int | None = 6, index: bool = False) -> str:
-    """Return a table as CSV without formulas; `index`: whether the table's index becomes the first columns.
-
-    Numbers that are no whole numbers have so many significant `digits`; None: all.
-    """
+    """Return a table as CSV without formulas, its numbers with so many significant `digits`, None: all."""
     cells = (frame.reset_index() if index else frame).rename(columns=lambda name: inert(str(name)))
     for place, kind in enumerate(cells.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):

@@ -249,15 +249,12 @@ def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
 
 
 def changes(logs: Floats) -> dict[int, float]:
-    """Find the change points of a sweep.
+    """Find the change points in logarithms of throughput, runs × cells; NaN where a cell was not measured.
 
     Candidates are where the mean of all cells, or all cells at once, are best cut by least squares (PELT, by ruptures),
     with a penalty that noise alone exceeds about once. Each is then tested by Student's t between the runs on its two
     sides, up to the next candidate: the mean of all cells, and every cell. While one is not significant, the least
     certain is dropped, and its two sides become one.
-
-    Args:
-        logs: logarithms of throughput, runs × cells; NaN where a cell was not measured.
 
     Returns:
         The place of the first run after each change, in their order, and its p: corrected for the number of places

@@ -86,11 +86,7 @@ def keep(dataset: Path, folder: Path) -> Path:
 
 
 def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
-    """Read the runs that a folder keeps.
-
-    Returns:
-        The runs, oldest first, of the newest one's sweep and testbed; and why each other file is left out.
-    """
+    """Return a folder's runs, oldest first, of the newest one's sweep and testbed; and why other files are left out."""
     left: dict[str, str] = {}
     runs = []
     for file in sorted(folder.glob(f"*{SUFFIX}")):

@@ -147,9 +147,8 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     1.345 times their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull.
     Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at the optimum. It draws whole runs
     if cells were measured in several; in each run it draws whole deployments if there are at least 8, and otherwise
-    cells. The repetitions of each cell are drawn again, too. Without `resamples` there are no intervals.
-
-    The search begins at the model's guess, and at the best of 64 points of the parameter space.
+    cells. The repetitions of each cell are drawn again, too. Without `resamples` there are no intervals. The search
+    begins at the model's guess, and at the best of 64 points of the parameter space.
     """
     try:
         problem, units, scale, converged = optimum_of(model, observations)

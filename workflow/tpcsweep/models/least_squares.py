@@ -80,10 +80,7 @@ class LeastSquares:
         return known if self.rows is None else known[..., self.rows]
 
     def slopes(self, units: Floats, step: float = 1e-4) -> Floats:
-        """Return the derivatives of the residuals (residuals × free parameters) by steps that stay inside the bounds.
-
-        The model is called once for all of them.
-        """
+        """Return the derivatives of the residuals (residuals × free parameters) by steps inside the bounds."""
         steps = np.where(units < 0.5, step, -step)
         off = self.residuals(units + np.vstack([np.zeros_like(units), np.diag(steps)]))
         return np.asarray((off[1:] - off[0]) / steps[:, np.newaxis]).T
@@ -161,10 +158,7 @@ class LeastSquares:
         return final.x, scale, bool(final.status > 0)
 
     def _screened(self, unknowns: int) -> list[Floats]:
-        """Return the best of seeded points of the parameter space, by their median absolute residuals.
-
-        The median is not misled by a few residuals that are huge far from the optimum.
-        """
+        """Return the best of seeded points by their median residuals: far from the optimum a few residuals are huge."""
         cube = stats.qmc.Sobol(unknowns, seed=SEED).random(_SCREENED)
         costs = np.median(np.abs(self.residuals(cube)), axis=1)
         return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])

@@ -150,10 +150,7 @@ class Scatter:
         return np.asarray(each.T @ shares)
 
     def drawn(self, count: int, rates: Floats) -> Floats:
-        """Return residuals for so many draws: `residuals` at probabilities that cover (0, 1) evenly, in seeded order.
-
-        A draw has the same probability at all points.
-        """
+        """Return `residuals` for so many draws, each of one probability at all points: these cover (0, 1) evenly."""
         levels = (np.random.default_rng(SEED).permutation(count) + 0.5) / count
         return self.residuals(levels, rates)
 
@@ -196,10 +193,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def draws(self, points: Cells, count: int = 200) -> Floats:
-        """Return possible results of measuring each point once, in Gbit/s: draws × points.
-
-        A draw has the same luck at all points.
-        """
+        """Return possible results of measuring each point once, all with the same luck, in Gbit/s: draws × points."""
 
     @abstractmethod
     def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
@@ -208,11 +202,9 @@ class Predictor(ABC):
     def predict(self, points: xr.Dataset | Cells) -> xr.Dataset:
         """Return the throughput with the interval in which one more measurement would lie.
 
-        `extrapolated` is true outside of the ranges of the data.
-
-        Args:
-            points: a dataset whose coordinates are axes (the result has the same dimensions), or rows of a table (the
-                result has the dimension `point`). Parameters with one value in the fitted data may be missing.
+        `extrapolated` is true outside of the ranges of the data. The result has the dimensions of `points`, a dataset
+        whose coordinates are axes, or the dimension `point` for rows of a table. Parameters with one value in the
+        fitted data may be missing.
 
         Raises:
             KeyError: as `estimate`.

@@ -247,9 +247,7 @@ def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
 
 
 def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
-    """Return all settings to try, cheapest first, with the fixed parameters; measured values are among them.
-
-    The largest value to try is `reach` times the largest one in the data.
+    """Return all settings to try, cheapest first, the measured values and up to `reach` times the largest of them.
 
     Raises:
         ConfigurationError: for a parameter that varies in the data and is not given, a list, or a word that they lack.
