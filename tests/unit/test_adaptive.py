@@ -36,7 +36,7 @@ from tpcsweep.adaptive.choice import (
     first,
     next_points,
 )
-from tpcsweep.adaptive.rounds import UNREACHABLE, RoundError, Rounds, completed, draw_figures
+from tpcsweep.adaptive.rounds import UNREACHABLE, RoundError, Rounds, draw_figures, surface_with_predictions
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import write_json
@@ -334,7 +334,7 @@ def test_figures_show_the_completed_surface_and_mark_what_is_predicted(explored:
     for name in ("surface", "rounds"):
         assert hues(pixels(rounds.folder / "figures" / f"{name}.png")) > 0
     ds = xr.load_dataset(rounds.folder / "dataset.nc")
-    shown = completed(ds)
+    shown = surface_with_predictions(ds)
     assert int(shown.throughput.notnull().sum()) == 46
     assert int(shown.predicted.sum()) == 46 - int((ds.status == 1).sum())
     legend = [text.get_text() for text in figures.heatmap(shown).legends[0].get_texts()]

@@ -38,10 +38,8 @@ TABLE = {
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
-_SMALLEST = 1e-12
-"""Variance of log throughput below which all is the same."""
-_LARGEST = 1e12
-"""Largest ratio of variances; a wider interval has no upper end."""
+_SMALLEST = 1e-12  # variance of log throughput below which all is the same
+_LARGEST = 1e12  # ratio of variances; a wider interval has no upper end
 
 
 class Spread(NamedTuple):
@@ -133,15 +131,10 @@ def estimate(
     (Annals of Mathematical Statistics 18, 1947; unbalanced data: Seely & El-Bassiouni, Annals of Statistics 11, 1983),
     in whose unit, the variance of deployments, no uncertainty is counted; its test is that of the analysis of variance.
 
-    Args:
-        values: one for each cell.
-        setting: its number for each cell, from 0 on, as for deployment and pair.
-        deployment: for each cell.
-        pair: for each cell; all cells of a deployment have the same.
-        pairs: the number of pairs.
+    Each cell has a value, and numbers from 0 on of its setting, deployment and pair; a deployment has one pair.
 
     Returns:
-        A row for each pair: `TABLE` without names; and the spread, None without anything to judge it by.
+        A row for each of the `pairs`: `TABLE` without names; and the spread, None without anything to judge it by.
     """
     cells = np.bincount(deployment)
     of = np.empty(len(cells), np.intp)  # the pair of each deployment
@@ -168,26 +161,23 @@ def estimate(
     if not (fit.freedom and fit.rank):
         return table, None
     half = stats.t.ppf((1 + CONFIDENCE) / 2, fit.freedom) * np.sqrt(fit.error * fit.inverse.diagonal())
-    table.loc[comparable, "ratio_low"] = np.exp((fit.effects - half)[comparable])
-    table.loc[comparable, "ratio_high"] = np.exp((fit.effects + half)[comparable])
+    for name, effect in (("ratio_low", fit.effects - half), ("ratio_high", fit.effects + half)):
+        table.loc[comparable, name] = np.exp(effect[comparable])
     return table, _spread(fit)
 
 
 def _deployments(
     values: Floats, setting: Integers, deployment: Integers
 ) -> tuple[Floats, Integers, float | None]:
-    """Tell deployments' effects from those of settings, by least squares.
+    """Return the effect of each deployment beside those of settings, by least squares, and its group.
 
-    Returns:
-        The effect of each deployment, known but for a constant in each group of those that share settings; the group
-        of each; and the variance of a cell beside both, None where nothing is left to know it by.
+    Effects are known but for a constant in each group of those that share settings. The third result is the variance of
+    a cell beside both, None where nothing is left to know it by.
     """
-    rows = np.arange(len(values))
     settings, deployments = setting.max() + 1, deployment.max() + 1
-    ones = np.ones(len(values))
-    of_settings = sparse.csr_matrix((ones, (rows, setting)), (len(values), settings))
-    of_deployments = sparse.csr_matrix((ones, (rows, deployment)), (len(values), deployments))
-    design = sparse.hstack([of_settings, of_deployments]).tocsr()
+    rows = np.tile(np.arange(len(values)), 2)
+    columns = np.concatenate([setting, settings + deployment])
+    design = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), (len(values), settings + deployments))
     solution = linalg.lsqr(design, values, atol=1e-12, btol=1e-12, iter_lim=10_000)[0]
     count, label = csgraph.connected_components(design.T @ design, directed=False)
     freedom = len(values) - (settings + deployments - count)
@@ -246,7 +236,7 @@ def _spread(fit: _Fit) -> Spread | None:
     known = stats.f(fit.rank, fit.freedom)
 
     def quotient(ratio: float) -> float:
-        """Be F where the variance of pairs is so many times that of deployments; it falls as that rises."""
+        """Return F where the variance of pairs is so many times that of deployments; it falls as that rises."""
         return float(np.sum(fit.along**2 / (1 + ratio * fit.roots)) / (fit.rank * fit.error))
 
     def ratio(wanted: float) -> float:

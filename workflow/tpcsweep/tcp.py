@@ -11,16 +11,15 @@ Functions of `Numbers` take arrays of any shapes that broadcast, and return an a
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpcsweep.variables import BYTES, GBIT_PER_MS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Numbers: TypeAlias = "NDArray[np.float64] | float"
+_Number = TypeVar("_Number", int, NDArray[np.float64])
+Numbers: TypeAlias = NDArray[np.float64] | float
 
 HEADERS = 52
 """Bytes of a packet that are no payload: IPv4, TCP and its timestamps (RFC 791, RFC 9293, RFC 7323)."""
@@ -35,7 +34,7 @@ CUBIC_C, CUBIC_BETA = 0.4, 0.7
 """CUBIC's constants (RFC 9438, 2023, sections 4.1 and 4.6)."""
 
 
-def payload(mtu: int) -> int:
+def payload(mtu: _Number) -> _Number:
     """Return the payload of a full packet in bytes, its MSS, with TCP's timestamps."""
     return mtu - HEADERS
 

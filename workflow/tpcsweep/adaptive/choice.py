@@ -32,20 +32,11 @@ ENOUGH = "the estimated error is reached"
 NOISE = "what is left is noise: more cells would not bring the estimated error down to what is asked"
 EXHAUSTED = "every cell is measured"
 
-_CORNERS = 1 / 8
-"""The largest share of the grid that all its corners may be; if they are more, every other one is measured first."""
-
-_PER_AXIS = 3
-"""The fewest cells for each axis that are measured first: fewer do not tell its length from noise."""
-
-_REMEMBERED = 16
-"""The number of last tested predictions that estimate how far off predictions are."""
-
-_TESTED = 8
-"""The fewest tested predictions before any estimate is believed."""
-
-_MOST = 600
-"""The most points that one choice considers: the time grows with the cube. In larger grids they are drawn at random."""
+_CORNERS = 1 / 8  # share of the grid: of more corners every other one is measured first
+_PER_AXIS = 3  # cells that are measured first: fewer do not tell an axis' length from noise
+_REMEMBERED = 16  # last tested predictions, which estimate how far off predictions are
+_TESTED = 8  # predictions, before any estimate is believed
+_MOST = 600  # points that one choice considers, drawn at random in larger grids: the time grows with the cube
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Space:
         """The place of each value among those of its axis: points × axes."""
         return np.column_stack([np.unique(self.points[name], return_inverse=True)[1] for name in self.points])
 
-    @cached_property
+    @property
     def _numeric(self) -> list[bool]:
         return [pd.api.types.is_numeric_dtype(self.points[name]) for name in self.points]
 
@@ -134,22 +125,16 @@ class Belief:
         return np.asarray(self.doubt * np.sqrt(variance))
 
     def surprise(self, rows: Sequence[int], throughput: Floats) -> list[float]:
-        """Return how far measurements at some points are from the prediction, in standard deviations without doubt.
-
-        `throughput` is that of all points; points that failed (NaN) are skipped.
-        """
+        """Return how far the throughput of some rows is from the prediction, in deviations without doubt."""
         off = (throughput[rows] - self.mean[rows]) / self.deviation[rows] * self.doubt
         return [float(size) for size in off if math.isfinite(size)]
 
 
 def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = ()) -> Belief:
-    """Return the belief of a fitted process about every point of the grid.
+    """Return the belief of a process, which was fitted to the measured cells, about every point of the grid.
 
-    Args:
-        process: fitted to the measured cells.
-        space: the grid.
-        surprise: values of `Belief.surprise`, of predictions that were measured afterwards. The last of them and the
-            process's own leave-one-out residuals estimate the doubt.
+    The last values of `Belief.surprise`, of predictions that were measured afterwards, and the process's own
+    leave-one-out residuals estimate the doubt.
     """
     regressor = process.regressor
     mean, covariance = regressor.predict(process.inputs(space.points), return_cov=True)
@@ -190,11 +175,8 @@ def error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, fl
 def finished(asked: float, errors: Sequence[tuple[float, float]], tested: int, measured: Mask) -> str:
     """Return the reason to end; empty if more cells are to be measured.
 
-    Args:
-        asked: the wanted error.
-        errors: the results of `error` for each round so far; the last two have to agree, as a good one may be luck.
-        tested: the number of predictions that were measured afterwards; with few cells a process may be sure and wrong.
-        measured: tells which points are measured.
+    The last two of `errors`, the results of `error` for each round, have to agree, as a good one may be luck. `tested`
+    is the number of predictions that were measured afterwards: with few cells a process may be sure and wrong.
     """
     if measured.all():
         return EXHAUSTED
@@ -214,15 +196,9 @@ def next_points(
 ) -> list[int]:
     """Choose the points to measure next: in some deployments, the most informative ones for their seconds.
 
-    Each choice takes the outcomes of the ones before into account.
-
-    Args:
-        space: the grid.
-        belief: about each point.
-        available: tells which points may be chosen; those are also the points that should become certain.
-        costs: of deployments and points.
-        count: as many are chosen, or a few more so that a deployment is used well, or all if there are fewer.
-        seed: of the choice between deployments in grids that are too large to consider all of them.
+    Each choice takes the outcomes of the ones before into account. `available` points may be chosen, and are those that
+    should become certain. The choice has `count` points, or a few more so that a deployment is used well. The `seed`
+    draws the deployments that are considered, in grids that are too large for all of them.
     """
     rows = _considered(space, available, seed)
     covariance = belief.covariance[np.ix_(rows, rows)].copy()
@@ -248,7 +224,6 @@ def batch(points: int) -> int:
 
 
 def _considered(space: Space, available: Mask, seed: int) -> Rows:
-    """Return the rows to choose from: all available ones, or those of whole deployments up to `_MOST` rows."""
     rows = np.flatnonzero(available)
     if len(rows) <= _MOST:
         return rows

@@ -103,7 +103,8 @@ class Rounds:
         self._remember()
         while True:
             measured = self.measured()
-            available = ~measured & ~self._unreachable()
+            failed = np.array([cells[0].deployment.path in self.failed for cells in self.cells])
+            available = ~measured & ~failed
             rows = [row for row in choice.first(self.space) if available[row]]
             if not rows:
                 belief = self._learn(measured, available, predicted)
@@ -120,10 +121,7 @@ class Rounds:
     def _learn(
         self, measured: Mask, available: Mask, predicted: tuple[Belief, list[int]] | None
     ) -> Belief | None:
-        """Learn from all cells, log the error of the surface, set the reason to end if there is one, and publish.
-
-        `predicted` is the belief before the last round, and the points of that round.
-        """
+        """Learn from all cells and from the belief before the last round with its points; log, judge and publish."""
         folded = self.fold()
         throughput = self.throughput(folded.summary)
         if predicted is not None:
@@ -162,7 +160,6 @@ class Rounds:
         return np.array([not any(self._stale(cell) for cell in cells) for cells in self.cells])
 
     def fold(self) -> dataset.Folded:
-        """Fold the measured cells, over the whole grid."""
         settings = self.configuration
         current = (cell for cell in settings.grid.cells if not self._stale(cell))
         files = {settings.cell_file(cell): wanted(settings, cell) for cell in current}
@@ -191,9 +188,8 @@ class Rounds:
         summary = folded.summary
         if belief is not None:
             summary = predicted(summary, self.places, belief, self.configuration.sweep.measurement.confidence)
-        dataset.write(
-            replace(folded, summary=summary), self.folder / "dataset.nc", "measured in rounds, then folded"
-        )
+        folded = replace(folded, summary=summary)
+        dataset.write(folded, self.folder / "dataset.nc", "measured in rounds, then folded")
         content = {
             "sweep": self.configuration.name,
             "asked": self.error,
@@ -205,7 +201,6 @@ class Rounds:
         write_json(self.folder / "rounds.json", content)
 
     def _round(self, rows: Sequence[int]) -> None:
-        """Measure some points, and log the outcome."""
         began = datetime.datetime.now(datetime.UTC)
         cells = [cell for row in rows for cell in self.cells[row] if self._stale(cell)]
         deployments = list(dict.fromkeys(cell.deployment.path for cell in cells))
@@ -220,12 +215,8 @@ class Rounds:
         paths = [cell.path for cell in cells if not self._stale(cell)]
         if not paths:
             raise RoundError("no deployment of this round could be measured; what each said is above")
-        self.log.append(
-            {"began": began.isoformat(timespec="seconds"), "seconds": round(took, 1), "cells": paths}
-        )
-
-    def _unreachable(self) -> Mask:
-        return np.array([cells[0].deployment.path in self.failed for cells in self.cells])
+        entry = {"began": began.isoformat(timespec="seconds"), "seconds": round(took, 1), "cells": paths}
+        self.log.append(entry)
 
     def _adopt(self) -> None:
         """Use the cells that an interrupted run measured, and set damaged ones aside."""
@@ -268,14 +259,11 @@ def predicted(summary: xr.Dataset, places: tuple[Rows, ...], belief: Belief, con
     return summary.assign(variables)
 
 
-def completed(summary: xr.Dataset) -> xr.Dataset:
-    """Complete the surface for figures with predictions of the cells that were not measured.
-
-    The variable `predicted` of the result is true for these cells.
-    """
+def surface_with_predictions(summary: xr.Dataset) -> xr.Dataset:
+    """Fill the cells that were not measured with predictions; the variable `predicted` is true for these cells."""
     not_measured = summary["status"] == dataset.STATUS.index("not_measured")
-    holes = not_measured & summary["throughput_predicted"].notnull()
-    holes = holes.transpose(*summary["throughput"].dims)
+    predictable = summary["throughput_predicted"].notnull()
+    holes = (not_measured & predictable).transpose(*summary["throughput"].dims)
     filled: dict[str, Any] = {
         f"throughput{end}": summary[f"throughput{end}"].where(~holes, summary[f"throughput_predicted{end}"])
         for end in ("", "_low", "_high")
@@ -287,6 +275,6 @@ def draw_figures(folder: Path) -> None:
     """Draw the surface, as measured and predicted, and the rounds, from the files in a folder."""
     summary = xr.load_dataset(folder / "dataset.nc")
     log = orjson.loads((folder / "rounds.json").read_bytes())
-    shown = completed(summary) if "throughput_predicted" in summary else summary
+    shown = surface_with_predictions(summary) if "throughput_predicted" in summary else summary
     figures.save(figures.heatmap(shown), folder / "figures", "surface")
     figures.save(figures.rounds(summary, log), folder / "figures", "rounds")

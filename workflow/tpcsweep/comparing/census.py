@@ -44,16 +44,9 @@ _DEATH = re.compile(
 
 
 def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
-    """Count, for each value of an axis, what broke and failed.
+    """Return a row for each value of an axis or fixed parameter, in its order: the cells that broke and failed.
 
-    Cells that were not measured are in none of the columns.
-
-    Args:
-        summary: a measured dataset.
-        axis: one of its axes or fixed parameters.
-
-    Returns:
-        A row for each value of the axis, in its order, with the columns of `TABLE`.
+    The other columns are those of `TABLE`. Cells that were not measured are in none of them.
     """
     # The flag transfers_failed is a column of observations, and would take the place of the count.
     counted = summary.rename(transfers_failed="failures")
@@ -71,10 +64,8 @@ def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
 def rate_interval(events: int, exposure: float) -> tuple[float, float]:
     """Return the ends of the interval of a Poisson rate, per unit of exposure, such as hours.
 
-    The low end is 0 without events. The high end is infinite without exposure.
-
-    Source:
-        F. Garwood, "Fiducial limits for the Poisson distribution", Biometrika 28, 1936: exact, and so conservative.
+    The low end is 0 without events. The high end is infinite without exposure. Source: F. Garwood, "Fiducial limits for
+    the Poisson distribution", Biometrika 28, 1936: exact, and so conservative.
     """
     if not exposure > 0:
         return 0.0, np.inf
@@ -86,9 +77,8 @@ def rate_interval(events: int, exposure: float) -> tuple[float, float]:
 def share_interval(part: int, whole: int) -> tuple[float, float]:
     """Return the ends of the interval of a share: `part` of at least one case.
 
-    Source:
-        E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the American
-        Statistical Association 22, 1927.
+    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
+    American Statistical Association 22, 1927.
     """
     interval = stats.binomtest(part, whole).proportion_ci(CONFIDENCE, method="wilson")
     return float(interval.low), float(interval.high)
@@ -102,7 +92,6 @@ def half_width(values: xr.DataArray, dimension: str) -> xr.DataArray:
 
 
 def _counted(cells: pd.DataFrame) -> dict[str, object]:
-    """Return the row of some cells."""
     deaths = Counter(death for death in cells["death"] if death)
     crashes, hours = deaths.total(), float(cells["server_hours"].sum())
     low, high = rate_interval(crashes, hours)

@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from rich.console import Group, RenderableType
+from rich.table import Table
 from scipy import stats
 
 from tpcsweep.comparing.effects import (
@@ -43,15 +45,11 @@ from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import CPU_LIMITS
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 NOTICED = 0.05
 """The smallest slowdown of a machine that the summary reports, as a share."""
 
 _NEEDED = ("throughput", "flags")
-_MOST_ROWS = 50
-"""Cells on a terminal."""
+_MOST_ROWS = 50  # on a terminal
 
 
 class ComparisonError(ValueError):
@@ -227,7 +225,6 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
 
 
 def _parameters(summary: xr.Dataset) -> dict[str, list[Value]]:
-    """Return the values of every parameter that a dataset knows, axis or not."""
     names = (str(name) for name in summary.coords if name not in (REPETITION, "record"))
     return {name: summary[name].values.reshape(-1).tolist() for name in names}
 
@@ -247,9 +244,8 @@ def _cells_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.
     rows = rows.assign(cell=np.ravel_multi_index(tuple(places), shape) if axes else 0)
     used = rows[rows["reason"] == ""]
     with np.errstate(divide="ignore", invalid="ignore"):
-        used = used.assign(
-            log=np.log(used["throughput"]), work=used["machine_work"].where(used["limit"].isin(CPU_LIMITS))
-        )
+        work = used["machine_work"].where(used["limit"].isin(CPU_LIMITS))
+        used = used.assign(log=np.log(used["throughput"]), work=work)
         by_cell = used.groupby("cell")
         found = pd.DataFrame(
             {
@@ -289,12 +285,11 @@ def _cells_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.
 
 
 def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of a comparison, see `TABLE`, of two sides' cells."""
     sides = {"base": base, "new": new}
     frame = pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes))
+    lacks = zip(base["why"], new["why"], strict=True)
     why = [
-        "; ".join(f"{side}: {lack}" for side, lack in zip(sides, lacks, strict=True) if lack)
-        for lacks in zip(base["why"], new["why"], strict=True)
+        "; ".join(f"{side}: {lack}" for side, lack in zip(sides, both, strict=True) if lack) for both in lacks
     ]
     good = np.array([not lack for lack in why])
     frame["base"], frame["new"] = base["mean"], new["mean"]
@@ -302,8 +297,8 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
     frame["difference"] = difference
     frame["difference_low"], frame["difference_high"] = difference - half, difference + half
     effect, half, error, freedom = _welch("log_", base, new)
-    for name, values in (("ratio", effect), ("ratio_low", effect - half), ("ratio_high", effect + half)):
-        frame[name] = np.exp(values)
+    frame["ratio"] = np.exp(effect)
+    frame["ratio_low"], frame["ratio_high"] = np.exp(effect - half), np.exp(effect + half)
     frame["log_ratio"], frame["error"], frame["freedom"] = effect, error, freedom
     with np.errstate(invalid="ignore", divide="ignore"):
         frame["p"] = 2 * stats.t.sf(np.abs(effect) / error, freedom)
@@ -312,10 +307,9 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
     # Cells without an interval count too: those of the same kind that have one have it by luck, and look surer.
     measured = int((frame["base"].notna() & frame["new"].notna()).sum())
     frame.loc[good, "p_corrected"] = holm(frame.loc[good, "p"].to_numpy(), measured)
-    different = frame["p_corrected"] < 1 - CONFIDENCE
-    frame["verdict"] = np.where(
-        different, np.where(effect > 0, FASTER, SLOWER), np.where(good, SAME, NOT_COMPARABLE)
-    )
+    found = np.where(effect > 0, FASTER, SLOWER)
+    equal = np.where(good, SAME, NOT_COMPARABLE)
+    frame["verdict"] = np.where(frame["p_corrected"] < 1 - CONFIDENCE, found, equal)
     frame["why"] = why
     evidence = np.array(["intervals", "both", "repetitions"])
     frame["evidence"] = np.where(good, evidence[base["repeated"].astype(int) + new["repeated"]], "")
@@ -326,11 +320,7 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
 
 
 def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return a difference of means, new less base, by Welch's t test with Satterthwaite's degrees of freedom.
-
-    Returns:
-        The difference, half of its confidence interval, its standard error, and the degrees of freedom.
-    """
+    """Return a difference of means by Welch's t test, half of its interval, its error, and Satterthwaite's freedom."""
     ours, theirs = (side[f"{scale}variance"].to_numpy() for side in (base, new))
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.sqrt(ours + theirs)
@@ -398,12 +388,10 @@ def slower_machine(comparison: Comparison) -> str:
 def lack_of_repetitions(comparison: Comparison) -> str:
     """Return a sentence on the cells that were measured once; empty without any."""
     once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
-    if not once:
-        return ""
-    return (
-        f"{once} cells were measured once on one side or both and are judged by the intervals of single "
-        "measurements, which do not hold what differs from run to run."
+    judged = (
+        "are judged by the intervals of single measurements, which do not hold what differs from run to run."
     )
+    return f"{once} cells were measured once on one side or both and {judged}" if once else ""
 
 
 def gated_content(comparison: Comparison, below: float | None) -> dict[str, Any]:
@@ -420,9 +408,6 @@ def write(comparison: Comparison, json: Path, table: Path, below: float | None) 
 
 def overview(comparison: Comparison) -> RenderableType:
     """Return the summary for a terminal, and the cells that differ, those with the largest change first."""
-    from rich.console import Group
-    from rich.table import Table
-
     alignment = comparison.alignment
     lines = [comparison.summary()]
     if alignment.different:

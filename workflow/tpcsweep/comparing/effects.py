@@ -16,10 +16,7 @@ from tpcsweep.configuration.parameters import Value
 CONFIDENCE = 0.95
 """Confidence of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
 
-FASTER, SLOWER, SAME, NOT_COMPARABLE = VERDICTS = (
-    *("faster", "slower"),
-    *("no difference found", "not comparable"),
-)
+VERDICTS = FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference found", "not comparable"
 
 Floats = NDArray[np.float64]
 
@@ -87,10 +84,9 @@ def _mean(used: pd.DataFrame) -> dict[str, float]:
         mean, error, spread = random_effects(effects, errors**2)
         freedom = len(used) - 1
     half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error
-    ratios = dict(
-        zip(("ratio", "ratio_low", "ratio_high"), np.exp([mean, mean - half, mean + half]), strict=True)
-    )
-    figures = {**ratios, "log_ratio": mean, "error": error, "freedom": freedom, "spread": spread}
+    ratio, low, high = np.exp([mean, mean - half, mean + half])
+    figures = {"ratio": ratio, "ratio_low": low, "ratio_high": high, "log_ratio": mean}
+    figures |= {"error": error, "freedom": freedom, "spread": spread}
     return {name: float(value) for name, value in figures.items()}
 
 
@@ -117,9 +113,8 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
 def holm(p: Floats, tried: int | None = None) -> Floats:
     """Correct p-values for their number, so that one is below α by chance with a probability of α at most.
 
-    `tried` is their number if none were missing by chance; by default the number of p-values.
-
-    Holm 1979, A simple sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
+    `tried` is their number if none were missing by chance; by default the number of p-values. Holm 1979, A simple
+    sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
     """
     order = np.argsort(p)
     corrected = np.empty_like(p)

@@ -27,8 +27,7 @@ FORMAT = 1
 _NO_CELL = f"not a cell file of format {FORMAT}"
 FEW = 500
 """The number of cells that are read here before processes are started: that is a quarter of a second."""
-_BATCH = 64
-"""The number of cells that a process reads at a time: some megabytes, and some hundredths of a second."""
+_BATCH = 64  # cells that a process reads at a time: some megabytes, and some hundredths of a second
 
 
 class Line(NamedTuple):
@@ -86,11 +85,7 @@ class Reader:
         self._places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
 
     def reduce(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
-        """Read a cell.
-
-        Args:
-            source: The cell's file or line.
-            wanted: The specification that the cell must have, if it is known.
+        """Read a cell, which must have the wanted specification if that is known.
 
         Raises:
             DatasetError: if the cell lies off the grid.
@@ -171,12 +166,9 @@ def _json(mapping: Mapping[str, Any], name: str) -> str:
 def reduced(
     pairs: Iterable[_Pair], axes: Mapping[str, Sequence[Value]], processes: int
 ) -> Generator[Reduced]:
-    """Yield cells in their order. Close the generator, so that its processes end.
+    """Yield cells in the order of their sources. Close the generator, so that its processes end.
 
-    Args:
-        pairs: The source of each cell, with its specification if that is known.
-        axes: The values of each axis in order.
-        processes: The number of processes that read if there are more than a few cells. With one, none are started.
+    So many `processes` read them if they are more than a few. With one, none are started.
 
     Raises:
         DatasetError: see `Reader.reduce`, for the first of the sources; also for a process that died.

@@ -36,15 +36,10 @@ _ALWAYS = {
     TRANSFERS_GROUP: ("stream", "start", "end", "ok"),
 }
 """Variables of each group in datasets of every version."""
-_TODAY: dict[str, Iterable[str]] = {
-    "": (*SUMMARY, "limit"),
-    "samples": SAMPLES,
-    TRANSFERS_GROUP: TRANSFERS,
-}
+_TODAY: dict[str, Iterable[str]] = {"": (*SUMMARY, "limit"), "samples": SAMPLES, TRANSFERS_GROUP: TRANSFERS}
 """Variables of each group that readers need."""
 _LIMIT = Variable("", "what bound the throughput: not judged")
 _ATTRIBUTES = ("title", "source", "sweep", "testbed", "testbed_kind", "measured_from", "measured_until")
-_FLAG_ATTRIBUTES = ("flag_masks", "flag_meanings")
 
 
 def copy_completed(file: Path, output: Path) -> None:
@@ -96,7 +91,6 @@ def require_dataset(file: Path, given: Path | None = None) -> bool:
 
 
 def _lacking(dataset: netCDF4.Dataset) -> Iterator[str]:
-    """Yield the parts of a dataset of any version that this one lacks."""
     for group, names in _ALWAYS.items():
         if group and group not in dataset.groups:
             yield f"the group {group}"
@@ -105,8 +99,8 @@ def _lacking(dataset: netCDF4.Dataset) -> Iterator[str]:
             yield from (f"{group}/{name}".strip("/") for name in names if name not in known)
     yield from (f"the attribute {name}" for name in _ATTRIBUTES if name not in dataset.ncattrs())
     if "flags" in dataset.variables:
-        told = dataset["flags"].ncattrs()
-        yield from (f"the attribute {name} of flags" for name in _FLAG_ATTRIBUTES if name not in told)
+        lacking = {"flag_masks", "flag_meanings"}.difference(dataset["flags"].ncattrs())
+        yield from (f"the attribute {name} of flags" for name in sorted(lacking))
 
 
 def _refused(file: Path, given: str) -> ConfigurationError:
@@ -133,7 +127,6 @@ def _copy(file: Path, output: Path) -> None:
 
 
 def _complete_copy(file: Path, output: Path, given: Path) -> None:
-    """Copy a NetCDF file, which is the given file or was made of it."""
     require_dataset(file, given)
     with replacing(output) as part:
         shutil.copyfile(file, part)
@@ -142,17 +135,14 @@ def _complete_copy(file: Path, output: Path, given: Path) -> None:
 
 
 def _complete(file: Path, name: str) -> None:
-    """Add the variables that the groups lack, and to the history that this is a copy."""
     summary, samples, transfers = (xr.open_dataset(file, group=group) for group in GROUPS)
     with summary, samples, transfers:
         limit = {"limit": np.full(summary["throughput"].shape, "", object)}
-        whole = transfers.variables.keys() >= TRANSFERS.keys()
+        derived = {} if transfers.variables.keys() >= TRANSFERS.keys() else _columns(summary, transfers)
         added = {
             None: _later(summary, SUMMARY | {"limit": _LIMIT}, "throughput", limit),
             "samples": _later(samples, SAMPLES, "goodput", {}),
-            TRANSFERS_GROUP: _later(
-                transfers, TRANSFERS, "start", {} if whole else _columns(summary, transfers)
-            ),
+            TRANSFERS_GROUP: _later(transfers, TRANSFERS, "start", derived),
         }
         now = datetime.now(UTC).isoformat(timespec="seconds")
         before = [summary.attrs["history"]] if "history" in summary.attrs else []
@@ -166,10 +156,7 @@ def _complete(file: Path, name: str) -> None:
 def _later(
     group: xr.Dataset, today: Mapping[str, Variable], like: str, columns: Mapping[str, NDArray[Any]]
 ) -> xr.Dataset:
-    """Return the variables of today that a group lacks, over the dimensions of one that it contains.
-
-    Those without a column are floats without values.
-    """
+    """Return the variables of today that a group lacks, shaped as one that it contains: columns, or NaN without one."""
     nothing = np.broadcast_to(np.nan, group[like].shape)
     return xr.Dataset(
         {
@@ -181,7 +168,6 @@ def _later(
 
 
 def _columns(summary: xr.Dataset, transfers: xr.Dataset) -> dict[str, NDArray[Any]]:
-    """Return columns of a table of transfers that follow from those that every version has."""
     stream, start, end = (transfers[name].values for name in ("stream", "start", "end"))
     if "cell" in transfers:
         cell = transfers["cell"].values

@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import netCDF4
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences, reduced
@@ -25,13 +26,8 @@ from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, coordinates
 from tpcsweep.dataset.summary import Summary, json_of
 from tpcsweep.files import note_checksum, replacing
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _CHUNK_CACHE = 2**20
 """Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
-_OF_ALL_GROUPS = ("title", "source", "testbed_kind", "comment")
-"""Attributes of every group."""
 _AGAIN = "delete the file and run snakemake again"
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True}
 """Level 4 compresses for twice as long, and makes measured samples a fiftieth smaller."""
@@ -132,13 +128,9 @@ def tabulate(
 ) -> Folded:
     """Make a dataset of measurements without cell files: one a row, without flags, samples or transfers.
 
-    Args:
-        axes: The values of each axis in order, `repetition` among them.
-        places: For each axis the index of each row's value; no two rows are of one cell.
-        figures: For some of `variables.SUMMARY` the value of each row, in its unit.
-        fixed: Parameters that are the same for all rows.
-        record: The provenance of all rows.
-        attributes: Attributes of the summary.
+    For each axis, `repetition` among them, `places` has the index of each row's value; no two rows are of one cell.
+    `figures` has the values of the rows for some of `variables.SUMMARY`, in their units. All rows share the `fixed`
+    parameters and the `record` of provenance.
     """
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
@@ -181,17 +173,15 @@ class _Grid:
         known = coordinates(self.axes, fixed)
         self.series.coordinates = self.moved.coordinates = known
         # Each group is opened on its own.
-        shared = {name: attributes[name] for name in _OF_ALL_GROUPS if name in attributes}
+        common = ("title", "source", "testbed_kind", "comment")
+        shared = {name: attributes[name] for name in common if name in attributes}
         self.series.attributes = self.moved.attributes = shared
         self.series.interval = interval
         return Folded(self.summary.dataset(known, attributes), self.series, self.moved)
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
-    """Write the groups to one NetCDF 4 file, whole or not at all, and its checksum to one beside it.
-
-    `done` goes into the dataset's history.
-    """
+    """Write the groups, with `done` in the history, to one NetCDF 4 file, whole or not at all, and its checksum."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"id": _identity(folded.summary), "date_created": now, "history": f"{now} tpcsweep: {done}"}
     summary = folded.summary.assign_attrs(about)

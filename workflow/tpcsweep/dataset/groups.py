@@ -11,23 +11,18 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.dataset.labels import SIMULATED, attributes_of
 from tpcsweep.variables import GBIT, ORIGIN_SAMPLES, SAMPLES, TRANSFERS, Variable
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-_IN_MEMORY = 2**24
-"""Bytes that a spool holds in memory before it uses a file."""
-_CHUNK = 2**18
-"""The most values of a time series in one chunk of the file: 1 MB."""
-_SLAB = 2**16
-"""Transfers that are written at once, and transfers in a chunk of the file."""
+_IN_MEMORY = 2**24  # bytes that a spool holds in memory before it uses a file
+_CHUNK = 2**18  # values of a time series in one chunk of the file: 1 MB
+_SLAB = 2**16  # transfers that are written at once, and transfers in a chunk of the file
 
 _ALL_SAMPLES = SAMPLES | ORIGIN_SAMPLES
 _CLOCK = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
@@ -39,10 +34,7 @@ _KINDS: dict[str, Any] = {**_WHOLE, **dict.fromkeys(_TEXTS, object), "cell": np.
 
 
 class Spool:
-    """Records in a temporary file that goes with the last reference to it; small sweeps need no file.
-
-    All records are to be appended before any is read.
-    """
+    """Records in a temporary file that goes with the last reference to it; append all before you read any."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
@@ -65,10 +57,7 @@ Slab: TypeAlias = "tuple[str, tuple[slice, ...], NDArray[Any]]"
 
 
 class DatasetGroup(ABC):
-    """A group of a dataset, made of the cells in the order in which they are added.
-
-    `coordinates` and `attributes` are to be set before anything is read.
-    """
+    """A group of a dataset, of cells in the order in which they are added; set `coordinates` and `attributes` first."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self.coordinates: dict[Hashable, Any] = {}
@@ -119,11 +108,7 @@ class Record(NamedTuple):
 
 
 def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
-    """Return the samples of a cell's file.
-
-    Args:
-        samples: a column for each name; a list of columns for names of ORIGIN_SAMPLES. None is a gap.
-        interval: time between samples, s.
+    """Return the samples of a cell's file, `interval` s apart; names of ORIGIN_SAMPLES have a list of columns.
 
     Raises:
         KeyError: for an unknown name.
@@ -145,10 +130,7 @@ def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
 
 
 class Series(DatasetGroup):
-    """Samples of cells, as 32-bit numbers: finer than any counter's noise.
-
-    `interval` (s between samples) is to be set before anything is read.
-    """
+    """Samples of cells, as 32-bit numbers: finer than any counter's noise. Set `interval` (s) before you read them."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         super().__init__(axes, shape)
@@ -159,16 +141,14 @@ class Series(DatasetGroup):
         self._clocks: set[bytes] = set()
 
     def add(self, at: int, record: Record) -> None:
-        """Keep the samples of the cell at a place of the flattened grid."""
         self._record_at[at] = len(self._records)
         self._records.append(record)
         self._names[record.names] = None
         self._clocks.add(record.clock)
 
     def outline(self) -> xr.Dataset:
-        """See `DatasetGroup`. A chunk is a block of the grid, of one origin, over all of the time."""
         times = self._places.size
-        block = _box(self._shape, self._most)
+        block = _box(self._shape, self._most)  # a chunk is of one origin, over all of the time
         origins = dict.fromkeys(ORIGIN_SAMPLES, 0)
         for name, origin in itertools.chain(*self._names):
             if origin is not None:
@@ -184,7 +164,6 @@ class Series(DatasetGroup):
         return xr.Dataset(content, {**self.coordinates, "time": time}, self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
-        """See `DatasetGroup`: chunks."""
         known = {one: row for row, one in enumerate(dict.fromkeys(itertools.chain(*self._names)))}
         rows_of = {names: np.array([known[one] for one in names], int) for names in self._names}
         times_of = {
@@ -216,7 +195,6 @@ class Series(DatasetGroup):
 
     @property
     def _most(self) -> int:
-        """The most points of the grid in a block."""
         return _CHUNK // max(1, self._places.size)
 
 
@@ -234,11 +212,10 @@ def _box(shape: Sequence[int], most: int) -> tuple[int, ...]:
 
 
 def blocks(shape: Sequence[int], most: int) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
-    """Divide a grid into blocks of at most so many points, in the order of the flattened grid.
+    """Divide a grid into blocks, boxes of at most so many points, in the order of the flattened grid.
 
     Yields:
-        For each block, which is a box in the grid, the first place and one past the last in the flattened grid, the
-        last axis fastest, and the box's sides.
+        The first place of a block and one past its last in the flattened grid, last axis fastest; the box's sides.
     """
     steps = [range(0, size, step) for size, step in zip(shape, _box(shape, most), strict=True)]
     first = 0
@@ -287,7 +264,6 @@ class TransferTable(DatasetGroup):
         self._counts = array("l")
 
     def add(self, at: int, columns: Columns) -> None:
-        """Keep the transfers of the cell at a place of the flattened grid."""
         if count := columns.numbers.shape[1]:
             self._records.append(columns)
             self._cells.append(at)
@@ -306,7 +282,6 @@ class TransferTable(DatasetGroup):
         return xr.Dataset(content, attrs=self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
-        """See `DatasetGroup`: the rows of some cells."""
         first = cell = 0
         while cell < len(self._cells):
             last, rows = cell, 0
@@ -318,7 +293,6 @@ class TransferTable(DatasetGroup):
             first, cell = first + rows, last
 
     def _columns(self, cells: range) -> dict[str, NDArray[Any]]:
-        """Return every column of some cells' rows: places on the axes, columns of the files, and derived ones."""
         counts = self._counts[cells.start : cells.stop]
         records = [self._records[cell] for cell in cells]
         numbers: list[NDArray[Any]] = [*np.concatenate([record.numbers for record in records], axis=1)]

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity
 from tpcsweep.configuration.sweep import REPETITION, Measurement
 from tpcsweep.configuration.units import Quantity
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 STATUS = (NOT_MEASURED, "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""
@@ -36,13 +34,6 @@ TRANSFERS_GROUP = "transfer_times"
 
 GROUPS = (None, "samples", TRANSFERS_GROUP)
 """All groups, as xarray calls them."""
-
-CONVENTIONS = "CF-1.11, ACDD-1.3"
-"""Conventions that name variables and attributes."""
-
-_KEYWORDS = ("XRootD", "HTTP-TPC", "third-party copy", "throughput", "data transfer", "TCP", "WLCG")
-
-_DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
 
 
 def about_flags() -> dict[str, Any]:
@@ -91,19 +82,17 @@ def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value])
     """Return the coordinates of a dataset: each axis along itself, and the fixed parameters without a dimension."""
     along: dict[Hashable, Any] = {name: (name, *_coordinate(name, values)) for name, values in axes.items()}
     for name, value in fixed.items():
-        values, about = _coordinate(name, (value,))
-        along[name] = ((), values[0], about)
+        [only], about = _coordinate(name, (value,))
+        along[name] = ((), only, about)
     return along
 
 
 def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, str]]:
-    """The coordinate of an axis, without nulls, and its attributes."""
     attributes = attributes_of(describe(name))
     if not all(value is None or isinstance(value, int | float) for value in values):
-        words = [_DEFAULT if value is None else str(value) for value in values]
+        words = ["default" if value is None else str(value) for value in values]  # NetCDF has no null text
         return np.array(words, dtype=object), attributes
     if None in values:
-        # Of the parameters that are numbers, null means no limit.
         attributes["comment"] = "inf: no limit"
     if all(isinstance(value, int) for value in values):
         return np.array(values, dtype=np.int64), attributes
@@ -121,10 +110,10 @@ def found_by(axes: Sequence[str], made: str) -> dict[str, str]:
     """Return the attributes that a catalogue finds a dataset by (ACDD 1.3); `made`: how its figures came about."""
     over = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
     return {
-        "Conventions": CONVENTIONS,
+        "Conventions": "CF-1.11, ACDD-1.3",
         "summary": f"Throughput {made}, over {over}: of each cell an interval, what bound it and flags. The group "
         f"samples has time series, {TRANSFERS_GROUP} single transfers, as far as they are known.",
-        "keywords": ", ".join(_KEYWORDS),
+        "keywords": "XRootD, HTTP-TPC, third-party copy, throughput, data transfer, TCP, WLCG",
     }
 
 

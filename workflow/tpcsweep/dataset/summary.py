@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.dataset.labels import (
     MASKS,
@@ -22,9 +23,6 @@ from tpcsweep.dataset.labels import (
 )
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.variables import LIMITS, SUMMARY
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _THROUGHPUT = {name for name in SUMMARY if name.startswith("throughput")}
 _SPREAD = {
@@ -102,8 +100,7 @@ def row_of(cell: Mapping[str, Any]) -> Row:
 
 
 def json_of(provenance: Mapping[str, Any]) -> bytes:
-    """Write the same provenance as the same bytes."""
-    return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)  # the same record has the same bytes
 
 
 class Summary:
@@ -144,7 +141,10 @@ class Summary:
             name: (self._axes, values.reshape(self._shape), (about | _ATTRIBUTES)[name])
             for name, values in variables.items()
         }
-        for side, names in self._nodes().items():
+        nodes = [orjson.loads(record).get("nodes") or {} for record in self.records]
+        for side in ("source", "destination"):
+            # The last name, which -1 chooses, stands for none.
+            names = np.array([*(each.get(side, "") for each in nodes), ""], dtype=object)
             words = {"long_name": f"node of the {side}'s origins, or several; empty where it is not known"}
             content[f"{side}_node"] = (self._axes, names[self.provenance].reshape(self._shape), words)
         content["provenance_record"] = (
@@ -153,14 +153,6 @@ class Summary:
             {"long_name": "where and with what cells were measured, as found, in JSON"},
         )
         return xr.Dataset(content, coordinates, attributes)
-
-    def _nodes(self) -> dict[str, NDArray[np.object_]]:
-        """Return the node of each side by record; the last one, which -1 chooses, stands for none."""
-        records = [orjson.loads(record).get("nodes") or {} for record in self.records]
-        return {
-            side: np.array([*(record.get(side, "") for record in records), ""], dtype=object)
-            for side in ("source", "destination")
-        }
 
     def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Return attributes that say what was measured, where and when; `spec` is what all specifications share."""
@@ -202,7 +194,6 @@ class Summary:
 
 
 def _about_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Attributes that simulated datasets have besides."""
     inputs = dict.fromkeys(claim for record in records for claim in record["inputs"])
     # Datasets of before there were any have none.
     assumed = {claim: why for record in records for claim, why in record.get("assumptions", {}).items()}

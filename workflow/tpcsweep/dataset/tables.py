@@ -48,7 +48,6 @@ _BEGINS = r"(?:^|(?<=[;\t\r\n]))"
 _FORMULA = r"[\s']*[=+\-@＝＋－＠]"
 _TO_MARK = re.compile(rf"{_BEGINS}(?={_FORMULA})")
 _MARKED = re.compile(rf"{_BEGINS}'(?={_FORMULA})")
-_RETURN = re.compile(r"\r\n?")
 
 
 def observations(
@@ -99,12 +98,8 @@ def observations(
 def runs_of(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int64]:
     """Number the runs of measurements from 0, which share circumstances that nobody set.
 
-    The variable `run` names them. Without it, runs differ in their machine, or are separated by a pause of `APART` or
-    more between the starts of cells. Rows without either are one run.
-
-    Args:
-        rows: with `run`, or else `started` and `provenance`.
-        machines: the host of each record of provenance.
+    The variable `run` names them. Without it, runs differ in their machine, by the host of each record of provenance in
+    `machines`, or are separated by a pause of `APART` or more between the starts of cells; otherwise there is one run.
     """
     if "run" in rows and rows["run"].notna().any():
         return np.asarray(pd.factorize(rows["run"], sort=True, use_na_sentinel=False)[0])
@@ -170,7 +165,6 @@ def per_cell(transfers: xr.Dataset) -> pd.DataFrame:
 
 
 def _headed(frame: pd.DataFrame, transfers: xr.Dataset) -> pd.DataFrame:
-    """Return a table whose head says so where transfers were simulated."""
     simulated = transfers.attrs.get("testbed_kind") == SIMULATED
     return frame.rename_axis(columns="simulated") if simulated else frame
 
@@ -194,22 +188,15 @@ def write_csv(frame: pd.DataFrame, path: str | Path, *, digits: int | None = 6, 
 
 
 def csv_text(frame: pd.DataFrame, *, digits: int | None = 6, index: bool = False) -> str:
-    """Return a table as CSV without formulas.
-
-    Args:
-        frame: the table.
-        digits: significant digits of numbers that are no whole numbers; None: all digits.
-        index: whether the table's index becomes the first columns.
-    """
+    """Return a table as CSV without formulas, its numbers with so many significant `digits`, None: all."""
     cells = (frame.reset_index() if index else frame).rename(columns=lambda name: inert(str(name)))
     for place, kind in enumerate(cells.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
             texts = cells.iloc[:, place].astype(object)
             cells.isetitem(place, texts.map(_cell).astype(object))
-    float_format = None if digits is None else f"%.{digits}g"
-    return str(cells.to_csv(index=False, float_format=float_format))
+    return str(cells.to_csv(index=False, float_format=None if digits is None else f"%.{digits}g"))
 
 
 def _cell(value: object) -> object:
     # A carriage return alone is not put in quotes, and would end the line.
-    return inert(_RETURN.sub("\n", value)) if isinstance(value, str) else value
+    return inert(re.sub(r"\r\n?", "\n", value)) if isinstance(value, str) else value

@@ -22,26 +22,22 @@ from scipy import stats
 
 from tpcsweep import extras
 from tpcsweep.comparing.comparison import Comparison, compare
-from tpcsweep.comparing.effects import FASTER, SLOWER, Overall
+from tpcsweep.comparing.effects import FASTER, SLOWER, Floats, Overall
 from tpcsweep.configuration.sides import shown
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
-from tpcsweep.history.runs import Floats, HistoryError, Run, joined, logs_of, mean_cell, mean_of
+from tpcsweep.history.runs import HistoryError, Run, joined, logs_of, mean_cell, mean_of
 
 LEAST = 2
 """Runs between two changes, and before the first and after the last: one run that stands apart is no change."""
 SIGNIFICANT = 0.01
 """Largest share of histories without a change in which one is found, where runs scatter normally."""
-_SHARE = 0.5
-"""Share of the runs that must contain a cell for its changes to be searched."""
-_MAD = 1.4826
-"""Standard deviation of a normal distribution whose median absolute deviation is 1."""
+_SHARE = 0.5  # of the runs must contain a cell for its changes to be searched
+_MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 ENOUGH = 2 * LEAST
 """Runs from which on changes are looked for."""
-_VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}
-"""The verdicts that a value of `fail_on` means."""
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML forbids and tools print."""
+_VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # that a value of `fail_on` means
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # but tools print it
 ALL_CELLS = "all cells together"
 """Name of the test case of all cells in JUnit XML."""
 
@@ -177,15 +173,14 @@ def sentence(told: SweepHistory, change: Change) -> str:
     """Say when something changed, how much, in which cells, and what else did."""
     runs, mean = told.runs, change.overall
     when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
-    size = (
-        f"all cells together are at {mean.ratio:.3g} times ({mean.low:.3g} to {mean.high:.3g}) what they were"
-    )
+    interval = f"({mean.low:.3g} to {mean.high:.3g})"
+    size = f"all cells together are at {mean.ratio:.3g} times {interval} what they were"
     verdicts = change.comparison.verdicts
     cells = ", ".join(f"{verdicts[word]} {word}" for word in (SLOWER, FASTER) if verdicts[word])
     counted = f"; of {len(change.comparison.cells)} cells {cells or 'none is slower or faster by itself'}"
     where = "".join(f"; {each}" for each in _where(change.comparison))
     what = "; ".join(
-        f"{each.name} {each.before or 'unknown'} → {each.after or 'unknown'}" for each in change.differences
+        f"{name} {old or 'unknown'} → {new or 'unknown'}" for name, old, new in change.differences
     )
     return f"{when} {size}{counted}{where}. Changed with it: {what or 'nothing that is recorded'}."
 
@@ -193,19 +188,18 @@ def sentence(told: SweepHistory, change: Change) -> str:
 def _where(comparison: Comparison) -> Iterator[str]:
     """Yield each axis whose values differ in verdict, with its values by verdict."""
     for axis, values in comparison.parts.groupby("axis", sort=False):
-        told = {
-            verdict: ", ".join(
-                f"{shown(axis, row['value'])} ({row['ratio']:.3g})" for _, row in those.iterrows()
+        told = []
+        for verdict, those in values.groupby("verdict", sort=False):
+            pairs = zip(those["value"], those["ratio"], strict=True)
+            told.append(
+                f"{verdict} at " + ", ".join(f"{shown(axis, one)} ({ratio:.3g})" for one, ratio in pairs)
             )
-            for verdict, those in values.groupby("verdict", sort=False)
-        }
         if len(told) > 1:
-            yield f"by {axis}: " + ", ".join(f"{verdict} at {where}" for verdict, where in told.items())
+            yield f"by {axis}: " + ", ".join(told)
 
 
 def day(run: Run) -> str:
-    """A run's date for people; with the time, as there may be several a day."""
-    return f"{run.ended:%Y-%m-%d %H:%M}"
+    return f"{run.ended:%Y-%m-%d %H:%M}"  # there may be several a day
 
 
 def changed_settings(before: Run, after: Run) -> list[Difference]:
@@ -236,7 +230,6 @@ def _change(
 
 
 def _names(cells: xr.Dataset) -> list[str]:
-    """Name each cell by its values, in the order of the flattened grid."""
     axes = [str(name) for name in cells["throughput"].dims if name != REPETITION]
     every = itertools.product(*(cells[name].values.tolist() for name in axes))
     named = (", ".join(map(" ".join, zip(axes, map(shown, axes, each), strict=True))) for each in every)
@@ -256,15 +249,12 @@ def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
 
 
 def changes(logs: Floats) -> dict[int, float]:
-    """Find the change points of a sweep.
+    """Find the change points in logarithms of throughput, runs × cells; NaN where a cell was not measured.
 
     Candidates are where the mean of all cells, or all cells at once, are best cut by least squares (PELT, by ruptures),
     with a penalty that noise alone exceeds about once. Each is then tested by Student's t between the runs on its two
     sides, up to the next candidate: the mean of all cells, and every cell. While one is not significant, the least
     certain is dropped, and its two sides become one.
-
-    Args:
-        logs: logarithms of throughput, runs × cells; NaN where a cell was not measured.
 
     Returns:
         The place of the first run after each change, in their order, and its p: corrected for the number of places
@@ -314,12 +304,11 @@ def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
 
     One variance suits sides of two runs too, for which Welch's test finds too much.
     """
-    sides = [
-        [side.agg(name).to_numpy(float) for name in ("mean", "std", "count")] for side in (before, after)
+    figures = [
+        side.agg(name).to_numpy(float) for side in (before, after) for name in ("mean", "std", "count")
     ]
-    (mean, spread, count), (other_mean, other_spread, other_count) = sides
     with np.errstate(all="ignore"):
-        found = stats.ttest_ind_from_stats(mean, spread, count, other_mean, other_spread, other_count)
+        found = stats.ttest_ind_from_stats(*figures)
     p = np.asarray(found.pvalue, float)
     return float(np.min(np.where(np.isfinite(p), p, 1.0)))
 
@@ -336,8 +325,8 @@ def junit_text(told: SweepHistory, fail_on: str | None) -> str:
     fail_on = fail_on or "change"
     new = _new(told, fail_on)
     sweep, testbed = told.runs[-1].identity
-    suite = ET.Element("testsuite", name=_xml(f"history of {sweep} on {testbed}"))
-    suite.set("timestamp", f"{told.runs[-1].ended:%Y-%m-%dT%H:%M:%S}")
+    tested = f"{told.runs[-1].ended:%Y-%m-%dT%H:%M:%S}"
+    suite = ET.Element("testsuite", name=_xml(f"history of {sweep} on {testbed}"), timestamp=tested)
     mean = ET.SubElement(suite, "testcase", classname=_xml(sweep), name=ALL_CELLS)
     for change in new:
         size = change.overall
@@ -371,10 +360,8 @@ def _ratio(ratio: float, low: float, high: float) -> str:
 
 
 def _add(case: ET.Element, kind: str, message: str, content: str) -> None:
-    element = ET.SubElement(case, kind, message=_xml(message))
-    if kind != "skipped":
-        element.set("type", kind)
-    element.text = _xml(content)
+    attributes = {"message": _xml(message)} | ({} if kind == "skipped" else {"type": kind})
+    ET.SubElement(case, kind, attributes).text = _xml(content)
 
 
 def _xml(text: str) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from numpy.typing import NDArray
 
+from tpcsweep.comparing.effects import Floats
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sides import SUFFIX
 from tpcsweep.configuration.sweep import REPETITION
@@ -25,8 +25,6 @@ from tpcsweep.dataset.labels import MASKS, about_flags, how_made
 from tpcsweep.dataset.tables import INTERVAL
 from tpcsweep.files import is_file, replacing
 from tpcsweep.flags import FLAGS, graded
-
-Floats = NDArray[np.float64]
 
 FOLDER = "history"
 """In a sweep's results."""
@@ -64,7 +62,6 @@ class Run:
     """When its cells began, ns since 1970: no other run's did then."""
 
     def count(self, status: str) -> int:
-        """How many cells have a status."""
         return int((self.cells["status"] == STATUS.index(status)).sum())
 
     @property
@@ -89,19 +86,14 @@ def keep(dataset: Path, folder: Path) -> Path:
 
 
 def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
-    """Read the runs that a folder keeps.
-
-    Returns:
-        The runs, oldest first, of the newest one's sweep and testbed; and why each other file is left out.
-    """
+    """Return a folder's runs, oldest first, of the newest one's sweep and testbed; and why other files are left out."""
     left: dict[str, str] = {}
     runs = []
     for file in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             with xr.open_dataset(file) as summary:
                 runs.append(read(file.name, summary.load()))
-        # A file that somebody else put there must not hide the others.
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError) as error:  # a foreign file must not hide the others
             left[file.name] = f"it cannot be read: {error}"
     runs.sort(key=lambda run: run.ended)
     left |= dict(_others(runs))
@@ -158,16 +150,14 @@ def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
 
 
 def _together(summary: xr.Dataset) -> xr.Dataset:
-    """A dataset's cells with their repetitions taken together."""
     if REPETITION not in summary["throughput"].dims:
         summary = summary.expand_dims(REPETITION)
     ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
     several = summary.sizes[REPETITION] > 1
     # Of several repetitions the spread between runs tells more than the interval of each.
     unknown = xr.full_like(summary["throughput"], np.nan)
-    interval = {
-        name: summary.get(name, unknown).where(ok & (not several)).max(REPETITION) for name in INTERVAL
-    }
+    alone = ok & (not several)
+    interval = {name: summary.get(name, unknown).where(alone).max(REPETITION) for name in INTERVAL}
     status = summary["status"].max(REPETITION).where(~ok.any(REPETITION), STATUS.index("ok"))
     nothing = xr.full_like(status, "", object)
     first = summary.isel({REPETITION: 0}, drop=True)
@@ -188,7 +178,6 @@ def _together(summary: xr.Dataset) -> xr.Dataset:
 
 
 def _made_with(summary: xr.Dataset) -> dict[str, str]:
-    """Return the parts of the records of provenance that may explain a change, each with all its values."""
     records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
     found: dict[str, set[str]] = defaultdict(set)
     for record in map(json.loads, records):
@@ -245,8 +234,7 @@ def logs_of(cells: xr.Dataset) -> Floats:
     """Logarithms of throughput, runs × cells, with the last axis fastest; NaN where a cell was not measured."""
     flat = cells["throughput"].transpose(REPETITION, ...).values
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs: Floats = np.log(flat.reshape(len(flat), -1).astype(float))
-    return logs
+        return np.asarray(np.log(flat.reshape(len(flat), -1).astype(float)))
 
 
 def mean_of(logs: Floats) -> Floats:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 from tpcsweep.models.base import SEED, Floats, Model, json_content
 from tpcsweep.models.fit import Fit
@@ -20,9 +21,6 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
 from tpcsweep.models.process import fit_hybrid, fit_process
 from tpcsweep.models.table import fit_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 KINDS = ("rtt", "streams", "deployment")
 """The kinds of folds."""
@@ -39,11 +37,7 @@ _DRAWS = 1000
 Learner = Callable[[Observations], Predictor]
 """A function that returns a fitted predictor, and raises ValueError if the observations are not enough."""
 
-LEARNED: Mapping[str, Learner] = {
-    "hybrid": fit_hybrid,
-    "gaussian_process": fit_process,
-    "table": fit_table,
-}
+LEARNED: Mapping[str, Learner] = {"hybrid": fit_hybrid, "gaussian_process": fit_process, "table": fit_table}
 """Predictors that learn the cells, by name; of those that predict equally well the first is preferred."""
 
 Candidate = Callable[[Observations, Observations], Mapping[str, Floats]]
@@ -129,11 +123,8 @@ def choose(
         **{name: partial(_learned, learner) for name, learner in learned.items()},
     }
     validate = partial(cross_validate, observations=observations, folds=folds)
-    validated = (pool.map if pool else map)(validate, candidates.values())
-    predictions = pd.concat(
-        [table.assign(model=name) for name, table in zip(candidates, validated, strict=True)],
-        ignore_index=True,
-    )
+    tables = zip(candidates, (pool.map if pool else map)(validate, candidates.values()), strict=True)
+    predictions = pd.concat([table.assign(model=name) for name, table in tables], ignore_index=True)
     failed = predictions[~np.isfinite(predictions["predicted"])]
     problems = tuple(
         f"{name} ({fitted}) could not be fitted without {', '.join(held.unique())}"
@@ -177,7 +168,6 @@ def _folds(kind: str, values: pd.Series, order: Sequence[Any], inside: NDArray[n
 
 
 def _corners(observations: Observations) -> NDArray[np.bool_]:
-    """Tell which rows are extreme on every axis along which deployments differ."""
     corner = np.ones(len(observations), bool)
     for name in observations.numeric:
         if observations.frame.groupby("deployment")[name].nunique().max() == 1 or name == "rtt":
@@ -205,10 +195,6 @@ def cross_validate(candidate: Candidate, observations: Observations, folds: Sequ
 
 
 def _model_candidate(model: Model, observations: Observations, whole: Fit | None) -> Candidate:
-    """Return the candidate of a model, whose searches begin at the fit to all cells.
-
-    It is fitted apart to each setting of the axes that are not in the formula, too, if these have enough cells.
-    """
     start = whole.values if whole and whole.ok else None
     apart = tuple(name for name in observations.axes if name not in model.axes)
     if apart:
@@ -225,10 +211,9 @@ def _fitted(
     train: Observations,
     test: Observations,
 ) -> dict[str, Floats]:
-    """Predict by a model fitted to all cells, and to each setting of the axes `apart` if there are any.
+    """Predict by a model fitted to all cells, and to each setting of the axes `apart`, as those of paths are published.
 
-    Models of one axis are published so: for a path, a host. A setting that was not measured, or not often enough, has
-    the parameters of the fit to all cells.
+    A setting that was not measured, or not often enough, has the parameters of the fit to all cells.
     """
     pooled = _values(model, train, start)
     if pooled is None:
@@ -241,8 +226,7 @@ def _fitted(
             known, values = measured.get(key, ()), None
             if len(known) > len(model.parameters):
                 values = _values(model, train.take(np.asarray(known)), pooled)
-            part = model(test.take(rows).points, values or pooled)
-            found[GROUPED][rows] = np.maximum(part, 0.0)
+            found[GROUPED][rows] = np.maximum(model(test.take(rows).points, values or pooled), 0.0)
     return found
 
 
@@ -297,8 +281,7 @@ def _losses(predictions: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
 
 
 def _scores(losses: pd.DataFrame, fits: Mapping[str, Fit]) -> pd.DataFrame:
-    """Score every candidate; one that could not predict some cell has no score."""
-    scores = losses.sum(axis=1, skipna=False).sort_values()
+    scores = losses.sum(axis=1, skipna=False).sort_values()  # NaN of one that could not predict some cell
     table = []
     for (model, fitted), score in scores.items():
         pooled = fits.get(model) if fitted == POOLED else None

@@ -147,9 +147,8 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     1.345 times their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull.
     Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at the optimum. It draws whole runs
     if cells were measured in several; in each run it draws whole deployments if there are at least 8, and otherwise
-    cells. The repetitions of each cell are drawn again, too. Without `resamples` there are no intervals.
-
-    The search begins at the model's guess, and at the best of 64 points of the parameter space.
+    cells. The repetitions of each cell are drawn again, too. Without `resamples` there are no intervals. The search
+    begins at the model's guess, and at the best of 64 points of the parameter space.
     """
     try:
         problem, units, scale, converged = optimum_of(model, observations)
@@ -164,6 +163,9 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     alternatives = problem.alternatives(units, scale) if resamples else []
     low, high = _intervals(values, samples, alternatives)
     aicc, bic = _information(observations, estimate, unknowns)
+    # The scatter is widened for a new run, and for the degrees of freedom that the fit used.
+    freedom = len(observations) - unknowns
+    off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
     return Fit(
         model=model,
         values=values,
@@ -172,7 +174,7 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
         reasons=undetermined(problem, units, low, high),
         correlations=_correlations(model.parameters, samples),
         samples=samples,
-        scatter=_scatter(observations, estimate, unknowns),
+        scatter=Scatter.of(off * new_run(off, observations), estimate, freedom),
         observed=len(observations),
         aicc=aicc,
         bic=bic,
@@ -184,15 +186,14 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
 
 def _failed(model: Model, observations: Observations, problem: str) -> Fit:
     nothing = {parameter.name: math.nan for parameter in model.parameters}
-    size = len(nothing)
     return Fit(
         model=model,
         values=nothing,
         low=nothing,
         high=nothing,
         reasons=dict.fromkeys(nothing, "not fitted"),
-        correlations=np.full((size, size), np.nan),
-        samples=np.full((1, size), np.nan),
+        correlations=np.full((len(nothing), len(nothing)), np.nan),
+        samples=np.full((1, len(nothing)), np.nan),
         scatter=Scatter.none(),
         observed=len(observations),
         aicc=math.inf,
@@ -202,17 +203,9 @@ def _failed(model: Model, observations: Observations, problem: str) -> Fit:
     )
 
 
-def _scatter(observations: Observations, estimate: Floats, unknowns: int) -> Scatter:
-    """Return log ratios of measured to fitted, widened for a new run and the degrees of freedom that the fit used."""
-    freedom = len(observations) - unknowns
-    off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
-    return Scatter.of(off * new_run(off, observations), estimate, freedom)
-
-
 def _intervals(
     values: Mapping[str, float], samples: Floats, alternatives: Sequence[Mapping[str, float]]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the ends of intervals: percentiles of the bootstrap, widened until they contain the alternatives."""
     if len(samples) < 2:
         return dict.fromkeys(values, math.nan), dict.fromkeys(values, math.nan)
     low, high = {}, {}
@@ -223,7 +216,6 @@ def _intervals(
 
 
 def _correlations(parameters: Sequence[Parameter], samples: Floats) -> Floats:
-    """Correlate parameters on their scales; NaN with one that never changes."""
     size = len(parameters)
     if len(samples) < 3 or not size:
         return np.full((size, size), np.nan)

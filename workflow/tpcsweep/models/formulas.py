@@ -14,7 +14,7 @@ import numpy as np
 
 from tpcsweep import tcp
 from tpcsweep.models.base import Floats, Model, Parameter, Points
-from tpcsweep.tcp import INITIAL_WINDOW, slow_start, window_rate
+from tpcsweep.tcp import INITIAL_WINDOW, payload, slow_start, window_rate
 from tpcsweep.variables import GBIT_PER_MS
 
 RANGE = 16 * 2.0**20
@@ -25,14 +25,9 @@ _LEAST_TIMEOUT = 200.0  # ms by which Linux waits longer than the RTT before it 
 _MANY_CORES = 128.0  # cores of a side without a quota: those of one large server
 
 
-def segment(points: Points) -> Floats:
-    """Return the payload of a packet in bytes."""
-    return np.asarray(points["mtu"] - tcp.HEADERS)
-
-
 def mathis_rate(points: Points, rtt: Floats, background: float) -> Floats:
     """Return the rate of one connection at each point, Gbit/s, by `tcp.mathis`."""
-    return tcp.mathis(segment(points), rtt, np.minimum(points["loss"] + background, 1.0))
+    return tcp.mathis(payload(points["mtu"]), rtt, np.minimum(points["loss"] + background, 1.0))
 
 
 def connections(points: Points) -> Floats:
@@ -65,7 +60,7 @@ def _combined(
     waiting = np.where(inside > 1, rtt / (GBIT_PER_MS * RANGE), 0.0)
     alone = np.minimum(inside / (1 / connection + waiting), np.minimum(path, origin))
     # A file also takes the client's start, round trips of handshakes, and those of slow start.
-    first = window_rate(inside * INITIAL_WINDOW * segment(points), rtt)
+    first = window_rate(inside * INITIAL_WINDOW * payload(points["mtu"]), rtt)
     before = handshakes + np.where(origins > 1, redirection, 0.0)
     pause = 1e3 * setup + rtt * (before + slow_start(alone, first))
     demand = streams / (1 / alone + pause / (GBIT_PER_MS * points["file_size"]))
@@ -94,7 +89,7 @@ def _pftk(points: Points, base: float, window: float, background: float) -> Floa
     loss = np.minimum(points["loss"] + background, 1.0)
     recovery = rtt * np.sqrt(2 * _DELAYED * loss / 3)
     timeouts = np.minimum(1.0, 3 * np.sqrt(3 * _DELAYED * loss / 8)) * loss * (1 + 32 * loss**2)
-    rate = window_rate(segment(points), recovery + (rtt + _LEAST_TIMEOUT) * timeouts)
+    rate = window_rate(payload(points["mtu"]), recovery + (rtt + _LEAST_TIMEOUT) * timeouts)
     ceiling = window_rate(window * points["tcp_buffer"], rtt)
     return np.minimum(points["bandwidth"], np.minimum(rate, ceiling))
 
@@ -141,7 +136,9 @@ def _rao_sigmoid(points: Points, rate: float, steepness: float, middle: float) -
 
 def _rao_ramp(points: Points, base: float, rate: float, duration: float) -> Floats:
     rtt = points["rtt"] + base
-    start = window_rate(connections(points) * INITIAL_WINDOW * segment(points), rtt)  # in the first RTT
+    start = window_rate(
+        connections(points) * INITIAL_WINDOW * payload(points["mtu"]), rtt
+    )  # in the first RTT
     lasts = 1e3 * duration / rtt  # in RTTs, as `rounds`
     rounds = np.minimum(slow_start(rate, start), lasts)
     return np.asarray((start * np.expm1(rounds * np.log(2)) + rate * (lasts - rounds)) / lasts)
@@ -165,7 +162,6 @@ _BASE = Parameter(
 _EFFICIENCY = Parameter(
     "efficiency", "1", "largest share of the path's bandwidth that is goodput", 1e-4, 1.1, 0.9, "log"
 )
-"""The ceiling of models that know one limit beside the streams' own."""
 
 _WINDOW = Parameter(
     "window", "1", "window of a connection as a share of the largest TCP buffer",
@@ -177,7 +173,6 @@ _BACKGROUND = Parameter(
     "background", "1", "share of packets lost beside those that the path is set to lose",
     1e-10, 0.3, 1e-5, "log", ("rtt",),
 )  # fmt: skip
-"""Loss that nobody set: of queues that overflow, and of congestion."""
 
 _COMBINED = (
     # With one file size, handshakes and setup say how long a file takes, as base and window do: they are held, and

@@ -8,17 +8,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from tpcsweep.models.base import SEED, Floats, Model, Parameter
 from tpcsweep.models.observations import Observations
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
-    from numpy.typing import NDArray
 
 MANY_DEPLOYMENTS = 8
 """The fewest deployments that the bootstrap draws as a whole: cells of one deployment share its luck."""
@@ -82,10 +80,7 @@ class LeastSquares:
         return known if self.rows is None else known[..., self.rows]
 
     def slopes(self, units: Floats, step: float = 1e-4) -> Floats:
-        """Return the derivatives of the residuals (residuals × free parameters) by steps that stay inside the bounds.
-
-        The model is called once for all of them.
-        """
+        """Return the derivatives of the residuals (residuals × free parameters) by steps inside the bounds."""
         steps = np.where(units < 0.5, step, -step)
         off = self.residuals(units + np.vstack([np.zeros_like(units), np.diag(steps)]))
         return np.asarray((off[1:] - off[0]) / steps[:, np.newaxis]).T
@@ -163,10 +158,7 @@ class LeastSquares:
         return final.x, scale, bool(final.status > 0)
 
     def _screened(self, unknowns: int) -> list[Floats]:
-        """Return the best of seeded points of the parameter space, by their median absolute residuals.
-
-        The median is not misled by a few residuals that are huge far from the optimum.
-        """
+        """Return the best of seeded points by their median residuals: far from the optimum a few residuals are huge."""
         cube = stats.qmc.Sobol(unknowns, seed=SEED).random(_SCREENED)
         costs = np.median(np.abs(self.residuals(cube)), axis=1)
         return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])
@@ -260,27 +252,25 @@ def undetermined(
             reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
         elif norms[name] <= _FLAT * largest:
             reasons[name] = "it makes no difference to any measured cell"
-        elif reason := _at_bound(parameter, values[name]) or _too_wide(parameter, low[name], high[name]):
+        elif reason := _loose(parameter, values[name], low[name], high[name]):
             reasons[name] = reason
         elif name in same:
             reasons[name] = f"it cannot be told from {' and '.join(same[name])}"
     return reasons
 
 
-def _at_bound(parameter: Parameter, value: float) -> str:
+def _loose(parameter: Parameter, value: float, low: float, high: float) -> str:
     unit = float(parameter.to_unit(value))
     if unit < _EDGE:
         return f"it is at its lower bound, {parameter.low:g}"
-    return f"it is at its upper bound, {parameter.high:g}" if unit > 1 - _EDGE else ""
-
-
-def _too_wide(parameter: Parameter, low: float, high: float) -> str:
+    if unit > 1 - _EDGE:
+        return f"it is at its upper bound, {parameter.high:g}"
     if math.isnan(low):
         return ""
     if parameter.scale == "log" and high > _FACTOR * low:
         return f"its interval spans a factor of {high / low:.2g}"
-    unit = parameter.to_unit(np.array([low, high]))
-    return "its interval spans most of its bounds" if unit[1] - unit[0] > _SPAN else ""
+    ends = parameter.to_unit(np.array([low, high]))
+    return "its interval spans most of its bounds" if ends[1] - ends[0] > _SPAN else ""
 
 
 def _indistinguishable(jacobian: Mapping[str, Floats]) -> dict[str, list[str]]:

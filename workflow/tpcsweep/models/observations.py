@@ -5,20 +5,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import CELL
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.tables import observations
 from tpcsweep.models.base import SEED, Floats, Points, with_unsaid
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FLOOR = 0.05
 """The floor of errors, as a share of the mean throughput of the point, and of the median throughput of all cells.
@@ -125,14 +123,9 @@ class Observations:
 
 
 def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
-    """Return the cells of a dataset that were measured well.
+    """Return the cells of a dataset that were measured well; of more than `most` the same random `SAMPLE` each time.
 
     The error of a row is the standard error behind its interval, in quadrature with the floors.
-
-    Args:
-        ds: The dataset.
-        most: The most cells that are all returned. Of more, a random sample of `SAMPLE` is returned, the same one each
-            time, and the label says so.
 
     Raises:
         NothingMeasuredError: if there is no such cell.
@@ -159,7 +152,7 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
     if len(frame) > most:
         count = min(most, SAMPLE)
-        label = f"{label}, {count} of {len(frame)} cells chosen at random"
+        label += f", {count} of {len(frame)} cells chosen at random"
         rows = np.sort(np.random.default_rng(SEED).choice(len(frame), count, replace=False))
         frame = frame.iloc[rows].reset_index(drop=True)
     return Observations(frame, axes, label, how)
@@ -185,8 +178,9 @@ def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
     """Return texts such as origins=2/rtt=80, from the given columns."""
     key = pd.Series("", index)
     for name, values in columns.items():
-        shown = values.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
-        key = key + f"/{name}=" + shown
+        key += f"/{name}=" + values.map(
+            lambda value: f"{value:g}" if isinstance(value, float) else str(value)
+        )
     return key.str.removeprefix("/")
 
 
@@ -200,9 +194,7 @@ def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
     typical = float(throughput.median()) or float(throughput.max()) or 1.0
     level = throughput.groupby(frame["point"]).transform("mean").to_numpy()
     known = np.isfinite(error)
-    share = np.full(len(frame), FLOOR)
-    if not known.all():
-        share[~known] = max(_of_repetitions(frame), FLOOR)
+    share = np.where(known, FLOOR, max(_of_repetitions(frame), FLOOR))
     with_floor = np.sqrt(np.where(known, error, 0.0) ** 2 + (share * level) ** 2 + (FLOOR * typical) ** 2)
     return with_floor, level
 
@@ -213,8 +205,7 @@ def _of_repetitions(frame: pd.DataFrame) -> float:
     It is pooled over the points by the median, which no stalled cell moves, and widened by the ratio of mean to median
     of χ² (Wilson and Hilferty).
     """
-    groups = frame.groupby(["point", "run"])["throughput"]
-    about = groups.agg(["mean", "var", "size"])
+    about = frame.groupby(["point", "run"])["throughput"].agg(["mean", "var", "size"])
     about = about[(about["size"] > 1) & (about["mean"] > 0)]
     if about.empty:
         return NO_INTERVAL

@@ -7,11 +7,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from numpy.typing import NDArray
 from scipy import stats
 
 from tpcsweep.configuration.parameters import Parameters
@@ -22,9 +23,6 @@ from tpcsweep.files import number
 from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.observations import Observations
 from tpcsweep.variables import Variable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 """The share that intervals contain."""
@@ -122,21 +120,16 @@ class Scatter:
 
     @classmethod
     def of(cls, residuals: Floats, predicted: Floats, freedom: float = math.inf) -> Scatter:
-        """Estimate the scatter from residuals of single measurements, on whatever scale.
+        """Estimate the scatter from residuals of single measurements, on any scale, and their predictions in Gbit/s.
 
         Cells of the same prediction are in one band, whatever their order. The i-th of n residuals stands for the
         probability i/(n + 1), so that one more lies between two of them as often as it should; beyond the first and
-        the last the distribution is a normal one through them.
-
-        Args:
-            residuals: a row for each measurement.
-            predicted: Gbit/s, for each.
-            freedom: degrees of freedom behind them; few widen the tails as Student's t is wider than the normal
-                distribution.
+        the last the distribution is a normal one through them. Few degrees of `freedom` widen the tails as Student's t
+        is wider than the normal distribution.
         """
         place = np.log(np.maximum(predicted, 1e-9))
         numbers = _bands(place)
-        bands = [np.flatnonzero(numbers == band) for band in range(numbers.max() + 1)]
+        bands = [numbers == band for band in range(numbers.max() + 1)]
         return cls(
             np.array([np.median(place[rows]) for rows in bands]),
             np.array([_quantiles(residuals[rows], freedom) for rows in bands]),
@@ -157,10 +150,7 @@ class Scatter:
         return np.asarray(each.T @ shares)
 
     def drawn(self, count: int, rates: Floats) -> Floats:
-        """Return residuals for so many draws: `residuals` at probabilities that cover (0, 1) evenly, in seeded order.
-
-        A draw has the same probability at all points.
-        """
+        """Return `residuals` for so many draws, each of one probability at all points: these cover (0, 1) evenly."""
         levels = (np.random.default_rng(SEED).permutation(count) + 0.5) / count
         return self.residuals(levels, rates)
 
@@ -203,10 +193,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def draws(self, points: Cells, count: int = 200) -> Floats:
-        """Return possible results of measuring each point once, in Gbit/s: draws × points.
-
-        A draw has the same luck at all points.
-        """
+        """Return possible results of measuring each point once, all with the same luck, in Gbit/s: draws × points."""
 
     @abstractmethod
     def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
@@ -215,11 +202,9 @@ class Predictor(ABC):
     def predict(self, points: xr.Dataset | Cells) -> xr.Dataset:
         """Return the throughput with the interval in which one more measurement would lie.
 
-        `extrapolated` is true outside of the ranges of the data.
-
-        Args:
-            points: a dataset whose coordinates are axes (the result has the same dimensions), or rows of a table (the
-                result has the dimension `point`). Parameters with one value in the fitted data may be missing.
+        `extrapolated` is true outside of the ranges of the data. The result has the dimensions of `points`, a dataset
+        whose coordinates are axes, or the dimension `point` for rows of a table. Parameters with one value in the
+        fitted data may be missing.
 
         Raises:
             KeyError: as `estimate`.
@@ -259,22 +244,12 @@ def log_ratio(throughput: Floats, predicted: Floats) -> Floats:
 
 
 def new_run(off: Floats, observations: Observations) -> float:
-    """Return by how much residuals scatter more in a run that was not seen than in those that were fitted together.
+    """Return the factor by which residuals (on any scale) scatter more in a new run than in those that were fitted.
 
     Runs are a random effect, of which the next run has another value. In residuals about what R runs have in common,
     the variance σ² between runs counts (1 - 1/R) times, and in those of a new run (1 + 1/R) times. It is estimated
     point by point from the medians of each run there, less their share of the scatter inside of runs (one-way analysis
-    of variance).
-
-    Args:
-        off: residuals, a row for each observation, on whatever scale.
-        observations: with the run of each.
-
-    Returns:
-        A factor, 1 if there is one run, or nothing differs between them.
-
-    Source:
-        S. R. Searle, G. Casella, C. E. McCulloch, Variance components, 1992, chapter 3
+    of variance: S. R. Searle, G. Casella, C. E. McCulloch, Variance components, 1992, chapter 3).
     """
     runs, total = observations.runs, float(np.var(off))
     if runs is None or total <= 0:
@@ -315,7 +290,6 @@ def _quantiles(residuals: Floats, freedom: float) -> Floats:
 
 
 def _table(points: xr.Dataset | Cells) -> tuple[pd.DataFrame, xr.DataArray]:
-    """Return a row for each of some points, and the shape that they came in."""
     if not isinstance(points, xr.Dataset):
         table = pd.DataFrame({str(name): np.asarray(points[name]) for name in points})
         return table, xr.DataArray(np.zeros(len(table)), {"point": table.index}, ("point",))

@@ -7,9 +7,10 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg, stats
 
 from tpcsweep.models.base import SEED, Cells, Floats
@@ -17,9 +18,6 @@ from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, bounded_ratio, new_run
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LEARN = 300  # points from which lengths are learned: the time grows with the cube
 _HOLD = 1500  # points that predictions stand on
@@ -177,10 +175,11 @@ def fit_hybrid(observations: Observations) -> GaussianProcess:
     if not formula.ok:
         raise ValueError("; ".join(formula.problems))
     estimate = np.maximum(formula.estimate(observations.frame), 1e-9)
-    error = observations.error_at(estimate) / estimate
-    frame = observations.frame.assign(
-        throughput=bounded_ratio(observations.throughput, estimate), error=error
+    ratio, error = (
+        bounded_ratio(observations.throughput, estimate),
+        observations.error_at(estimate) / estimate,
     )
+    frame = observations.frame.assign(throughput=ratio, error=error)
     process = fit_process(replace(observations, frame=frame))
     return replace(process, formula=formula, problems=formula.problems)
 
@@ -188,10 +187,8 @@ def fit_hybrid(observations: Observations) -> GaussianProcess:
 def leave_one_out(regressor: Any) -> tuple[Floats, Floats]:
     """Return for each output of a regressor how far it is from its prediction by all others, and the deviation.
 
-    Both are shares of the outputs' standard deviation.
-
-    Source:
-        C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2
+    Both are shares of the outputs' standard deviation. Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes
+    for Machine Learning, 2006, section 5.4.2.
     """
     inverse = np.diag(linalg.cho_solve((regressor.L_, True), np.eye(len(regressor.L_))))
     return np.ravel(regressor.alpha_) / inverse, 1 / np.sqrt(inverse)
@@ -201,15 +198,10 @@ def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray
     """Return scikit-learn's process of all points, with the lengths of those in `learned`; errors are scaled."""
     # Loading scikit-learn takes a second, and other models do not need it.
     from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-    from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
-    from sklearn.gaussian_process.kernels import (  # type: ignore[import-untyped]
-        ConstantKernel,
-        Matern,
-        WhiteKernel,
-    )
+    from sklearn.gaussian_process import GaussianProcessRegressor, kernels  # type: ignore[import-untyped]
 
-    lengths = Matern(np.ones(inputs.shape[1]), (0.05, 1e3), nu=2.5)
-    kernel = ConstantKernel(1.0, (1e-2, 1e2)) * lengths + WhiteKernel(1e-2, (1e-6, 1.0))
+    lengths = kernels.Matern(np.ones(inputs.shape[1]), (0.05, 1e3), nu=2.5)
+    kernel = kernels.ConstantKernel(1.0, (1e-2, 1e2)) * lengths + kernels.WhiteKernel(1e-2, (1e-6, 1.0))
     settings: dict[str, Any] = {"normalize_y": True, "random_state": SEED}
     with warnings.catch_warnings():
         # A length at its bound is an axis that does not matter, and no fault.
@@ -219,9 +211,8 @@ def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray
         ).fit(inputs[learned], outputs[learned])
     if len(learned) == len(outputs):
         return first
-    return GaussianProcessRegressor(first.kernel_, alpha=errors**2, optimizer=None, **settings).fit(
-        inputs, outputs
-    )
+    whole = GaussianProcessRegressor(first.kernel_, alpha=errors**2, optimizer=None, **settings)
+    return whole.fit(inputs, outputs)
 
 
 def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -56,9 +56,6 @@ class Saved:
     def best(self, observations: Observations) -> Predictor:
         """Return the predictor that predicted left-out cells best; one that learns the cells is fitted to them again.
 
-        Args:
-            observations: those of the fits.
-
         Raises:
             SavedError: as `formula`.
         """

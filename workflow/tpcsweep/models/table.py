@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -16,17 +18,12 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, log_ratio, new_run
 from tpcsweep.models.process import Features
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _MOST = 100_000  # places; the cells of a larger grid are next to nothing in it
 _PARTS = 8  # of the points, each left out in turn
 _SMALLEST = 1e-9  # Gbit/s
 
 
 class _Grid(NamedTuple):
-    """Throughput over the grid of the axes."""
-
     features: Features
     places: Mapping[str, Floats]
     """Of each axis of numbers with several values, ascending, as logarithms."""
@@ -38,11 +35,9 @@ class _Grid(NamedTuple):
     def of(cls, observations: Observations, features: Features) -> _Grid:
         """Return the medians of observations. Raises ValueError for a grid of too many places."""
         frame = observations.frame
-        words = {name: tuple(sorted(set(frame[name].astype(str)))) for name in features.words}
+        words = observations.words
         places: dict[str, Floats] = {}
-        index: list[NDArray[np.int64]] = [
-            np.searchsorted(values, frame[name].astype(str)) for name, values in words.items()
-        ]
+        index = [np.searchsorted(values, frame[name].astype(str)) for name, values in words.items()]
         for name in features.centres:
             at = pd.Series(features.logarithms(frame, name))
             classes = observations.classes(name).reset_index(drop=True)
@@ -51,8 +46,8 @@ class _Grid(NamedTuple):
                 places[name] = middles.to_numpy(float)
                 index.append(np.searchsorted(middles.index.to_numpy(), classes))
         shape = [len(values) for values in (*words.values(), *places.values())]
-        if np.prod(shape, dtype=float) > _MOST:
-            raise ValueError(f"a table of {np.prod(shape, dtype=float):.0f} places")
+        if math.prod(shape) > _MOST:
+            raise ValueError(f"a table of {math.prod(shape)} places")
         rates = np.full(shape, np.nan)
         logs = pd.Series(np.log(np.maximum(observations.throughput, _SMALLEST)))
         for key, value in logs.groupby(list(index)).median().items() if index else [((), logs.median())]:
@@ -66,10 +61,8 @@ class _Grid(NamedTuple):
             for name, line in self.places.items()
         ]
         length = len(next(iter(np.asarray(points[name]) for name in points), []))
-        index = [
-            pd.Categorical(np.asarray(points[name]).astype(str), values).codes
-            for name, values in self.words.items()
-        ]
+        texts = {name: np.asarray(points[name]).astype(str) for name in self.words}
+        index = [pd.Categorical(texts[name], values).codes for name, values in self.words.items()]
         keys = pd.Series(list(zip(*index, strict=True)) if index else [()] * length)
         found = np.empty(length)
         for key, rows in keys.groupby(keys).indices.items() if length else ():
@@ -141,39 +134,27 @@ def fit_table(observations: Observations) -> LookupTable:
 
 def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
     """Fill the holes of a grid whose first axes are words."""
-    while np.isnan(rates).any():
-        for beyond in (False, True):
-            lines = [_along(rates, words + axis, at, beyond=beyond) for axis, at in enumerate(places)]
-            guesses = _mean(np.array(lines), 0) if lines else rates
-            if (np.isnan(rates) & np.isfinite(guesses)).any():
-                break
-        else:  # nothing was measured with these words
-            guesses = np.broadcast_to(_mean(rates, tuple(range(words)), keepdims=True), rates.shape)
-            if np.isnan(guesses[np.isnan(rates)]).all():
-                guesses = np.full(rates.shape, np.nanmean(rates))
-        rates = np.where(np.isnan(rates), guesses, rates)
+    with warnings.catch_warnings(
+        action="ignore", category=RuntimeWarning
+    ):  # of means of nothing, which are NaN
+        while np.isnan(rates).any():
+            for ends in (np.nan, None):
+                lines = [
+                    np.apply_along_axis(_line, words + axis, rates, at, ends)
+                    for axis, at in enumerate(places)
+                ]
+                guesses = np.nanmean(lines, axis=0) if lines else rates
+                if (np.isnan(rates) & np.isfinite(guesses)).any():
+                    break
+            else:  # nothing was measured with these words
+                guesses = np.broadcast_to(np.nanmean(rates, tuple(range(words)), keepdims=True), rates.shape)
+                if np.isnan(guesses[np.isnan(rates)]).all():
+                    guesses = np.full(rates.shape, np.nanmean(rates))
+            rates = np.where(np.isnan(rates), guesses, rates)
     return rates
 
 
-def _along(rates: Floats, axis: int, at: Floats, *, beyond: bool) -> Floats:
-    """Interpolate all lines along an axis: constant beyond their known ends if that is wanted, otherwise NaN."""
-    lines, last = np.moveaxis(rates, axis, -1), len(at) - 1
-    known, index = np.isfinite(lines), np.arange(len(at))
-    before = np.maximum.accumulate(np.where(known, index, -1), axis=-1)
-    after = np.minimum.accumulate(np.where(known, index, last + 1)[..., ::-1], axis=-1)[..., ::-1]
-    inside = (before >= 0) & (after <= last)
-    low = np.clip(np.where(before < 0, after, before), 0, last)
-    high = np.clip(np.where(after > last, before, after), 0, last)
-    width = at[high] - at[low]
-    share = np.divide(at - at[low], width, out=np.zeros(lines.shape), where=width > 0)
-    left, right = (np.take_along_axis(lines, end, axis=-1) for end in (low, high))
-    found = left + share * (right - left)
-    return np.moveaxis(found if beyond else np.where(inside, found, np.nan), -1, axis)
-
-
-def _mean(values: Floats, axis: int | tuple[int, ...], *, keepdims: bool = False) -> Floats:
-    """Return the mean of the finite values; NaN without any."""
-    known = np.isfinite(values)
-    count = known.sum(axis=axis, keepdims=keepdims)
-    total = np.where(known, values, 0.0).sum(axis=axis, keepdims=keepdims)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+def _line(rates: Floats, at: Floats, ends: float | None) -> Floats:
+    """Interpolate a line; beyond its known ends it has the value `ends`, None: that of the end."""
+    known = np.isfinite(rates)
+    return np.interp(at, at[known], rates[known], ends, ends) if known.any() else rates

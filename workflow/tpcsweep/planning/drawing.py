@@ -41,8 +41,8 @@ def _verdict(answer: Plan) -> str:
     if answer.cheapest is None:
         beyond = "" if answer.extrapolation is None else ", extrapolated to be reached beyond"
         return f"{asked}: not reached inside the data{beyond}"
-    inside = not answer.cheapest["extrapolated"]
-    return f"{asked}: reached, {'inside the data' if inside else 'extrapolated from what was measured'}"
+    beyond = answer.cheapest["extrapolated"]
+    return f"{asked}: reached, {'extrapolated from what was measured' if beyond else 'inside the data'}"
 
 
 def _fixed(answer: Plan) -> str:
@@ -87,16 +87,15 @@ def _map(figure: Figure, axes: Axes, answer: Plan) -> None:
     image = axes.imshow(likely.to_numpy(), origin="lower", aspect="auto", cmap=COLOURS, vmin=0, vmax=1)
     rows = {value: at for at, value in enumerate(likely.index)}
     columns = {value: at for at, value in enumerate(likely.columns)}
-    front = answer.front
     axes.plot(
-        [columns[value] for value in front["streams"]],
-        [rows[value] for value in front["cores"]],
+        answer.front["streams"].map(columns),
+        answer.front["cores"].map(rows),
         "o--",
         color="white",
         markeredgecolor="black",
         label="front: fewer of one take more of the other",
     )
-    for _, row in front.iterrows():
+    for _, row in answer.front.iterrows():
         at = columns[row["streams"]], rows[row["cores"]]
         text = f"{row['origins']:g}"
         axes.annotate(text, at, (4, 4), textcoords="offset points", color="white", fontsize=7.5)
@@ -109,5 +108,5 @@ def _map(figure: Figure, axes: Axes, answer: Plan) -> None:
     axes.set(xlabel=axis_label("streams"), ylabel=axis_label("cores"))
     axes.set_title("probability to reach the target, best of all origins; numbers are origins")
     figure.colorbar(image, ax=axes, label="probability")
-    if axes.get_legend_handles_labels()[0] and len(front):
+    if len(answer.front):
         axes.legend(fontsize=7.5, loc="upper left", facecolor="#cccccc")

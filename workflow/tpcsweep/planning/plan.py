@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
@@ -21,9 +22,6 @@ from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.predictor import Domain, interval
 from tpcsweep.models.saved import Saved
 from tpcsweep.planning import KNOBS, PROBABILITY, Given, Question
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BEYOND = 4.0
 """The search for a target that cannot be reached inside the data ends at so many times their largest values."""
@@ -225,7 +223,6 @@ def asked(**content: object) -> Question:
 
 
 def _outside(domain: Domain, fixed: Given) -> list[str]:
-    """Return the notes about values beyond the data."""
     notes = []
     for name, value in fixed.items():
         values = value if isinstance(value, tuple) else (value,)
@@ -237,7 +234,6 @@ def _outside(domain: Domain, fixed: Given) -> list[str]:
 
 
 def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
-    """Return the notes about parameters without effect, by trying the model with other values."""
     before, notes = model.estimate(settings), []
     points = settings.drop(columns=list(FIGURES))
     for name in points:
@@ -251,12 +247,7 @@ def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
 
 
 def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
-    """Return all settings to try, cheapest first, with the fixed parameters; measured values are among them.
-
-    Args:
-        domain: the ranges of the data, and the values in them.
-        fixed: the given parameters.
-        reach: the largest value to try over the largest one in the data.
+    """Return all settings to try, cheapest first, the measured values and up to `reach` times the largest of them.
 
     Raises:
         ConfigurationError: for a parameter that varies in the data and is not given, a list, or a word that they lack.
@@ -317,7 +308,6 @@ def _refuse(domain: Domain, fixed: Given) -> None:
 
 
 def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.float64]:
-    """Return the values to try, in order."""
     if name in fixed:
         value = fixed[name]
         return np.unique([model_input(part) for part in (value if isinstance(value, tuple) else (value,))])
@@ -355,8 +345,7 @@ def span(name: str, domain: Domain) -> str:
 def _shown(name: str, value: float) -> str:
     if math.isinf(value):
         return "no limit"
-    whole = isinstance(value, float) and value.is_integer()
-    return show_value(name, int(value) if whole else float(value))
+    return show_value(name, int(value) if float(value).is_integer() else value)
 
 
 def model_input(value: Value) -> str | float:

@@ -90,13 +90,9 @@ class Answer:
 
 
 def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], recommendations: bool) -> Answer:
-    """Answer a question by the model that predicted left-out cells best.
+    """Answer a question by the model that predicted left-out cells best, from a dataset and the file of its fits.
 
-    Args:
-        dataset: the dataset.
-        models: the file with the fits of the dataset.
-        content: target, probability and parameters, as `plan.asked` checks them.
-        recommendations: whether to tabulate recommendations too.
+    `content` has target, probability and parameters, as `plan.asked` checks them.
 
     Raises:
         Exception: one of `EXPECTED`.
@@ -119,13 +115,7 @@ def recommend(
     """Return the cheapest setting for each RTT and target: a row with `COLUMNS`, as `plan` defines them.
 
     Targets are 1, 2, 5, 10 … of a decimal place up to the largest prediction of the model, and a given `target`.
-
-    Args:
-        model: as for `plan`.
-        rtts: in ms, to which a given `rtt` is added; by default a few from the smallest to the largest of the data.
-        target: as for `plan`.
-        probability: as for `plan`.
-        **fixed: as for `plan`.
+    RTTs are in ms, a given `rtt` is added; by default they are a few from the smallest to the largest of the data.
 
     Raises:
         ConfigurationError: as `plan`.
@@ -136,8 +126,7 @@ def recommend(
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}
     most = max(float(model.estimate(grid).max()) for grid in grids.values())
     targets = sorted({*_targets(most), *([] if question.target is None else [question.target])})
-    unsaid = UNSAID["tcp_streams"]
-    connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", unsaid))
+    connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", UNSAID["tcp_streams"]))
     rows = []
     for rtt, grid in grids.items():
         tables = evaluate(model, grid, sure, targets)
@@ -164,7 +153,7 @@ def as_csv(table: pd.DataFrame) -> str:
 def shown_plan(plan: Plan) -> RenderableType:
     """Return a plan for people: the verdict in a line, the settings that matter, and notes."""
     sure = show(plan.probability, FRACTION)
-    rows = _rows("", "cores", "origins", "streams", "Gbit/s", f"{sure} reach", "chance")
+    rows = Table("", "cores", "origins", "streams", "Gbit/s", f"{sure} reach", "chance", box=SIMPLE_HEAD)
     for row in _settings(plan):
         rows.add_row(
             row["answer"] + ("*" if row["extrapolated"] else ""),
@@ -188,7 +177,8 @@ def shown_recommendations(answer: Answer) -> RenderableType:
     """Return recommendations for people: a row for each RTT and target."""
     assert answer.table is not None
     sure = show(answer.question.probability, FRACTION)
-    rows = _rows("RTT", "target", "streams", "origins", "cores", "Gbit/s", f"{sure} reach", "chance")
+    heads = ("RTT", "target", "streams", "origins", "cores", "Gbit/s", f"{sure} reach", "chance")
+    rows = Table(*heads, box=SIMPLE_HEAD)  # it fits 80 columns
     for row in answer.table.to_dict("records"):
         rows.add_row(
             show(row["rtt"], RTT),
@@ -205,12 +195,7 @@ def shown_recommendations(answer: Answer) -> RenderableType:
     return Group(f"{about}\nmodel {answer.model}, {answer.data}", rows, *notes)
 
 
-def _rows(*columns: str) -> Table:
-    return Table(*columns, box=SIMPLE_HEAD)  # it fits 80 columns
-
-
 def _settings(plan: Plan) -> list[dict[str, Any]]:
-    """Return the settings that matter, each once, with all its names."""
     settings: dict[tuple[float, ...], dict[str, Any]] = {}
     for row in plan.answers.to_dict("records"):
         place = tuple(float(row[name]) for name in KNOBS)
@@ -226,7 +211,6 @@ def _cores(cores: float) -> str:
 
 
 def _rtts(model: Predictor) -> list[float]:
-    """Return a few RTTs from the smallest to the largest of the data."""
     if "rtt" not in model.domain.ranges:
         return [model.domain.fixed.get("rtt", UNSAID["rtt"])]
     low, high = model.domain.ranges["rtt"]
