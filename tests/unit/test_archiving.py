@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,11 +16,11 @@ from typing import Any
 
 import pytest
 import xarray as xr
-import yaml
 from tpcsweep import dataset
 from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import citation
 from tpcsweep.configuration.loading import ConfigurationError, load
+from tpcsweep.files import write_text
 
 from tests.support.synthetic import write_sweep
 from tests.support.workflow import ROOT
@@ -58,9 +59,7 @@ class Packed:
 
     def validated(self, profile: str, folder: Path) -> list[tuple[str, str, str]]:
         """What the validator says, each with how severe it is and what it is of."""
-        script = ROOT / "tests/support/crate_validator.py"
-        command = [VALIDATOR, script, self.folder, profile, folder]
-        # Its answers are kept in a folder of the test's.
+        command = [VALIDATOR, ROOT / "tests/support/crate_validator.py", self.folder, profile, folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return [tuple(issue) for issue in json.loads(done.stdout.splitlines()[-1])]
@@ -69,20 +68,15 @@ class Packed:
 def pack(root: Path, monkeypatch: pytest.MonkeyPatch, cited: str = "") -> Packed:
     """Pack a sweep of two cells that another folder than the checkout has."""
     monkeypatch.chdir(root)
-    (root / "config/sweeps").mkdir(parents=True)
-    content = {"parameters": {"streams": AXES["streams"], "rtt": "10 ms"}}
-    (root / "config/sweeps/demo.yaml").write_text(yaml.safe_dump(content))
+    write_text(root / "config/sweeps/demo.yaml", "parameters: {streams: [1, 2], rtt: 10 ms}\n")
     if cited:
         (root / citation.FILE).write_text(cited)
     settings = load({"sweep": "demo", "testbed": "netns"}, Path())
     folded = dataset.fold(write_sweep(root / "made", AXES), AXES, attributes=settings.attributes)
-    (settings.folder / "figures").mkdir(parents=True)
-    # Of an earlier dataset.
-    (settings.folder / "report.html").write_text("earlier")
-    os.utime(settings.folder / "report.html", (1, 1))
     dataset.write(folded, settings.folder / "dataset.nc")
-    for name in ("index.html", "cells.csv", "figures/limits.svg"):
-        (settings.folder / name).write_text("made")
+    for name in ("index.html", "cells.csv", "figures/limits.svg", "report.html"):
+        write_text(settings.folder / name, "made")
+    os.utime(settings.folder / "report.html", (1, 1))  # of an earlier dataset
     packed = Packed(settings.folder / "crate", settings.folder / "demo.crate.zip")
     write_crate(settings.folder, settings, settings.citation, packed.folder, packed.archive)
     return packed
@@ -156,40 +150,33 @@ def test_the_validator_finds_nothing_but_addresses_that_nobody_states(
 
 def test_the_validator_finds_what_is_missing(packed: Packed, tmp_path: Path) -> None:
     broken = Packed(tmp_path / "crate", packed.archive)
-    with zipfile.ZipFile(packed.archive) as archive:
-        archive.extractall(broken.folder)
+    shutil.unpack_archive(packed.archive, broken.folder)
     file = broken.folder / "ro-crate-metadata.json"
     content = json.loads(file.read_text())
     for entity in content["@graph"]:
-        if entity["@id"] == "./":
-            del entity["license"]
-        if entity["@id"] == "#run":
-            del entity["instrument"]
+        entity.pop({"./": "license", "#run": "instrument"}.get(entity["@id"]), None)
     file.write_text(json.dumps(content))
     (broken.folder / "cells.csv").unlink()
     issues = broken.validated("workflow-run-crate", tmp_path)
     told = "\n".join(message for severity, message, _ in issues if severity == "REQUIRED")
-    for missing in ("license", "MUST have an instrument", "cells.csv"):
-        assert missing in told
+    assert all(missing in told for missing in ("license", "MUST have an instrument", "cells.csv"))
 
 
 def test_the_sweep_can_be_run_from_the_crate(packed: Packed, tmp_path: Path) -> None:
-    with zipfile.ZipFile(packed.archive) as archive:
-        archive.extractall(tmp_path)
+    shutil.unpack_archive(packed.archive, tmp_path)
     # What the README says, but that nothing is run.
     [line] = re.findall(r"^snakemake .*$", (tmp_path / "README.md").read_text(), re.MULTILINE)
     done = subprocess.run(
         [sys.executable, "-m", *line.split(), "--dry-run"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "tpcsweep/workflow")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, done.stderr
     assert "measure_demo" in done.stdout
-    assert str(ROOT / "workflow") not in done.stdout
+    assert str(ROOT / "workflow") not in done.stdout + done.stderr
 
 
 def test_without_a_citation_of_their_own_they_are_those_of_the_software(
