@@ -41,8 +41,8 @@ FIXED: dict[str, Any] = {
     "streams": 4,
 }
 Point = Mapping[str, Any]
-Level = float | Callable[[Point], float]
-"""A throughput in Gbit/s, of every point or of each."""
+Level = float | str | Callable[[Point], float]
+"""A throughput in Gbit/s of every point: a number, a formula of its parameters, or a function."""
 
 
 def world(
@@ -68,7 +68,8 @@ def world(
     points = [
         {**FIXED, **dict(zip(axes, values, strict=True))} for values in itertools.product(*axes.values())
     ]
-    rates = np.array([level(point) if callable(level) else level for point in points])
+    formula = (lambda point: eval(str(level), {}, dict(point))) if not callable(level) else level
+    rates = np.array([formula(point) for point in points], float)
     failed = np.array([fails(point) for point in points])
     throughput = rates * np.exp(noise * np.random.default_rng(seed).normal(size=len(points)))
     throughput[failed] = np.nan
@@ -106,7 +107,7 @@ def splits(axis: str, border: Any, *pairs: tuple[float, float]) -> list[Level]:
 
 
 def powers(axis: str, *exponents: float) -> list[Level]:
-    return [lambda point, exponent=exponent: float(point[axis]) ** exponent for exponent in exponents]  # type: ignore[misc]
+    return [f"{axis} ** {exponent}" for exponent in exponents]
 
 
 class Case(NamedTuple):
@@ -121,48 +122,15 @@ class Case(NamedTuple):
     how: dict[str, Any] = {}  # noqa: RUF012
 
 
-def origins(power: float) -> Level:
-    return lambda point: 0.1 * point["streams"] * point["origins"] ** power
-
-
-def peak(point: Point) -> float:
-    """Rises to four streams and falls past them; less so the longer the path."""
-    return point["cores"] * point["streams"] / (1 + (point["streams"] / (4 + point["rtt"])) ** 2)
-
-
-def rising(point: Point) -> float:
-    return point["cores"] * min(point["streams"], 4)
-
-
-def fast_links(point: Point) -> float:
-    """XRootD is ahead over fast links; over slow ones, of which the claim does not speak, it is behind."""
-    level, ahead = (20.0, 1.15) if point["rtt"] < 35 else (1.0, 0.8)
-    return level * (1.0 if point["tool"] == "gridftp" else ahead)
-
-
-def faint(point: Point) -> float:
-    return point["cores"] * (1.3 if point["streams"] == 4 else 1.0)
-
-
-def saturated(past: float) -> Level:
-    """Fills a path of 1 Gbit/s with four streams, and changes by a factor with more."""
-    return lambda point: min(0.3 * point["streams"], 0.99) * (past if point["streams"] > 4 else 1)
-
-
-def more_cores(ahead: float) -> Level:
-    """Throughput goes as the cores; it is larger by a factor at short RTTs."""
-    return lambda point: point["cores"] * (ahead if point["rtt"] < 10 else 1)
-
-
-def variants(westwood: float, bic: float) -> Level:
-    return lambda point: {"reno": 3.0, "westwood": westwood, "bic": bic}[point["congestion_control"]]
-
-
-def instances(point: Point) -> float:
-    """What the cores of one instance do, past 16 of which it does not scale."""
-    return min(point["streams"], point["cores"] / 4, 4 * point["origins"])
-
-
+# Throughput rises to four streams and falls past them, less so the longer the path.
+PEAK = "cores * streams / (1 + (streams / (4 + rtt)) ** 2)"
+RISING = "cores * min(streams, 4)"
+FAINT = "cores * (1.3 if streams == 4 else 1)"
+# XRootD is ahead over fast links; over slow ones, of which the claim does not speak, it is behind.
+FAST_LINKS = "(20 if rtt < 35 else 1) * (1 if tool == 'gridftp' else 1.15 if rtt < 35 else 0.8)"
+# Four streams fill a path of 1 Gbit/s, and more change it by a factor.
+SATURATED = "min(0.3 * streams, 0.99) * ({} if streams > 4 else 1)"
+WESTWOOD = "{{'reno': 3, 'westwood': {}, 'bic': 5}}[congestion_control]"
 RTTS = {"rtt": [5.0, 20.0, 50.0]}
 STREAMS = {"streams": [1, 4, 16, 64]}
 FAR = {"rtt": [20.0, 50.0]}
@@ -178,7 +146,11 @@ FOUR = {**TWO, "origins": [4], "cores": [64.0], "rtt": [5.0, 40.0, 120.0], "stre
 LINKS = {"tool": ["gridftp", "xrootd-http-tpc"], "rtt": [5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 70.0, 90.0]}
 LOSS = {"loss": [1e-4], "rtt": [0.0, 120.0], "bandwidth": [1.0], "mtu": [1500]}
 VARIANTS = {"congestion_control": ["bic", "reno", "westwood"], "rtt": [264.0], "bandwidth": [9.5]}
-ORIGINS = Case({"origins": [1, 2, 4], **RTTS, "streams": [1, 4]}, *map(origins, (0.5, 0, 0.08)), 0.1)
+ORIGINS = Case(
+    {"origins": [1, 2, 4], **RTTS, "streams": [1, 4]},
+    *map("0.1 * streams * origins ** {}".format, (0.5, 0, 0.08)),
+    0.1,
+)
 CASES = {
     "chep2023.saturate": Case({**MAIN, "streams": [40, 520]}, 395.0, 300.0, 380.0, 0.05, HOUR),
     "chep2023.little_fluctuation": Case(
@@ -190,7 +162,7 @@ CASES = {
         0.03,
     ),
     "chep2023.streams_peak": Case(
-        {**STREAMS, "cores": [1.0, 4.0], "rtt": [1.0, 2.0]}, peak, rising, faint, 0.15
+        {**STREAMS, "cores": [1.0, 4.0], "rtt": [1.0, 2.0]}, PEAK, RISING, FAINT, 0.15
     ),
     "chep2023.origins_help": ORIGINS,
     "chep2023.rtt_fivefold": Case(
@@ -201,14 +173,11 @@ CASES = {
     ),
     "chep2023.rtt120_cap": Case(
         {"origins": [2], "cores": [256.0], "rtt": [120.0], "streams": [1, 10, 100, 500]},
-        *(1.0, lambda point: 0.1 * point["streams"], 1.4),
-        0.1,
+        *(1.0, "0.1 * streams", 1.4, 0.1),
     ),
     "chep2023.streams_stop_helping": Case(
         {"rtt": [10.0, 60.0, 90.0, 120.0], "streams": [1, 16, 32, 64]},
-        lambda point: min(point["streams"], 16) if point["rtt"] > 20 else point["streams"],
-        *(lambda point: point["streams"], split("streams", 64, 1, 1.05)),
-        *(0.05, FREE),
+        *("min(streams, 16) if rtt > 20 else streams", "streams", split("streams", 64, 1, 1.05), 0.05, FREE),
     ),
     "chep2023.terabit": Case(
         {"bandwidth": [1000.0], "rtt": [0.0, 10.0], "streams": [1, 100]},
@@ -225,7 +194,7 @@ CASES = {
         *splits("tool", "curl", (1, 1.15), (1, 1), (1, 1.1)),
         0.05,
     ),
-    "chep2024.small_rtt_peak": Case({**STREAMS, "rtt": [2.0, 100.0]}, peak, rising, faint, 0.15),
+    "chep2024.small_rtt_peak": Case({**STREAMS, "rtt": [2.0, 100.0]}, PEAK, RISING, FAINT, 0.15),
     "chep2024.one_origin": Case(
         {**TWO, "origins": [1], "bandwidth": [400.0], "streams": [1, 10, 100]},
         *splits("streams", 100, (60, 60), (60, 99), (95, 95)),
@@ -233,7 +202,7 @@ CASES = {
     ),
     "chep2024.two_origins": Case(TWO, *splits("rtt", 10, (98, 40), (98, 98), (95, 40)), 0.03),
     "chep2024.four_origins": Case(
-        FOUR, lambda point: 99 if point["streams"] == 90 else 50, split("streams", 200, 50, 99), 95, 0.03
+        FOUR, "99 if streams == 90 else 50", split("streams", 200, 50, 99), 95, 0.03
     ),
     "chep2024.near_limit": Case(
         {"bandwidth": [200.0, 400.0], "cores": [128.0], "streams": [50, 100]},
@@ -245,18 +214,22 @@ CASES = {
     ),
     "chep2024.instance_cores": Case(
         {"origins": [1, 2], "cores": [8.0, 16.0, 32.0, 64.0], **RTTS, "streams": [1, 8]},
-        *(instances, lambda point: min(point["streams"], point["cores"] / 4), split("cores", 32, 1, 1.05)),
-        0.05,
+        # An instance does not scale past 16 cores.
+        *(
+            "min(streams, cores / 4, 4 * origins)",
+            "min(streams, cores / 4)",
+            split("cores", 32, 1, 1.05),
+            0.05,
+        ),
     ),
     "chep2024.origins_help": ORIGINS,
     "chep2024.saturated_flat": Case(
         {"bandwidth": [1.0], "streams": [1, 4, 8, 16], **RTTS},
-        *(saturated(1), saturated(0.7), split("streams", 8, 0.99, 0.92)),
-        0.04,
+        *(SATURATED.format(1), SATURATED.format(0.7), split("streams", 8, 0.99, 0.92), 0.04),
     ),
     "chep2024.short_rtt_cores": Case(
         {"cores": [1.0, 2.0, 4.0], "rtt": [5.0, 100.0], "origins": [1, 2, 4], "streams": [1, 2, 4]},
-        *map(more_cores, (4, 1, 1.9)),
+        *map("cores * ({} if rtt < 10 else 1)".format, (4, 1, 1.9)),
         0.05,
     ),
     "chep2024.rtts_distinct": Case(
@@ -266,8 +239,7 @@ CASES = {
     ),
     "nrp2021.xrootd_vs_gridftp": Case(
         {**LINKS, "streams": [8], "repetition": [1, 2, 3]},
-        *(fast_links, split("tool", "gridftp", 10, 8), 10.0),
-        0.05,
+        *(FAST_LINKS, split("tool", "gridftp", 10, 8), 10.0, 0.05),
     ),
     "usatlas2007.more_streams": Case(
         {"streams": [1, 4, 12], "tcp_buffer": [4 * 10**6, 16 * 10**6], **RTTS, "repetition": [1, 2, 3, 4]},
@@ -285,15 +257,11 @@ CASES = {
     "usatlas2007.disk_buffers": Case(
         {**LAYERS, "tcp_buffer": [2**16, 4 * 10**6, 8 * 10**6], "streams": [1, 4, 12]},
         split("tcp_buffer", 10**6, 0.01, 0.3),
-        *(lambda point: point["tcp_buffer"] / 1e7, split("tcp_buffer", 8 * 10**6, 1, 1.05)),
-        0.05,
+        *("tcp_buffer / 1e7", split("tcp_buffer", 8 * 10**6, 1, 1.05), 0.05),
     ),
     "usatlas2007.twelve_streams": Case(
         {**LAYERS, **RTTS, "streams": [1, 4, 12]},
-        lambda point: point["streams"],
-        lambda point: 1.0 if point["layer"] != "network" else point["streams"],
-        split("streams", 12, 1, 1.05),
-        0.05,
+        *("streams", "1 if layer != 'network' else streams", split("streams", 12, 1, 1.05), 0.05),
     ),
     "usatlas2007.tuned_stream": Case(
         {"layer": ["network"], "streams": [1], **BUFFERS, **FAR},
@@ -312,7 +280,8 @@ CASES = {
         0.05,
     ),
     "terena2005.variants": Case(
-        {**VARIANTS, "streams": [1], "repetition": [1, 2, 3]}, variants(4.1, 5), 3.0, variants(3.15, 5), 0.05
+        {**VARIANTS, "streams": [1], "repetition": [1, 2, 3]},
+        *(WESTWOOD.format(4.1), 3.0, WESTWOOD.format(3.15), 0.05),
     ),
     "terena2005.disk": Case(
         {**LAYERS, **RTTS, "bandwidth": [10.0]},
@@ -375,7 +344,7 @@ def test_a_claim_holds_where_it_is_true_and_noise_or_a_missing_axis_is_no_verdic
 @pytest.mark.parametrize(
     ("better", "level", "where", "value"),
     [
-        ({"bandwidth": [100.0, 200.0]}, lambda point: 0.915 * point["bandwidth"], "100 Gbit/s", 91.5),
+        ({"bandwidth": [100.0, 200.0]}, "0.915 * bandwidth", "100 Gbit/s", 91.5),
         ({"tcp_buffer": [4 * 2**20, 10**9]}, split("tcp_buffer", 10**7, 30, 99), "with buffers of 4 MiB", 30),
     ],
 )
@@ -386,7 +355,7 @@ def test_a_wider_or_tuned_path_does_not_stand_in_for_that_of_the_claim(
     assert judged.effect is not None
     assert where in judged.effect.quantity
     assert judged.effect.interval.value == pytest.approx(value, rel=0.05)
-    both = world({**FOUR, **better}, lambda point: 0.98 * point["bandwidth"], 0.005)
+    both = world({**FOUR, **better}, "0.98 * bandwidth", 0.005)
     expect(Outcome.HOLDS, "chep2024.four_origins", both)
 
 
@@ -418,14 +387,9 @@ SCALED = {
 """The axes of figure 4 of 2024 as it is measured at 1/100."""
 
 
-def filling(point: Point) -> float:
-    """Throughput that fills the path, later on longer ones."""
-    return min(2.8 * point["streams"] / (point["rtt"] + 4), 0.99)
-
-
-def past(most: int) -> Level:
-    """The same, less with more streams at small RTTs."""
-    return lambda point: filling(point) * (max(point["streams"], most) / most) ** (-3 / point["rtt"])
+# Throughput fills the path, later on longer ones; past 5 streams it falls at small RTTs, or at all.
+FILLING = "min(2.8 * streams / (rtt + 4), 0.99)"
+FALLING = f"{FILLING} * (max(streams, 5) / 5) ** (-3 / rtt)"
 
 
 def test_cells_of_which_a_claim_does_not_speak_make_it_not_testable() -> None:
@@ -443,11 +407,10 @@ def test_cells_of_which_a_claim_does_not_speak_make_it_not_testable() -> None:
 
 def test_a_peak_at_small_rtt_is_seen_where_it_fills_the_path() -> None:
     name = "chep2024.small_rtt_peak"
-    expect(Outcome.HOLDS, name, world(SCALED, past(5)))
-    expect(Outcome.OPEN, name, world(SCALED, filling))  # and stays full
-    expect(Outcome.FAILS, name, world(SCALED, lambda point: 0.6 * filling(point)))
-    alike = world(SCALED, lambda point: past(5)({**point, "rtt": 5.0}))  # falls at every RTT
-    expect(Outcome.FAILS, name, alike)
+    expect(Outcome.HOLDS, name, world(SCALED, FALLING))
+    expect(Outcome.OPEN, name, world(SCALED, FILLING))  # and stays full
+    expect(Outcome.FAILS, name, world(SCALED, f"0.6 * {FILLING}"))
+    expect(Outcome.FAILS, name, world(SCALED, FALLING.replace("rtt", "5")))  # at every RTT
 
 
 def test_much_better_is_not_slightly_better_and_too_many_streams_must_crash() -> None:
@@ -472,7 +435,7 @@ def test_layers_are_compared_although_they_have_no_tool_in_common(name: str) -> 
 
 def test_curves_that_miss_one_over_rtt_on_either_side_do_not_make_it_up_together() -> None:
     axes = {"rtt": [10.0, 30.0, 60.0], "streams": [1, 2, 4, 8]}
-    apart = world(axes, lambda point: point["rtt"] ** (-0.5 if point["streams"] < 3 else -1.5), cpu=0.5)
+    apart = world(axes, "rtt ** (-0.5 if streams < 3 else -1.5)", cpu=0.5)
     judged = expect(Outcome.HOLDS, "chep2023.rtt_not_linear", apart)
     assert judged.effect is not None
     assert judged.effect.interval.value == pytest.approx(-1, abs=0.05)

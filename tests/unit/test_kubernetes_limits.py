@@ -187,6 +187,7 @@ CAN = """
 {} on nodes with {image: "registry.example.org:5000/group/sub_group/tpcsweep:0.1.0-rc.1"}
 {} on nodes with {image: "someone/tpcsweep@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}
 {bandwidth: 10, mtu: 8900, rtt: [0, 20], tcp_buffer: [4 MiB, 1 GiB]} on nodes
+{} on nodes with {host_network: true, tcp_buffer: 4 MiB}
 {bandwidth: [0.1, 10], loss: [0, 0.01], rtt: [0, 0.3, 2000]} on netem
 {queue_limit: [null, 1000], rtt: 20} on netem
 {origins: [1, 4]} on networks 5 5
@@ -305,9 +306,3 @@ def test_a_wrong_testbed_is_refused(root: Path, changes: str, messages: list[str
     assert len(lines) == len(messages)
     for line, message in zip(lines, messages, strict=True):
         assert line.startswith(f"{FILE}: {said(message)}")
-
-
-def test_pods_in_the_network_of_their_nodes(root: Path) -> None:
-    configuration = loaded(root, {}, NODES | {"host_network": True, "tcp_buffer": "4 MiB"})
-    assert check(configuration) == []
-    assert configuration.grid.cells[0].parameters.tcp_buffer == 4 * 2**20
