@@ -114,8 +114,8 @@ def test_a_crate_has_what_was_found_what_was_asked_for_and_the_software(packed: 
 def test_authors_and_licence_are_those_of_who_measured(packed: Packed) -> None:
     entities = packed.entities()
     author, group = (entities[one["@id"]] for one in entities["./"]["author"])
-    assert (author["@type"], author["name"]) == ("Person", "Ada de Example")
-    assert author["@id"] == "https://orcid.org/0000-0002-1825-0097"
+    named = {"@type": "Person", "name": "Ada de Example", "@id": "https://orcid.org/0000-0002-1825-0097"}
+    assert author.items() >= named.items()
     assert entities[author["affiliation"]["@id"]]["name"] == "Example Lab"
     assert (group["@type"], group["@id"]) == ("Organization", "https://example.org")
     assert entities["./"]["license"]["@id"].endswith("/CC-BY-4.0")
@@ -129,7 +129,7 @@ def test_authors_and_licence_are_those_of_who_measured(packed: Packed) -> None:
         "license": "CC-BY-4.0",
     }
     about = xr.open_dataset(packed.folder / "dataset.nc").attrs
-    assert {name: about[name] for name in expected} == expected
+    assert about.items() >= expected.items()
     assert "creator_email" not in about
 
 
@@ -148,21 +148,7 @@ def test_a_run_says_what_it_took_what_it_made_when_and_with_what(packed: Packed)
 def test_the_validator_finds_nothing_but_addresses_that_nobody_states(packed: Packed, tmp_path: Path) -> None:
     issues = packed.validated(tmp_path)
     assert not [issue for issue in issues if not issue[1].rstrip(".").endswith(WITHOUT_ADDRESSES)]
-    assert {severity for severity, *_ in issues} <= {"RECOMMENDED"}
-
-
-def test_the_validator_finds_what_is_missing(packed: Packed, tmp_path: Path) -> None:
-    broken = Packed(tmp_path / "crate", packed.archive)
-    shutil.unpack_archive(packed.archive, broken.folder)
-    file = broken.folder / "ro-crate-metadata.json"
-    content = json.loads(file.read_text())
-    for entity in content["@graph"]:
-        entity.pop({"./": "license", "#run": "instrument"}.get(entity["@id"]), None)
-    file.write_text(json.dumps(content))
-    (broken.folder / "cells.csv").unlink()
-    issues = broken.validated(tmp_path)
-    told = "\n".join(message for severity, message, _ in issues if severity == "REQUIRED")
-    assert all(missing in told for missing in ("license", "MUST have an instrument", "cells.csv"))
+    assert {severity for severity, *_ in issues} == {"RECOMMENDED"}
 
 
 def test_the_sweep_can_be_run_from_the_crate(packed: Packed, tmp_path: Path) -> None:

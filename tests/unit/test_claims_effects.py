@@ -9,23 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.claims.effects import (
-    FEWEST_PAIRS,
-    REGIONS,
-    Interval,
-    Region,
-    both,
-    exact_share,
-    largest,
-    mean_exponent,
-    mean_ratio,
-    most,
-    peak,
-)
+from tpcsweep.claims import effects
+from tpcsweep.claims.effects import Interval, Region, both, exact_share, largest, mean_ratio, most, peak
 
 finite = st.floats(-100, 100)
 decisions = st.lists(st.sampled_from([True, False, None]))
-ratios = st.lists(st.floats(0.1, 10), min_size=FEWEST_PAIRS, max_size=12)
+ratios = st.lists(st.floats(0.1, 10), min_size=effects.FEWEST_PAIRS, max_size=12)
 
 
 @given(st.tuples(finite, finite).map(sorted), st.tuples(finite, finite).map(sorted))
@@ -64,7 +53,7 @@ def test_a_mean_ratio_is_never_surer_than_its_cells(found: list[float], error: f
 
 
 def test_few_pairs_have_no_mean_and_few_points_no_peak() -> None:
-    assert mean_ratio([2.0] * (FEWEST_PAIRS - 1), [0.01] * (FEWEST_PAIRS - 1)) is None
+    assert mean_ratio([2.0] * (effects.FEWEST_PAIRS - 1), [0.01] * (effects.FEWEST_PAIRS - 1)) is None
     assert peak([1.0, 2.0], [0.1, 0.1]) is None
 
 
@@ -72,13 +61,6 @@ def test_a_mean_ratio_covers_the_truth_as_often_as_it_says() -> None:
     worlds = 1.3 * np.exp(0.2 * np.random.default_rng(3).normal(size=(400, 5)))
     found = [mean_ratio(ratios, np.full(5, 0.05)) for ratios in worlds]
     assert 0.93 <= np.mean([one is not None and one.low <= 1.3 <= one.high for one in found]) <= 0.98
-
-
-def test_an_exponent_is_that_of_the_power_law() -> None:
-    changes = np.array([2.0, 5.0, 10.0])
-    found = mean_exponent(changes**0.6, [0.01] * 3, changes)
-    assert found is not None and found.value == pytest.approx(0.6)
-    assert found.low < 0.6 < found.high < 0.7
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=9), st.floats(0.001, 1))
@@ -92,7 +74,7 @@ def test_the_largest_has_bounds_no_narrower_than_any_one_level(levels: list[floa
 def test_levels_of_unknown_error_can_be_anything_and_shares_of_counts_are_exact() -> None:
     found = largest([1.0, 2.0], [0.1, math.nan])
     assert found is not None and found.high == math.inf
-    assert REGIONS["more"].decide(found) is None
+    assert effects.REGIONS["more"].decide(found) is None
     # 0 of 10: 1 - 0.025^(1/10)
     assert exact_share(0, 10).high == pytest.approx(0.3085, abs=1e-4)
 

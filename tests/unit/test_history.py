@@ -14,20 +14,10 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tpcsweep import history
 from tpcsweep.comparing.comparison import compare
 from tpcsweep.dataset import masks_of
-from tpcsweep.history import (
-    ALL_CELLS,
-    LEAST,
-    SIGNIFICANT,
-    Difference,
-    changes,
-    failures,
-    history_of,
-    junit_text,
-    runs,
-    sentence,
-)
+from tpcsweep.history import Difference, changes, failures, history_of, junit_text, runs, sentence
 from tpcsweep.history.runs import joined
 from tpcsweep.pages.history import over_time
 from tpcsweep.pages.making import render
@@ -85,7 +75,8 @@ def test_steps_are_changes_and_one_run_that_stands_apart_is_none(
 
 def test_histories_without_a_change_ring_no_more_often_than_is_said() -> None:
     found = sum(bool(changes(noise(16, 6, 1000 + seed))) for seed in range(40))
-    assert found <= 40 * SIGNIFICANT + 3 * math.sqrt(40 * SIGNIFICANT * (1 - SIGNIFICANT))
+    share = history.SIGNIFICANT
+    assert found <= 40 * share + 3 * math.sqrt(40 * share * (1 - share))
 
 
 @settings(max_examples=5)
@@ -105,7 +96,7 @@ def test_holes_are_no_changes_and_hide_none(seed: int, share: float) -> None:
     logs = noise(24, 6, seed)
     logs[12:] += 0.5
     logs[np.random.default_rng(seed).random(logs.shape) < share] = np.nan
-    assert any(abs(place - 12) < LEAST for place in changes(logs))
+    assert any(abs(place - 12) < history.LEAST for place in changes(logs))
 
 
 def test_a_run_is_kept_once_under_its_date(tmp_path: Path) -> None:
@@ -172,10 +163,9 @@ def test_a_single_run_has_the_error_that_its_dataset_has(once: xr.Dataset, confi
 
 def test_a_change_has_its_date_its_size_its_cells_and_what_changed_with_it(once: xr.Dataset) -> None:
     def change(number: int, summary: xr.Dataset) -> xr.Dataset:
-        if number < 9:
-            return summary
         slower = times(summary, np.where(summary.rtt.values == 50, 0.7, 1.0)[:, None, None])
-        return with_software(slower, xrootd="6.0.0").assign_coords(bandwidth=2.0)
+        changed = with_software(slower, xrootd="6.0.0").assign_coords(bandwidth=2.0)
+        return summary if number < 9 else changed
 
     told = history_of(runs_of(weekly(once, 16, change)), {})
     [found] = told.changes
@@ -203,9 +193,9 @@ def test_it_fails_on_a_change_once_and_where_it_is_asked(once: xr.Dataset) -> No
     told = {count: history_of(every[:count], {}) for count in range(9, 12)}
     assert [[change.place for change in one.changes] for one in told.values()] == [[], [8], [8]]
     for count, one in told.items():
-        found = [sentence(one, change) for change in one.changes if count == 8 + LEAST]
+        found = [sentence(one, change) for change in one.changes if count == 8 + history.LEAST]
         assert [failures(one, asked) for asked in ("slower", "change", None)] == [found, found, []]
-    faster = history_of(runs_of(weekly(once, 8 + LEAST, slower_from(8, 1.4), seed=1)), {})
+    faster = history_of(runs_of(weekly(once, 8 + history.LEAST, slower_from(8, 1.4), seed=1)), {})
     assert failures(faster, "slower") == [] and len(failures(faster, "change")) == 1
 
 
@@ -240,7 +230,7 @@ def test_junit_has_a_case_for_each_cell_and_fails_those_that_changed(once: xr.Da
     slower = found.comparison.cells.query("verdict == 'slower'")
     assert len(slower) > 1
     expected = {f"rtt 50 ms, streams {row.streams:.0f}" for row in slower.itertuples()}
-    assert (failure, skipped) == ({ALL_CELLS, *expected}, {"rtt 5 ms, streams 4"})
+    assert (failure, skipped) == ({history.ALL_CELLS, *expected}, {"rtt 5 ms, streams 4"})
     assert suite.get("failures") == str(1 + len(expected)) and suite.get("skipped") == "1"
     content = told.to_dict()
     assert [run["cells"]["ok"] for run in content["runs"]] == [*[CELLS] * 8, CELLS - 1]
@@ -261,8 +251,7 @@ def test_a_parameter_that_becomes_an_axis_keeps_its_earlier_runs(once: xr.Datase
 
 
 def test_one_cell_alone_has_a_history_too(once: xr.Dataset) -> None:
-    one = once.isel(rtt=[0], streams=[0])
-    told = history_of(runs_of(weekly(one, 12, slower_from(6, 0.5))), {})
+    told = history_of(runs_of(weekly(once.isel(rtt=[0], streams=[0]), 12, slower_from(6, 0.5))), {})
     assert [change.place for change in told.changes] == [6]
     assert [row["values"] for row in over_time(told)["rows"]] == [[]]
     assert "the cell" in junit_text(told, None)
@@ -300,8 +289,8 @@ def test_any_history_has_a_page_and_a_junit_file(
     once: xr.Dataset, count: int, seed: int, share: float
 ) -> None:
     def holes(number: int, summary: xr.Dataset) -> xr.Dataset:
-        generator = np.random.default_rng((seed, number))
-        summary["status"][:] = np.where(generator.random(summary.status.shape) < share, 2, 1)
+        fails = np.random.default_rng((seed, number)).random(summary.status.shape) < share
+        summary["status"][:] = np.where(fails, 2, 1)
         return summary
 
     told = history_of(runs_of(weekly(once, count, holes, seed)), {})

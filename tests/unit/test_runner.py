@@ -34,6 +34,9 @@ class RefusedError(Exception):
     """A deployment that is not as asked."""
 
 
+ERRORS = {NOT_UP: FaultError("a server died"), REFUSED: RefusedError("rtt asked 5 ms, found 9 ms")}
+
+
 class Played:
     """A testbed whose cells end as a script says; it ends with cells that go well."""
 
@@ -59,13 +62,9 @@ class Played:
         self.arriving.append(request.arriving)
         provenance = {"deployment": len(self.deployments), "software": {}}
         try:
-            for outcome, error in (
-                (NOT_UP, FaultError("a server died before it had answered")),
-                (REFUSED, RefusedError("rtt asked 5 ms, found 9 ms")),
-            ):
-                if self.script[:1] == [outcome]:
-                    self.deployments[-1].append(self.script.pop(0))
-                    raise error
+            if self.script[:1] in ([NOT_UP], [REFUSED]):
+                self.deployments[-1].append(self.script.pop(0))
+                raise ERRORS[self.deployments[-1][0]]
             yield SimpleNamespace(provenance=provenance, check=self.check, explain=str)
         finally:
             self.up = False
@@ -94,9 +93,8 @@ def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played
         (folder / "logs").mkdir()
         content = {"parameters": {"streams": 1}, "repetitions": cells, "retry_share": 0} | sweep
         (folder / "played.yaml").write_text(yaml.safe_dump(content))
-        configuration = load(
-            {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}, ROOT
-        )
+        config = {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}
+        configuration = load(config, ROOT)
         patched.setattr(runner.testbeds, "of", lambda _: testbed)
         patched.setattr(runner, "CALM", 0.0)
         patched.setattr(runner.psutil, "cpu_percent", lambda _: 0.0)
@@ -129,9 +127,8 @@ def test_every_cell_is_measured_once_unless_deployments_break_without_end(
         run(configuration, logs)
         ended = [outcome for deployment in testbed.deployments for outcome in deployment]
         begun = [outcome for outcome in ended if outcome not in (NOT_BEGUN, NOT_UP, REFUSED)]
-        left = statuses(configuration).count(NOT_MEASURED)
-        assert cells == len(begun) + left
-        assert statuses(configuration).count("ok") == sum(o in (OK, DIED_LATE) for o in begun)
+        left, well = (statuses(configuration).count(status) for status in (NOT_MEASURED, "ok"))
+        assert (cells, well) == (len(begun) + left, sum(o in (OK, DIED_LATE) for o in begun))
         fruitless = [not {OK, DIED_LATE} & set(deployment) for deployment in testbed.deployments]
         last = fruitless[-runner.GIVE_UP_AFTER :]
         gave_up = (len(last) == runner.GIVE_UP_AFTER and all(last)) or ended.count(REFUSED) >= runner.TRIES

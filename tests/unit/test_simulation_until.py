@@ -72,8 +72,8 @@ def test_the_warm_up_is_the_first_set_up_and_slow_start(simgrid: Engine) -> None
 
 def test_samples_of_a_long_cell_stay_bounded_and_lose_no_byte(simgrid: Engine) -> None:
     one = SHARED[1]
-    fine = simulated_course(simgrid, one, how=seconds(60, interval=0.002))
-    coarse = simulated_course(simgrid, one, how=seconds(60))
+    fine = simulated_course(simgrid, one, how=seconds(24, interval=0.002))
+    coarse = simulated_course(simgrid, one, how=seconds(24))
     assert 5000 <= fine.goodput.size < 10_000
     assert fine.goodput.sum() * fine.step == pytest.approx(coarse.goodput.sum() * coarse.step, rel=CLOSE)
     assert fine.throughput == pytest.approx(coarse.throughput, rel=1e-6)

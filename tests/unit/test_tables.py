@@ -36,7 +36,6 @@ def test_a_formula_becomes_text(text: str) -> None:
     for separator in ",;\t":
         cells = next(csv.reader([inert(text).replace("\n", separator)], delimiter=separator))
         assert not any(cell.strip().startswith(tuple("=+-@＝")) for cell in cells)
-    assert as_written(inert(text)) == text
 
 
 @pytest.mark.parametrize("text", ["-5", "+1.5e-3", "-.5", "curl", "a-b", "x = 1", "5.8.1", "", "it's"])
