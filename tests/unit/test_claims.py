@@ -468,7 +468,12 @@ NULLS = {
     "chep2023.streams_peak": {**STREAMS, "cores": [1.0, 2.0], "rtt": [2.0, 100.0]},
     "chep2023.origins_help": {"origins": [1, 2], "streams": [1, 4], "rtt": [2.0, 100.0]},
     "chep2024.small_rtt_peak": {**STREAMS, "rtt": [2.0, 20.0, 100.0]},
-    "chep2024.short_rtt_cores": {**STREAMS, "cores": [1.0, 2.0], "rtt": [2.0, 100.0], "origins": [1, 2, 4]},
+    "chep2024.short_rtt_cores": {
+        "cores": [1.0, 2.0],
+        "rtt": [2.0, 100.0],
+        "origins": [1, 2, 4],
+        "streams": [1, 4],
+    },
 }
 
 

@@ -222,9 +222,8 @@ def test_a_crate_contains_the_sweep_of_the_results(study: Configuration) -> None
     fill(study, 4)
     assert tpcsweep("dataset").exit_code == 0
     crate = Path("results/probe/crate")
-    crate.mkdir()
     for name in ("ro-crate-metadata.json", "of-before"):
-        (crate / name).touch()
+        write_text(crate / name, "")
     done = tpcsweep("crate", "results/probe")
     assert done.exit_code == 0, done.output
     assert not (crate / "of-before").exists()

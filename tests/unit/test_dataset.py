@@ -88,10 +88,9 @@ def test_every_cell_is_in_its_place(sweep: Sweep, summary: xr.Dataset) -> None:
 def test_axes_figures_and_fixed_parameters_have_their_values_units_and_names(summary: xr.Dataset) -> None:
     assert tuple(summary.throughput.dims) == tuple(AXES)
     for name, units in (("rtt", "ms"), ("streams", "1"), ("file_size", "B")):
-        assert summary[name].attrs["units"] == units
-    for name, variable in SUMMARY.items():
-        assert summary[name].attrs["units"] == variable.units
-        assert summary[name].attrs["long_name"] == variable.long_name
+        assert summary[name].units == units
+    for name, one in SUMMARY.items():
+        assert (summary[name].units, summary[name].long_name) == (one.units, one.long_name)
     assert summary.streams.dtype.kind == "i"
     assert (summary.tool.item(), summary.tcp_buffer.item()) == ("gfal-copy", 4 * 2**20)
 
@@ -177,8 +176,7 @@ def test_a_file_says_what_it_is_called_and_when_it_was_made(two: Specs, tmp_path
     about = []
     for number, files in enumerate(([first, second], [first, second], [first])):
         dataset.write(dataset.fold(files, TWO), tmp_path / f"made/{number}.nc")
-        with xr.open_dataset(tmp_path / f"made/{number}.nc") as opened:
-            about.append(opened.attrs)
+        about.append(xr.load_dataset(tmp_path / f"made/{number}.nc").attrs)
     assert about[0]["history"].startswith(f"{about[0]['date_created']} tpcsweep: folded")
     assert UUID(about[0]["id"])
     assert about[0]["id"] == about[1]["id"] != about[2]["id"]
@@ -221,11 +219,9 @@ def test_simulated_says_so(tmp_path: Path) -> None:
     folded = dataset.fold(synthetic.write_sweep(tmp_path, TWO, kind="simulation"), TWO)
     groups = ((folded.summary, SUMMARY), (folded.samples, SAMPLES), (folded.transfers, TRANSFERS))
     for group, names in groups:
-        assert "simulated" in group.attrs["title"]
-        assert "not measured" in group.attrs["comment"]
-        assert group.attrs["testbed_kind"] == "simulation"
-        for name in names:
-            assert group[name].attrs["long_name"].startswith("simulated: ")
+        assert "simulated" in group.title and "not measured" in group.comment
+        assert group.testbed_kind == "simulation"
+        assert all(group[name].long_name.startswith("simulated: ") for name in names)
 
 
 def test_words_and_null_on_axes(tmp_path: Path) -> None:
@@ -239,12 +235,11 @@ def test_words_and_null_on_axes(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
     folded = dataset.fold(two, TWO)
-    path = tmp_path / "dataset.nc"
-    path.write_text("old")
+    (tmp_path / "dataset.nc").write_text("old")
     folded.summary.attrs["bad"] = object()
     with pytest.raises(TypeError):
-        dataset.write(folded, path)
-    assert path.read_text() == "old"
+        dataset.write(folded, tmp_path / "dataset.nc")
+    assert (tmp_path / "dataset.nc").read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cells", "dataset.nc"]
 
 
@@ -257,7 +252,6 @@ def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
         (lambda c: c.pop("summary"), "'summary'"),
         (lambda c: c["flags"].append("unheard"), "'unheard'"),
         (lambda c: c["summary"].update(speed=1), "'speed'"),
-        (lambda c: c["samples"]["goodput"].pop(), "goodput are not as many as times"),
         (lambda c: c["samples"].update(speed=[1]), "'speed'"),
         (lambda c: c.update(status="fine"), "'fine'"),
         (lambda c: c["transfers"]["size"].__setitem__(0, None), "size of a transfer is null"),

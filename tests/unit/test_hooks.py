@@ -29,11 +29,9 @@ def studies(folder: Path, sweep: str = "smoke", **config: Any) -> Studies:
     return Studies({"sweep": sweep, "testbed": "netns", "results": str(folder), **config}, ROOT)
 
 
-def put(study: Configuration, number: int, **changes: Any) -> Path:
+def put(study: Configuration, number: int, **changes: Any) -> None:
     cell = study.grid.cells[number]
-    file = study.cell_file(cell)
-    results.write(file, wanted(study, cell), MEASURED | changes)
-    return file
+    results.write(study.cell_file(cell), wanted(study, cell), MEASURED | changes)
 
 
 def test_a_run_ends_with_its_cells_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +62,6 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(
     assert line.startswith(told)
     assert not study.cell_file(cell).exists()
     assert [hole.why for hole in folding.holes(study.folder)] == ["no path"]
-    assert counted(study).not_measured == 1
 
 
 @pytest.mark.parametrize("well", [True, False])
@@ -92,8 +89,7 @@ def test_a_testbed_is_tried_once_and_only_if_cells_are_stale(
     tried: list[object] = []
     testbed = SimpleNamespace(require=tried.append, EXPECTED=())
     monkeypatch.setattr(hooks.testbeds, "of", lambda _: testbed)
-    found = studies(tmp_path / "first", "smoke,demo")
-    hooks.begin(found)
+    hooks.begin(studies(tmp_path / "first", "smoke,demo"))
     assert len(tried) == 1
     found = studies(tmp_path / "second")
     for number in range(2):

@@ -23,23 +23,19 @@ from tests.support.projects import cases
 
 ROOT = Path(__file__).parents[2]
 FILE = "config/testbeds/one.yaml"
-BY_HTTP = ", ".join(
-    name for name, tool in TOOLS.items() if (tool.place, tool.protocol) == ("client", "https")
-)
-
-NODES = {
-    "kind": "kubernetes",
-    "image": "localhost/tpcsweep:0.1.0",
-    "bandwidth": "10 Gbit/s",
-    "mtu": 8900,
-    "paths": {
-        "kind": "nodes",
-        "pairs": [
-            {"rtt": "0 ms", "source": {"node_selector": {"rack": "a"}}},
-            {"rtt": "20 ms", "source": {"node_selector": {"rack": "b"}}},
-        ],
-    },
-}
+HTTP = ("client", "https")
+BY_HTTP = ", ".join(name for name, tool in TOOLS.items() if (tool.place, tool.protocol) == HTTP)
+NODES = yaml.safe_load("""
+kind: kubernetes
+image: localhost/tpcsweep:0.1.0
+bandwidth: 10 Gbit/s
+mtu: 8900
+paths:
+  kind: nodes
+  pairs:
+    - {rtt: 0 ms, source: {node_selector: {rack: a}}}
+    - {rtt: 20 ms, source: {node_selector: {rack: b}}}
+""")
 NETEM = NODES | {"paths": {"kind": "netem", "pairs": [{}]}}
 
 

@@ -120,8 +120,8 @@ def test_the_combined_model_rises_and_falls_with_cores_and_streams() -> None:
 
 def test_parameters_with_the_same_effect_are_not_told_apart() -> None:
     twins = tuple(Parameter(name, "1", name, 0.01, 100.0, 1.0, "log") for name in ("one", "other"))
-    product = lambda points, one, other: one * other * points["streams"]  # noqa: E731
-    model = Model("twins", "Twins", "", "", ("streams",), twins, product)
+    about = ("twins", "Twins", "", "", ("streams",), twins)
+    model = Model(*about, lambda points, one, other: one * other * points["streams"])
     ds = measured(model, {"one": 2.0, "other": 3.0}, {"streams": STREAMS})
     found = fit(model, observe(ds), resamples=20)
     assert found.reasons["one"] == "it cannot be told from other"

@@ -244,9 +244,10 @@ def test_expected_duration() -> None:
     found = grid({"rtt": [5, 20], "streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 10})
     # A fifth of the cells of each deployment may be measured again, in it.
     assert expected_seconds(found, deploy_seconds=5) == (2 * 5 + 6 * 4, 2 * 5 + (6 + 2) * 10)
-    found = grid({"streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 10}, retry_share=0)
-    assert expected_seconds(found, deploy_seconds=5, cell_seconds=1) == (5 + 3 * 5, 5 + 3 * 11)
-    fixed = grid({"streams": [1, 2, 3]}, measurement={"until": "seconds", "seconds": "1 min"}, retry_share=0)
-    assert expected_seconds(fixed, 5) == (5 + 180, 5 + 180)
-    files = grid({"streams": 1}, measurement={"until": "files", "files": 2, "max_time": "1 h"}, retry_share=0)
-    assert expected_seconds(files, 5) == (5, 5 + 3600)
+    for measurement, each, least, most in (
+        ({"min_time": 4, "max_time": 10}, 1, 5 + 3 * 5, 5 + 3 * 11),
+        ({"until": "seconds", "seconds": "1 min"}, 0, 5 + 180, 5 + 180),
+        ({"until": "files", "files": 2, "max_time": "1 h"}, 0, 5, 5 + 3 * 3600),
+    ):
+        found = grid({"streams": [1, 2, 3]}, measurement=measurement, retry_share=0)
+        assert expected_seconds(found, 5, each) == (least, most)
