@@ -316,25 +316,22 @@ def test_every_published_claim_is_judged_has_a_source_and_is_in_the_documentatio
     assert [name for name in PUBLISHED if f"`{name}`" not in text] == []
     assert set(CASES) == {name for name, claim in CLAIMS.items() if claim.test is not None}
     for name in set(PUBLISHED) - set(CASES):  # no throughput shows them
-        assert verdicts[name].outcome is Outcome.OPEN
-        assert verdicts[name].reason == CLAIMS[name].beyond
+        assert (verdicts[name].outcome, verdicts[name].reason) == (Outcome.OPEN, CLAIMS[name].beyond)
         assert verdicts[name].advice
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_claim_holds_where_it_is_true_and_noise_or_a_missing_axis_is_no_verdict(name: str) -> None:
-    held = expect(Outcome.HOLDS, name, case_world(name, "true"))
-    assert held.effect is not None
+    ds = case_world(name, "true")
+    held = expect(Outcome.HOLDS, name, ds)
+    assert held.effect is not None and held.rows and not held.advice
     assert held.effect.interval.low <= held.effect.interval.value <= held.effect.interval.high
-    assert held.rows
-    assert not held.advice
     assert expect(Outcome.FAILS, name, case_world(name, "false")).rows
     unclear = verdict(name, case_world(name, "unclear"))
     # Not decided where there is an effect whose interval spans the border; else the cells that it takes are not there.
     assert unclear.outcome is (Outcome.UNDECIDED if unclear.effect else Outcome.OPEN), unclear.reason
     assert unclear.advice
     expect(Outcome.OPEN, name, world({}, 0.5))
-    ds = case_world(name, "true")
     for need in CLAIMS[name].needs:
         without = ds.isel({need.axis: 0}) if need.axis in ds.dims else ds
         judged = expect(Outcome.OPEN, name, without.drop_vars(need.axis), f"{need.axis}: needed")

@@ -20,6 +20,7 @@ from tpcsweep import dataset, figures, importing
 from tpcsweep.configuration.imports import Import, variable_dimension
 from tpcsweep.configuration.loading import ConfigurationError, load_import
 from tpcsweep.dataset import Folded
+from tpcsweep.files import write_text
 from tpcsweep.models import observe
 from tpcsweep.variables import SUMMARY
 
@@ -152,9 +153,8 @@ def test_every_figure_can_be_imported_with_the_run_of_each_measurement(tmp_path:
 
 
 def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "folder.csv").mkdir()
-    for name in ("a.xlsx", "a.parquet"):
-        (tmp_path / name).write_text("nothing of the kind")
+    for name in ("a.xlsx", "a.parquet", "folder.csv/within"):
+        write_text(tmp_path / name, "nothing of the kind")
     said = ("allowed: .csv or .parquet", "a table with a name", "given .*Is a directory")
     for name, message in zip(("a.xlsx", "a.parquet", "folder.csv"), said, strict=True):
         with pytest.raises(ConfigurationError, match=message):

@@ -117,11 +117,10 @@ def test_the_version_is_the_same_wherever_it_stands(metadata: Message) -> None:
     assert (citation["version"], citation["license"]) == (version, PROJECT["license"])
     changes = (ROOT / "CHANGELOG.md").read_text()
     heading = re.search(r"^## (\S+) \((unreleased|\d{4}-\d{2}-\d{2})\)$", changes, re.MULTILINE)
-    assert heading and heading[1] == version
     # A release has a date, in both files, and a tag; what is not released has neither.
-    released = citation.get("date-released", "unreleased")
-    assert str(released) == heading[2]
-    if heading[2] == "unreleased":
+    released = str(citation.get("date-released", "unreleased"))
+    assert heading and heading.groups() == (version, released)
+    if released == "unreleased":
         assert f"v{version}" not in git("tag")
     assert {tag for tag in git("tag", "--points-at", "HEAD") if tag[:1] == "v"} <= {f"v{version}"}
 
@@ -133,8 +132,7 @@ def test_the_citation_is_as_its_format_wants_it() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    told = {"title", "message", "abstract", "type", "authors", "license", "version", "keywords"}
-    assert told <= set(citation)
+    assert {"title", "message", "abstract", "type", "license", "version"} <= set(citation)
     assert citation["keywords"] == PROJECT["keywords"]
     ours, theirs = ([author["name"] for author in of["authors"]] for of in (citation, PROJECT))
     assert ours == theirs

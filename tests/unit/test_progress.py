@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +49,7 @@ def test_a_line_says_what_became_of_every_cell(
     cells: list[tuple[str, float, list[str]]], skipped: int, more: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
-        error = (Path(name) / "error").open("w+")
+        error = io.StringIO()
         patched.setattr("sys.stderr", error)
         begin(Path(name), len(cells) + skipped + more)
         with JobProgress("demo", "rtt=5", Path(name)) as shown:
@@ -56,9 +57,7 @@ def test_a_line_says_what_became_of_every_cell(
                 shown.end(f"streams={number}", status, throughput if status == "ok" else None, flags)
             if skipped:
                 shown.skip(skipped, "no path")
-        error.seek(0)
-        *before, line = error.read().splitlines()
-        error.close()
+    *before, line = error.getvalue().splitlines()
     count = len(cells) + skipped
     assert line.startswith(f"demo: rtt=5: {count} cell{'s' * (count > 1)}")
     rates = [throughput for status, throughput, _ in cells if status == "ok"]
