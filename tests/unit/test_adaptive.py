@@ -18,36 +18,22 @@ import orjson
 import pandas as pd
 import pytest
 import xarray as xr
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import figures
-from tpcsweep.adaptive.choice import (
-    ENOUGH,
-    EXHAUSTED,
-    NOISE,
-    Belief,
-    Costs,
-    Space,
-    batch,
-    believe,
-    error,
-    finished,
-    first,
-    next_points,
-)
+from tpcsweep.adaptive import choice
+from tpcsweep.adaptive.choice import Belief, Costs, Space, batch, believe, error, finished, first, next_points
 from tpcsweep.adaptive.rounds import UNREACHABLE, RoundError, Rounds, draw_figures, surface_with_predictions
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.sweep import Cell
-from tpcsweep.files import write_json
+from tpcsweep.files import write_json, write_text
 from tpcsweep.models import fit_process, observe
 from tpcsweep.running import results
 
 from tests.support import synthetic
 from tests.support.pictures import hues, pixels
-from tests.support.workflow import wait_until
+from tests.support.workflow import ROOT, wait_until
 
-ROOT = Path(__file__).parents[2]
 COSTS = Costs(deployment=6.0, point=10.0)
 
 
@@ -79,14 +65,11 @@ def rows_of(space: Space, chosen: Sequence[int]) -> set[tuple[Any, ...]]:
     return set(space.points.iloc[list(chosen)].itertuples(index=False, name=None))
 
 
-def test_the_first_cells_are_the_corners_of_the_grid() -> None:
+def test_the_first_cells_are_corners_of_the_grid_of_many_every_other_one() -> None:
     space = space_of(rtt=[0, 5, 50, 100], cores=[1.0, 2.0, 4.0, np.inf], streams=[1, 2, 4, 8])
     chosen = rows_of(space, first(space))
     assert set(itertools.product((0, 100), (1, np.inf), (1, 8))) < chosen
     assert len(chosen) == 9  # eight corners, and one more to have three for each axis
-
-
-def test_of_many_corners_every_other_one_is_first_and_every_end_is_seen() -> None:
     space = space_of(rtt=[0, 100], origins=[1, 2], cores=[1, 4], streams=[1, 2, 8])
     chosen = rows_of(space, space.corners())
     assert len(chosen) == 8
@@ -110,8 +93,7 @@ def test_enough_cells_are_first_and_only_open_ones_are_chosen_next(space: Space,
     open_[data.draw(st.integers(0, len(space) - 1))] = True
     count = data.draw(st.integers(1, 8))
     chosen = next_points(space, belief_of(space), open_, COSTS, count)
-    assert chosen
-    assert open_[chosen].all()
+    assert chosen and open_[chosen].all()
     assert len(set(chosen)) == len(chosen)
     untouched = set(space.deployment[open_]) - set(space.deployment[chosen])
     assert len(chosen) >= count or not untouched
@@ -148,16 +130,16 @@ def test_of_a_large_grid_whole_deployments_are_looked_at(monkeypatch: pytest.Mon
     [
         ([(0.04, 0.01)], 5, ""),  # it may be luck
         ([(0.06, 0.01), (0.04, 0.01)], 5, ""),
-        ([(0.9, 0.0), (0.05, 0.01), (0.04, 0.01)], 5, ENOUGH),
+        ([(0.9, 0.0), (0.05, 0.01), (0.04, 0.01)], 5, choice.ENOUGH),
         ([(0.04, 0.01), (0.06, 0.01)], 5, ""),
-        ([(0.064, 0.06), (0.061, 0.06)], 5, NOISE),
+        ([(0.064, 0.06), (0.061, 0.06)], 5, choice.NOISE),
         ([(0.08, 0.06), (0.061, 0.06)], 5, ""),
-        ([(0.2, 0.06)], 0, EXHAUSTED),
+        ([(0.2, 0.06)], 0, choice.EXHAUSTED),
     ],
 )
 def test_it_ends_for_a_reason(errors: list[tuple[float, float]], left: int, reason: str) -> None:
     assert finished(0.05, errors, 8, np.arange(10) >= left) == reason
-    assert finished(0.05, errors, 7, np.arange(10) >= left) in ("", EXHAUSTED)
+    assert finished(0.05, errors, 7, np.arange(10) >= left) in ("", choice.EXHAUSTED)
 
 
 def test_the_error_is_that_of_cells_that_are_not_measured_over_the_range() -> None:
@@ -167,17 +149,9 @@ def test_the_error_is_that_of_cells_that_are_not_measured_over_the_range() -> No
     assert noise == pytest.approx(2 * 0.1 / 3)
 
 
-AXES: dict[str, list[float]] = {
-    "origins": [1, 2, 4],
-    "cores": [1, 2, 4],
-    "rtt": [2, 10, 40, 100],
-    "streams": [1, 2, 4, 8, 16, 32],
-}
-
-
 def surface() -> tuple[Space, np.ndarray, np.ndarray]:
     """A smooth surface over 216 points, with and without 3 % of noise."""
-    space = space_of(**AXES)
+    space = space_of(origins=[1, 2, 4], cores=[1, 2, 4], rtt=[2, 10, 40, 100], streams=[1, 2, 4, 8, 16, 32])
     points = space.points
     window = points.streams * 8 / (points.rtt + 1)
     cpu = 0.5 * points.cores * points.origins**0.3
@@ -191,12 +165,6 @@ def dataset_of(space: Space, throughput: np.ndarray, measured: np.ndarray) -> xr
     ds = frame.set_index(list(space.points)).to_xarray().expand_dims(repetition=[1])
     ds = ds.assign_coords(file_size=2**28)
     return ds.assign_attrs(sweep="made up", testbed="none", testbed_kind="netns", measurement_confidence=0.95)
-
-
-def off(space: Space, found: np.ndarray, true: np.ndarray, measured: np.ndarray) -> float:
-    """RMS error of what is predicted of points that were not measured, over the range."""
-    estimate = fit_process(observe(dataset_of(space, found, measured))).estimate(space.points)
-    return float(np.sqrt(np.mean((estimate - true)[~measured] ** 2)) / np.ptp(true))
 
 
 def test_the_stated_error_is_reached_with_a_third_and_random_cells_predict_worse() -> None:
@@ -214,8 +182,12 @@ def test_the_stated_error_is_reached_with_a_third_and_random_cells_predict_worse
         measured[chosen] = True
     assert errors[-1][0] <= 0.05
     assert measured.mean() <= 1 / 3
-    random = np.random.default_rng(0).permutation(measured)
-    assert off(space, found, true, measured) <= min(0.05, off(space, found, true, random))
+
+    def off(measured: np.ndarray) -> float:
+        estimate = fit_process(observe(dataset_of(space, found, measured))).estimate(space.points)
+        return float(np.sqrt(np.mean((estimate - true)[~measured] ** 2)) / np.ptp(true))
+
+    assert off(measured) <= min(0.05, off(np.random.default_rng(0).permutation(measured)))
 
 
 def test_predictions_that_turned_out_wrong_are_doubted() -> None:
@@ -230,17 +202,11 @@ def test_predictions_that_turned_out_wrong_are_doubted() -> None:
     assert sure.surprise([0], np.full(len(space), np.nan)) == []
 
 
-SWEEP = {
-    "parameters": {
-        "origins": [2],
-        "cores": [1, None],
-        "rtt": [5, 20, 50, 100],
-        "streams": [1, 2, 3, 4, 6, 8],
-        "tcp_buffer": "4 MiB",
-        "bandwidth": "2 Gbit/s",
-    },
-    "exclude": [{"rtt": 100, "streams": 1}],
-}
+SWEEP = """
+parameters: {origins: [2], cores: [1, null], rtt: [5, 20, 50, 100], streams: [1, 2, 3, 4, 6, 8],
+             tcp_buffer: 4 MiB, bandwidth: 2 Gbit/s}
+exclude: [{rtt: 100, streams: 1}]
+"""
 
 
 @dataclass
@@ -262,8 +228,8 @@ class Fake:
                 path.write_bytes(orjson.dumps(synthetic.cell(spec)))
 
 
-def configured(folder: Path, sweep: dict[str, Any] = SWEEP, **config: Any) -> Configuration:
-    (folder / "probe.yaml").write_text(yaml.safe_dump(sweep))
+def configured(folder: Path, sweep: str = SWEEP, **config: Any) -> Configuration:
+    (folder / "probe.yaml").write_text(sweep)
     given = {"sweep": str(folder / "probe.yaml"), "testbed": "netns", "results": str(folder / "results")}
     return load(given | config, ROOT)
 
@@ -275,9 +241,6 @@ def ran(configuration: Configuration, error: float = 0.05, **options: Any) -> tu
     return rounds, fake
 
 
-Explored = tuple[Rounds, Fake]
-
-
 def paths(*fakes: Fake) -> list[str]:
     return [path for fake in fakes for cells in fake.asked for path in cells]
 
@@ -287,53 +250,49 @@ def log_of(rounds: Rounds) -> Any:
 
 
 @pytest.fixture(scope="module")
-def explored(tmp_path_factory: pytest.TempPathFactory) -> Explored:
+def explored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rounds, Fake]:
     return ran(configured(tmp_path_factory.mktemp("rounds")), 0.08)
 
 
-def test_rounds_end_at_the_error_asked_for_and_another_run_measures_nothing(explored: Explored) -> None:
+def test_rounds_end_at_the_error_asked_for_and_another_run_measures_nothing(
+    explored: tuple[Rounds, Fake],
+) -> None:
     rounds, fake = explored
     asked = paths(fake)
-    assert rounds.reason == ENOUGH
+    assert rounds.reason == choice.ENOUGH
     assert len(set(asked)) == len(asked) < 0.8 * len(rounds.configuration.grid.cells)
     assert len(fake.asked) > 2
-    log = log_of(rounds)
-    assert [one["cells"] for one in log["rounds"]] == fake.asked
-    assert max(one["error"] for one in log["rounds"][-2:]) <= 0.08
-    assert sum(len(one.get("surprise", [])) for one in log["rounds"]) >= 8
-    assert log["ended"] == ENOUGH
+    logged = log_of(rounds)["rounds"]
+    assert max(one["error"] for one in logged[-2:]) <= 0.08
+    assert sum(len(one.get("surprise", [])) for one in logged) >= 8
     _, again = ran(rounds.configuration, 0.08)
     assert again.asked == []
-    assert [one["cells"] for one in log_of(rounds)["rounds"]] == fake.asked
+    for log in (logged, log_of(rounds)["rounds"]):
+        assert [one["cells"] for one in log] == fake.asked
 
 
-def test_what_was_not_measured_is_missing_and_predicted(explored: Explored) -> None:
+def test_what_was_not_measured_is_missing_and_predicted(explored: tuple[Rounds, Fake]) -> None:
     rounds, fake = explored
     ds = xr.load_dataset(rounds.folder / "dataset.nc")
     assert dict(ds.throughput.sizes) == {"origins": 1, "cores": 2, "rtt": 4, "streams": 6, "repetition": 1}
     assert int((ds.status == 1).sum()) == int(ds.throughput.notnull().sum()) == len(paths(fake))
     assert ds.sel(rtt=100, streams=1).throughput_predicted.isnull().all()  # excluded
     assert int(ds.throughput_predicted.notnull().sum()) == 46
-    assert ds.throughput_predicted.units == "Gbit/s"
     true = xr.full_like(ds.throughput_predicted, np.nan)
     for cell in rounds.configuration.grid.cells:
-        place = {name: np.inf if value is None else value for name, value in cell.axes.items()}
-        del place["repetition"]
-        made = synthetic.cell(wanted(rounds.configuration, cell))
-        true.loc[place] = made["summary"]["throughput"]
+        place = {name: np.inf if cell.axes[name] is None else cell.axes[name] for name in true.dims}
+        true.loc[place] = synthetic.cell(wanted(rounds.configuration, cell))["summary"]["throughput"]
     away = abs(ds.throughput_predicted - true).where(ds.status.squeeze("repetition") == 0)
-    wide = float(true.max() - true.min())
-    assert float(np.sqrt((away**2).mean())) / wide < 0.08
+    assert float(np.sqrt((away**2).mean()) / (true.max() - true.min())) < 0.08
     inside = (true > ds.throughput_predicted_low) & (true < ds.throughput_predicted_high)
     assert float(inside.where(away.notnull()).mean()) > 0.8
 
 
-def test_figures_show_the_completed_surface_and_mark_what_is_predicted(explored: Explored) -> None:
-    rounds, _ = explored
-    draw_figures(rounds.folder)
-    for name in ("surface", "rounds"):
-        assert hues(pixels(rounds.folder / "figures" / f"{name}.png")) > 0
-    ds = xr.load_dataset(rounds.folder / "dataset.nc")
+def test_figures_show_the_completed_surface_and_mark_what_is_predicted(explored: tuple[Rounds, Fake]) -> None:
+    folder = explored[0].folder
+    draw_figures(folder)
+    assert all(hues(pixels(folder / "figures" / f"{name}.png")) > 0 for name in ("surface", "rounds"))
+    ds = xr.load_dataset(folder / "dataset.nc")
     shown = surface_with_predictions(ds)
     assert int(shown.throughput.notnull().sum()) == 46
     assert int(shown.predicted.sum()) == 46 - int((ds.status == 1).sum())
@@ -342,46 +301,39 @@ def test_figures_show_the_completed_surface_and_mark_what_is_predicted(explored:
 
 
 def test_a_smaller_error_goes_on_from_what_there_is(tmp_path: Path) -> None:
-    small = {"parameters": {"rtt": [5, 20], "streams": [1, 2, 4], "tcp_buffer": "4 MiB"}}
+    small = "parameters: {rtt: [5, 20], streams: [1, 2, 4], tcp_buffer: 4 MiB}"
     _, coarse = ran(configured(tmp_path, small), 0.3)
     rounds, fine = ran(configured(tmp_path, small), 1e-5)
-    assert rounds.reason in (EXHAUSTED, NOISE)
+    assert rounds.reason in (choice.EXHAUSTED, choice.NOISE)
     once = paths(coarse, fine)
     assert len(set(once)) == len(once)
 
 
 @pytest.mark.parametrize("log", ["", "[]", "{}"])
 def test_a_grid_that_is_measured_whole_is_left_alone_and_logged(tmp_path: Path, log: str) -> None:
-    configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20], "streams": [1, 2]}})
+    configuration = configured(tmp_path, "parameters: {rtt: [5, 20], streams: [1, 2]}")
     Fake(configuration)(configuration.grid.cells)
-    (configuration.folder / "adaptive").mkdir()
-    (configuration.folder / "adaptive" / "rounds.json").write_text(log)
+    write_text(configuration.folder / "adaptive/rounds.json", log)
     rounds, fake = ran(configuration)
-    assert fake.asked == []
-    assert rounds.reason == EXHAUSTED
-    assert log_of(rounds)["ended"] == EXHAUSTED
+    assert (fake.asked, rounds.reason, log_of(rounds)["ended"]) == ([], choice.EXHAUSTED, choice.EXHAUSTED)
 
 
 def test_a_single_cell_is_a_grid_too(tmp_path: Path) -> None:
-    rounds, fake = ran(configured(tmp_path, {"parameters": {"streams": [4]}, "repetitions": 2}))
-    assert [len(cells) for cells in fake.asked] == [2]
-    assert rounds.reason == EXHAUSTED
+    rounds, fake = ran(configured(tmp_path, "{parameters: {streams: [4]}, repetitions: 2}"))
+    assert ([len(cells) for cells in fake.asked], rounds.reason) == ([2], choice.EXHAUSTED)
     draw_figures(rounds.folder)
 
 
 def test_a_deployment_that_fails_is_named_not_tried_again_and_leaves_no_file(tmp_path: Path) -> None:
-    configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20, 50], "streams": [1, 2, 4]}})
+    configuration = configured(tmp_path, "parameters: {rtt: [5, 20, 50], streams: [1, 2, 4]}")
     rounds, fake = ran(configuration, 0.001, broken=lambda cell: cell.value("rtt") == 20)
     assert rounds.failed == ["rtt=20"]
     assert sum("rtt=20" in path for path in paths(fake)) <= 3
     assert rounds.reason == UNREACHABLE
     there = [cell.value("rtt") for cell in configuration.grid.cells if configuration.cell_file(cell).exists()]
     assert set(there) == {5, 50}
-
-
-def test_a_testbed_that_is_broken_ends_it_at_once(tmp_path: Path) -> None:
     with pytest.raises(RoundError, match="no deployment of this round"):
-        ran(configured(tmp_path), broken=lambda _: True)
+        ran(configured(tmp_path, results=str(tmp_path / "others")), broken=lambda _: True)
 
 
 def test_only_the_cells_of_a_list_are_left_and_the_axes_stay(tmp_path: Path) -> None:
@@ -402,16 +354,12 @@ def test_a_list_that_is_none_of_cells_is_refused(tmp_path: Path, content: str) -
 
 
 def test_a_signal_to_the_rounds_ends_the_run_of_a_round_in_order(tmp_path: Path) -> None:
-    inner = (
-        "import pathlib, sys, time\n"
-        "try:\n    pathlib.Path(sys.argv[1] + '/up').touch(); time.sleep(60)\n"
-        "except KeyboardInterrupt:\n    time.sleep(0.3); pathlib.Path(sys.argv[1] + '/tidy').touch()\n"
-    )
+    inner = "trap 'kill $!; sleep 0.3; touch tidy; exit 1' INT; touch up; sleep 60 & wait"
     outer = (
         "import sys; from tpcsweep.cli.sweeps import run_to_end; from tpcsweep.linux.signals import interruptible\n"
-        "with interruptible():\n    run_to_end([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
+        "with interruptible():\n    run_to_end(['bash', '-c', sys.argv[1]])\n"
     )
-    run = subprocess.Popen([sys.executable, "-c", outer, inner, str(tmp_path)])
+    run = subprocess.Popen([sys.executable, "-c", outer, inner], cwd=tmp_path)
     wait_until((tmp_path / "up").exists, "the round runs")
     run.send_signal(signal.SIGHUP)
     assert run.wait(60) == 128 + signal.SIGHUP
@@ -419,7 +367,7 @@ def test_a_signal_to_the_rounds_ends_the_run_of_a_round_in_order(tmp_path: Path)
 
 
 def test_cells_of_an_interrupted_run_are_used_and_damaged_ones_are_measured(tmp_path: Path) -> None:
-    configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20, 50], "tcp_buffer": "4 MiB"}})
+    configuration = configured(tmp_path, "parameters: {rtt: [5, 20, 50], tcp_buffer: 4 MiB}")
     staged, damaged, placeholder = configuration.grid.cells
     specs = [wanted(configuration, cell) for cell in configuration.grid.cells]
     results.write(results.staged_file(configuration, staged), specs[0], synthetic.cell(specs[0]))

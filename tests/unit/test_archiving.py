@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,11 +16,11 @@ from typing import Any
 
 import pytest
 import xarray as xr
-import yaml
 from tpcsweep import dataset
 from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import citation
 from tpcsweep.configuration.loading import ConfigurationError, load
+from tpcsweep.files import write_text
 
 from tests.support.synthetic import write_sweep
 from tests.support.workflow import ROOT
@@ -56,11 +57,15 @@ class Packed:
         graph = json.loads((self.folder / "ro-crate-metadata.json").read_text())["@graph"]
         return {entity["@id"]: entity for entity in graph}
 
-    def validated(self, profile: str, folder: Path) -> list[tuple[str, str, str]]:
-        """What the validator says, each with how severe it is and what it is of."""
-        script = ROOT / "tests/support/crate_validator.py"
-        command = [VALIDATOR, script, self.folder, profile, folder]
-        # Its answers are kept in a folder of the test's.
+    def validated(self, folder: Path) -> list[tuple[str, str, str]]:
+        """What the validator says of this profile and those it extends: each with severity and subject."""
+        command = [
+            VALIDATOR,
+            ROOT / "tests/support/crate_validator.py",
+            self.folder,
+            "workflow-run-crate",
+            folder,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return [tuple(issue) for issue in json.loads(done.stdout.splitlines()[-1])]
@@ -69,20 +74,15 @@ class Packed:
 def pack(root: Path, monkeypatch: pytest.MonkeyPatch, cited: str = "") -> Packed:
     """Pack a sweep of two cells that another folder than the checkout has."""
     monkeypatch.chdir(root)
-    (root / "config/sweeps").mkdir(parents=True)
-    content = {"parameters": {"streams": AXES["streams"], "rtt": "10 ms"}}
-    (root / "config/sweeps/demo.yaml").write_text(yaml.safe_dump(content))
+    write_text(root / "config/sweeps/demo.yaml", "parameters: {streams: [1, 2], rtt: 10 ms}\n")
     if cited:
         (root / citation.FILE).write_text(cited)
     settings = load({"sweep": "demo", "testbed": "netns"}, Path())
     folded = dataset.fold(write_sweep(root / "made", AXES), AXES, attributes=settings.attributes)
-    (settings.folder / "figures").mkdir(parents=True)
-    # Of an earlier dataset.
-    (settings.folder / "report.html").write_text("earlier")
-    os.utime(settings.folder / "report.html", (1, 1))
     dataset.write(folded, settings.folder / "dataset.nc")
-    for name in ("index.html", "cells.csv", "figures/limits.svg"):
-        (settings.folder / name).write_text("made")
+    for name in ("index.html", "cells.csv", "figures/limits.svg", "report.html"):
+        write_text(settings.folder / name, "made")
+    os.utime(settings.folder / "report.html", (1, 1))  # of an earlier dataset
     packed = Packed(settings.folder / "crate", settings.folder / "demo.crate.zip")
     write_crate(settings.folder, settings, settings.citation, packed.folder, packed.archive)
     return packed
@@ -114,8 +114,8 @@ def test_a_crate_has_what_was_found_what_was_asked_for_and_the_software(packed: 
 def test_authors_and_licence_are_those_of_who_measured(packed: Packed) -> None:
     entities = packed.entities()
     author, group = (entities[one["@id"]] for one in entities["./"]["author"])
-    assert (author["@type"], author["name"]) == ("Person", "Ada de Example")
-    assert author["@id"] == "https://orcid.org/0000-0002-1825-0097"
+    named = {"@type": "Person", "name": "Ada de Example", "@id": "https://orcid.org/0000-0002-1825-0097"}
+    assert author.items() >= named.items()
     assert entities[author["affiliation"]["@id"]]["name"] == "Example Lab"
     assert (group["@type"], group["@id"]) == ("Organization", "https://example.org")
     assert entities["./"]["license"]["@id"].endswith("/CC-BY-4.0")
@@ -129,7 +129,7 @@ def test_authors_and_licence_are_those_of_who_measured(packed: Packed) -> None:
         "license": "CC-BY-4.0",
     }
     about = xr.open_dataset(packed.folder / "dataset.nc").attrs
-    assert {name: about[name] for name in expected} == expected
+    assert about.items() >= expected.items()
     assert "creator_email" not in about
 
 
@@ -145,51 +145,27 @@ def test_a_run_says_what_it_took_what_it_made_when_and_with_what(packed: Packed)
     assert {entities[one["@id"]]["softwareVersion"] for one in software} == {"2.23.0", "5.9.0"}
 
 
-@pytest.mark.parametrize("profile", ["workflow-run-crate", "workflow-ro-crate"])
-def test_the_validator_finds_nothing_but_addresses_that_nobody_states(
-    packed: Packed, profile: str, tmp_path: Path
-) -> None:
-    issues = packed.validated(profile, tmp_path)
+def test_the_validator_finds_nothing_but_addresses_that_nobody_states(packed: Packed, tmp_path: Path) -> None:
+    issues = packed.validated(tmp_path)
     assert not [issue for issue in issues if not issue[1].rstrip(".").endswith(WITHOUT_ADDRESSES)]
-    assert {severity for severity, *_ in issues} <= {"RECOMMENDED"}
-
-
-def test_the_validator_finds_what_is_missing(packed: Packed, tmp_path: Path) -> None:
-    broken = Packed(tmp_path / "crate", packed.archive)
-    with zipfile.ZipFile(packed.archive) as archive:
-        archive.extractall(broken.folder)
-    file = broken.folder / "ro-crate-metadata.json"
-    content = json.loads(file.read_text())
-    for entity in content["@graph"]:
-        if entity["@id"] == "./":
-            del entity["license"]
-        if entity["@id"] == "#run":
-            del entity["instrument"]
-    file.write_text(json.dumps(content))
-    (broken.folder / "cells.csv").unlink()
-    issues = broken.validated("workflow-run-crate", tmp_path)
-    told = "\n".join(message for severity, message, _ in issues if severity == "REQUIRED")
-    for missing in ("license", "MUST have an instrument", "cells.csv"):
-        assert missing in told
+    assert {severity for severity, *_ in issues} == {"RECOMMENDED"}
 
 
 def test_the_sweep_can_be_run_from_the_crate(packed: Packed, tmp_path: Path) -> None:
-    with zipfile.ZipFile(packed.archive) as archive:
-        archive.extractall(tmp_path)
+    shutil.unpack_archive(packed.archive, tmp_path)
     # What the README says, but that nothing is run.
     [line] = re.findall(r"^snakemake .*$", (tmp_path / "README.md").read_text(), re.MULTILINE)
     done = subprocess.run(
         [sys.executable, "-m", *line.split(), "--dry-run"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "tpcsweep/workflow")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 0, done.stderr
     assert "measure_demo" in done.stdout
-    assert str(ROOT / "workflow") not in done.stdout
+    assert str(ROOT / "workflow") not in done.stdout + done.stderr
 
 
 def test_without_a_citation_of_their_own_they_are_those_of_the_software(

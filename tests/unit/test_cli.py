@@ -19,6 +19,7 @@ from click.shell_completion import BashComplete
 from tpcsweep import testbeds
 from tpcsweep.cli import COMMANDS, main, sweeps
 from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.files import write_text
 from tpcsweep.running import results
 from tpcsweep.testbeds.netns.machine import MachineError
 
@@ -40,12 +41,12 @@ def failed(*arguments: str) -> str:
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
     """A sweep of four cells, in the current folder; nothing is measured."""
     monkeypatch.chdir(tmp_path)
-    for folder in ("sweeps", "testbeds"):
-        (tmp_path / "config" / folder).mkdir(parents=True)
-    (tmp_path / "config/testbeds/netns.yaml").write_text("kind: netns\n")
-    content = {"parameters": {"rtt": [5, 20], "streams": [1, 2], "tcp_buffer": "4 MiB"}}
-    (tmp_path / "config/sweeps/probe.yaml").write_text(yaml.safe_dump(content))
-    (tmp_path / "config/config.yaml").write_text("sweep: probe\ntestbed: netns\n")
+    for name, text in (
+        ("testbeds/netns", "kind: netns\n"),
+        ("sweeps/probe", "parameters: {rtt: [5, 20], streams: [1, 2], tcp_buffer: 4 MiB}\n"),
+        ("config", "sweep: probe\ntestbed: netns\n"),
+    ):
+        write_text(tmp_path / f"config/{name}.yaml", text)
     return load({"sweep": "probe", "testbed": "netns"}, Path())
 
 
@@ -53,9 +54,6 @@ def fill(study: Configuration, cells: int) -> None:
     for cell in study.grid.cells[:cells]:
         spec = wanted(study, cell)
         results.write(study.cell_file(cell), spec, synthetic.cell(spec))
-
-
-# --- help and completion
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -86,9 +84,6 @@ def test_a_shell_completes_commands_and_names(words: str, completed: list[str]) 
     assert [item.value for item in found] == completed
 
 
-# --- questions about a sweep
-
-
 def test_a_sweep_that_can_run_has_no_findings(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testbeds.of("netns"), "require", lambda _: None)
     done = tpcsweep("check")
@@ -103,8 +98,8 @@ def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: py
         raise MachineError("the netns testbed cannot run on this machine")
 
     monkeypatch.setattr(testbeds.of("netns"), "require", require)
-    content = {"parameters": {"tool": ["curl", "globus-url-copy"], "copy_mode": "push", "tcp_streams": 2}}
-    Path("config/sweeps/probe.yaml").write_text(yaml.safe_dump(content))
+    parameters = "{tool: [curl, globus-url-copy], copy_mode: push, tcp_streams: 2}"
+    Path("config/sweeps/probe.yaml").write_text(f"parameters: {parameters}\n")
     monkeypatch.setenv("PATH", "/nowhere")
     done = tpcsweep("check")
     assert done.exit_code == 1
@@ -117,18 +112,15 @@ def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: py
 
 @pytest.mark.usefixtures("study")
 def test_reaped_deployments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("os.geteuid", lambda: 1000)
+        assert "run `tpcsweep reap` as root" in failed("reap")
     left = ["demo, rtt=5, pid 7"]
     monkeypatch.setattr(testbeds.of("netns"), "reap", lambda _: left)
     assert tpcsweep("reap").stdout == "reaped: demo, rtt=5, pid 7\n"
     assert json.loads(tpcsweep("reap", "--json").stdout) == {"testbed": "netns", "reaped": left}
     left.clear()
     assert tpcsweep("reap").stdout == "reaped: nothing was left\n"
-
-
-@pytest.mark.usefixtures("study")
-def test_reaping_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "run `tpcsweep reap` as root" in failed("reap")
 
 
 def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
@@ -142,15 +134,7 @@ def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
     assert "dataset.nc: 2 of 4 cells\nthe others: snakemake --config sweep=probe" in done.stdout
     assert int((xr.load_dataset(study.folder / "dataset.nc").status > 0).sum()) == 2
     assert (study.folder / "cells.csv").is_file()
-
-
-def test_a_run_that_is_under_way_keeps_its_results(study: Configuration) -> None:
-    fill(study, 1)
-    results.hold(study.folder)
-    assert "writes here: wait for its end" in failed("dataset")
-
-
-# --- rounds
+    assert "writes here: wait for its end" in failed("dataset")  # this process holds the folder to its end
 
 
 def test_adaptive_gives_snakemake_the_cells_and_the_arguments_behind_two_dashes(
@@ -180,17 +164,12 @@ def test_adaptive_gives_snakemake_the_cells_and_the_arguments_behind_two_dashes(
     assert drawn == [study.folder / "adaptive"]
 
 
-@pytest.mark.parametrize("given", ["0%", "100%", "5 ms"])
 @pytest.mark.usefixtures("study")
-def test_an_error_that_is_no_share_is_refused(given: str) -> None:
-    assert f"'{given}' is not allowed. Use a fraction" in failed("adaptive", f"--error={given}")
-
-
-@pytest.mark.usefixtures("study")
-def test_adaptive_measures_and_does_not_simulate() -> None:
-    assert "this testbed simulates" in failed(
-        "adaptive", "--testbed", str(ROOT / "config/testbeds/simulation.yaml")
-    )
+def test_an_error_that_is_no_share_and_a_testbed_that_simulates_are_refused() -> None:
+    for given in ("0%", "100%", "5 ms"):
+        assert f"'{given}' is not allowed. Use a fraction" in failed("adaptive", f"--error={given}")
+    simulation = str(ROOT / "config/testbeds/simulation.yaml")
+    assert "this testbed simulates" in failed("adaptive", "--testbed", simulation)
 
 
 def test_a_snakemake_of_a_killed_command_is_killed(tmp_path: Path) -> None:
@@ -204,11 +183,10 @@ def test_a_snakemake_of_a_killed_command_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: gone(int((tmp_path / "pid").read_text())), "the round has ended")
 
 
-# --- datasets
-
-
 @pytest.mark.usefixtures("study")
 def test_an_earlier_dataset_is_imported_under_the_name_of_its_file() -> None:
+    Path("results/surface/cells").mkdir(parents=True)
+    assert "results/surface: contains the cells of a sweep" in failed("import", EXAMPLE)
     told = json.loads(tpcsweep("import", EXAMPLE, "--results", "others", "--json").stdout)
     assert told == {"dataset": "others/surface/dataset.nc", "table": "others/surface/cells.csv"}
     assert Path(told["table"]).is_file()
@@ -218,11 +196,8 @@ def test_an_earlier_dataset_is_imported_under_the_name_of_its_file() -> None:
 @pytest.mark.usefixtures("study")
 def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
     Path("spring.csv").write_text("n,rate\n1,2\n4,5\n")
-    settings = {
-        "axes": {"streams": {"column": "n"}},
-        "variables": {"throughput": {"column": "rate", "unit": "Gbit/s"}},
-    }
-    Path("spring.yaml").write_text(json.dumps(settings))
+    variables = "variables: {throughput: {column: rate, unit: Gbit/s}}"
+    Path("spring.yaml").write_text(f"axes: {{streams: {{column: n}}}}\n{variables}\n")
     done = tpcsweep("import", "spring.yaml", "spring.csv")
     assert done.stdout.splitlines()[1].endswith("snakemake --config dataset=results/spring/dataset.nc")
     assert xr.load_dataset("results/spring/dataset.nc").throughput.values.ravel().tolist() == [2, 5]
@@ -232,16 +207,9 @@ def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
     assert "import: given 'none', allowed: " in failed("import", "none")
 
 
-@pytest.mark.usefixtures("study")
-def test_an_import_leaves_measured_cells_alone() -> None:
-    Path("results/surface/cells").mkdir(parents=True)
-    assert "results/surface: contains the cells of a sweep" in failed("import", EXAMPLE)
-
-
 def test_a_dataset_is_exported_to_the_terminal_and_to_files(tmp_path: Path) -> None:
     metrics = tpcsweep("export", "openmetrics", EXAMPLE).stdout.splitlines()
-    assert metrics[0] == "# TYPE tpcsweep_sweep info"
-    assert metrics[-1] == "# EOF"
+    assert (metrics[0], metrics[-1]) == ("# TYPE tpcsweep_sweep info", "# EOF")
     assert ", source->destination, http_m2m_avg_" in tpcsweep("export", "monitoring", EXAMPLE).stdout
     done = tpcsweep("export", "csv", EXAMPLE, "-o", str(tmp_path / "cells.csv"))
     assert done.stdout == f"written: {tmp_path}/cells.csv\n"
@@ -256,18 +224,15 @@ def test_a_crate_contains_the_sweep_of_the_results(study: Configuration) -> None
     fill(study, 4)
     assert tpcsweep("dataset").exit_code == 0
     crate = Path("results/probe/crate")
-    crate.mkdir()
     for name in ("ro-crate-metadata.json", "of-before"):
-        (crate / name).touch()
+        write_text(crate / name, "")
     done = tpcsweep("crate", "results/probe")
     assert done.exit_code == 0, done.output
     assert not (crate / "of-before").exists()
     assert done.stdout.splitlines()[1] == f"archive: {Path('results/probe/crate.zip').absolute()}"
     assert (crate / "config/sweeps/probe.yaml").is_file()
-    assert yaml.safe_load((crate / "config/config.yaml").read_text()) == {
-        "sweep": "probe",
-        "testbed": "netns",
-    }
+    packed = yaml.safe_load((crate / "config/config.yaml").read_text())
+    assert packed == {"sweep": "probe", "testbed": "netns"}
     assert "Authors and licence are those of the software" in done.stderr
 
 

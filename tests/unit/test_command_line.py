@@ -19,19 +19,13 @@ def named(program: str) -> set[str]:
     return set(re.findall(rf"(?m)(?:`|^|&& |bin/|\$\(){program} ([a-z]\w*)(?![\w/])", code))
 
 
-def test_the_page_is_current() -> None:
+def test_the_page_is_current_and_short() -> None:
     assert commands.PAGE.read_text() == commands.made(), "run make docs"
-
-
-def test_the_page_is_short() -> None:
     assert len(commands.PAGE.read_text().split()) <= 2500
 
 
-def test_pages_name_commands_that_exist() -> None:
+def test_pages_name_commands_and_targets_that_exist() -> None:
     assert named("tpcsweep") - {*commands.COMMANDS} == set()
-
-
-def test_pages_name_targets_that_exist() -> None:
     rules = (ROOT / "workflow/Snakefile").read_text()
     assert set(re.findall(r"^rule (\w+):", rules, re.MULTILINE)) == RULES
     assert named("snakemake") - RULES == set()

@@ -32,8 +32,6 @@ AXES: dict[str, Sequence[Value]] = {
 HOLES = [{"origins": 2, "tool": "curl"}, {"streams": 4, "repetition": 2}]
 LATEST = 40
 """The last sample of any cell, in intervals."""
-
-
 Cells = dict[Path, dict[str, Any]]
 
 
@@ -52,10 +50,9 @@ def uneven(tmp_path: Path) -> Cells:
             return chance.choice([known, [None] * count, [chance.random() for _ in range(count)]])
 
         names = chance.sample([*SAMPLES], chance.choice([len(SAMPLES), 5]))
+        origins = range(spec["parameters"]["origins"])
         cell["samples"] = {name: row() for name in names}
-        cell["samples"] |= {
-            name: [row() for _ in range(spec["parameters"]["origins"])] for name in ORIGIN_SAMPLES
-        }
+        cell["samples"] |= {name: [row() for _ in origins] for name in ORIGIN_SAMPLES}
         cell["samples"]["time"] = [at * 0.1 + chance.uniform(0, 0.04) for at in index]
         rows = [chance.randrange(2) for _ in range(chance.choice([0, 1, 5]))]
         moved = {name: [two[one] for one in rows] for name, two in cell["transfers"].items()}
@@ -67,15 +64,11 @@ def uneven(tmp_path: Path) -> Cells:
 
 @pytest.fixture(params=["in one slab", "in many"])
 def written(
-    request: pytest.FixtureRequest,
-    uneven: Cells,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest, uneven: Cells, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, dataset.Folded]:
     if request.param == "in many":
-        monkeypatch.setattr(groups, "_IN_MEMORY", 100)
-        monkeypatch.setattr(groups, "_CHUNK", 3 * LATEST)
-        monkeypatch.setattr(groups, "_SLAB", 4)
+        for name, value in {"_IN_MEMORY": 100, "_CHUNK": 3 * LATEST, "_SLAB": 4}.items():
+            monkeypatch.setattr(groups, name, value)
     folded = dataset.fold(uneven, AXES)
     dataset.write(folded, tmp_path / "dataset.nc")
     return tmp_path / "dataset.nc", folded
@@ -85,13 +78,17 @@ def place(cell: dict[str, Any]) -> dict[str, Value]:
     return {name: cell["spec"]["parameters"].get(name, cell["spec"]["repetition"]) for name in AXES}
 
 
+def index(where: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(list(values).index(where[name]) for name, values in AXES.items())
+
+
 def test_every_sample_is_in_its_place(written: tuple[Path, dataset.Folded], uneven: Cells) -> None:
     samples = xr.load_dataset(written[0], group="samples")
     xr.testing.assert_identical(samples, written[1].samples)
     expected = {name: np.full_like(one.values, np.nan) for name, one in samples.data_vars.items()}
     clock = {round(float(time) / 0.1): at for at, time in enumerate(samples.time.values)}
     for cell in uneven.values():
-        at = tuple(list(values).index(place(cell)[name]) for name, values in AXES.items())
+        at = index(place(cell))
         time = [clock[round(one / 0.1)] for one in cell["samples"].pop("time")]
         for name, row in cell["samples"].items():
             for origin, values in enumerate(row if name in ORIGIN_SAMPLES else [row]):
@@ -110,16 +107,14 @@ def test_every_transfer_is_a_row(written: tuple[Path, dataset.Folded], uneven: C
         columns = cell["transfers"]
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         expected += [{**place(cell), **row} for row in rows]
-    assert len(found) == len(expected)
     for name in expected[0]:
         wanted = [math.nan if row[name] is None else row[name] for row in expected]
         np.testing.assert_array_equal(found[name].to_numpy(), wanted, err_msg=name)
     np.testing.assert_array_equal(found["total"], found["end"] - found["start"])
-    flat = np.ravel_multi_index(
-        [np.array([list(values).index(row[name]) for row in expected]) for name, values in AXES.items()],
-        [len(values) for values in AXES.values()],
+    shape = [len(values) for values in AXES.values()]
+    np.testing.assert_array_equal(
+        found["cell"], [np.ravel_multi_index(index(row), shape) for row in expected]
     )
-    np.testing.assert_array_equal(found["cell"], flat)
     assert set(TRANSFERS) <= set(found)
 
 

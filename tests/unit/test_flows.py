@@ -25,19 +25,15 @@ def connection(cookie: int, seconds: float, count: int, rtt: float = 1.0) -> Con
     return Connection(cookie, "10.0.0.1", rtt, 10, 0, 4 * seconds, 2 * seconds, seconds, count, count // 2)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 5), st.integers(1, 5), st.lists(st.integers(0, 1000), min_size=5, max_size=5)
-        )
-    )
-)
+ADDED = st.lists(st.integers(0, 1000), min_size=5, max_size=5)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5), ADDED)))
 def test_counters_are_the_sums_over_all_connections_that_ever_were(
     lives: list[tuple[int, int, list[int]]],
 ) -> None:
     """lives: for each connection the look that first sees it, how many do, and what it adds before each."""
-    followed = Followed()
-    seen = 0
+    followed, seen = Followed(), 0
     before = followed.look([])
     for look in range(12):
         there = []
@@ -74,7 +70,6 @@ def test_the_kernel_tells_of_a_connection_that_waits_for_its_reader() -> None:
 
             wait_until(lambda: longest().rwnd_limited > 0.1, "a connection waits for its reader")
             ours = longest()
-            assert ours.remote == "127.0.0.1"
             assert ours.busy >= ours.rwnd_limited > 0.1
             assert ours.sent > 65536
     looks.close()

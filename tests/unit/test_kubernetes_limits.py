@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,41 +18,36 @@ from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationEr
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.tools import TOOLS
 
+from tests.support import projects
 from tests.support.projects import cases
 
 ROOT = Path(__file__).parents[2]
-FILE = "config/testbeds/cluster.yaml"
-BY_HTTP = ", ".join(
-    name for name, tool in TOOLS.items() if (tool.place, tool.protocol) == ("client", "https")
-)
-
-NODES = {
-    "kind": "kubernetes",
-    "image": "localhost/tpcsweep:0.1.0",
-    "bandwidth": "10 Gbit/s",
-    "mtu": 8900,
-    "paths": {
-        "kind": "nodes",
-        "pairs": [
-            {"rtt": "0 ms", "source": {"node_selector": {"rack": "a"}}},
-            {"rtt": "20 ms", "source": {"node_selector": {"rack": "b"}}},
-        ],
-    },
-}
+FILE = "config/testbeds/one.yaml"
+HTTP = ("client", "https")
+BY_HTTP = ", ".join(name for name, tool in TOOLS.items() if (tool.place, tool.protocol) == HTTP)
+NODES = yaml.safe_load("""
+kind: kubernetes
+image: localhost/tpcsweep:0.1.0
+bandwidth: 10 Gbit/s
+mtu: 8900
+paths:
+  kind: nodes
+  pairs:
+    - {rtt: 0 ms, source: {node_selector: {rack: a}}}
+    - {rtt: 20 ms, source: {node_selector: {rack: b}}}
+""")
 NETEM = NODES | {"paths": {"kind": "netem", "pairs": [{}]}}
 
 
 def networks(*counts: int) -> dict[str, Any]:
     """A testbed of kind networks: a pair of 5 ms for each number of addresses that its destination has."""
+
+    def side(network: str, pair: int, count: int) -> dict[str, Any]:
+        addresses = [f"10.{pair}.{int(network == 'far')}.{n}/24" for n in range(1, count + 1)]
+        return {"network": network, "addresses": addresses}
+
     pairs = [
-        {
-            "rtt": 5,
-            "source": {"network": "near", "addresses": [f"10.{pair}.0.{n}/24" for n in range(1, 6)]},
-            "destination": {
-                "network": "far",
-                "addresses": [f"10.{pair}.1.{n}/24" for n in range(1, count + 1)],
-            },
-        }
+        {"rtt": 5, "source": side("near", pair, 5), "destination": side("far", pair, count)}
         for pair, count in enumerate(counts)
     ]
     return NODES | {"paths": {"kind": "networks", "pairs": pairs}}
@@ -63,27 +57,11 @@ TWO = NODES | {
     "paths": {"kind": "nodes", "pairs": [{"rtt": 0}, {"rtt": 20, "bandwidth": "1 Gbit/s", "mtu": 1500}]}
 }
 """Two paths of different bandwidth and MTU."""
-Loaded = Callable[..., Configuration]
 
 
-@pytest.fixture
-def loaded(tmp_path: Path) -> Loaded:
-    """Loads a sweep and a testbed from files."""
-
-    def of(parameters: dict[str, Any], testbed: dict[str, Any] = NODES, **sweep: Any) -> Configuration:
-        for folder, name, content in (
-            ("sweeps", "one", {"parameters": parameters or {"streams": 1}, **sweep}),
-            ("testbeds", "cluster", testbed),
-        ):
-            path = tmp_path / "config" / folder / f"{name}.yaml"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(yaml.safe_dump(content))
-        return load({"sweep": "one", "testbed": "cluster"}, tmp_path)
-
-    return of
-
-
-# --- what is shipped
+def loaded(root: Path, parameters: dict[str, Any], testbed: Any = NODES, **sweep: Any) -> Configuration:
+    asked = {"parameters": parameters or {"streams": 1}, **sweep}
+    return projects.loaded(root, yaml.safe_dump(asked), yaml.safe_dump(testbed))
 
 
 @pytest.mark.parametrize(
@@ -100,60 +78,44 @@ def test_the_limits_of_every_kind_are_there_and_need_no_client_of_a_cluster() ->
     subprocess.run([sys.executable, "-c", code + "assert 'kubernetes' not in sys.modules"], check=True)
 
 
-def test_the_time_that_pods_may_run_is_enough_for_a_cell(loaded: Loaded) -> None:
+def test_the_time_that_pods_may_run_is_enough_for_a_cell(root: Path) -> None:
     longest = {"measurement": {"min_time": "10 s", "max_time": "4 min"}}
-    assert check(loaded({}, NODES | {"time_limit": "10 min"}, **longest)) == []
-    [problem] = check(loaded({}, NODES | {"time_limit": "9 min"}, **longest))
+    assert check(loaded(root, {}, NODES | {"time_limit": "10 min"}, **longest)) == []
+    [problem] = check(loaded(root, {}, NODES | {"time_limit": "9 min"}, **longest))
     assert str(problem) == (
         f"{FILE}: time_limit: given 9 min, allowed: at least 10 min: "
         "start_time, the longest cell of the sweep, and 1 min"
     )
 
 
-# --- what a sweep gets that leaves parameters out
-
-
-def test_what_a_sweep_leaves_out_is_as_the_testbed_has_it(loaded: Loaded) -> None:
-    configuration = loaded(
-        {"streams": [1, 2]}, NODES | {"tcp_buffer": "8 MiB", "congestion_controls": ["bbr"]}
-    )
+def test_what_a_sweep_leaves_out_is_as_the_testbed_has_it(root: Path) -> None:
+    testbed = NODES | {"tcp_buffer": "8 MiB", "congestion_controls": ["bbr"]}
+    configuration = loaded(root, {"streams": [1, 2]}, testbed)
     require(configuration)
+    given = {"rtt": 0.0, "bandwidth": 10.0, "mtu": 8900, "tcp_buffer": 8 * 2**20, "congestion_control": "bbr"}
     for cell in configuration.grid.cells:
         specification = wanted(configuration, cell)
-        assert specification["testbed"] == {"name": "cluster", "kind": "kubernetes"}
+        assert specification["testbed"] == {"name": "one", "kind": "kubernetes"}
         assert specification["parameters"] == cell.parameters.model_dump()
-        assert cell.parameters == Parameters(
-            rtt=0.0,
-            bandwidth=10.0,
-            mtu=8900,
-            tcp_buffer=8 * 2**20,
-            congestion_control="bbr",
-            streams=cell.axes["streams"],
-        )
+        assert cell.parameters == Parameters(**given, streams=cell.axes["streams"])
+    assert str(configuration.folder) == "results/one@one"
+    file = configuration.cell_file(configuration.grid.cells[0])
+    assert str(file) == "results/one@one/cells/deployment=only/streams=1/repetition=1.json"
 
 
-def test_the_same_sweep_on_another_testbed_has_a_folder_of_its_own(loaded: Loaded) -> None:
-    configuration = loaded({"streams": [1]})
-    assert str(configuration.folder) == "results/one@cluster"
-    cell = configuration.cell_file(configuration.grid.cells[0])
-    assert str(cell) == "results/one@cluster/cells/deployment=only/streams=1/repetition=1.json"
-
-
-def test_the_overview_counts_with_the_times_of_pods(loaded: Loaded) -> None:
-    configuration = loaded(
-        {"rtt": [0, 20], "streams": [1, 2]}, measurement={"min_time": 4, "max_time": 9}, retry_share=0
-    )
+def test_the_overview_counts_with_the_times_of_pods(root: Path) -> None:
+    measurement = {"min_time": 4, "max_time": 9}
+    asked = {"rtt": [0, 20], "streams": [1, 2]}
+    configuration = loaded(root, asked, measurement=measurement, retry_share=0)
     low = 2 * Kubernetes.deploy_seconds + 4 * (Kubernetes.cell_seconds + 4)
     assert grid_summary(configuration) == (
-        f"one on cluster: 4 cells in 2 deployments (2 rtt × 2 streams, 1 repetition), about {low:.0f} s to 80 s"
+        f"one on one: 4 cells in 2 deployments (2 rtt × 2 streams, 1 repetition), about {low:.0f} s to 80 s"
     )
     console = Console(width=140)
     with console.capture() as capture:
         console.print(grid_table(configuration))
     assert "0 ms, 20 ms" in capture.get()
 
-
-# --- what the testbed cannot do
 
 CANNOT = """
 {rtt: [0, 20, 50]} on nodes
@@ -221,6 +183,7 @@ CAN = """
 {} on nodes with {image: "registry.example.org:5000/group/sub_group/tpcsweep:0.1.0-rc.1"}
 {} on nodes with {image: "someone/tpcsweep@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}
 {bandwidth: 10, mtu: 8900, rtt: [0, 20], tcp_buffer: [4 MiB, 1 GiB]} on nodes
+{} on nodes with {host_network: true, tcp_buffer: 4 MiB}
 {bandwidth: [0.1, 10], loss: [0, 0.01], rtt: [0, 0.3, 2000]} on netem
 {queue_limit: [null, 1000], rtt: 20} on netem
 {origins: [1, 4]} on networks 5 5
@@ -250,17 +213,14 @@ def asked(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("line", "messages"), cases(CANNOT))
-def test_what_a_testbed_cannot_do(loaded: Loaded, line: str, messages: list[str]) -> None:
-    problems = [str(problem) for problem in check(loaded(*asked(line)))]
+def test_what_a_testbed_cannot_do(root: Path, line: str, messages: list[str]) -> None:
+    problems = [str(problem) for problem in check(loaded(root, *asked(line)))]
     assert problems == [f"config/sweeps/one.yaml: parameters.{said(message)}" for message in messages]
 
 
 @pytest.mark.parametrize("line", CAN.strip().splitlines())
-def test_what_a_testbed_can_do(loaded: Loaded, line: str) -> None:
-    assert check(loaded(*asked(line))) == []
-
-
-# --- what a testbed's file may not say
+def test_what_a_testbed_can_do(root: Path, line: str) -> None:
+    assert check(loaded(root, *asked(line))) == []
 
 
 REFUSED = """
@@ -335,16 +295,10 @@ REFUSED = """
 
 
 @pytest.mark.parametrize(("changes", "messages"), cases(REFUSED))
-def test_a_wrong_testbed_is_refused(loaded: Loaded, changes: str, messages: list[str]) -> None:
+def test_a_wrong_testbed_is_refused(root: Path, changes: str, messages: list[str]) -> None:
     with pytest.raises(ConfigurationError) as error:
-        loaded({}, NODES | yaml.safe_load(changes))
+        loaded(root, {}, NODES | yaml.safe_load(changes))
     lines = str(error.value).splitlines()
     assert len(lines) == len(messages)
     for line, message in zip(lines, messages, strict=True):
         assert line.startswith(f"{FILE}: {said(message)}")
-
-
-def test_pods_in_the_network_of_their_nodes(loaded: Loaded) -> None:
-    configuration = loaded({}, NODES | {"host_network": True, "tcp_buffer": "4 MiB"})
-    assert check(configuration) == []
-    assert configuration.grid.cells[0].parameters.tcp_buffer == 4 * 2**20

@@ -9,7 +9,6 @@ import re
 import socket
 import threading
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -64,50 +63,41 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
     monkeypatch.setattr(places, "STATE", tmp_path)
     monkeypatch.setattr(places, "PRIVATE", tmp_path / "private")
     laid_out = contained.credentials()
-    assert (laid_out / "authdb").read_text() == "authdb"
-    assert (laid_out / "ca" / "1.0").read_text() == "ca--1.0"
+    assert [(laid_out / name).read_text() for name in ("authdb", "ca/1.0")] == ["authdb", "ca--1.0"]
 
 
 @pytest.mark.parametrize(
     ("release", "expected"),
     [
-        ("5.8.1", {"ok": {"release": "5.8.1", "version": "5.8.1"}}),
+        ("5.8.1", "{'release': '5.8.1', 'version': '5.8.1'}"),
         (
             "5.9.9",
-            "xrootd 5.9.9: the image has no .*/5.9.9; it has system and of others 5.4.0, 5.8.1: add it to the image",
+            "xrootd 5.9.9: the image has no .*/5.9.9; it has system and of others 5.4.0, 5.8.1: add it to",
         ),
         ("5.4.0", "xrootd 5.4.0 is 5.4.0, allowed: 5.5.0 or later"),
     ],
 )
 def test_a_server_container_says_its_release_or_why_it_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, expected: dict[str, Any] | str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, expected: str
 ) -> None:
     for version in ("5.4.0", "5.8.1"):
         folder_of(tmp_path / version, f"v{version}")
     ours, theirs = socket.socketpair()
     monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
-    monkeypatch.setattr(contained, "end_on_term", lambda: None)
-    monkeypatch.setattr(contained, "credentials", lambda: None)
-    monkeypatch.setattr(contained, "taken", lambda: [theirs])
-    monkeypatch.setattr(contained, "fail", lambda _: None)
+    answers = {"end_on_term": None, "credentials": None, "taken": [theirs], "fail": None}
+    for name, answer in answers.items():
+        monkeypatch.setattr(contained, name, mock.Mock(return_value=answer))
     container = threading.Thread(target=servers.main, args=("src1", "server", release, 1213, ["xrootd"]))
     container.start()
     ours.settimeout(30)  # where the container has died, nobody answers
     with ours, ours.makefile("rw") as lines:
         lines.write('{"do": "release", "with": {}}\n')
         lines.flush()
-        answer = json.loads(lines.readline())
+        [said] = json.loads(lines.readline()).values()
     container.join()
-    if isinstance(expected, str):
-        assert re.match(expected, answer["error"])
-    else:
-        assert answer == expected
+    assert re.match(expected, str(said))
 
 
-@pytest.mark.parametrize(
-    ("drops", "expected"), [({"1:": 9, "40:": 12, "41:": 5}, (12, 5)), ({"1:": 9, "41:": 5}, (5, 5))]
-)
-def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart(
-    drops: dict[str, int], expected: tuple[int, int]
-) -> None:
-    assert network.counted(drops) == expected
+def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart() -> None:
+    assert network.counted({"1:": 9, "40:": 12, "41:": 5}) == (12, 5)
+    assert network.counted({"1:": 9, "41:": 5}) == (5, 5)

@@ -17,7 +17,6 @@ WORD = "0123456789abcdef" * 2
 
 @pytest.fixture
 def port() -> int:
-    """A free one, for all agents."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         return int(free.getsockname()[1])
@@ -36,8 +35,7 @@ def test_agents_that_were_told_the_word_look_at_a_path(port: int) -> None:
     async def look() -> None:
         async with opened(port) as made:
             rtts, mtu = await made.verbs["round_trips"](address=HOST, port=port, count=3)
-            assert len(rtts) == 3
-            assert all(0 <= rtt < 1000 for rtt in rtts)
+            assert [0 <= rtt < 1000 for rtt in rtts] == [True] * 3
             assert mtu > 1000
             poured = await made.verbs["pour"](address=HOST, port=port, connections=2, seconds=0.3)
             assert poured["looks"]
@@ -49,13 +47,8 @@ def test_agents_that_were_told_the_word_look_at_a_path(port: int) -> None:
 @pytest.mark.parametrize(
     ("pieces", "known"),
     [
-        ([WORD], True),
-        ([WORD[:7], WORD[7:]], True),
-        ([WORD, "more"], True),
-        ([""], True),
-        (["x" * len(WORD)], False),
-        (["x" * 5000], False),
-        ([WORD[:-1] + "x"], False),
+        *(([WORD], True), ([WORD[:7], WORD[7:]], True), ([WORD, "more"], True), ([""], True)),
+        *((["x" * len(WORD)], False), (["x" * 5000], False), ([WORD[:-1] + "x"], False)),
     ],
 )
 def test_who_knows_the_word_is_heard_to_the_end_and_others_are_cut_off(

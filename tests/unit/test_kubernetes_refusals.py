@@ -52,19 +52,17 @@ def test_a_server_that_is_starting_is_waited_for(server: PlayedApi, monkeypatch:
 
 
 def test_a_namespace_that_is_not_there_is_named_with_what_to_do() -> None:
-    missing = json.dumps(
-        {"kind": "Status", "reason": "NotFound", "message": 'namespaces "nowhere" not found'}
-    )
-    assert explain_error(ApiException(status=404, reason="Not Found", body=missing)) == (
+    missing = {"kind": "Status", "reason": "NotFound", "message": 'namespaces "nowhere" not found'}
+    error = ApiException(status=404, reason="Not Found", body=json.dumps(missing))
+    assert explain_error(error) == (
         "there is no namespace nowhere: kubectl create namespace nowhere, or correct `namespace` of the testbed"
     )
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(tmp_path / "nowhere"))
-    with pytest.raises(
-        ClusterError, match=r"\$TPCSWEEP_KUBECONFIG names .*nowhere, which does not exist: correct"
-    ):
+    names = r"\$TPCSWEEP_KUBECONFIG names .*nowhere, which does not exist: correct"
+    with pytest.raises(ClusterError, match=names):
         api.connect(kubernetes())
     for name in ("TPCSWEEP_KUBECONFIG", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)

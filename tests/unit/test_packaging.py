@@ -70,12 +70,8 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 def test_a_wheel_has_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
     # Notebooks are behind a symbolic link.
-    files = {
-        str(Path(folder, name).relative_to(PACKAGE.parent))
-        for folder, _, names in os.walk(PACKAGE, followlinks=True)
-        for name in names
-        if "__pycache__" not in folder
-    }
+    found = (Path(folder, name) for folder, _, names in os.walk(PACKAGE, followlinks=True) for name in names)
+    files = {str(file.relative_to(PACKAGE.parent)) for file in found if "__pycache__" not in file.parts}
     assert {Path(name).suffix for name in files} >= {".py", ".c", ".ipynb", ".j2", ".typed"}
     assert files == {name for name in wheel.namelist() if name.startswith("tpcsweep/")}
 
@@ -108,10 +104,10 @@ def imported(file: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.add(node.module.partition(".")[0])
-    return names
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names}
 
 
 def test_the_version_is_the_same_wherever_it_stands(metadata: Message) -> None:
@@ -121,11 +117,10 @@ def test_the_version_is_the_same_wherever_it_stands(metadata: Message) -> None:
     assert (citation["version"], citation["license"]) == (version, PROJECT["license"])
     changes = (ROOT / "CHANGELOG.md").read_text()
     heading = re.search(r"^## (\S+) \((unreleased|\d{4}-\d{2}-\d{2})\)$", changes, re.MULTILINE)
-    assert heading and heading[1] == version
     # A release has a date, in both files, and a tag; what is not released has neither.
-    released = citation.get("date-released", "unreleased")
-    assert str(released) == heading[2]
-    if heading[2] == "unreleased":
+    released = str(citation.get("date-released", "unreleased"))
+    assert heading and heading.groups() == (version, released)
+    if released == "unreleased":
         assert f"v{version}" not in git("tag")
     assert {tag for tag in git("tag", "--points-at", "HEAD") if tag[:1] == "v"} <= {f"v{version}"}
 
@@ -137,12 +132,10 @@ def test_the_citation_is_as_its_format_wants_it() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    told = {"title", "message", "abstract", "type", "authors", "license", "version", "keywords"}
-    assert told <= set(citation)
+    assert {"title", "message", "abstract", "type", "license", "version"} <= set(citation)
     assert citation["keywords"] == PROJECT["keywords"]
-    assert [author["name"] for author in citation["authors"]] == [
-        author["name"] for author in PROJECT["authors"]
-    ]
+    ours, theirs = ([author["name"] for author in of["authors"]] for of in (citation, PROJECT))
+    assert ours == theirs
 
 
 def test_the_readme_is_short_and_leads_to_all_parts_of_the_documentation() -> None:
@@ -150,8 +143,7 @@ def test_the_readme_is_short_and_leads_to_all_parts_of_the_documentation() -> No
     assert len(readme.splitlines()) < 70
     parts = re.findall(r"^## (.+)$", (ROOT / "docs/README.md").read_text(), re.MULTILINE)
     assert len(parts) == 4
-    for part in parts:
-        assert f"(docs/README.md#{part.lower().replace(' ', '-')})" in readme
+    assert all(f"(docs/README.md#{part.lower().replace(' ', '-')})" in readme for part in parts)
 
 
 def git(*arguments: str) -> list[str]:
@@ -183,16 +175,9 @@ def test_a_commit_is_held_to_what_make_lint_says() -> None:
 
 
 def test_every_source_says_its_licence() -> None:
-    names = [ROOT / name for name in git("ls-files")]
-    sources = [
-        file
-        for file in names
-        if file.suffix in (".py", ".smk", ".sh", ".c", ".cc") or file.name in ("Snakefile", "Makefile")
-    ]
-    assert not [
-        str(file.relative_to(ROOT))
-        for file in sources
-        if file.is_file()
-        and f"SPDX-License-Identifier: {PROJECT['license']}"
-        not in "\n".join(file.read_text().splitlines()[:3])
-    ]
+    kinds = (".py", ".smk", ".sh", ".c", ".cc")
+    files = [ROOT / name for name in git("ls-files")]
+    sources = [file for file in files if file.suffix in kinds or file.name in ("Snakefile", "Makefile")]
+    said = f"SPDX-License-Identifier: {PROJECT['license']}"
+    heads = {file: file.read_text().splitlines()[:3] for file in sources if file.is_file()}
+    assert not [file for file, head in heads.items() if said not in "\n".join(head)]

@@ -34,6 +34,9 @@ class RefusedError(Exception):
     """A deployment that is not as asked."""
 
 
+ERRORS = {NOT_UP: FaultError("a server died"), REFUSED: RefusedError("rtt asked 5 ms, found 9 ms")}
+
+
 class Played:
     """A testbed whose cells end as a script says; it ends with cells that go well."""
 
@@ -41,13 +44,11 @@ class Played:
 
     def __init__(self, script: list[str]) -> None:
         self.script = list(script)
-        self.deployments: list[list[str]] = []
-        """How the cells of each have ended."""
+        self.deployments: list[list[str]] = []  # how the cells of each have ended
         self.logs: list[Path] = []
         self.arriving: list[int] = []
         self.up = False
-        self.meanwhile: Callable[[], object] = lambda: None
-        """What happens while a deployment waits for the machine."""
+        self.meanwhile: Callable[[], object] = lambda: None  # while a deployment waits for the machine
 
     @contextlib.contextmanager
     def deployed(self, _: Any, request: Request) -> Iterator[Any]:
@@ -61,12 +62,9 @@ class Played:
         self.arriving.append(request.arriving)
         provenance = {"deployment": len(self.deployments), "software": {}}
         try:
-            if self.script[:1] == [NOT_UP]:
+            if self.script[:1] in ([NOT_UP], [REFUSED]):
                 self.deployments[-1].append(self.script.pop(0))
-                raise FaultError("a server died before it had answered")
-            if self.script[:1] == [REFUSED]:
-                self.deployments[-1].append(self.script.pop(0))
-                raise RefusedError("rtt asked 5 ms, found 9 ms")
+                raise ERRORS[self.deployments[-1][0]]
             yield SimpleNamespace(provenance=provenance, check=self.check, explain=str)
         finally:
             self.up = False
@@ -95,9 +93,8 @@ def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played
         (folder / "logs").mkdir()
         content = {"parameters": {"streams": 1}, "repetitions": cells, "retry_share": 0} | sweep
         (folder / "played.yaml").write_text(yaml.safe_dump(content))
-        configuration = load(
-            {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}, ROOT
-        )
+        config = {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}
+        configuration = load(config, ROOT)
         patched.setattr(runner.testbeds, "of", lambda _: testbed)
         patched.setattr(runner, "CALM", 0.0)
         patched.setattr(runner.psutil, "cpu_percent", lambda _: 0.0)
@@ -110,16 +107,11 @@ def run(configuration: Configuration, logs: Path) -> None:
 
 
 def read(configuration: Configuration) -> list[dict[str, Any]]:
-    """The files of all cells."""
     return [json.loads(configuration.cell_file(cell).read_bytes()) for cell in configuration.grid.cells]
 
 
 def statuses(configuration: Configuration) -> list[str]:
     return [cell["status"] for cell in read(configuration)]
-
-
-def attempts(configuration: Configuration) -> list[int]:
-    return sorted(cell["summary"]["attempts"] for cell in read(configuration))
 
 
 OUTCOMES = st.lists(st.sampled_from([OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP, REFUSED]), max_size=12)
@@ -135,9 +127,8 @@ def test_every_cell_is_measured_once_unless_deployments_break_without_end(
         run(configuration, logs)
         ended = [outcome for deployment in testbed.deployments for outcome in deployment]
         begun = [outcome for outcome in ended if outcome not in (NOT_BEGUN, NOT_UP, REFUSED)]
-        left = statuses(configuration).count(NOT_MEASURED)
-        assert cells == len(begun) + left
-        assert statuses(configuration).count("ok") == sum(o in (OK, DIED_LATE) for o in begun)
+        left, well = (statuses(configuration).count(status) for status in (NOT_MEASURED, "ok"))
+        assert (cells, well) == (len(begun) + left, sum(o in (OK, DIED_LATE) for o in begun))
         fruitless = [not {OK, DIED_LATE} & set(deployment) for deployment in testbed.deployments]
         last = fruitless[-runner.GIVE_UP_AFTER :]
         gave_up = (len(last) == runner.GIVE_UP_AFTER and all(last)) or ended.count(REFUSED) >= runner.TRIES
@@ -162,39 +153,29 @@ def test_retries_stay_within_their_share_and_lose_no_cell(script: list[str], sha
             assert len(testbed.deployments) == 1  # retried while it is up
 
 
-EIGHT = [DISTURBED, OK, DISTURBED, FAILED, OK, OK, OK, OK]
-
-
 @pytest.mark.parametrize(
-    ("script", "cells", "share", "deployments", "tried"),
+    ("script", "more", "share", "tried"),
     [
         # The failed cell and one of the disturbed ones are a share of 0.2.
-        (EIGHT, 8, 0.2, [[*EIGHT, OK, OK]], [1] * 6 + [2] * 2),
+        ([DISTURBED, OK, DISTURBED, FAILED, OK, OK, OK, OK], [OK, OK], 0.2, [1] * 6 + [2] * 2),
         # A retry that breaks the deployment leaves the first measurement.
-        ([DISTURBED, OK, NOT_BEGUN], 2, 0.5, [[DISTURBED, OK, NOT_BEGUN]], [1, 1]),
+        ([DISTURBED, OK], [NOT_BEGUN], 0.5, [1, 1]),
     ],
 )
 def test_deployments_and_cells_are_tried_again(
-    script: list[str], cells: int, share: float, deployments: list[list[str]], tried: list[int]
+    script: list[str], more: list[str], share: float, tried: list[int]
 ) -> None:
-    with played(script, cells, retry_share=share) as (testbed, configuration, logs):
-        run(configuration, logs)
-        assert testbed.deployments == deployments
-        assert attempts(configuration) == tried
-        assert statuses(configuration) == ["ok"] * cells
-        run(configuration, logs)
-        assert testbed.deployments == deployments
+    with played([*script, *more], len(script), retry_share=share) as (testbed, configuration, logs):
+        for _ in range(2):  # the second job measures nothing
+            run(configuration, logs)
+            assert testbed.deployments == [[*script, *more]]
+        assert sorted(cell["summary"]["attempts"] for cell in read(configuration)) == tried
+        assert statuses(configuration) == ["ok"] * len(script)
 
 
-def test_a_deployment_that_is_not_as_asked_is_tried_again_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with played([REFUSED], 2) as (testbed, configuration, logs):
-        run(configuration, logs)
-        assert testbed.deployments == [[REFUSED], [OK, OK]]
-        assert statuses(configuration) == ["ok", "ok"]
-    assert ": replacing " in capsys.readouterr().err
-
-
-def test_cells_that_cannot_be_measured_get_placeholders_and_the_next_job_measures_them() -> None:
+def test_cells_that_cannot_be_measured_get_placeholders_and_the_next_job_measures_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with played([OK, NOT_BEGUN, REFUSED, REFUSED], 3) as (testbed, configuration, logs):
         run(configuration, logs)
         assert testbed.deployments == [[OK, NOT_BEGUN], [REFUSED], [REFUSED]]
@@ -203,6 +184,7 @@ def test_cells_that_cannot_be_measured_get_placeholders_and_the_next_job_measure
         run(configuration, logs)
         assert testbed.deployments[3:] == [[OK, OK]]
         assert statuses(configuration) == ["ok"] * 3
+    assert ": replacing " in capsys.readouterr().err
 
 
 def test_a_cell_that_breaks_every_deployment_keeps_no_other_from_being_measured() -> None:
@@ -231,13 +213,8 @@ def test_a_failed_teardown_is_an_error_and_its_cells_are_adopted_by_the_next_job
         assert statuses(configuration) == ["ok"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "arriving"),
-    [
-        (1000, (8 + 2) << 26),  # each stream's file, and two that are written or deleted
-        (4, 500_000_000),  # what the path brings
-    ],
-)
+# Each stream's file and two that are written or deleted; what the path brings.
+@pytest.mark.parametrize(("seconds", "arriving"), [(1000, (8 + 2) << 26), (4, 500_000_000)])
 def test_a_deployment_knows_how_much_memory_its_cells_write_to(seconds: float, arriving: int) -> None:
     parameters = {"streams": [1, 8], "file_size": "64 MiB", "bandwidth": "1 Gbit/s", "rtt": "0 ms"}
     measurement = {"min_time": f"{seconds} s", "max_time": f"{seconds} s"}
@@ -277,10 +254,10 @@ def put(configuration: Configuration, cell: Cell, file: Path, message: str) -> N
 def test_staged_cells_are_adopted_and_those_of_another_specification_are_not() -> None:
     with played([], 3) as (testbed, configuration, logs):
         first, second, third = configuration.grid.cells
-        put(configuration, first, results.staged_file(configuration, first), "staged")
-        results.write(results.staged_file(configuration, second), {"of": "another sweep"}, {})
-        put(configuration, third, results.staged_file(configuration, third), "damaged")
-        damaged = results.staged_file(configuration, third)
+        staged, other, damaged = (results.staged_file(configuration, cell) for cell in (first, second, third))
+        put(configuration, first, staged, "staged")
+        results.write(other, {"of": "another sweep"}, {})
+        put(configuration, third, damaged, "damaged")
         damaged.write_bytes(damaged.read_bytes().replace(b'"flags"', b'"falgs"'))
         run(configuration, logs)
         assert [cell["message"] for cell in read(configuration)] == ["staged", OK, OK]
@@ -290,5 +267,4 @@ def test_staged_cells_are_adopted_and_those_of_another_specification_are_not() -
 def test_figures_that_cannot_be_are_flagged() -> None:
     with played([], 1, parameters={"bandwidth": "0.5 Gbit/s"}) as (_, configuration, logs):
         run(configuration, logs)
-        [cell] = read(configuration)
-        assert cell["flags"] == ["implausible"]
+        assert [cell["flags"] for cell in read(configuration)] == [["implausible"]]

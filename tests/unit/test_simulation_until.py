@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset
@@ -21,7 +20,6 @@ from tpcsweep.dataset import tables
 from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.model import central, model_cells, terms
 from tpcsweep.testbeds.simulation.result import course
-from tpcsweep.variables import TRANSFERS
 
 from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, fixed_point, folded, simulated_course
 
@@ -74,8 +72,8 @@ def test_the_warm_up_is_the_first_set_up_and_slow_start(simgrid: Engine) -> None
 
 def test_samples_of_a_long_cell_stay_bounded_and_lose_no_byte(simgrid: Engine) -> None:
     one = SHARED[1]
-    fine = simulated_course(simgrid, one, how=seconds(60, interval=0.002))
-    coarse = simulated_course(simgrid, one, how=seconds(60))
+    fine = simulated_course(simgrid, one, how=seconds(24, interval=0.002))
+    coarse = simulated_course(simgrid, one, how=seconds(24))
     assert 5000 <= fine.goodput.size < 10_000
     assert fine.goodput.sum() * fine.step == pytest.approx(coarse.goodput.sum() * coarse.step, rel=CLOSE)
     assert fine.throughput == pytest.approx(coarse.throughput, rel=1e-6)
@@ -86,11 +84,9 @@ def test_a_cell_of_some_files_ends_with_the_last_and_lists_each(simgrid: Engine)
     found = simulated_course(simgrid, one, how=files(4))
     whole = 8 / fixed_point(one)  # 10⁹ bytes, alone
     assert found.duration == pytest.approx(4 * whole, rel=CLOSE)
-    assert found.complete
-    assert found.transfers == 4
+    assert (found.complete, found.transfers) == (True, 4)
     rows = np.array(found.rows)
-    assert rows[:, 0].tolist() == [0] * 4
-    assert rows[:, 1].tolist() == [0, 1, 2, 3]
+    assert rows[:, :2].tolist() == [[0, number] for number in range(4)]
     assert rows[1:, 2] == pytest.approx(rows[:-1, 4])  # each begins as the one before ends
     assert rows[:, 4] - rows[:, 2] == pytest.approx(whole, rel=CLOSE)
     setup = float(terms(np.zeros(1), model_cells([one]), central(PHYSICS), "path").setup[0])
@@ -139,46 +135,41 @@ def test_every_byte_is_in_the_course(rates: list[float], step: float, streams: i
     made = course(cell, found)
     assert made.goodput == pytest.approx(np.array(rates) * weight * 2)
     assert made.average == pytest.approx(np.mean(rates) * weight * 2)
-    assert made.average <= made.largest * (1 + 1e-9)
     assert made.throughput * 0.75 == pytest.approx(made.average * 7 / 8)
-    assert made.largest <= made.goodput.max() * (1 + 1e-9)
+    assert made.average * (1 - 1e-9) <= made.largest <= made.goodput.max() * (1 + 1e-9)
 
 
-def configured(folder: Path, measurement: dict[str, Any], **parameters: Any) -> Configuration:
+def configured(folder: Path, measurement: str, parameters: str) -> Configuration:
     path = folder / "asked.yaml"
-    path.write_text(yaml.safe_dump({"parameters": parameters, "measurement": measurement}))
+    path.write_text(f"{{parameters: {{{parameters}}}, measurement: {{{measurement}}}}}")
     return load({"sweep": str(path), "testbed": "simulation", "results": str(folder / "results")}, ROOT)
 
 
 def test_what_would_take_too_long_to_simulate_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    hour = {"until": "seconds", "seconds": "1 h"}
-    small: dict[str, Any] = {"streams": [1, 32], "file_size": "1 MB", "bandwidth": 10}
-    [problem] = check(configured(tmp_path, hour, **small))
+    hour, small = "until: seconds, seconds: 1 h", "streams: [1, 32], bandwidth: 10, file_size: 1 MB"
+    [problem] = check(configured(tmp_path, hour, small))
     assert "streams=32" in str(problem)
     assert "larger ones (file_size)" in str(problem)
-    assert not check(configured(tmp_path, hour, **small | {"file_size": "1 GB"}))
-    minute, few = {"until": "seconds", "seconds": "1 min"}, {"until": "files", "files": 9, "max_time": "1 h"}
-    for shorter in (minute, few, {}):
-        assert not check(configured(tmp_path, shorter, **small))
+    assert not check(configured(tmp_path, hour, small.replace("1 MB", "1 GB")))
+    for shorter in ("until: seconds, seconds: 1 min", "until: files, files: 9, max_time: 1 h", ""):
+        assert not check(configured(tmp_path, shorter, small))
 
 
-def test_single_transfers_reach_the_dataset_and_say_that_they_are_simulated(tmp_path: Path) -> None:
-    three = {"until": "files", "files": 3, "max_time": "1 h"}
-    asked: dict[str, Any] = {"streams": [2, 40], "rtt": 20, "bandwidth": 10, "file_size": "1 GB"}
-    made = folded(configured(tmp_path, three, **asked), tmp_path)
+def test_single_transfers_reach_the_dataset_and_their_tables_say_that_they_are_simulated(
+    tmp_path: Path,
+) -> None:
+    asked = "streams: [2, 40], rtt: 20, bandwidth: 10, file_size: 1 GB"
+    made = folded(configured(tmp_path, "until: files, files: 3, max_time: 1 h", asked), tmp_path)
     dataset.write(made, tmp_path / "dataset.nc")
     transfers = xr.load_dataset(tmp_path / "dataset.nc", group=dataset.TRANSFERS_GROUP)
-    assert transfers.attrs["testbed_kind"] == "simulation"
-    assert all(transfers[name].attrs["long_name"].startswith("simulated: ") for name in TRANSFERS)
     assert transfers.sizes["transfer"] == 2 * 3  # those of 40 streams move in groups
     assert set(transfers.streams.values) == {2}
-    assert (transfers.ok == 1).all()
-    assert (transfers["size"] == 10**9).all()
+    assert (transfers.ok == 1).all() and (transfers["size"] == 10**9).all()
     assert transfers.xrootd_begin.isnull().all()
     assert (transfers.xrootd_direction == "").all()
     assert transfers.rate.values == pytest.approx(8 / transfers.total.values)
-    for table in (tables.of_cell(transfers, 0), tables.per_cell(transfers)):
-        assert "simulated" in table.to_html()
+    assert "simulated" in tables.of_cell(transfers, 0).to_html()
+    assert "simulated" in tables.per_cell(transfers).to_html()
     summary = made.summary.isel(repetition=0)
     assert summary.transfers.values.tolist() == [6, 120]
     assert (summary.throughput_average < summary.throughput).all()

@@ -43,11 +43,8 @@ def test_a_page_loads_nothing_from_elsewhere(site: Path, pages: dict[Path, Beaut
         for tag in content.find_all(name, **{attribute: True})
         if urlsplit(str(tag[attribute])).netloc
     ]
-    sheets = [
-        sheet
-        for sheet in site.rglob("*.css")
-        if re.search(r"(url\(|@import) *['\"]?(https?:)?//", sheet.read_text())
-    ]
+    elsewhere = re.compile(r"(url\(|@import) *['\"]?(https?:)?//")
+    sheets = [sheet for sheet in site.rglob("*.css") if elsewhere.search(sheet.read_text())]
     assert loaded == sheets == []
 
 
@@ -73,24 +70,14 @@ def test_no_link_leads_nowhere(site: Path, pages: dict[Path, BeautifulSoup]) -> 
 def test_every_page_is_in_one_of_four_parts(pages: dict[Path, BeautifulSoup], site: Path) -> None:
     front = pages[site / "docs/README.html"]
     assert [caption.text for caption in front.select(".sidebar-tree .caption-text")] == PARTS
-    listed = {
-        (site / "docs" / str(link["href"])).resolve()
-        for link in front.select(".sidebar-tree a.internal[href]")
-    }
-    made = {
-        site / "docs" / page.relative_to(ROOT / "docs").with_suffix(".html")
-        for page in ROOT.glob("docs/*.md")
-    }
+    links = front.select(".sidebar-tree a.internal[href]")
+    listed = {(site / "docs" / str(link["href"])).resolve() for link in links}
+    made = {site / "docs" / f"{page.stem}.html" for page in ROOT.glob("docs/*.md")}
     assert made - listed == {site / "docs/README.html"}
 
 
 def test_every_word_of_the_glossary_has_a_source() -> None:
     entries = re.findall(r"(?ms)^\*\*(.+?)\*\* — (.+?)(?=^\*\*|\Z)", (ROOT / "docs/glossary.md").read_text())
-    words = [word for word, _ in entries]
-    assert len(words) > 30
-    without = [
-        word
-        for word, text in entries
-        if not re.search(r"\]\(|RFC \d|\d{4}|\(\d\)|\*[^*]+\*\.$", text.strip())
-    ]
-    assert without == []
+    assert len(entries) > 30
+    source = re.compile(r"\]\(|RFC \d|\d{4}|\(\d\)|\*[^*]+\*\.$")
+    assert [word for word, text in entries if not source.search(text.strip())] == []

@@ -21,52 +21,37 @@ REASON = "rtt asked 2 ms, found 9 ms"
 def study(tmp_path: Path) -> Configuration:
     """Eight cells: three measured (one flagged, one noted), one failed, one tried, one of another specification."""
     (tmp_path / "mine.yaml").write_text("parameters: {rtt: [1, 2], streams: [1, 2, 3, 4]}\n")
-    found = load(
-        {"sweep": f"{tmp_path}/mine.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}, ROOT
-    )
-    outcomes = [
-        WELL,
-        WELL | {"flags": ["not_steady"]},
-        WELL | {"flags": ["wide_interval"]},
-        WELL | {"status": "failed"},
-    ]
-    cells = iter(found.grid.cells)
-    for outcome, cell in zip(outcomes, cells, strict=False):
-        results.write(found.cell_file(cell), wanted(found, cell), outcome)
-    tried, other = next(cells), next(cells)
-    write_json(
-        found.folder / folding.FILE, [folding.Hole(tried.deployment.path, (tried.path,), REASON)._asdict()]
-    )
+    config = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
+    found = load(config, ROOT)
+    outcomes = [{}, {"flags": ["not_steady"]}, {"flags": ["wide_interval"]}, {"status": "failed"}]
+    *measured, tried, other = found.grid.cells[:6]
+    for outcome, cell in zip(outcomes, measured, strict=True):
+        results.write(found.cell_file(cell), wanted(found, cell), WELL | outcome)
+    hole = folding.Hole(tried.deployment.path, (tried.path,), REASON)
+    write_json(found.folder / folding.FILE, [hole._asdict()])
     spec = wanted(found, other)
     spec["parameters"]["bandwidth"] = 0.123
     results.write(found.cell_file(other), spec, WELL)
     return found
 
 
-def test_each_cell_is_counted_once(study: Configuration) -> None:
+def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: Configuration) -> None:
     found = status.counted(study)
     assert (found.measured, found.flagged, found.failed) == (3, 1, 1)
-    assert (found.not_measured, found.left, found.missing) == (1, 3, 4)
-    assert found.cells == len(study.grid.cells)
-
-
-def test_a_damaged_file_is_left_to_measure(study: Configuration) -> None:
+    assert (found.not_measured, found.left, found.missing, found.cells) == (1, 3, 4, 8)
+    assert status.flagged_files(study, "not_steady") == [study.cell_file(study.grid.cells[1])]
     file = study.cell_file(study.grid.cells[0])
     file.write_bytes(file.read_bytes()[:-5] + b"\0}}}}")
     found = status.counted(study)
-    assert (found.measured, found.cells) == (2, len(study.grid.cells))
+    assert (found.measured, found.cells) == (2, 8)
 
 
 def test_a_cell_in_staging_is_measured(study: Configuration) -> None:
     cell = study.grid.cells[-1]
     results.write(results.staged_file(study, cell), wanted(study, cell), WELL | {"flags": ["not_steady"]})
     found = status.counted(study)
-    assert (found.measured, found.flagged, found.cells) == (4, 2, len(study.grid.cells))
+    assert (found.measured, found.flagged, found.cells) == (4, 2, 8)
     assert study.cell_file(cell) not in status.flagged_files(study, "not_steady")
-
-
-def test_files_of_flagged_cells_are_listed(study: Configuration) -> None:
-    assert status.flagged_files(study, "not_steady") == [study.cell_file(study.grid.cells[1])]
 
 
 def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configuration) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, load
+from tpcsweep.files import write_text
 from tpcsweep.published.figures import drawn
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
 
@@ -27,17 +28,9 @@ def studies(**config: Any) -> Studies:
     return Studies({"testbed": "netns", **config}, ROOT)
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ("demo", ["demo"]),
-        ("demo, smoke@simulation", ["demo", "smoke@simulation"]),
-        (["demo", "demo@simulation"], ["demo", "demo@simulation"]),
-        ("chep2024_fig4@simulation", ["chep2024_fig4@simulation"]),
-    ],
-)
-def test_sweeps_are_named_by_a_list_or_with_commas(given: object, named: list[str]) -> None:
-    assert [*studies(sweep=given)] == named
+@pytest.mark.parametrize("given", ["demo", "demo, smoke@simulation", "chep2024_fig4@simulation"])
+def test_sweeps_are_named_by_a_list_or_with_commas(given: str) -> None:
+    assert [*studies(sweep=given)] == [*studies(sweep=given.split(", "))] == given.split(", ")
 
 
 @pytest.mark.parametrize(
@@ -60,16 +53,14 @@ def test_wrong_names_are_refused(given: object, says: str) -> None:
 
 def test_all_files_are_read_before_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("parameters: {rtt: 5 MiB}\n")
-    with pytest.raises(ConfigurationError) as error:
+    with pytest.raises(ConfigurationError, match=r"^.+\n.+$"):
         studies(sweep=f"smoke,dmo,{tmp_path}/bad.yaml")
-    assert len(str(error.value).splitlines()) == 2
 
 
-def test_a_file_with_a_comma_or_an_at_in_its_path_is_one_sweep(tmp_path: Path) -> None:
-    for name in ("a,b", "a@b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "mine.yaml").write_text("parameters: {rtt: [5]}\n")
-        assert [*studies(sweep=str(tmp_path / name / "mine.yaml"))] == ["mine"]
+@pytest.mark.parametrize("name", ["a,b", "a@b"])
+def test_a_file_with_a_comma_or_an_at_in_its_path_is_one_sweep(tmp_path: Path, name: str) -> None:
+    write_text(tmp_path / name / "mine.yaml", "parameters: {rtt: [5]}\n")
+    assert [*studies(sweep=str(tmp_path / name / "mine.yaml"))] == ["mine"]
 
 
 def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
@@ -89,11 +80,17 @@ def test_rules_know_which_studies_are_theirs() -> None:
     found = studies(sweep="mtu,smoke@simulation,chep2024_fig4@simulation")
     assert either(found.simulated) == r"(?:smoke@simulation|chep2024_fig4@simulation)"
     assert drawn(found) == ["chep2024_fig4@simulation"]
-    assert found.showing("curves") == ["mtu"]
+    assert (found.showing("curves"), found.showing("releases")) == (["mtu"], [])
     assert found.axes("curves")(SimpleNamespace(study="mtu")) == {"x": "streams", "curve": "mtu"}
-    assert found.showing("releases") == []
     assert "results/smoke@simulation/cells.jsonl" in found.cells
     assert [deployments.name for deployments in found.deployments] == ["measure_mtu"]
+
+
+SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
+
+
+def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
+    return Deployments(study, "measure", paths, ())
 
 
 @given(first=NAMES, second=NAMES, data=st.data())
@@ -105,13 +102,6 @@ def test_a_pattern_matches_its_deployments_and_no_others(
     pattern = re.compile(deployments(*group).pattern)
     assert [path for path in everything if pattern.fullmatch(path)] == [p for p in everything if p in group]
     assert not pattern.fullmatch("x=0X1/y=2")
-
-
-SMOKE = load({"sweep": "smoke", "testbed": "netns"}, ROOT)
-
-
-def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
-    return Deployments(study, "measure", paths, ())
 
 
 def test_a_product_has_a_short_pattern() -> None:

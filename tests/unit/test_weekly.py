@@ -16,23 +16,20 @@ from kubernetes import client
 from tests.support.workflow import ROOT
 
 WEEKLY = ROOT / "config/weekly"
-CHECKOUT = "/opt/tpcsweep"
-FILES = ROOT / "config/kubernetes"
 
 
 def documents(name: str) -> list[Any]:
-    return list(yaml.safe_load_all((FILES / name).read_text()))
+    return list(yaml.safe_load_all((ROOT / "config/kubernetes" / name).read_text()))
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     for file in WEEKLY.glob("tpcsweep@.*"):
         # What it looks for is there in a checkout that is set up.
-        (tmp_path / file.name).write_text(file.read_text().replace(CHECKOUT, str(ROOT)))
+        (tmp_path / file.name).write_text(file.read_text().replace("/opt/tpcsweep", str(ROOT)))
     units = [str(tmp_path / f"tpcsweep@demo.{kind}") for kind in ("service", "timer")]
-    done = subprocess.run(
-        ["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False, timeout=300
-    )
+    command = ["systemd-analyze", "verify", *units]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     # It may have to say something of the machine's own units.
     assert not [line for line in (done.stdout + done.stderr).splitlines() if "tpcsweep" in line]
 
@@ -55,18 +52,19 @@ def test_all_three_measure_the_same_way() -> None:
 def test_old_cells_go_and_those_of_a_run_that_was_interrupted_stay(tmp_path: Path) -> None:
     line = next(line for line in (WEEKLY / "crontab").read_text().splitlines() if " find " in line)
     command = next(part for part in line.split(" && ") if part.startswith("find "))
-    old = [tmp_path / "results/demo" / name for name in ("cells/rtt=5/repetition=1.json", "staging/a.json")]
-    new = tmp_path / "results/demo/cells/rtt=5/repetition=2.json"
-    others = [
-        tmp_path / "results" / name for name in ("demo/history/a.nc", "demo/dataset.nc", "demos/cells/a.json")
-    ]
-    for file in (*old, new, *others):
+    names = {
+        "demo/cells/rtt=5/repetition=1.json": "old",
+        "demo/staging/a.json": "old",
+        "demo/cells/rtt=5/repetition=2.json": "new",
+        **dict.fromkeys(("demo/history/a.nc", "demo/dataset.nc", "demos/cells/a.json"), "another's"),
+    }
+    for name, kind in names.items():
+        file = tmp_path / "results" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("{}")
-    for file in (*old, *others):
-        subprocess.run(["touch", "--date=2 days ago", file], check=True)
+        subprocess.run(["touch", f"--date={'now' if kind == 'new' else '2 days ago'}", file], check=True)
     subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
-    assert [file.exists() for file in (*old, new, *others)] == [False, False, True, True, True, True]
+    left = {str(path.relative_to(tmp_path / "results")) for path in tmp_path.rglob("*.*") if path.is_file()}
+    assert left == {name for name, kind in names.items() if kind != "old"}
 
 
 def test_the_pod_of_the_cronjob_is_that_of_the_job() -> None:
