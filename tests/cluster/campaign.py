@@ -53,8 +53,6 @@ KINDS = "secret", "configmap", "networkpolicy", "lease"
 
 
 class Pods:
-    """A cluster of this machine, as a target."""
-
     pace = Pace(
         deploying=20.0,  # beside the trial of the image
         cell=4.0,
@@ -139,7 +137,6 @@ class Pods:
         return sorted(listed.items, key=_name)
 
     def _pod(self, run: Run, labels: str = "") -> V1Pod | None:
-        """Any pod of the deployment."""
         if pods := self._pods(labels):
             pod = run.random.choice(pods)
             run.done += f": {_name(pod)}"
@@ -306,7 +303,6 @@ def _counts(lease: V1Lease) -> bool:
 
 @contextlib.contextmanager
 def pods(folder: Path) -> Iterator[Pods]:
-    """A cluster, for the length of a `with`."""
     local.down()  # what a killed one has left
     with (
         local.cluster(folder / "cluster") as cluster,

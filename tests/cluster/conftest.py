@@ -28,7 +28,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failure says where to look."""
     report = yield
     if report.failed and item.path.is_relative_to(HERE) and BASE in item.session.stash:
         if lines := [*where_to_look(item)]:

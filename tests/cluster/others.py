@@ -83,7 +83,6 @@ def _renewed(of: Space, name: str) -> Iterator[None]:
 
 
 def _objects(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """One of every kind that a deployment consists of."""
     meta = {"name": name, "labels": dict(labels)}
     container = {
         "name": "waits",

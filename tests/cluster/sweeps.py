@@ -44,7 +44,6 @@ def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
 
 
 def on(node: str) -> dict[str, Any]:
-    """The placement on one node."""
     return {"node_selector": {"kubernetes.io/hostname": node}}
 
 
@@ -78,7 +77,6 @@ class Space:
         return {what: listing(self.name, label_selector=labels).items for what, listing in listings.items()}
 
     def left(self) -> dict[str, list[str]]:
-        """What of deployments is there."""
         found = self.objects(SELECTOR).items()
         return {what: [item.metadata.name for item in items] for what, items in found if items}
 
@@ -89,7 +87,6 @@ class Space:
         return [pod.metadata.name for pod in found if pod.status.phase == "Running"]
 
     def sweep(self, folder: Path, settings: dict[str, Any], **content: Any) -> ClusterSweep:
-        """A sweep on a testbed with these settings."""
         (folder / "local.yaml").write_text(yaml.safe_dump(settings))
         sweep = ClusterSweep(folder, kubeconfig=self.kubeconfig)
         sweep.define(**{"measurement": QUICK, "retry_share": 0, **content})
@@ -98,19 +95,15 @@ class Space:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSweep(Sweep):
-    """A sweep on a cluster, run as a user runs it."""
-
     kubeconfig: Path
 
     def measuring(self) -> subprocess.Popen[bytes]:
-        """Start a run, and wait until it has measured its first cell and goes on."""
         run = self.start("cells")
         self.wait_for_cell(run)
         assert run.poll() is None, self.output()
         return run
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the content of the files of cells in their places."""
         return [json.loads(path.read_bytes()) for path in self.cells()]
 
     def wait_for_cell(self, run: subprocess.Popen[bytes], count: int = 1) -> None:
@@ -120,21 +113,17 @@ class ClusterSweep(Sweep):
         )
 
     def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
-        """Run to the end; standard error is in `stdout` too."""
         return super().run(*arguments, timeout=timeout)
 
     @property
     def results(self) -> Path:
-        """Where its results go."""
         return self.folder / "results" / f"{self.name}@local"
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line, with the profile."""
         found = super().command("--profile", "k8s", *arguments)
         return [*self._environment, *found, f"testbed={self.folder / 'local.yaml'}"]
 
     def asking(self, *arguments: str) -> list[str]:
-        """Return a command line of `tpcsweep` about this sweep."""
         testbed = ("--testbed", str(self.folder / "local.yaml"))
         return [*self._environment, *super().asking(*arguments, *testbed)]
 

@@ -49,7 +49,6 @@ def connected(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -
 
 @pytest.fixture
 def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A namespace of its own for each test."""
     found = connected(control_plane.kubeconfig, monkeypatch, namespace=f"test-{secrets.token_hex(3)}")
     found.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=found.namespace)))
     until(lambda: found.core.list_namespaced_service_account(found.namespace).items)
@@ -59,7 +58,6 @@ def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases that expire soon."""
     for name, seconds in {"DURATION": 4.0, "RENEWAL": 0.5, "POLL": 0.2}.items():
         monkeypatch.setattr(leases, name, seconds)
 

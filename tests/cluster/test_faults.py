@@ -148,7 +148,6 @@ def defined(
     measurement: dict[str, Any] = LASTING,
     **settings: Any,
 ) -> ClusterSweep:
-    """A sweep of several cells."""
     testbed = local_testbed(namespace.name, **settings)
     return namespace.sweep(folder, testbed, measurement=measurement, parameters=parameters)
 
@@ -156,7 +155,6 @@ def defined(
 def measuring(
     namespace: Space, folder: Path, parameters: dict[str, Any] = CELLS, **how: Any
 ) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
-    """A sweep in the midst of its second cell."""
     sweep = defined(namespace, folder, parameters, **how)
     run = sweep.measuring()
     time.sleep(INTO)

@@ -95,7 +95,6 @@ def asked(query: str) -> dict[str, float]:
 
 
 def _end(typed: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C does."""
     if typed.poll() is None:
         os.killpg(typed.pid, signal.SIGINT)
         typed.wait(LONGEST)

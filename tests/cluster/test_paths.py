@@ -44,7 +44,6 @@ def namespace(cluster: local.Cluster) -> Iterator[Space]:
 
 @pytest.fixture(scope="module")
 def refused(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> tuple[ClusterSweep, str]:
-    """A sweep of which a strict testbed refuses all deployments, and what it has said."""
     pairs = [{"rtt": rtt, "source": on("n1"), "destination": on("n2")} for rtt in ("0 ms", "10 ms")]
     of = {"paths": {"kind": "nodes", "pairs": pairs}, "releases": [LACKING], "bandwidth": FASTER}
     sweep = namespace.sweep(

@@ -86,7 +86,6 @@ class Measuring:
 
 
 def address(of: Space, name: str) -> str:
-    """The address of a pod."""
     status = of.core.read_namespaced_pod(name, of.name).status
     assert status
     return status.pod_ip or ""

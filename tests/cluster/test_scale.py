@@ -140,7 +140,6 @@ class Deployment:
 
     @property
     def waited(self) -> bool:
-        """Whether it had to wait for others to end."""
         return any("of sweep" in stage for stage in self.stages)
 
 
@@ -344,7 +343,6 @@ def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:
 
 
 def terms(node: str) -> dict[str, Any]:
-    """What chooses a node as no selector does."""
     name = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {"nodeSelectorTerms": [{"matchExpressions": [name]}]}
 
@@ -363,5 +361,4 @@ def check_modesty(one: Deployment, alone: Deployment) -> None:
 
 
 def raised(futures: list[Future[None]]) -> list[BaseException]:
-    """What has gone wrong so far."""
     return [error for one in futures if one.done() and (error := one.exception())]

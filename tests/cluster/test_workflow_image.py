@@ -48,7 +48,6 @@ cd "$FOLDER"
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The image, of this repository as it is now."""
     made = tmp_path_factory.mktemp("image") / "workflow.tar"
     local.build.workflow_image(made)
     yield made
@@ -78,7 +77,6 @@ def typed(script: str, folder: Path, archive: Path) -> str:
 
 
 def all_is_well(folder: Path, name: str) -> bool:
-    """Whether a sweep has a page and all its cells measured."""
     assert (folder / "results" / name / "index.html").exists()
     with xr.open_dataset(folder / "results" / name / "dataset.nc") as data:
         return bool((data["status"] == STATUS.index("ok")).all() and (data["throughput"] > 0).all())
@@ -189,23 +187,19 @@ class Job:
             return ""  # it has no pod yet
 
     def ended(self) -> set[str]:
-        """How it has ended; empty while it has not."""
         conditions = "jsonpath={.status.conditions[*].type}"
         return {"Complete", "Failed"} & {*self._kubectl("get", f"job/{NAME}", "-o", conditions).split()}
 
     def wait(self) -> None:
-        """Until it has completed."""
         wait_until(self.ended, "the Job has ended", 3 * LONGEST)
         assert self.ended() == {"Complete"}, self.log()
 
     def again(self) -> None:
-        """Run it again."""
         self._kubectl("delete", f"job/{NAME}", "--cascade=foreground")
         self.start()
         self.wait()
 
     def fetch(self, folder: Path) -> Path:
-        """Copy the results."""
         self._apply("results.yaml")
         self._kubectl(
             "wait", "pod/tpcsweep-results", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST

@@ -43,8 +43,6 @@ OTHERS = ("tpc-mine", "tpc-abcdef-src1", "tpc", "other")
 
 
 class Machine:
-    """This machine, as a target."""
-
     pace = Pace(deploying=4.0, cell=2.0, goes=60.0, hangs=300.0)  # a whole sweep takes half a minute
 
     def __init__(self) -> None:
@@ -102,7 +100,6 @@ class Machine:
 
 
 def _prefix() -> str | None:
-    """What the names of that deployment begin with."""
     return (folder := _folder()) and state.prefix(folder.name)
 
 

@@ -31,7 +31,6 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 def explore(sweep: Sweep) -> str:
-    """Run `tpcsweep adaptive`, with an error that a sweep as small as this can reach."""
     done = finished(sweep.asking("adaptive", "--error", "30%"))
     assert done.returncode == 0, done.stdout
     return done.stdout

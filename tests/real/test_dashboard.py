@@ -72,7 +72,6 @@ def _ready() -> bool:
 
 
 def ranged(query: str) -> list[dict[str, Any]]:
-    """What a panel shows of half a year, a value a day."""
     end = week(RUNS - 1).timestamp() + 2 * DAY
     return asked("query_range", query=query, start=end - 60 * DAY, end=end, step=DAY)["result"]  # type: ignore[no-any-return]
 

@@ -195,7 +195,6 @@ def filled(site: NetnsSite, over: threading.Event) -> None:
 
 
 def went_well(cell: dict[str, Any]) -> bool:
-    """A cell that nothing was done to."""
     whole = cell["status"] == "ok" and not {BROKEN, "transfers_failed"} & set(cell["flags"])
     return whole and cell["summary"]["transfers"] > 0 and cell["summary"]["throughput"] > 0
 

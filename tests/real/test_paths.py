@@ -72,7 +72,6 @@ Joined = Callable[[Path], Link]
 
 @pytest.fixture
 def joined(ends: Ends, commands: Commands, tmp_path: File) -> Joined:
-    """Joins the two namespaces by a path."""
     return lambda path: connect(path, *ends, commands, tmp_path)
 
 
@@ -392,7 +391,6 @@ def delayed(ends: Ends, commands: Commands, folder: File, prefix: list[str] | No
 
 
 def queues(link: Link) -> list[object]:
-    """What the queues before the rate of a path are set to."""
     if link.line:
         return [link.line.queue]
     return [qdisc["options"] for end in link.describe()["qdiscs"].values() for qdisc in end]

@@ -63,7 +63,6 @@ class User:
         return [*prepared, *user, *environment, ".venv/bin/python", "-m", "snakemake", *arguments]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake to its end; standard error is in `stdout` too."""
         return finished(self.command(*arguments))
 
     def processes(self) -> dict[int, list[str]]:
@@ -90,7 +89,6 @@ class User:
 
 @pytest.fixture(scope="module")
 def user() -> Iterator[User]:
-    """A new one, who is removed with all that is his."""
     name = f"tpctest{os.getpid()}"
     subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name], check=True)
     try:

@@ -51,7 +51,6 @@ class Queued(Sweep):
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Queued:
-    """Tests follow each other on it."""
     parameters = {"rtt": ["5 ms", "20 ms"], "streams": [1, 2]}
     return Queued(tmp_path_factory.mktemp("queued")).define(parameters=parameters)
 

@@ -20,7 +20,6 @@ from tpcsweep.testbeds.netns.testbed import reap
 
 @pytest.fixture
 def group() -> Iterator[Cgroup]:
-    """A group that no deployment has."""
     made = Cgroup(hierarchy(), f"tpc-test-{os.getpid()}").create()
     yield made
     made.remove()

@@ -177,7 +177,6 @@ def _runs(sweep: Sweep) -> None:
 
 
 def _started(sweep: Sweep, stage: str) -> subprocess.Popen[bytes]:
-    """A run of a sweep that has reached a stage."""
     others = present()["namespaces"]
     run = sweep.start("cells")
     if stage == "deploying":

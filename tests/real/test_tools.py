@@ -39,7 +39,6 @@ each = pytest.mark.parametrize("tool", WORKERS)
 
 
 def deployed(site: NetnsSite) -> Credentials:
-    """The deployment's own credentials."""
     return Credentials(state.STATE / site.prefix.removeprefix("tpc-") / "credentials")
 
 
@@ -80,7 +79,6 @@ def worked(command: list[str], environment: dict[str, str], transfer: Transfer) 
 
 
 def between(site: NetnsSite, name: str, arrives: str = "arrived", copy_mode: str = "pull") -> Transfer:
-    """A transfer of a source file from redirector to redirector."""
     [(source, destination)] = site.pairs("redirector")
     return Transfer(f"{source}/{name}", f"{destination}/{arrives}", copy_mode)
 

@@ -78,7 +78,6 @@ def said(agent: subprocess.Popen[str], asked: dict[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]]:
-    """A session, the ends of its only pair, and the path between them."""
     commands = Commands(folder / "commands.log")
     names = [f"tpc-t{uuid.uuid4().hex[:8]}-{end}" for end in "ab"]
     with contextlib.ExitStack() as undo:

@@ -106,11 +106,9 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether Snakemake has."""
         return self.process.poll() is not None
 
     def jobs(self) -> list[psutil.Process]:
-        """The processes of its jobs that deploy."""
         with contextlib.suppress(psutil.Error):
             children = psutil.Process(self.process.pid).children(recursive=True)
             return [child for child in children if "deployment.py" in " ".join(_command(child))]
@@ -118,8 +116,6 @@ class Run:
 
 
 class Fault(NamedTuple):
-    """Something that is done to a run."""
-
     name: str
     kind: str
     """kill, stop, fill, cut, corrupt (a cell in its place), staging or change."""
@@ -136,20 +132,17 @@ def _command(process: psutil.Process) -> list[str]:
 
 
 def lasting(run: Run, *choices: float) -> float:
-    """Choose for how many seconds something is done."""
     seconds = run.random.choice(choices)
     run.done += f" for {seconds:g} s"
     return seconds
 
 
 def signalled(process: psutil.Process, number: signal.Signals) -> None:
-    """Send a signal to a process that may have ended."""
     with contextlib.suppress(psutil.Error):
         process.send_signal(number)
 
 
 def stopped(run: Run, *processes: psutil.Process) -> None:
-    """Stop processes for a moment that is short or long."""
     seconds = lasting(run, 0.3, 1.0, 3.0, 12.0)
     for process in processes:
         signalled(process, signal.SIGSTOP)
@@ -292,8 +285,6 @@ def _staging_removed(run: Run) -> None:
 
 
 def _changed(times: int) -> Callable[[Run], None]:
-    """Change the parameter in the sweep's file while a run measures, so many times."""
-
     def act(run: Run) -> None:
         for _ in range(times):
             run.change()
@@ -365,8 +356,6 @@ FAULTS = (
 
 @dataclass
 class Tally:
-    """What was counted of each fault, over its iterations."""
-
     iterations: Counter[str] = field(default_factory=Counter)
     landed: Counter[str] = field(default_factory=Counter)
     """Those in which the run was still under way."""
@@ -374,11 +363,9 @@ class Tally:
 
     @property
     def clean(self) -> bool:
-        """Whether there was nothing of what there may be none of."""
         return not any(counter.total() for counter in self.found.values())
 
     def table(self, faults: Sequence[Fault]) -> str:
-        """Tabulate it in Markdown, a row for each fault that was tried, and one for all."""
         lines = [
             f"| what was done | iterations | while it ran | {' | '.join(COUNTED)} |",
             "|---" * (len(COUNTED) + 3) + "|",
@@ -394,8 +381,6 @@ class Tally:
 
 
 class Campaign:
-    """Iterations of one sweep on one testbed."""
-
     def __init__(self, target: Target, folder: Path, seed: int) -> None:
         """`folder` is for the sweep. What its results are on is filled: it should be small, and nothing else there."""
         self.tally = Tally()
@@ -428,7 +413,6 @@ class Campaign:
                     self._iterate(fault, Random(f"{self._seed} {turn} {fault.name}"), before, gone)
 
     def _define(self) -> None:
-        """Write the sweep's file."""
         pace, (name, *values) = self._target.pace, self._target.changing
         self._sweep.define(
             parameters={**self._target.parameters, **AXES, name: values[self._value]},
@@ -441,12 +425,10 @@ class Campaign:
         self._define()
 
     def _wanted(self) -> dict[str, dict[str, Any]]:
-        """Return the specification of each cell, by the cell's path."""
         configuration = self._target.configuration(self._sweep)
         return {cell.path: wanted(configuration, cell) for cell in configuration.grid.cells}
 
     def _refer(self) -> None:
-        """Measure all cells without a fault."""
         done = self._finished()
         assert done.returncode == 0, done.stdout
         measured = self._references.setdefault(self._value, {})
@@ -532,7 +514,6 @@ class Campaign:
         return "cells", str(self._sweep.results / "dataset.nc")
 
     def _wait(self, run: Run, *, early: bool) -> str:
-        """Wait for a random moment of a run, and describe it; with `early` it may be before the deployment."""
         pace = self._target.pace
         stages = ("started", START), ("deploying", pace.deploying), ("measured", pace.cell)
         stage, longest = run.random.choice(stages if early else stages[1:])
@@ -567,7 +548,6 @@ class Campaign:
         return True
 
     def _finished(self) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake to its end, without a fault."""
         hangs = self._target.pace.hangs
         try:
             return finished(self._sweep.command(*self._targets), hangs)
@@ -635,7 +615,6 @@ def main(description: str | None, made: Callable[[Path], AbstractContextManager[
 
 @contextlib.contextmanager
 def sleeping(command: Sequence[str]) -> Iterator[psutil.Process]:
-    """A process that does nothing, started by the beginning of a command line."""
     process = subprocess.Popen([*command, "sleep", "infinity"], start_new_session=True)
     try:
         yield psutil.Process(process.pid)
@@ -645,7 +624,6 @@ def sleeping(command: Sequence[str]) -> Iterator[psutil.Process]:
 
 
 def lives(process: psutil.Process) -> bool:
-    """Whether a process is there and can run."""
     with contextlib.suppress(psutil.Error):
         return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED)
     return False

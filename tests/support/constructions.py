@@ -41,8 +41,6 @@ class Built:
 
 @dataclass(frozen=True)
 class Group:
-    """Cells of one deployment."""
-
     deployment: Mapping[str, Any]
     cells: Sequence[Built]
     alike: Sequence[Built] = ()

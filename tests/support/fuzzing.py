@@ -192,7 +192,6 @@ def _places(content: Any) -> Iterator[tuple[Any, Any]]:
 
 @st.composite
 def _changed(draw: st.DrawFn, kind: str) -> str:
-    """A shipped file with some of its values, lists and keys changed."""
     content = copy.deepcopy(yaml.safe_load(draw(st.sampled_from(TEXTS[kind]))))
     for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
         places = list(_places(content))
@@ -280,7 +279,6 @@ def _citation(_case: Case, file: Path) -> None:
 
 
 def _mapping(text: str) -> Mapping[Any, Any]:
-    """The mapping that YAML reads in a text, as Snakemake reads it; an empty one if there is none."""
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError):

@@ -56,7 +56,6 @@ class Ledger:
         self.look()
 
     def file(self, cell: str) -> Path:
-        """Return the file of a cell."""
         return self._results / "cells" / f"{cell}.json"
 
     def staged(self, cell: str) -> Path:
@@ -82,7 +81,6 @@ class Ledger:
         self.look()
 
     def look(self) -> None:
-        """Read the measurements on the disk, in their places and in staging."""
         with self._lock:
             for path in self.files():
                 try:
@@ -131,14 +129,12 @@ class Ledger:
         ]
 
     def wrong(self, reference: Mapping[str, float]) -> list[str]:
-        """Give what is not as it says in cells' files, a line for each."""
         said = (
             (cell, mistake(self.file(cell), spec, reference.get(cell))) for cell, spec in self.wanted.items()
         )
         return [f"{cell}: {why}" for cell, why in said if why]
 
     def files(self) -> list[Path]:
-        """Return the files of cells in their places and in staging."""
         # os.walk skips a folder that is deleted meanwhile; rglob raises.
         return [
             Path(folder, name)
@@ -170,13 +166,6 @@ def read(path: Path) -> dict[str, Any] | None:
 
 
 def mistake(path: Path, spec: Mapping[str, Any], reference: float | None) -> str | None:
-    """Say what of a cell's file is wrong, if anything.
-
-    Args:
-        path: The file.
-        spec: What the cell is to be measured under.
-        reference: Its throughput when nothing is done to it, Gbit/s; None where that is not known.
-    """
     content = read(path)
     if content is None:
         return "is not there" if not path.exists() else "is not whole"
@@ -191,7 +180,6 @@ def mistake(path: Path, spec: Mapping[str, Any], reference: float | None) -> str
 
 
 def _misstated(cell: Mapping[str, Any], spec: Mapping[str, Any], reference: float | None) -> str | None:
-    """Say what of the figures of a cell that went well is wrong, if anything."""
     summary, how = cell["summary"], spec["measurement"]
     throughput, average = float(summary["throughput"]), float(summary["throughput_average"])
     goodput = np.array(cell["samples"]["goodput"], float)

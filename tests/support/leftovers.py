@@ -31,7 +31,6 @@ def present() -> dict[str, set[str]]:
 
 
 def stayed(before: dict[str, set[str]]) -> dict[str, set[str]]:
-    """What is there and was not before; others' that has gone meanwhile is not."""
     added = {what: names - before[what] for what, names in present().items()}
     return {what: names for what, names in added.items() if names}
 

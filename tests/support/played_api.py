@@ -68,7 +68,6 @@ class PlayedApi:
         self._thread.join()
 
     def cluster(self) -> Cluster:
-        """A client of it."""
         configuration = Configuration()
         configuration.host = f"http://127.0.0.1:{self._server.server_port}"
         configuration.retries = False
@@ -84,31 +83,25 @@ class PlayedApi:
             event.set()
 
     def now(self) -> float:
-        """What time it is there, in seconds since 1970."""
         return time.time() + self.ahead
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
-        """An object as it is now."""
         with self._lock:
             return self._objects.get(_path(kind, name))
 
     def put(self, kind: str, body: dict[str, Any]) -> None:
-        """Make or change an object as somebody else does."""
         with self._lock:
             self._store(_path(kind, body["metadata"]["name"]), body)
 
     def remove(self, kind: str, name: str) -> None:
-        """Remove an object as somebody else does."""
         with self._lock:
             del self._objects[_path(kind, name)]
 
     def version(self, kind: str, name: str) -> int:
-        """The version of an object; 0 where there is none."""
         present = self.get(kind, name)
         return int(present["metadata"]["resourceVersion"]) if present else 0
 
     def respond(self, verb: str, address: str, body: Any) -> Answer:
-        """Carry out a request."""
         url = urlsplit(address)
         query = {key: values[-1] for key, values in parse_qs(url.query).items()}
         with self._lock:

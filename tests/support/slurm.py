@@ -61,8 +61,6 @@ PartitionName=short Nodes={names} Default=YES MaxTime=120 State=UP
 
 @dataclass(frozen=True)
 class Slurm:
-    """A Slurm that is up."""
-
     folder: Path
 
     @property
@@ -71,14 +69,12 @@ class Slurm:
         return self.folder / "slurm.conf"
 
     def ask(self, *command: str) -> list[str]:
-        """The lines that one of Slurm's commands prints."""
         environment = {**os.environ, "SLURM_CONF": str(self.configuration)}
         return subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, text=True, check=True
         ).stdout.splitlines()
 
     def queue(self) -> list[str]:
-        """The jobs that wait, run or are ending."""
         return self.ask("squeue", "--noheader", "--format=%i")
 
     def ended(self) -> dict[str, str]:

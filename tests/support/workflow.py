@@ -22,19 +22,15 @@ HANGS = 1800.0
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep of a test's own, with its results in the test's folder."""
-
     folder: Path
     name: str = "probe"
 
     def define(self, **content: object) -> Sweep:
-        """Write the sweep's file."""
         (self.folder / f"{self.name}.yaml").write_text(yaml.safe_dump(content))
         return self
 
     @property
     def results(self) -> Path:
-        """Where its results go."""
         return self.folder / "results" / self.name
 
     def command(self, *arguments: str) -> list[str]:
@@ -44,7 +40,6 @@ class Sweep:
         return [*snakemake, *arguments, "--config", *config]
 
     def asking(self, *arguments: str) -> list[str]:
-        """Return a command line of `tpcsweep` about this sweep."""
         return [
             *TPCSWEEP,
             *arguments,
@@ -75,11 +70,9 @@ class Sweep:
         return (self.folder / "output.log").read_text()
 
     def cells(self) -> list[Path]:
-        """Return the files of cells in their places."""
         return sorted((self.results / "cells").rglob("*.json"))
 
     def staged(self) -> list[Path]:
-        """Return the files of cells in staging."""
         return sorted((self.results / "staging").rglob("*.json"))
 
 

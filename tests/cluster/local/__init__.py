@@ -56,7 +56,6 @@ class Cluster:
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes, each with its link's RTT and bandwidth."""
         return self.settings.nodes
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
@@ -90,7 +89,6 @@ class Cluster:
         self._ask("stop_kubelet", node=node, pods=pods)
 
     def start_kubelet(self, node: str) -> None:
-        """Start what stop_kubelet killed; the node is Ready some seconds later."""
         self._ask("start_kubelet", node=node)
 
     def restart_api_server(self, down_for: float = 0.0) -> None:

@@ -122,7 +122,6 @@ class BuildError(RuntimeError):
 
 
 def cache() -> Path:
-    """Where everything built and downloaded is kept."""
     return Path(os.environ.get("TPCSWEEP_CACHE") or Path.home() / ".cache" / "tpcsweep").absolute()
 
 
@@ -212,7 +211,6 @@ def _build(script: str, out: Path, name: str, **variables: str) -> None:
 
 
 def scratch_image(out: Path, name: str, program: Path) -> None:
-    """Write the archive of an image that has and runs one program."""
     _build(FROM_SCRATCH, out, name, PROGRAM=str(program))
 
 
@@ -285,7 +283,6 @@ def aside(command: list[str]) -> list[str]:
 
 
 def say(what: str) -> None:
-    """Tell how far it is."""
     sys.stderr.write(f"build: {what}\n")
     sys.stderr.flush()
 
@@ -337,7 +334,6 @@ def hold(folder: Path, how: int = fcntl.LOCK_SH) -> int:
 
 
 def run(command: list[str], **how: object) -> None:
-    """Run a command to its end. Raises BuildError with what it said."""
     done = subprocess.run(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, **how
     )  # type: ignore[call-overload]

@@ -69,7 +69,6 @@ def pids(name: str) -> set[int]:
 
 
 def kill(name: str) -> None:
-    """Kill every process that `pids` gives."""
     deadline = time.monotonic() + 5
     while (found := pids(name)) and time.monotonic() < deadline:
         for pid in found:

@@ -63,32 +63,26 @@ class Node:
 
     @property
     def address(self) -> str:
-        """The node's own address, at its end of the link."""
         return f"10.200.{self.index}.2"
 
     @property
     def gateway(self) -> str:
-        """The hub's end of the link."""
         return f"10.200.{self.index}.1"
 
     @property
     def pods(self) -> str:
-        """The addresses of the node's pods."""
         return f"10.244.{self.index}.0/24"
 
     @property
     def home(self) -> File:
-        """The node's folder inside the world."""
         return STATE / self.name
 
     @property
     def socket(self) -> File:
-        """Where the node's containerd listens."""
         return self.home / "containerd.sock"
 
     @property
     def labels(self) -> str:
-        """Kubernetes labels, for --node-labels."""
         return f"site={'far' if self.rtt else 'near'}"
 
 
@@ -110,12 +104,10 @@ class Settings:
         return Path(node.rtt, node.bandwidth, mtu=self.mtu, whole_rtt=node.rtt + longest)
 
     def dump(self) -> str:
-        """As JSON."""
         return json.dumps(asdict(self), indent=1)
 
     @staticmethod
     def load(text: str) -> Settings:
-        """From JSON."""
         found = json.loads(text)
         return Settings(**(found | {"nodes": [Node(**node) for node in found["nodes"]]}))
 
@@ -198,7 +190,6 @@ def controller_manager(*, scale: bool) -> list[str]:
 
 
 def scheduler() -> list[str]:
-    """The scheduler."""
     return [
         KUBE,
         "kube-scheduler",
@@ -211,7 +202,6 @@ def scheduler() -> list[str]:
 
 
 def kwok() -> list[str]:
-    """What plays nodes, and pods on them."""
     return [
         str(PROGRAMS / "kwok"),
         f"--config={File(__file__).with_name('kwok.yaml')}",
@@ -293,7 +283,6 @@ def network(node: Node, mtu: int) -> dict[str, Any]:
 
 
 def kubelet(node: Node, group: str) -> dict[str, Any]:
-    """The kubelet's configuration."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -330,7 +319,6 @@ def kubelet(node: Node, group: str) -> dict[str, Any]:
 
 
 def kubelet_command(node: Node) -> list[str]:
-    """The kubelet."""
     return [
         KUBE,
         "kubelet",
