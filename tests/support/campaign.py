@@ -35,7 +35,7 @@ import xarray as xr
 from tpcsweep.configuration.loading import Configuration, wanted
 
 from tests.support.ledger import Ledger, mistake, read
-from tests.support.workflow import Sweep, finished, wait_until
+from tests.support.workflow import Sweep, finished, jobs, wait_until
 
 START = 8.0
 """Seconds in which a run has read its rules and planned, about."""
@@ -54,23 +54,17 @@ or made again, cells that are not what they say, runs that did not end, sweeps t
 class Pace(NamedTuple):
     """How long things take on a testbed, in seconds."""
 
-    deploying: float
-    """In which a deployment comes up, about."""
+    deploying: float  # until a deployment is up, about
     cell: float
-    """Of a cell."""
-    goes: float
-    """Within which what a run has deployed is gone when it has ended."""
-    hangs: float
-    """After which a run hangs."""
+    goes: float  # until nothing is left of what a run has deployed
+    hangs: float  # after which a run hangs
 
 
 class Target(Protocol):
     """A testbed that deployments are broken on."""
 
     faults: Sequence[Fault]
-    """What can be done to its deployments."""
     parameters: Mapping[str, str]
-    """The fixed parameters of its cells."""
     changing: tuple[str, str, str]
     """The fixed parameter that faults change, and its two values."""
     pace: Pace
@@ -78,8 +72,7 @@ class Target(Protocol):
     def sweep(self, folder: Path) -> Sweep:
         """Give a sweep of that testbed in a folder, without its file."""
 
-    def configuration(self, sweep: Sweep) -> Configuration:
-        """Give what its command configures."""
+    def configuration(self, sweep: Sweep) -> Configuration: ...
 
     def up(self) -> bool:
         """Whether anything of a deployment is there."""
@@ -109,10 +102,7 @@ class Run:
         return self.process.poll() is not None
 
     def jobs(self) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.Error):
-            children = psutil.Process(self.process.pid).children(recursive=True)
-            return [child for child in children if "deployment.py" in " ".join(_command(child))]
-        return []
+        return jobs(self.process, recursive=True)
 
 
 class Fault(NamedTuple):
@@ -122,13 +112,6 @@ class Fault(NamedTuple):
     act: Callable[[Run], None]
     stale: bool = False
     """Whether the run measures all cells again, because a parameter has changed. Otherwise some cells are removed."""
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 def lasting(run: Run, *choices: float) -> float:
@@ -182,11 +165,6 @@ def _to_jobs(number: signal.Signals) -> Callable[[Run], None]:
             signalled(job, number)
 
     return act
-
-
-def _stop_job(run: Run) -> None:
-    for job in run.jobs()[:1]:
-        stopped(run, job)
 
 
 Damage = Callable[[bytes, Random], bytes]
@@ -316,7 +294,7 @@ FAULTS = (
     Fault("the job is asked to end", "kill", _to_jobs(signal.SIGTERM)),
     Fault("the terminal is gone", "kill", _to_all(signal.SIGHUP)),
     Fault("snakemake is stopped", "stop", lambda run: stopped(run, psutil.Process(run.process.pid))),
-    Fault("the job is stopped", "stop", _stop_job),
+    Fault("the job is stopped", "stop", lambda run: stopped(run, *run.jobs()[:1])),
     Fault("results have no room", "fill", lambda run: filled(run, run.sweep.results.parent)),
     Fault("a cell is removed", "corrupt", _removed),
     Fault("a cell is removed as its job ends", "staging", _removed_as_its_job_ends),
@@ -448,15 +426,15 @@ class Campaign:
         landed = not run.ended
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, psutil.Error):  # already gone
             fault.act(run)
-        found = {name: list[str]() for name in COUNTED}
+        found: dict[str, list[str]] = {}
         if not self._ends(run):
-            found["hung"].append("the run to which it was done")
+            found["hung"] = ["the run to which it was done"]
         said = self._sweep.output()
         if fault.kind == "change" or value != self._value:  # jobs may have replaced cells of either value
             self.ledger.want(self._wanted())
         found["lost"] = [str(each) for each in self.ledger.missing()]
         if random.random() < 0.3:
-            said += self._reaped()
+            said += finished(self._sweep.asking("reap"), self._target.pace.hangs).stdout
         # At once: the job of a killed Snakemake may still be ending.
         for _ in range(RUNS):
             done = self._finished()
@@ -521,11 +499,9 @@ class Campaign:
         at_first = {_inode(file) for file in self.ledger.files()}
 
         def reached() -> bool:
-            if stage == "started":
-                return True
-            if stage == "deploying":
-                return self._target.up()
-            return len({_inode(file) for file in self.ledger.files()} - at_first) >= count
+            if stage == "measured":
+                return len({_inode(file) for file in self.ledger.files()} - at_first) >= count
+            return stage == "started" or self._target.up()
 
         give_up = time.monotonic() + pace.hangs
         while not run.ended and time.monotonic() < give_up:
@@ -554,9 +530,6 @@ class Campaign:
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess([], -1, f"no end after {hangs:g} s\n")
 
-    def _reaped(self) -> str:
-        return finished(self._sweep.asking("reap"), self._target.pace.hangs).stdout
-
     def _stayed(self, before: dict[str, set[str]]) -> list[str]:
         """What has stayed of deployments, when there was time for it to go. It is not given again."""
 
@@ -581,19 +554,11 @@ class Campaign:
         sys.stderr.write(f"{number}: {done}{'' if landed else ' (the run had ended)'}: {outcome}\n")
 
 
-def campaign(target: Target, folder: Path, seed: int, minutes: float, iterations: int) -> Tally:
-    """Iterate, and write the table. A seed makes the same choices; moments are never the same."""
-    sys.stderr.write(f"seed {seed}\n")
-    whole = Campaign(target, folder, seed)
-    try:
-        whole.run(60 * minutes, iterations)
-    finally:
-        sys.stdout.write(whole.tally.table(whole.faults) + "\n")
-    return whole.tally
-
-
 def main(description: str | None, made: Callable[[Path], AbstractContextManager[Target]]) -> int:
-    """Iterate as the command line says, on the target that is made with a folder for what it needs; the exit status."""
+    """Iterate as the command line says, on the target that is made with a folder for what it needs; the exit status.
+
+    A seed makes the same choices; moments are never the same.
+    """
     asked = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
     asked.add_argument("--minutes", type=float, default=math.inf)
     asked.add_argument("--iterations", type=int, default=sys.maxsize)
@@ -606,8 +571,13 @@ def main(description: str | None, made: Callable[[Path], AbstractContextManager[
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "campaign", str(results)], check=True)
     try:
         with made(folder) as target:
-            tally = campaign(target, folder, given.seed, given.minutes, given.iterations)
-            return 0 if tally.clean else 1
+            sys.stderr.write(f"seed {given.seed}\n")
+            campaign = Campaign(target, folder, given.seed)
+            try:
+                campaign.run(60 * given.minutes, given.iterations)
+            finally:
+                sys.stdout.write(campaign.tally.table(campaign.faults) + "\n")
+            return 0 if campaign.tally.clean else 1
     finally:
         subprocess.run(["umount", "--lazy", str(results)], check=True)
         shutil.rmtree(folder)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import time
@@ -99,6 +100,17 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 600.
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
         time.sleep(0.02)
+
+
+def jobs(snakemake: subprocess.Popen[bytes], *, recursive: bool = False) -> list[psutil.Process]:
+    """The jobs of a run that deploy; `recursive`: and the processes forked from them."""
+    found = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(snakemake.pid).children(recursive):
+            with contextlib.suppress(psutil.Error):
+                if "deployment.py" in " ".join(process.cmdline()):
+                    found.append(process)
+    return found
 
 
 def gone(pid: int) -> bool:
