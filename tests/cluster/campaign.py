@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -68,8 +69,8 @@ class Pods:
         self.parameters = ONE
         self.changing = "tcp_buffer", "1 MiB", "2 MiB"
         self.faults = (
-            Fault("a process of a pod is killed", "kill", self._killed),
-            Fault("a process of a pod crashes", "kill", self._crashed),
+            Fault("a process of a pod is killed", "kill", partial(self._signalled, signal.SIGKILL)),
+            Fault("a process of a pod crashes", "kill", partial(self._signalled, signal.SIGSEGV)),
             Fault("a pod is deleted", "kill", self._pod_deleted),
             Fault("a pod is evicted", "kill", self._pod_evicted),
             Fault("all pods are deleted", "kill", self._pods_deleted),
@@ -118,7 +119,7 @@ class Pods:
 
     def _groups(self, node: str) -> set[str]:
         """The control groups of pods on a node: of the others' pods none has this class of service."""
-        above = [root / f"{self._burstable(node)}" for root in groups.hierarchies()]
+        above = [root / self._burstable(node) for root in groups.hierarchies()]
         return {path.name for folder in above for path in folder.glob("pod*")}
 
     def _burstable(self, node: str) -> str:
@@ -152,18 +153,12 @@ class Pods:
                 found.append(psutil.Process(pid))
         return found
 
-    def _signalled(self, run: Run, number: signal.Signals) -> None:
+    def _signalled(self, number: signal.Signals, run: Run) -> None:
         pod = self._pod(run)
         if pod and (processes := self._processes(pod)):
             process = run.random.choice(processes)
             run.done += f" {' '.join(process.cmdline()[:4])[-60:]}"
             signalled(process, number)
-
-    def _killed(self, run: Run) -> None:
-        self._signalled(run, signal.SIGKILL)
-
-    def _crashed(self, run: Run) -> None:
-        self._signalled(run, signal.SIGSEGV)
 
     def _container_stopped(self, run: Run) -> None:
         pod = self._pod(run)
@@ -248,8 +243,7 @@ class Pods:
 
     def _server_stopped(self, run: Run) -> None:
         """For everybody: its nodes may be taken for gone then."""
-        pids = groups.pids(f"{self._cluster.settings.group}/{groups.WORLD}")
-        programs = [psutil.Process(pid) for pid in pids]
+        programs = map(psutil.Process, groups.pids(f"{self._cluster.settings.group}/{groups.WORLD}"))
         stopped(run, *(each for each in programs if "kube-apiserver" in each.cmdline()[1:2]))
         self._until_whole()
 

@@ -40,16 +40,14 @@ FASTER = 1.25 * RATE
 def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
     """The shipped settings for the local cluster: n1 to n2 is near, n1 to n3 is 20 ms."""
     shipped = yaml.safe_load((ROOT / "config/testbeds/local.yaml").read_text())
-    return {**shipped, "namespace": namespace, "congestion_controls": [_congestion_control()], **changes}
+    usual = (
+        Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    )  # the nodes are this machine
+    return {**shipped, "namespace": namespace, "congestion_controls": [usual], **changes}
 
 
 def on(node: str) -> dict[str, Any]:
     return {"node_selector": {"kubernetes.io/hostname": node}}
-
-
-def _congestion_control() -> str:
-    """What the nodes use by themselves: the nodes are this machine."""
-    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
 
 
 @dataclass(frozen=True)

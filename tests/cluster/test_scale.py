@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -320,12 +321,8 @@ def test_a_server_that_is_busy_is_waited_for_longer_than_one_that_is_gone() -> N
 
     assert api.call(refused, seconds=0.5) == "done"
     with pytest.raises(api.RefusedError):
-        api.call(lambda: throw(ApiException(503)), seconds=0.5)
+        api.call(Mock(side_effect=ApiException(503)), seconds=0.5)
     assert time.monotonic() - began < api.PATIENCE
-
-
-def throw(error: Exception) -> None:
-    raise error
 
 
 def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:

@@ -119,19 +119,9 @@ def queue(packets: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
     return arranged
 
 
-def disk(rate: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
-    """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
-
-    @contextlib.contextmanager
-    def arranged(site: NetnsSite) -> Iterator[None]:
-        with _disk(site, rate):
-            yield
-
-    return arranged
-
-
 @contextlib.contextmanager
-def _disk(site: NetnsSite, rate: int) -> Iterator[None]:
+def slow_disk(site: NetnsSite) -> Iterator[None]:
+    """The destination's files on a disk that writes RATE bytes a second, each write before it returns."""
     side = site.sides["dst"]
     image = side.files.parent / "image"
     group = BLKIO / f"{site.prefix}-disk"
@@ -146,7 +136,7 @@ def _disk(site: NetnsSite, rate: int) -> Iterator[None]:
         device = side.files.stat().st_dev
         group.mkdir()
         (group / "blkio.throttle.write_bps_device").write_text(
-            f"{os.major(device)}:{os.minor(device)} {rate}"
+            f"{os.major(device)}:{os.minor(device)} {RATE}"
         )
         _move(site.groups["dst1"].pids(), group)
         try:
@@ -166,7 +156,8 @@ def _move(pids: set[int], group: Path) -> None:
 
 BLKIO = Path("/sys/fs/cgroup/blkio")
 """Where version 1 has the controller that a slow disk is made with."""
-DISK = 1 << 30
+DISK, RATE = 1 << 30, 10_000_000
+"""The size of that disk in bytes, and the bytes that it writes in a second."""
 LARGE = {"tool": "curl", "file_size": 256 * MIB}
 GROUPS = {
     "bandwidth": Group(
@@ -237,7 +228,6 @@ GROUPS = {
 }
 
 if BLKIO.is_dir():
-    slow_disk = disk(10_000_000)
     GROUPS["disk"] = Group(
         {"rtt": 2, "bandwidth": 1},
         [Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 1}, slow_disk)],

@@ -52,11 +52,8 @@ class Cluster:
             running = False
         if not running:
             raise ClusterError(f"no cluster runs in {self.folder}")
+        self.nodes = self.settings.nodes
         self._program = f"{self.settings.programs}/kube"
-
-    @property
-    def nodes(self) -> list[Node]:
-        return self.settings.nodes
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
         """Run kubectl as the admin and give its standard output. Raises ClusterError."""

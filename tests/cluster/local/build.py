@@ -148,7 +148,7 @@ def pause_image() -> Path:
 
     def make(folder: Path) -> None:
         run(["gcc", "-static", "-Os", "-s", "-o", str(folder / "pause"), str(source)])
-        scratch_image(folder / "image.tar", PAUSE, folder / "pause")
+        _build(FROM_SCRATCH, folder / "image.tar", PAUSE, PROGRAM=str(folder / "pause"))
 
     return cached("pause", [source], make, [ENGINE, FROM_SCRATCH]) / "image.tar"
 
@@ -210,10 +210,6 @@ def _build(script: str, out: Path, name: str, **variables: str) -> None:
         raise BuildError(f"{name}: {error}") from error
 
 
-def scratch_image(out: Path, name: str, program: Path) -> None:
-    _build(FROM_SCRATCH, out, name, PROGRAM=str(program))
-
-
 def _compile(folder: Path) -> None:
     """Build the programs. The toolchain's version is not part of the key: any will do that is new enough."""
     require_go()
@@ -257,9 +253,12 @@ def require_go(module: Path = GO) -> None:
 
 
 def go(arguments: list[str], module: Path, environment: dict[str, str]) -> None:
-    """Run `go` behind everything else that this machine does; raises BuildError with the lines that it stopped at."""
+    """Run `go` behind everything else that this machine does; raises BuildError with the lines that it stopped at.
+
+    It ends with this process, in a session of its own.
+    """
     begun = time.monotonic()
-    command = aside(["go", *arguments])
+    command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", ASIDE, "aside", "go", *arguments]
     last: deque[str] = deque(maxlen=30)
     compiled = 0
     with subprocess.Popen(
@@ -275,11 +274,6 @@ def go(arguments: list[str], module: Path, environment: dict[str, str]) -> None:
                 last.append(line)
     if process.returncode != 0:
         raise BuildError(f"go {arguments[0]} in {module}: exit code {process.returncode}: {''.join(last)}")
-
-
-def aside(command: list[str]) -> list[str]:
-    """A command that yields to everything else and ends with this process; in a session of its own."""
-    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", ASIDE, "aside", *command]
 
 
 def say(what: str) -> None:

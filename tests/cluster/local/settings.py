@@ -81,10 +81,6 @@ class Node:
     def socket(self) -> File:
         return self.home / "containerd.sock"
 
-    @property
-    def labels(self) -> str:
-        return f"site={'far' if self.rtt else 'near'}"
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -328,7 +324,7 @@ def kubelet_command(node: Node) -> list[str]:
         f"--hostname-override={node.name}",
         f"--node-ip={node.address}",
         f"--cert-dir={node.home}/pki",
-        f"--node-labels={node.labels}",
+        f"--node-labels=site={'far' if node.rtt else 'near'}",
         "--v=1",
     ]
 

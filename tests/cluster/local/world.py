@@ -232,7 +232,9 @@ class World:
         images.furnish(node.home / "containerd", Path(self.settings.images))
         with self.step(f"{node.name} containerd"):
             self.start_containerd(node)
-        self.until_api(node)
+        # A kubelet that finds no API server waits for longer and longer.
+        if not self.api_ready.wait(START):
+            raise WorldError(f"{node.name}: no API server after {START:.0f} s")
         self.start(f"{node.name}-kube-proxy", [KUBE, "kube-proxy", f"--config={node.home}/proxy.json"], node)
         self.start_kubelet(node)
         with self.step(f"{node.name} Ready"):
@@ -254,11 +256,6 @@ class World:
         except BaseException:  # a cluster that lets through what it should not proves nothing
             traceback.print_exc()
             os._exit(1)
-
-    def until_api(self, node: Node) -> None:
-        """A kubelet that finds no API server waits for longer and longer: better start it later."""
-        if not self.api_ready.wait(START):
-            raise WorldError(f"{node.name}: no API server after {START:.0f} s")
 
     def start_containerd(self, node: Node) -> None:
         name = f"{node.name}-containerd"
@@ -327,10 +324,7 @@ class World:
         self.all(*(lambda name=name: import_image(self.node(name), archive) for name in nodes))
 
     def node(self, name: str) -> Node:
-        for node in self.settings.nodes:
-            if node.name == name:
-                return node
-        raise WorldError(f"no node {name!r}; there are {[node.name for node in self.settings.nodes]}")
+        return next(node for node in self.settings.nodes if node.name == name)
 
 
 def inside(node: Node) -> list[str]:
