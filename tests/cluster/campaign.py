@@ -35,22 +35,14 @@ from tests.cluster.sweeps import ONE, RIGHTS, ClusterSweep, Space, account, loca
 from tests.support.campaign import Fault, Pace, Run, filled, lasting, main, signalled, stopped
 from tests.support.workflow import ROOT
 
-START = 60.0
-"""Seconds that pods have to start."""
-ORPHAN = 60.0
-"""Seconds after which the cluster removes what nobody comes for any more."""
-COLLECTED = 40.0
-"""Seconds that its controllers take for that, beside what a Job that has ended stays for."""
-NEXT = 600.0
-"""Seconds within which there is another run."""
-POLL = 0.2
-"""Seconds between looks: the API server has others to answer."""
-OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"
-"""The labels of what sweeps deploy here."""
+START = 60.0  # seconds that pods have to start
+ORPHAN = 60.0  # seconds after which the cluster removes what nobody comes for any more
+COLLECTED = 40.0  # seconds that its controllers take for that, beside what a Job that has ended stays for
+NEXT = 600.0  # seconds within which there is another run
+POLL = 0.2  # seconds between looks: the API server has others to answer
+OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"  # the labels of what sweeps deploy here
 NODES = "n1", "n2"
-"""Those that deployments are on."""
-KINDS = "secret", "configmap", "networkpolicy", "lease"
-"""What a deployment has beside its Job and its pods."""
+KINDS = "secret", "configmap", "networkpolicy", "lease"  # what a deployment has beside its Job and its pods
 
 
 class Pods:

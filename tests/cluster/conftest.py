@@ -16,8 +16,7 @@ from tests.support.logs import told
 HERE = Path(__file__).parent
 BASE = pytest.StashKey[Path]()
 
-_folders: list[Path] = []
-"""Of the clusters that were started, for failures to name."""
+_folders: list[Path] = []  # of the clusters that were started, for failures to name
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

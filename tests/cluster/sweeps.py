@@ -23,18 +23,14 @@ from tests.support.workflow import ROOT, Sweep, wait_until
 
 QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
 """Shorter ones end before their first byte, on one CPU with much else to do."""
-LASTING = {"min_time": "8 s", "max_time": "8 s"}
-"""Time enough in a cell to break something."""
+LASTING = {"min_time": "8 s", "max_time": "8 s"}  # time enough in a cell to break something
 ONE = {"rtt": "0 ms", "file_size": "8 MiB", "tool": "curl"}
-LONGEST = 600.0
-"""Seconds for anything on a machine that has much else to do."""
+LONGEST = 600.0  # seconds for anything on a machine that has much else to do
 RIGHTS = ROOT / "config/kubernetes/rbac.yaml"
 ACCOUNT = "tpcsweep"
-"""What the account of that file is called."""
 DAY = 24 * 3600
 RATE = local.RATE
-FASTER = 1.25 * RATE
-"""What a testbed's file says of links that have a fifth less."""
+FASTER = 1.25 * RATE  # what a testbed's file says of links that have a fifth less
 
 
 def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
@@ -55,8 +51,7 @@ class Space:
     """A namespace of a test's own."""
 
     name: str
-    kubeconfig: Path
-    """What sweeps find the cluster by."""
+    kubeconfig: Path  # what sweeps find the cluster by
     core: client.CoreV1Api
     api: client.ApiClient
 

@@ -30,8 +30,7 @@ from tests.cluster.sweeps import RIGHTS, rights
 from tests.support.testbeds import kubernetes
 from tests.support.workflow import wait_until
 
-LONG = 60.0
-"""Seconds for what takes a moment, on a machine that has much else to do."""
+LONG = 60.0  # seconds for what takes a moment, on a machine that has much else to do
 
 
 def expired_token() -> str:

@@ -41,11 +41,8 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 """
 """As the second cell brings its first file, in the third deployment: it was broken in the first one."""
 INTO = 1.5
-"""Seconds into a cell."""
 AWAY = 3.0
-"""Seconds for which the API server is away."""
-STALLED = 33.0
-"""Seconds for which it takes what it is sent and says nothing: longer than a Lease lasts."""
+STALLED = 33.0  # seconds for which it takes what it is sent and says nothing: longer than a Lease lasts
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,8 @@ from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, on, space
 
 SHORT = 0.1
 """Gbit/s of the second way between n1 and n3, which is no time long. The first one is 20 ms."""
-MTU = 1500
-"""Of the second way."""
+MTU = 1500  # of the second way
 ADDRESSES = {"n1": ["10.201.0.1", "10.201.0.2"], "n3": ["10.201.0.3", "10.201.0.4"]}
-"""Of its ends."""
 RTTS = (0.0, 20.0)
 
 

@@ -38,8 +38,7 @@ exec "$@"
 """
 """Where a `.venv` says that it is there is the copy, for a command and in a mount namespace of its own."""
 FEWER = {"cores": [0.5], "streams": [1, 4]}
-SHORTER = {"max_time": "12 s", "precision": "50 %"}
-"""What the copy's sweep is cut down to, for time."""
+SHORTER = {"max_time": "12 s", "precision": "50 %"}  # what the copy's sweep is cut down to, for time
 
 
 @dataclass(frozen=True)

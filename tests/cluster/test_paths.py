@@ -29,10 +29,8 @@ from tests.cluster.sweeps import (
     space,
 )
 
-LACKING = "5.9.9"
-"""A release that the testbed's file says the image has, and that it has not."""
-LONG = 300.0
-"""Seconds, `start_time` of tests that must not wait for it."""
+LACKING = "5.9.9"  # a release that the testbed's file says the image has, and that it has not
+LONG = 300.0  # seconds, `start_time` of tests that must not wait for it
 
 
 @pytest.fixture(scope="module")

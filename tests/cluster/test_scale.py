@@ -106,8 +106,7 @@ class Deployment:
     identifier: str = ""
     sides: dict[str, str] = field(default_factory=dict)
     """Labels of the nodes of both sides, where pairs are groups of nodes."""
-    among: int = 0
-    """How many pairs there were to choose from."""
+    among: int = 0  # how many pairs there were to choose from
 
     def run(self, up: Callable[[], None] = lambda: None) -> None:
         """Deploy, call `up`, and tear down, as a sweep does."""

@@ -26,11 +26,8 @@ from tests.support.workflow import ROOT, wait_until
 
 FILES = ROOT / "config/kubernetes"
 NAME = "tpcsweep"
-"""What all objects of the shipped files are called."""
-FOLDER = "/var/lib/tpcsweep-results"
-"""The folder of the volume on its node."""
-POD_NAME = "authentication.kubernetes.io/pod-name"
-"""Where the API server says which pod a token is bound to."""
+FOLDER = "/var/lib/tpcsweep-results"  # the folder of the volume on its node
+POD_NAME = "authentication.kubernetes.io/pod-name"  # where the API server says which pod a token is bound to
 
 
 ANALYSIS, MEASURING = re.findall(

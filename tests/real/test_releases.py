@@ -16,8 +16,7 @@ from tpcsweep.xrootd.releases import PROGRAMS, ReleaseError, read
 from tests.support.sites import seconds, site_of, whole
 from tests.support.workflow import wait_until
 
-MADE_UP = "1.2.3"
-"""A project of a few lines with the targets of XRootD: the real one takes minutes to build."""
+MADE_UP = "1.2.3"  # a project of a few lines with the targets of XRootD: the real one takes minutes to build
 CMAKE = f"""
 cmake_minimum_required(VERSION 3.18)
 project(made-up C)

@@ -27,11 +27,9 @@ from tpcsweep.linux.signals import end_with
 from tests.support.workflow import HANGS, ROOT, Sweep, wait_until
 
 STUDY = {"simulate", "dataset", "surface", "limits", "claims", "verdicts", "fits", "models", "page"}
-"""The rules that a study always has."""
 NODES = ("here", "there")
 """What the nodes are called; both are this machine, with a slurmd and a port for each."""
-CPUS = 4
-"""Of each node, as many as a rule has threads: what Slurm is told, whatever the machine has."""
+CPUS = 4  # of each node, as many as a rule has threads: what Slurm is told, whatever the machine has
 _APART = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 """Of a node: what its jobs start ends with it, and finds this Slurm's configuration where Slurm has it, as the plugin
 takes the variable that names another place from what runs in a job."""

@@ -20,8 +20,7 @@ from tests.support.leftovers import present, stayed
 from tests.support.workflow import Sweep, finished, gone, jobs, wait_until
 
 QUICK = {"until": "files", "files": 2, "max_time": "10 min"}
-LONG = {"until": "seconds", "seconds": "10 min"}
-"""For cells in whose midst something is done."""
+LONG = {"until": "seconds", "seconds": "10 min"}  # for cells in whose midst something is done
 PARAMETERS = {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB", "streams": [1, 2]}
 
 

@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -35,17 +35,13 @@ import xarray as xr
 from tpcsweep.configuration.loading import Configuration, wanted
 
 from tests.support.ledger import Ledger, mistake, read
-from tests.support.workflow import Sweep, finished, jobs, wait_until
+from tests.support.workflow import Sweep, fill, finished, jobs, wait_until
 
-START = 8.0
-"""Seconds in which a run has read its rules and planned, about."""
-SAID = 8000
-"""Characters of what runs have said that are shown where there was something to count: their ends."""
-ROOM = "64m"
-"""For results, which some faults fill."""
+START = 8.0  # seconds in which a run has read its rules and planned, about
+SAID = 8000  # characters of what runs have said that are shown where there was something to count: their ends
+ROOM = "64m"  # for results, which some faults fill
 AXES = {"origins": [1, 2], "streams": [1, 2]}
-RUNS = 4
-"""Runs after a fault: the first one may set cells aside, and the second one measures them."""
+RUNS = 4  # runs after a fault: the first one may set cells aside, and the second one measures them
 COUNTED = ("leaked", "gone", "lost", "repeated", "wrong", "hung", "left")
 """What there may be none of: things of deployments that stayed, things of others that went, measurements that were lost
 or made again, cells that are not what they say, runs that did not end, sweeps that another run did not complete."""
@@ -65,8 +61,7 @@ class Target(Protocol):
 
     faults: Sequence[Fault]
     parameters: Mapping[str, str]
-    changing: tuple[str, str, str]
-    """The fixed parameter that faults change, and its two values."""
+    changing: tuple[str, str, str]  # the fixed parameter that faults change, and its two values
     pace: Pace
 
     def sweep(self, folder: Path) -> Sweep:
@@ -92,10 +87,8 @@ class Run:
     ledger: Ledger
     random: Random
     process: subprocess.Popen[bytes]
-    change: Callable[[], None]
-    """Changes the sweep's fixed parameter, or changes it back."""
-    done: str = ""
-    """What was done, for people."""
+    change: Callable[[], None]  # changes the sweep's fixed parameter, or changes it back
+    done: str = ""  # what was done, for people
 
     @property
     def ended(self) -> bool:
@@ -107,8 +100,7 @@ class Run:
 
 class Fault(NamedTuple):
     name: str
-    kind: str
-    """kill, stop, fill, cut, corrupt (a cell in its place), staging or change."""
+    kind: str  # kill, stop, fill, cut, corrupt (a cell in its place), staging or change
     act: Callable[[Run], None]
     stale: bool = False
     """Whether the run measures all cells again, because a parameter has changed. Otherwise some cells are removed."""
@@ -137,17 +129,10 @@ def stopped(run: Run, *processes: psutil.Process) -> None:
 
 
 def filled(run: Run, folder: Path) -> None:
-    """Leave no room where a folder is, for some seconds; what is given back meanwhile is taken too."""
+    """Leave no room where a folder is, for some seconds."""
     over = time.monotonic() + run.random.uniform(1.0, 5.0)
-    target = folder / "filled"
     with contextlib.suppress(FileNotFoundError):  # the folder has gone
-        with target.open("wb") as file:
-            while time.monotonic() < over:
-                with contextlib.suppress(OSError):
-                    free = shutil.disk_usage(folder).free
-                    os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), max(1, free))
-                time.sleep(0.02)
-        target.unlink()
+        fill(folder, lambda: time.monotonic() > over)
 
 
 def _to_snakemake(number: signal.Signals) -> Callable[[Run], None]:
@@ -329,45 +314,18 @@ FAULTS = (
     ),
     Fault("a parameter is changed back as stale cells are measured", "change", _changed(1), stale=True),
 )
-"""What is done on every testbed."""
-
-
-@dataclass
-class Tally:
-    iterations: Counter[str] = field(default_factory=Counter)
-    landed: Counter[str] = field(default_factory=Counter)
-    """Those in which the run was still under way."""
-    found: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in COUNTED})
-
-    @property
-    def clean(self) -> bool:
-        return not any(counter.total() for counter in self.found.values())
-
-    def table(self, faults: Sequence[Fault]) -> str:
-        lines = [
-            f"| what was done | iterations | while it ran | {' | '.join(COUNTED)} |",
-            "|---" * (len(COUNTED) + 3) + "|",
-        ]
-        for fault in faults:
-            if self.iterations[fault.name]:
-                counts = [
-                    counter[fault.name] for counter in (self.iterations, self.landed, *self.found.values())
-                ]
-                lines.append(f"| {fault.name} | {' | '.join(map(str, counts))} |")
-        totals = [counter.total() for counter in (self.iterations, self.landed, *self.found.values())]
-        return "\n".join([*lines, f"| all | {' | '.join(map(str, totals))} |"])
 
 
 class Campaign:
     def __init__(self, target: Target, folder: Path, seed: int) -> None:
         """`folder` is for the sweep. What its results are on is filled: it should be small, and nothing else there."""
-        self.tally = Tally()
+        self.counts = {name: Counter[str]() for name in ("iterations", "while it ran", *COUNTED)}
+        """How often, by the name of what was done."""
         self.faults = (*FAULTS, *target.faults)
         self._target = target
         self._seed = seed
         self._sweep = target.sweep(folder)
-        self._value = 0
-        """The index of the present value of the parameter that changes."""
+        self._value = 0  # the index of the present value of the parameter that changes
         self._references: dict[int, dict[str, float]] = {}
         """The throughput of each cell without a fault, Gbit/s, for each value of that parameter."""
         self._define()
@@ -389,6 +347,19 @@ class Campaign:
                     if time.monotonic() > over or next(left, None) is None:
                         return
                     self._iterate(fault, Random(f"{self._seed} {turn} {fault.name}"), before, gone)
+
+    def clean(self) -> bool:
+        return not any(self.counts[name].total() for name in COUNTED)
+
+    def table(self) -> str:
+        """Tabulate the counts in Markdown, a row for each fault that was tried, and one for all."""
+        counters = self.counts.values()
+        rows = [["what was done", *self.counts], ["---"] * (1 + len(counters))]
+        for fault in self.faults:
+            if self.counts["iterations"][fault.name]:
+                rows.append([fault.name, *(str(counter[fault.name]) for counter in counters)])
+        rows.append(["all", *(str(counter.total()) for counter in counters)])
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
     def _define(self) -> None:
         pace, (name, *values) = self._target.pace, self._target.changing
@@ -545,11 +516,11 @@ class Campaign:
         return sorted(f"{what}: {name}" for what, names in found.items() for name in names)
 
     def _note(self, fault: Fault, landed: bool, done: str, found: dict[str, list[str]]) -> None:
-        self.tally.iterations[fault.name] += 1
-        self.tally.landed[fault.name] += landed
+        self.counts["iterations"][fault.name] += 1
+        self.counts["while it ran"][fault.name] += landed
         for name, each in found.items():
-            self.tally.found[name][fault.name] += len(each)
-        number = self.tally.iterations.total()
+            self.counts[name][fault.name] += len(each)
+        number = self.counts["iterations"].total()
         outcome = "; ".join(f"{name}: {', '.join(each)}" for name, each in found.items() if each) or "well"
         sys.stderr.write(f"{number}: {done}{'' if landed else ' (the run had ended)'}: {outcome}\n")
 
@@ -576,8 +547,8 @@ def main(description: str | None, made: Callable[[Path], AbstractContextManager[
             try:
                 campaign.run(60 * given.minutes, given.iterations)
             finally:
-                sys.stdout.write(campaign.tally.table(campaign.faults) + "\n")
-            return 0 if campaign.tally.clean else 1
+                sys.stdout.write(campaign.table() + "\n")
+            return 0 if campaign.clean() else 1
     finally:
         subprocess.run(["umount", "--lazy", str(results)], check=True)
         shutil.rmtree(folder)

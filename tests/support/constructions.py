@@ -43,8 +43,7 @@ class Built:
 class Group:
     deployment: Mapping[str, Any]
     cells: Sequence[Built]
-    alike: Sequence[Built] = ()
-    """More of the same kinds, for the benchmark."""
+    alike: Sequence[Built] = ()  # more of the same kinds, for the benchmark
 
 
 def quota(side: str, cores: float) -> Callable[[NetnsSite], AbstractContextManager[None]]:
@@ -154,10 +153,8 @@ def _move(pids: set[int], group: Path) -> None:
         (group / "cgroup.procs").write_text(str(pid))
 
 
-BLKIO = Path("/sys/fs/cgroup/blkio")
-"""Where version 1 has the controller that a slow disk is made with."""
-DISK, RATE = 1 << 30, 10_000_000
-"""The size of that disk in bytes, and the bytes that it writes in a second."""
+BLKIO = Path("/sys/fs/cgroup/blkio")  # where version 1 has the controller that a slow disk is made with
+DISK, RATE = 1 << 30, 10_000_000  # the size of that disk in bytes, and the bytes that it writes in a second
 LARGE = {"tool": "curl", "file_size": 256 * MIB}
 GROUPS = {
     "bandwidth": Group(

@@ -54,8 +54,7 @@ from tpcsweep.xrootd import servers as xrootd
 from tests.support import projects
 from tests.support.workflow import ROOT
 
-LOOKED_AT = 20
-"""Deployments of a sweep that are planned."""
+LOOKED_AT = 20  # deployments of a sweep that are planned
 TABLE = """\
 tool,client,streams,nostreams,rtt_ms,ping,throughput_gibit_per_s,rate,state
 curl,curl,8,8,10.5,10.5,3,3,DONE
@@ -118,24 +117,10 @@ BESIDE = {
     "sweep": (*ROOMY, *ROOMY, "kubernetes", "simulation", "simulation"),
     "testbed": ("demo", "smoke", "nodes", "matrix"),
 }
-_MODELS = (
-    Parameters,
-    Measurement,
-    Sweep,
-    WorkflowSettings,
-    Question,
-    Netns,
-    Kubernetes,
-    Paths,
-    Pair,
-    Side,
-    Redirector,
-    Resources,
-    Simulation,
-)
-KEYS = sorted(
-    {name for model in (*_MODELS, Physics, Estimate, Import, Axis, Column) for name in model.model_fields}
-)
+_SWEEPS = Parameters, Measurement, Sweep, WorkflowSettings, Question
+_TESTBEDS = Netns, Kubernetes, Paths, Pair, Side, Redirector, Resources, Simulation, Physics, Estimate
+_IMPORTS = Import, Axis, Column
+KEYS = sorted({name for model in (*_SWEEPS, *_TESTBEDS, *_IMPORTS) for name in model.model_fields})
 
 # --- what is written
 
@@ -357,17 +342,13 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
     for name in ("src", "dst"):
         addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
         pair = next(pair for pair in settings.pairs if settings.serves(pair, parameters))
-        placed = spots(
-            pair.source if name == "src" else pair.destination,
-            parameters.origins,
-            host_network=settings.host_network,
-        )
+        placement = pair.source if name == "src" else pair.destination
+        placed = spots(placement, parameters.origins, host_network=settings.host_network)
         ports = [places.block(spot.port) for spot in placed]
         servers = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
+        rest = parameters, parameters.streams, owner, deadline
         made += [
-            objects.server_job(
-                naming, settings, spot, server, parameters, parameters.streams, owner, deadline
-            )
+            objects.server_job(naming, settings, spot, server, *rest)
             for spot, server in zip(placed, servers, strict=True)
         ]
     assert ApiClient().sanitize_for_serialization(made)
@@ -378,9 +359,8 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
 def _on_simulation(configuration: Configuration, parameters: Parameters) -> None:
     settings = configuration.testbed
     assert isinstance(settings, Simulation)
-    found = model.solve(model.model_cells([parameters]), model.central(settings.parameters), settings.queues)[
-        0
-    ]
+    cells, physics = model.model_cells([parameters]), model.central(settings.parameters)
+    found, *_ = model.solve(cells, physics, settings.queues)
     assert np.isfinite(found).all()
     assert (found > 0).all()
     assert cell_plan(parameters, settings.parameters, settings.queues, configuration.sweep.measurement)
@@ -394,11 +374,5 @@ _PLANNED: Mapping[type, Callable[[Configuration, Parameters], None]] = {
 
 
 def _path(parameters: Parameters) -> paths.Path:
-    asked_for = (
-        parameters.rtt,
-        parameters.bandwidth,
-        parameters.loss,
-        parameters.mtu,
-        parameters.queue_limit,
-    )
-    return paths.Path(*asked_for)
+    names = {"rtt", "bandwidth", "loss", "mtu", "queue_limit"}
+    return paths.Path(**parameters.model_dump(include=names))

@@ -19,8 +19,7 @@ from tests.support.synthetic import write_sweep
 AXES: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
 CELLS = 6
 FIRST = datetime(2026, 1, 4, 3, tzinfo=UTC)
-NOISE = 0.03
-"""From run to run, as a share."""
+NOISE = 0.03  # from run to run, as a share
 
 
 def folded(folder: Path, **what: object) -> xr.Dataset:

@@ -18,21 +18,17 @@ from tpcsweep.flags import graded
 from tpcsweep.measure.steady import analyse
 from tpcsweep.variables import NOT_MEASURED
 
-EVERY = 0.02
-"""Seconds between looks at the disk: a measurement takes a second or more."""
+EVERY = 0.02  # seconds between looks at the disk: a measurement takes a second or more
 ROUNDED = 0.02
 """By how much the figure of a cell may differ from that of its samples, which have fewer digits."""
-OVER = 1.05
-"""Over the path's bandwidth: what no goodput can be, by more than its counters may be off."""
-ALIKE = 1 / 3
-"""By how much a cell without a warning may differ from what it has when nothing is done to it."""
+OVER = 1.05  # over the path's bandwidth: what no goodput can be, by more than its counters may be off
+ALIKE = 1 / 3  # by how much a cell without a warning may differ from what it has when nothing is done to it
 
 
 class Measurement(NamedTuple):
     """A measurement of a cell: that it was started at another time tells it from others of the same one."""
 
-    cell: str
-    """The cell's path, by its specification and not by where its file is."""
+    cell: str  # the cell's path, by its specification and not by where its file is
     started: str
 
 

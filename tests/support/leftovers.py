@@ -12,8 +12,7 @@ from tpcsweep.testbeds.netns import state
 
 PATHS = "tpc-t"
 """What the names of namespaces begin with that tests of paths make, which need not have the machine to themselves."""
-DELAY_LINE = "tpc-delayline"
-"""The one program of a deployment that is in no namespace of it."""
+DELAY_LINE = "tpc-delayline"  # the one program of a deployment that is in no namespace of it
 PROGRAMS = {"xrootd", "cmsd", "gfal-copy", "iperf3", "globus-gridftp-", "xrdcp", "davix-put"}
 
 

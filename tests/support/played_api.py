@@ -33,13 +33,10 @@ class PlayedApi:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
-        """Verbs and addresses of all requests."""
-        self.ahead = 0.0
-        """Seconds by which its clock is ahead of this machine's."""
+        self.ahead = 0.0  # seconds by which its clock is ahead of this machine's
         self.refuse: Callable[[str, str, Any], int | None] = lambda *_: None
         """The status with which a request of a verb, a path and a body is refused; None: it is not."""
-        self.words = "refused"
-        """The message with which requests are refused."""
+        self.words = "refused"  # the message with which requests are refused
         self.takes, self.answers = threading.Event(), threading.Event()
         """Whether requests are carried out, and whether their answers arrive, now and not later."""
         self._objects: dict[str, dict[str, Any]] = {}

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -41,14 +43,8 @@ class Sweep:
         return [*snakemake, *arguments, "--config", *config]
 
     def asking(self, *arguments: str) -> list[str]:
-        return [
-            *TPCSWEEP,
-            *arguments,
-            "--sweep",
-            f"{self.folder / self.name}.yaml",
-            "--results",
-            f"{self.folder}/results",
-        ]
+        about = ["--sweep", f"{self.folder / self.name}.yaml", "--results", f"{self.folder}/results"]
+        return [*TPCSWEEP, *arguments, *about]
 
     def run(self, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""
@@ -100,6 +96,18 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 600.
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
         time.sleep(0.02)
+
+
+def fill(folder: Path, over: Callable[[], bool], left: int = 0) -> None:
+    """Leave no room, or so many bytes, where a folder is; what is given back meanwhile is taken too."""
+    target = folder / "filled"
+    with target.open("wb") as file:
+        while not over():
+            with contextlib.suppress(OSError):
+                free = shutil.disk_usage(folder).free
+                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), max(1, free - left))
+            time.sleep(0.02)
+    target.unlink()
 
 
 def jobs(snakemake: subprocess.Popen[bytes], *, recursive: bool = False) -> list[psutil.Process]:

@@ -43,8 +43,7 @@ PACKAGES_IMAGE = "localhost/tpcsweep:environment"
 PAUSE = "localhost/pause:1"
 RELEASE = "5.8.1"
 """Of XRootD, beside Debian 12's own in the testbed's image: unpacked from Debian 13 in seconds."""
-KEPT = 4
-"""How many of each are kept, beside those in use."""
+KEPT = 4  # how many of each are kept, beside those in use
 
 VERSION = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": "34", "gitTreeState": "clean"}
 LINK = " ".join(
@@ -67,8 +66,7 @@ GONE, VALUE = (
 )
 MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"
 """A module of its own: as a part of the other one it would have half of Kubernetes compiled with other libraries."""
-SHOWN = 250
-"""Of so many compiled packages one is named."""
+SHOWN = 250  # of so many compiled packages one is named
 
 ASIDE = 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec nice -n 19 "$@"'
 """Where the kernel shares the CPUs among sessions (sched_autogroup), `nice` counts only inside of one."""

@@ -19,8 +19,7 @@ PKI = STATE / "pki"
 AUDIT = STATE / "audit.json"
 CONTROL = "control.sock"
 
-HUB = "hub"
-"""The network namespace of the control plane, with a link to every node."""
+HUB = "hub"  # the network namespace of the control plane, with a link to every node
 HUB_ADDRESS = "10.200.0.1"
 PORT = 6443
 SERVICES = "10.96.0.0/16"
@@ -45,11 +44,9 @@ UNTHROTTLED = ["--kube-api-qps=1000", "--kube-api-burst=2000"]
 
 GONE = 12
 """Seconds of a node's silence after which it is NotReady. Two busy cores make a live one silent for some."""
-EVICT = 5
-"""Seconds after which the pods of such a node are evicted."""
+EVICT = 5  # seconds after which the pods of such a node are evicted
 
-GROUP = 5
-"""As many nodes that are played have the same label `group`."""
+GROUP = 5  # as many nodes that are played have the same label `group`
 
 
 @dataclass(frozen=True)
