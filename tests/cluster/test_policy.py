@@ -64,11 +64,7 @@ class Measuring:
 
     def server(self, *command: str) -> str:
         """What a command says in the container of the source's servers."""
-        at = [
-            f"--namespace={self.namespace.name}",
-            self.pod(role="origin", side="src"),
-            "--container=servers",
-        ]
+        at = f"--namespace={self.namespace.name}", self.pod(role="origin", side="src"), "--container=servers"
         return self.cluster.kubectl("exec", *at, "--", *command)
 
     def asked(self) -> int:

@@ -152,13 +152,8 @@ def job(node: str, archive: Path, here: local.Cluster, namespace: Space) -> Job:
 
 
 def test_the_api_takes_the_weekly_job(here: local.Cluster, namespace: Space) -> None:
-    applied = here.kubectl(
-        f"--namespace={namespace.name}",
-        "apply",
-        "--dry-run=server",
-        "--output=name",
-        f"--filename={FILES / 'weekly.yaml'}",
-    )
+    apply = ["apply", "--dry-run=server", "--output=name", f"--filename={FILES / 'weekly.yaml'}"]
+    applied = here.kubectl(f"--namespace={namespace.name}", *apply)
     assert applied.split() == ["cronjob.batch/tpcsweep-weekly"]
 
 

@@ -105,14 +105,9 @@ def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="session")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """A small sweep with several axes, measured by the plain command to its page; for reading only."""
+    axes = {"rtt": [0, "4 ms"], "tool": ["gfal-copy", "curl"], "streams": [1, 2]}
     sweep = Sweep(tmp_path_factory.mktemp("swept")).define(
-        parameters={
-            "rtt": [0, "4 ms"],
-            "bandwidth": "200 Mbit/s",
-            "file_size": "8 MiB",
-            "tool": ["gfal-copy", "curl"],
-            "streams": [1, 2],
-        },
+        parameters={**axes, "bandwidth": "200 Mbit/s", "file_size": "8 MiB"},
         exclude=[{"rtt": 0, "tool": "curl", "streams": 2}],
         measurement={"until": "files", "files": 3, "max_time": "10 min"},
         notebooks={"curves": {"x": "streams", "curve": "tool"}},

@@ -104,15 +104,9 @@ def running(folder: Path) -> Iterator[Slurm]:
         for name, port in zip(NODES, ports[1:], strict=True)
     )
     slurm = Slurm(folder)
-    slurm.configuration.write_text(
-        _CONFIGURATION.format(
-            user=getpass.getuser(),
-            folder=folder,
-            controller=ports[0],
-            nodes="\n".join(nodes),
-            names=",".join(NODES),
-        )
-    )
+    given = {"user": getpass.getuser(), "folder": folder, "controller": ports[0]}
+    lists = {"nodes": "\n".join(nodes), "names": ",".join(NODES)}
+    slurm.configuration.write_text(_CONFIGURATION.format(**given, **lists))
     munged = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}"]
     files = [f"--{what}-file={folder}/munge.{what}" for what in ("log", "pid", "seed")]
     with contextlib.ExitStack() as stack:

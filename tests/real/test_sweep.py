@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -79,12 +80,9 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 @pytest.mark.parametrize(
     ("number", "stage"),
     [
-        (signal.SIGINT, "deploying"),
-        (signal.SIGINT, "measuring"),
+        *itertools.product((signal.SIGINT, signal.SIGKILL), ("deploying", "measuring")),
         (signal.SIGTERM, "deploying"),
         (signal.SIGHUP, "measuring"),
-        (signal.SIGKILL, "deploying"),
-        (signal.SIGKILL, "measuring"),
     ],
 )
 def test_a_signal_to_snakemake_leaves_nothing_behind(

@@ -212,11 +212,8 @@ def test_nothing_runs_on_after_a_stop(clusters: NetnsSite, tool: str) -> None:
     run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
     clusters.clients["client"].run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
     wait_until(lambda: clusters.read().connections >= 3, "all streams have a connection")
-    [worker] = [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if any("tpcsweep.tools import" in word for word in process.info["cmdline"] or ())
-    ]
+    commands = {process: process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])}
+    [worker] = [process for process, words in commands.items() if "tpcsweep.tools import" in " ".join(words)]
     assert [event for event in clusters.clients["client"].stop() if event["event"] == "end"] == []
     assert not worker.is_running()
     clusters.settle()

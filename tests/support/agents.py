@@ -78,14 +78,12 @@ def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]
         link = undo.enter_context(connect(path, near, far, commands, folder))
         agents = {}
         for server, name in (("src1", link.near), ("dst1", link.far)):
-            agents[server] = undo.enter_context(
-                subprocess.Popen(
-                    ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-c", AGENT],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
+            command, pipe = (
+                ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-c", AGENT],
+                subprocess.PIPE,
             )
+            agent = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+            agents[server] = undo.enter_context(agent)
             undo.callback(agents[server].kill)
         for agent in agents.values():
             assert agent.stdout

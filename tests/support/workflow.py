@@ -51,16 +51,8 @@ class Sweep:
         return finished(self.command(*arguments), timeout)
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start it in a session of its own, as a terminal would; its output goes to `output.log`."""
-        with (self.folder / "output.log").open("wb") as output:
-            return subprocess.Popen(
-                self.command(*arguments),
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        """Start it as a terminal would; its output goes to `output.log`."""
+        return started(self.command(*arguments), self.folder / "output.log")
 
     def output(self) -> str:
         """What a started run has said so far."""
@@ -88,6 +80,17 @@ def finished(
         check=False,
         timeout=timeout,
     )
+
+
+def started(
+    command: list[str], output: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, with its output in a file."""
+    nothing = subprocess.DEVNULL
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            command, cwd=ROOT, env=env, stdin=nothing, stdout=file, stderr=file, start_new_session=True
+        )
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 600.0) -> None:
