@@ -213,10 +213,6 @@ def _damaged(*damages: Damage, staged: bool = False) -> Callable[[Run], None]:
     return act
 
 
-def _removed(run: Run) -> None:
-    _unlink(run, run.random.choice(list(run.ledger.wanted)))
-
-
 def _unlink(run: Run, cell: str) -> None:
     run.done += f" {cell}"
     run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
@@ -270,6 +266,7 @@ def _swapped(run: Run) -> None:
     run.ledger.destroyed([first, second], act)
 
 
+_stale = partial(Fault, stale=True)
 FAULTS = (
     Fault("snakemake is killed", "kill", _to_snakemake(signal.SIGKILL)),
     Fault("the job is killed", "kill", _to_jobs(signal.SIGKILL)),
@@ -281,7 +278,7 @@ FAULTS = (
     Fault("snakemake is stopped", "stop", lambda run: stopped(run, psutil.Process(run.process.pid))),
     Fault("the job is stopped", "stop", lambda run: stopped(run, *run.jobs()[:1])),
     Fault("results have no room", "fill", lambda run: filled(run, run.sweep.results.parent)),
-    Fault("a cell is removed", "corrupt", _removed),
+    Fault("a cell is removed", "corrupt", lambda run: _unlink(run, run.random.choice([*run.ledger.wanted]))),
     Fault("a cell is removed as its job ends", "staging", _removed_as_its_job_ends),
     Fault("cells are swapped", "corrupt", _swapped),
     Fault("a cell is cut short", "corrupt", _damaged(_truncated)),
@@ -299,20 +296,13 @@ FAULTS = (
     Fault("staging is removed", "staging", _staging_removed),
     Fault("a parameter is changed", "change", _changed(1)),
     Fault("a parameter is changed and changed back", "change", _changed(2)),
-    Fault(
-        "snakemake is killed as it measures stale cells", "kill", _to_snakemake(signal.SIGKILL), stale=True
-    ),
-    Fault("the job is killed as it measures stale cells", "kill", _to_jobs(signal.SIGKILL), stale=True),
-    Fault("all are killed as they measure stale cells", "kill", _to_all(signal.SIGKILL), stale=True),
-    Fault("Ctrl-C as stale cells are measured", "kill", _to_all(signal.SIGINT), stale=True),
-    Fault("a stale cell is removed as its job ends", "staging", _removed_as_its_job_ends, stale=True),
-    Fault(
-        "a staged cell of stale ones is damaged",
-        "staging",
-        _damaged(_truncated, _garbled, staged=True),
-        stale=True,
-    ),
-    Fault("a parameter is changed back as stale cells are measured", "change", _changed(1), stale=True),
+    _stale("snakemake is killed as it measures stale cells", "kill", _to_snakemake(signal.SIGKILL)),
+    _stale("the job is killed as it measures stale cells", "kill", _to_jobs(signal.SIGKILL)),
+    _stale("all are killed as they measure stale cells", "kill", _to_all(signal.SIGKILL)),
+    _stale("Ctrl-C as stale cells are measured", "kill", _to_all(signal.SIGINT)),
+    _stale("a stale cell is removed as its job ends", "staging", _removed_as_its_job_ends),
+    _stale("a staged cell of stale ones is damaged", "staging", _damaged(_truncated, _garbled, staged=True)),
+    _stale("a parameter is changed back as stale cells are measured", "change", _changed(1)),
 )
 
 
