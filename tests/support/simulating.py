@@ -18,7 +18,7 @@ from tpcsweep.testbeds.simulation.result import Course, course
 from tpcsweep.testbeds.simulation.testbed import simulate
 from tpcsweep.variables import GBIT
 
-from tests.support.workflow import ROOT
+ROOT = Path(__file__).parents[2]
 
 
 def shipped(name: str = "simulation") -> Simulation:
