@@ -17,17 +17,7 @@ from tpcsweep.testbeds.kubernetes.api import ClusterError
 
 from tests.cluster import local
 from tests.cluster.local.build import RELEASE
-from tests.cluster.sweeps import (
-    ACCOUNT,
-    FASTER,
-    ONE,
-    ClusterSweep,
-    Space,
-    account,
-    local_testbed,
-    on,
-    space,
-)
+from tests.cluster.sweeps import ACCOUNT, FASTER, ONE, ClusterSweep, Space, account, local_testbed, on, space
 
 LACKING = "5.9.9"  # a release that the testbed's file says the image has, and that it has not
 LONG = 300.0  # seconds, `start_time` of tests that must not wait for it

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -542,19 +542,3 @@ def main(description: str | None, made: Callable[[Path], AbstractContextManager[
     finally:
         subprocess.run(["umount", "--lazy", str(results)], check=True)
         shutil.rmtree(folder)
-
-
-@contextlib.contextmanager
-def sleeping(command: Sequence[str]) -> Iterator[psutil.Process]:
-    process = subprocess.Popen([*command, "sleep", "infinity"], start_new_session=True)
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def lives(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.Error):
-        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED)
-    return False

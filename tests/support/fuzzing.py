@@ -23,14 +23,7 @@ from tpcsweep import importing
 from tpcsweep.configuration import checks, citation, units
 from tpcsweep.configuration.imports import Axis, Column, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
-from tpcsweep.configuration.loading import (
-    Configuration,
-    WorkflowSettings,
-    load,
-    load_import,
-    studies,
-    wanted,
-)
+from tpcsweep.configuration.loading import Configuration, WorkflowSettings, load, load_import, studies, wanted
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.placements import Redirector, Resources, Side, spots
