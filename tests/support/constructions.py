@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +119,13 @@ def queue(packets: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
     return arranged
 
 
+def disk(rate: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
+    """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
+    return partial(_disk, rate=rate)
+
+
 @contextlib.contextmanager
-def slow_disk(site: NetnsSite) -> Iterator[None]:
-    """The destination's files on a disk that writes RATE bytes a second, each write before it returns."""
+def _disk(site: NetnsSite, rate: int) -> Iterator[None]:
     side = site.sides["dst"]
     image = side.files.parent / "image"
     group = BLKIO / f"{site.prefix}-disk"
@@ -135,7 +140,7 @@ def slow_disk(site: NetnsSite) -> Iterator[None]:
         device = side.files.stat().st_dev
         group.mkdir()
         (group / "blkio.throttle.write_bps_device").write_text(
-            f"{os.major(device)}:{os.minor(device)} {RATE}"
+            f"{os.major(device)}:{os.minor(device)} {rate}"
         )
         _move(site.groups["dst1"].pids(), group)
         try:
@@ -154,7 +159,7 @@ def _move(pids: set[int], group: Path) -> None:
 
 
 BLKIO = Path("/sys/fs/cgroup/blkio")  # where version 1 has the controller that a slow disk is made with
-DISK, RATE = 1 << 30, 10_000_000  # the size of that disk in bytes, and the bytes that it writes in a second
+DISK = 1 << 30
 LARGE = {"tool": "curl", "file_size": 256 * MIB}
 GROUPS = {
     "bandwidth": Group(
@@ -225,6 +230,7 @@ GROUPS = {
 }
 
 if BLKIO.is_dir():
+    slow_disk = disk(10_000_000)
     GROUPS["disk"] = Group(
         {"rtt": 2, "bandwidth": 1},
         [Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 1}, slow_disk)],
