@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -34,27 +35,17 @@ from tests.cluster.sweeps import ONE, RIGHTS, ClusterSweep, Space, account, loca
 from tests.support.campaign import Fault, Pace, Run, filled, lasting, main, signalled, stopped
 from tests.support.workflow import ROOT
 
-START = 60.0
-"""Seconds that pods have to start."""
-ORPHAN = 60.0
-"""Seconds after which the cluster removes what nobody comes for any more."""
-COLLECTED = 40.0
-"""Seconds that its controllers take for that, beside what a Job that has ended stays for."""
-NEXT = 600.0
-"""Seconds within which there is another run."""
-POLL = 0.2
-"""Seconds between looks: the API server has others to answer."""
-OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"
-"""The labels of what sweeps deploy here."""
+START = 60.0  # seconds that pods have to start
+ORPHAN = 60.0  # seconds after which the cluster removes what nobody comes for any more
+COLLECTED = 40.0  # seconds that its controllers take for that, beside what a Job that has ended stays for
+NEXT = 600.0  # seconds within which there is another run
+POLL = 0.2  # seconds between looks: the API server has others to answer
+OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"  # the labels of what sweeps deploy here
 NODES = "n1", "n2"
-"""Those that deployments are on."""
-KINDS = "secret", "configmap", "networkpolicy", "lease"
-"""What a deployment has beside its Job and its pods."""
+KINDS = "secret", "configmap", "networkpolicy", "lease"  # what a deployment has beside its Job and its pods
 
 
 class Pods:
-    """A cluster of this machine, as a target."""
-
     pace = Pace(
         deploying=20.0,  # beside the trial of the image
         cell=4.0,
@@ -70,8 +61,8 @@ class Pods:
         self.parameters = ONE
         self.changing = "tcp_buffer", "1 MiB", "2 MiB"
         self.faults = (
-            Fault("a process of a pod is killed", "kill", self._killed),
-            Fault("a process of a pod crashes", "kill", self._crashed),
+            Fault("a process of a pod is killed", "kill", partial(self._signalled, signal.SIGKILL)),
+            Fault("a process of a pod crashes", "kill", partial(self._signalled, signal.SIGSEGV)),
             Fault("a pod is deleted", "kill", self._pod_deleted),
             Fault("a pod is evicted", "kill", self._pod_evicted),
             Fault("all pods are deleted", "kill", self._pods_deleted),
@@ -120,7 +111,7 @@ class Pods:
 
     def _groups(self, node: str) -> set[str]:
         """The control groups of pods on a node: of the others' pods none has this class of service."""
-        above = [root / f"{self._burstable(node)}" for root in groups.hierarchies()]
+        above = [root / self._burstable(node) for root in groups.hierarchies()]
         return {path.name for folder in above for path in folder.glob("pod*")}
 
     def _burstable(self, node: str) -> str:
@@ -139,7 +130,6 @@ class Pods:
         return sorted(listed.items, key=_name)
 
     def _pod(self, run: Run, labels: str = "") -> V1Pod | None:
-        """Any pod of the deployment."""
         if pods := self._pods(labels):
             pod = run.random.choice(pods)
             run.done += f": {_name(pod)}"
@@ -155,18 +145,12 @@ class Pods:
                 found.append(psutil.Process(pid))
         return found
 
-    def _signalled(self, run: Run, number: signal.Signals) -> None:
+    def _signalled(self, number: signal.Signals, run: Run) -> None:
         pod = self._pod(run)
         if pod and (processes := self._processes(pod)):
             process = run.random.choice(processes)
             run.done += f" {' '.join(process.cmdline()[:4])[-60:]}"
             signalled(process, number)
-
-    def _killed(self, run: Run) -> None:
-        self._signalled(run, signal.SIGKILL)
-
-    def _crashed(self, run: Run) -> None:
-        self._signalled(run, signal.SIGSEGV)
 
     def _container_stopped(self, run: Run) -> None:
         pod = self._pod(run)
@@ -251,8 +235,7 @@ class Pods:
 
     def _server_stopped(self, run: Run) -> None:
         """For everybody: its nodes may be taken for gone then."""
-        pids = groups.pids(f"{self._cluster.settings.group}/{groups.WORLD}")
-        programs = [psutil.Process(pid) for pid in pids]
+        programs = map(psutil.Process, groups.pids(f"{self._cluster.settings.group}/{groups.WORLD}"))
         stopped(run, *(each for each in programs if "kube-apiserver" in each.cmdline()[1:2]))
         self._until_whole()
 
@@ -306,7 +289,6 @@ def _counts(lease: V1Lease) -> bool:
 
 @contextlib.contextmanager
 def pods(folder: Path) -> Iterator[Pods]:
-    """A cluster, for the length of a `with`."""
     local.down()  # what a killed one has left
     with (
         local.cluster(folder / "cluster") as cluster,

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import local
-from tests.cluster.sweeps import ClusterSweep
 from tests.support.logs import told
 
 HERE = Path(__file__).parent
 BASE = pytest.StashKey[Path]()
-
-_folders: list[Path] = []
-"""Of the clusters that were started, for failures to name."""
+LOGS = """\
+{0}/{{cluster,control-plane}}*/logs: every program of a cluster; sweeps' pods are in nodes' kubelet.log
+{0}/*/output.log: started sweeps
+{0}/*/results/*/logs: a folder for each deployment, with its servers, client and commands
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,27 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failure says where to look."""
     report = yield
     if report.failed and item.path.is_relative_to(HERE) and BASE in item.session.stash:
-        if lines := [*where_to_look(item)]:
-            report.sections.append(("Where to look", "\n".join(lines)))
+        report.sections.append(("Where to look", LOGS.format(item.session.stash[BASE])))
         if logs := told(item.session.stash[BASE]):
             report.sections.append(("logs of deployments", logs))
     return report
-
-
-def where_to_look(item: pytest.Item) -> Iterator[str]:
-    """The folders of a test, with what sweeps, servers and clusters said; pytest keeps them for three sessions."""
-    for folder in _folders:
-        yield f"{folder / 'logs'}: what every program of the cluster says; sweeps' pods in nodes' kubelet.log"
-    for value in getattr(item, "funcargs", {}).values():
-        folder = value.folder if isinstance(value, ClusterSweep) else value
-        if not isinstance(folder, Path) or not folder.is_dir():
-            continue
-        yield f"{folder}: output.log of a started sweep"
-        for logs in sorted(folder.glob("results/*/logs")):
-            yield f"{logs}: a folder for each deployment, with what its servers, client and commands said"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -61,8 +47,7 @@ def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
     """Three nodes on this machine: n1 and n2 near each other, n3 20 ms away."""
-    _folders.append(tmp_path_factory.mktemp("cluster"))
-    with local.cluster(_folders[-1]) as started:
+    with local.cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 
 
@@ -85,6 +70,5 @@ def here(kubeconfig: Path) -> local.Cluster:
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
     """An API without nodes."""
-    _folders.append(tmp_path_factory.mktemp("control-plane"))
-    with local.control_plane(_folders[-1]) as started:
+    with local.control_plane(tmp_path_factory.mktemp("control-plane")) as started:
         yield started

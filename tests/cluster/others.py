@@ -19,8 +19,7 @@ from urllib3.exceptions import HTTPError
 from tests.cluster.sweeps import Space, on, space
 from tests.support.workflow import wait_until
 
-NODE = "n3"
-"""Where their pods are: no deployment may be on a node that has pods of another one."""
+NODE = "n3"  # where their pods are: no deployment may be on a node that has pods of another one
 RENEWAL = 5.0
 THEIRS = "0123456789"
 """The deployment of another user in the same namespace, which lives: somebody renews its Lease."""
@@ -83,7 +82,6 @@ def _renewed(of: Space, name: str) -> Iterator[None]:
 
 
 def _objects(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """One of every kind that a deployment consists of."""
     meta = {"name": name, "labels": dict(labels)}
     container = {
         "name": "waits",

@@ -23,34 +23,27 @@ from tests.support.workflow import ROOT, Sweep, wait_until
 
 QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
 """Shorter ones end before their first byte, on one CPU with much else to do."""
-LASTING = {"min_time": "8 s", "max_time": "8 s"}
-"""Time enough in a cell to break something."""
+LASTING = {"min_time": "8 s", "max_time": "8 s"}  # time enough in a cell to break something
 ONE = {"rtt": "0 ms", "file_size": "8 MiB", "tool": "curl"}
-LONGEST = 600.0
-"""Seconds for anything on a machine that has much else to do."""
+LONGEST = 600.0  # seconds for anything on a machine that has much else to do
 RIGHTS = ROOT / "config/kubernetes/rbac.yaml"
 ACCOUNT = "tpcsweep"
-"""What the account of that file is called."""
 DAY = 24 * 3600
 RATE = local.RATE
-FASTER = 1.25 * RATE
-"""What a testbed's file says of links that have a fifth less."""
+FASTER = 1.25 * RATE  # what a testbed's file says of links that have a fifth less
 
 
 def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
     """The shipped settings for the local cluster: n1 to n2 is near, n1 to n3 is 20 ms."""
     shipped = yaml.safe_load((ROOT / "config/testbeds/local.yaml").read_text())
-    return {**shipped, "namespace": namespace, "congestion_controls": [_congestion_control()], **changes}
+    usual = (
+        Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    )  # the nodes are this machine
+    return {**shipped, "namespace": namespace, "congestion_controls": [usual], **changes}
 
 
 def on(node: str) -> dict[str, Any]:
-    """The placement on one node."""
     return {"node_selector": {"kubernetes.io/hostname": node}}
-
-
-def _congestion_control() -> str:
-    """What the nodes use by themselves: the nodes are this machine."""
-    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
 
 
 @dataclass(frozen=True)
@@ -58,8 +51,7 @@ class Space:
     """A namespace of a test's own."""
 
     name: str
-    kubeconfig: Path
-    """What sweeps find the cluster by."""
+    kubeconfig: Path  # what sweeps find the cluster by
     core: client.CoreV1Api
     api: client.ApiClient
 
@@ -78,7 +70,6 @@ class Space:
         return {what: listing(self.name, label_selector=labels).items for what, listing in listings.items()}
 
     def left(self) -> dict[str, list[str]]:
-        """What of deployments is there."""
         found = self.objects(SELECTOR).items()
         return {what: [item.metadata.name for item in items] for what, items in found if items}
 
@@ -89,7 +80,6 @@ class Space:
         return [pod.metadata.name for pod in found if pod.status.phase == "Running"]
 
     def sweep(self, folder: Path, settings: dict[str, Any], **content: Any) -> ClusterSweep:
-        """A sweep on a testbed with these settings."""
         (folder / "local.yaml").write_text(yaml.safe_dump(settings))
         sweep = ClusterSweep(folder, kubeconfig=self.kubeconfig)
         sweep.define(**{"measurement": QUICK, "retry_share": 0, **content})
@@ -98,19 +88,15 @@ class Space:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSweep(Sweep):
-    """A sweep on a cluster, run as a user runs it."""
-
     kubeconfig: Path
 
     def measuring(self) -> subprocess.Popen[bytes]:
-        """Start a run, and wait until it has measured its first cell and goes on."""
         run = self.start("cells")
         self.wait_for_cell(run)
         assert run.poll() is None, self.output()
         return run
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the content of the files of cells in their places."""
         return [json.loads(path.read_bytes()) for path in self.cells()]
 
     def wait_for_cell(self, run: subprocess.Popen[bytes], count: int = 1) -> None:
@@ -120,21 +106,17 @@ class ClusterSweep(Sweep):
         )
 
     def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
-        """Run to the end; standard error is in `stdout` too."""
         return super().run(*arguments, timeout=timeout)
 
     @property
     def results(self) -> Path:
-        """Where its results go."""
         return self.folder / "results" / f"{self.name}@local"
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line, with the profile."""
         found = super().command("--profile", "k8s", *arguments)
         return [*self._environment, *found, f"testbed={self.folder / 'local.yaml'}"]
 
     def asking(self, *arguments: str) -> list[str]:
-        """Return a command line of `tpcsweep` about this sweep."""
         testbed = ("--testbed", str(self.folder / "local.yaml"))
         return [*self._environment, *super().asking(*arguments, *testbed)]
 

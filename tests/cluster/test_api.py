@@ -30,8 +30,7 @@ from tests.cluster.sweeps import RIGHTS, rights
 from tests.support.testbeds import kubernetes
 from tests.support.workflow import wait_until
 
-LONG = 60.0
-"""Seconds for what takes a moment, on a machine that has much else to do."""
+LONG = 60.0  # seconds for what takes a moment, on a machine that has much else to do
 
 
 def expired_token() -> str:
@@ -49,7 +48,6 @@ def connected(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -
 
 @pytest.fixture
 def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A namespace of its own for each test."""
     found = connected(control_plane.kubeconfig, monkeypatch, namespace=f"test-{secrets.token_hex(3)}")
     found.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=found.namespace)))
     until(lambda: found.core.list_namespaced_service_account(found.namespace).items)
@@ -59,7 +57,6 @@ def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases that expire soon."""
     for name, seconds in {"DURATION": 4.0, "RENEWAL": 0.5, "POLL": 0.2}.items():
         monkeypatch.setattr(leases, name, seconds)
 

@@ -36,6 +36,7 @@ def emulated(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> Clus
     done = sweep.run("--keep-going", "cells")
     (sweep.folder / "output.log").write_text(done.stdout)
     assert (done.returncode == 0) == netem_works(), done.stdout
+    assert namespace.left() == {}
     return sweep
 
 
@@ -57,8 +58,3 @@ def test_a_delay_is_made_or_refused_with_what_the_kernel_lacks(emulated: Cluster
     else:
         assert not [cell for cell in found if cell["status"] == "ok"]
         assert "sch_netem" in emulated.output()
-
-
-def test_nothing_of_an_emulated_path_is_left(emulated: ClusterSweep, namespace: Space) -> None:
-    assert emulated.cells()
-    assert namespace.left() == {}

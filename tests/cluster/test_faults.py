@@ -41,11 +41,8 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 """
 """As the second cell brings its first file, in the third deployment: it was broken in the first one."""
 INTO = 1.5
-"""Seconds into a cell."""
 AWAY = 3.0
-"""Seconds for which the API server is away."""
-STALLED = 33.0
-"""Seconds for which it takes what it is sent and says nothing: longer than a Lease lasts."""
+STALLED = 33.0  # seconds for which it takes what it is sent and says nothing: longer than a Lease lasts
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +145,6 @@ def defined(
     measurement: dict[str, Any] = LASTING,
     **settings: Any,
 ) -> ClusterSweep:
-    """A sweep of several cells."""
     testbed = local_testbed(namespace.name, **settings)
     return namespace.sweep(folder, testbed, measurement=measurement, parameters=parameters)
 
@@ -156,7 +152,6 @@ def defined(
 def measuring(
     namespace: Space, folder: Path, parameters: dict[str, Any] = CELLS, **how: Any
 ) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
-    """A sweep in the midst of its second cell."""
     sweep = defined(namespace, folder, parameters, **how)
     run = sweep.measuring()
     time.sleep(INTO)

@@ -13,7 +13,6 @@ from tests.cluster.sweeps import pod
 
 @pytest.fixture(scope="module")
 def run(cluster: local.Cluster) -> Iterator[Callable[..., str]]:
-    """Run a command in the image; returns its standard output and error."""
     with pod(cluster, "image", "sleep", "3600") as beside:
         yield lambda *command: beside("sh", "-c", 'exec "$@" 2>&1', "sh", *command)
 

@@ -19,7 +19,6 @@ from tests.cluster.sweeps import FASTER, RATE, Space, local_testbed, on, space
 
 MTU = 9000
 STATUS = "k8s.v1.cni.cncf.io/network-status"
-"""The annotation in which Multus says what it has attached."""
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,8 @@ from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, on, space
 
 SHORT = 0.1
 """Gbit/s of the second way between n1 and n3, which is no time long. The first one is 20 ms."""
-MTU = 1500
-"""Of the second way."""
+MTU = 1500  # of the second way
 ADDRESSES = {"n1": ["10.201.0.1", "10.201.0.2"], "n3": ["10.201.0.3", "10.201.0.4"]}
-"""Of its ends."""
 RTTS = (0.0, 20.0)
 
 
@@ -53,16 +51,9 @@ def with_addresses(node: str) -> dict[str, Any]:
 
 
 def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tmp_path: Path) -> None:
-    pairs = [
-        {"rtt": RTTS[1], "source": on("n1"), "destination": on("n3")},
-        {
-            "rtt": RTTS[0],
-            "bandwidth": SHORT,
-            "mtu": MTU,
-            "source": with_addresses("n1"),
-            "destination": with_addresses("n3"),
-        },
-    ]
+    usual = {"source": on("n1"), "destination": on("n3")}
+    second = {"source": with_addresses("n1"), "destination": with_addresses("n3")}
+    pairs = [{"rtt": RTTS[1], **usual}, {"rtt": RTTS[0], "bandwidth": SHORT, "mtu": MTU, **second}]
     settings = local_testbed(
         namespace.name,
         host_network=True,
@@ -70,24 +61,15 @@ def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tm
         paths={"kind": "nodes", "pairs": pairs},
         source={"resources": {"requests": {"memory": "64Mi"}}},
     )
-    sweep = namespace.sweep(
-        tmp_path,
-        settings,
-        parameters={
-            **ONE,
-            "rtt": [*RTTS],
-            "bandwidth": [SHORT, RATE],
-            "mtu": [MTU, 9000],
-            "origins": 2,
-            "streams": 4,
-        },
-        exclude=[
-            {"rtt": RTTS[0], "bandwidth": RATE},
-            {"rtt": RTTS[0], "mtu": 9000},
-            {"rtt": RTTS[1], "bandwidth": SHORT},
-            {"rtt": RTTS[1], "mtu": MTU},
-        ],
-    )
+    axes = {"rtt": [*RTTS], "bandwidth": [SHORT, RATE], "mtu": [MTU, 9000]}
+    exclude = [
+        {"rtt": RTTS[0], "bandwidth": RATE},
+        {"rtt": RTTS[0], "mtu": 9000},
+        {"rtt": RTTS[1], "bandwidth": SHORT},
+        {"rtt": RTTS[1], "mtu": MTU},
+    ]
+    parameters = {**ONE, **axes, "origins": 2, "streams": 4}
+    sweep = namespace.sweep(tmp_path, settings, parameters=parameters, exclude=exclude)
     done = sweep.run("cells")
     assert done.returncode == 0, done.stdout
     cells = {cell["spec"]["parameters"]["rtt"]: cell for cell in sweep.records()}

@@ -22,7 +22,7 @@ from tests.cluster import local
 from tests.cluster.local.prometheus import ADDRESS
 from tests.cluster.reports import check_results
 from tests.cluster.sweeps import LONGEST
-from tests.support.workflow import ROOT, wait_until
+from tests.support.workflow import ROOT, started, wait_until
 
 PAGE = ROOT / "docs/local-cluster.md"
 BLOCKS = {
@@ -38,8 +38,7 @@ exec "$@"
 """
 """Where a `.venv` says that it is there is the copy, for a command and in a mount namespace of its own."""
 FEWER = {"cores": [0.5], "streams": [1, 4]}
-SHORTER = {"max_time": "12 s", "precision": "50 %"}
-"""What the copy's sweep is cut down to, for time."""
+SHORTER = {"max_time": "12 s", "precision": "50 %"}  # what the copy's sweep is cut down to, for time
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,8 @@ class Clone:
             for name, value in os.environ.items()
             if not (name.endswith("KUBECONFIG") or name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"))
         }
-        with self.file(output).open("wb") as file:
-            return subprocess.Popen(
-                ["env", "--default-signal=INT", *inside],
-                env=names | {"CHECKOUT": str(ROOT), "COPY": str(self.folder)},
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
-            )
+        environment = names | {"CHECKOUT": str(ROOT), "COPY": str(self.folder)}
+        return started(["env", "--default-signal=INT", *inside], self.file(output), environment)
 
     def type(self, script: str, output: str) -> str:
         """Type that, and give what it has shown once it has ended, as it must."""
@@ -95,7 +87,6 @@ def asked(query: str) -> dict[str, float]:
 
 
 def _end(typed: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C does."""
     if typed.poll() is None:
         os.killpg(typed.pid, signal.SIGINT)
         typed.wait(LONGEST)

@@ -17,22 +17,10 @@ from tpcsweep.testbeds.kubernetes.api import ClusterError
 
 from tests.cluster import local
 from tests.cluster.local.build import RELEASE
-from tests.cluster.sweeps import (
-    ACCOUNT,
-    FASTER,
-    ONE,
-    ClusterSweep,
-    Space,
-    account,
-    local_testbed,
-    on,
-    space,
-)
+from tests.cluster.sweeps import ACCOUNT, FASTER, ONE, ClusterSweep, Space, account, local_testbed, on, space
 
-LACKING = "5.9.9"
-"""A release that the testbed's file says the image has, and that it has not."""
-LONG = 300.0
-"""Seconds, `start_time` of tests that must not wait for it."""
+LACKING = "5.9.9"  # a release that the testbed's file says the image has, and that it has not
+LONG = 300.0  # seconds, `start_time` of tests that must not wait for it
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +32,6 @@ def namespace(cluster: local.Cluster) -> Iterator[Space]:
 
 @pytest.fixture(scope="module")
 def refused(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> tuple[ClusterSweep, str]:
-    """A sweep of which a strict testbed refuses all deployments, and what it has said."""
     pairs = [{"rtt": rtt, "source": on("n1"), "destination": on("n2")} for rtt in ("0 ms", "10 ms")]
     of = {"paths": {"kind": "nodes", "pairs": pairs}, "releases": [LACKING], "bandwidth": FASTER}
     sweep = namespace.sweep(

@@ -21,8 +21,7 @@ from tests.cluster.local.settings import HUB_ADDRESS, SERVICE_ADDRESS
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, pod, space
 from tests.support.workflow import wait_until
 
-ASKED = "asked-a-name-server"
-"""What the rules are called that count who does."""
+ASKED = "asked-a-name-server"  # what the rules are called that count who does
 TABLE = ["iptables", "--wait", "--table", "mangle"]
 COUNTED = ["PREROUTING", "-p", "udp", "--dport", "53", "-m", "comment", "--comment", ASKED]
 """Before anything is dropped."""
@@ -54,8 +53,7 @@ class Measuring:
     cluster: local.Cluster
     namespace: Space
     sweep: ClusterSweep
-    bystanders: dict[str, Inside]
-    """By their addresses, ways to run commands in them."""
+    bystanders: dict[str, Inside]  # by their addresses, ways to run commands in them
 
     def pod(self, **having: str) -> str:
         [name] = self.namespace.pods(**having)
@@ -66,11 +64,7 @@ class Measuring:
 
     def server(self, *command: str) -> str:
         """What a command says in the container of the source's servers."""
-        at = [
-            f"--namespace={self.namespace.name}",
-            self.pod(role="origin", side="src"),
-            "--container=servers",
-        ]
+        at = f"--namespace={self.namespace.name}", self.pod(role="origin", side="src"), "--container=servers"
         return self.cluster.kubectl("exec", *at, "--", *command)
 
     def asked(self) -> int:
@@ -86,7 +80,6 @@ class Measuring:
 
 
 def address(of: Space, name: str) -> str:
-    """The address of a pod."""
     status = of.core.read_namespaced_pod(name, of.name).status
     assert status
     return status.pod_ip or ""

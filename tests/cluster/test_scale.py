@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -92,6 +93,11 @@ def settings(own: Space, **changes: Any) -> Kubernetes:
     return kubernetes(**{"namespace": own.name, "paths": {"kind": "nodes", "pairs": pairs}, **changes})
 
 
+def requested(number: int, folder: Path, stages: list[str], origins: int = 1, **more: Any) -> Request:
+    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500, origins=origins)
+    return Request("a sweep", f"n={number}", wanted, [], 60, folder, stages.append, **more)
+
+
 @dataclass
 class Deployment:
     """One deployment from its start to its end, and what was seen of it."""
@@ -105,15 +111,12 @@ class Deployment:
     identifier: str = ""
     sides: dict[str, str] = field(default_factory=dict)
     """Labels of the nodes of both sides, where pairs are groups of nodes."""
-    among: int = 0
-    """How many pairs there were to choose from."""
+    among: int = 0  # how many pairs there were to choose from
 
     def run(self, up: Callable[[], None] = lambda: None) -> None:
         """Deploy, call `up`, and tear down, as a sweep does."""
-        wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500, origins=1 + (self.number % 10 == 0))
-        request = Request(
-            "a sweep", f"n={self.number}", wanted, [], 60, self.folder, self.stages.append, turn=self.number
-        )
+        origins = 1 + (self.number % 10 == 0)
+        request = requested(self.number, self.folder, self.stages, origins, turn=self.number)
         began = time.monotonic()
         with testbed.placed(self.settings, request) as place:
 
@@ -140,7 +143,6 @@ class Deployment:
 
     @property
     def waited(self) -> bool:
-        """Whether it had to wait for others to end."""
         return any("of sweep" in stage for stage in self.stages)
 
 
@@ -184,7 +186,7 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
         now = check_pods(own, up)
         assert {uid for uid, of in first.items() if of in stayed} <= set(now)
         leave[1].set()
-    assert [repr(error) for error in raised([*even, *odd])] == []
+    assert raised([*even, *odd]) == []
     assert own.left() == {}
     for one in everybody:
         check_modesty(one, alone)
@@ -215,7 +217,7 @@ def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(
         all_up = [pool.submit(one.run, stay) for one in everybody]
         with contextlib.suppress(threading.BrokenBarrierError):
             full.wait()
-        assert [repr(error) for error in raised(all_up)] == []
+        assert raised(all_up) == []
         pods = own.core.list_namespaced_pod(own.name, label_selector=SELECTOR).items
         on: dict[str, set[str]] = {}
         for pod in pods:
@@ -223,7 +225,7 @@ def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(
         assert [node for node, of in on.items() if len(of) > 1] == []
         assert len(on) == 2 * OWNERS  # with its client beside the source each has two
         leave.set()
-    assert [repr(error) for error in raised(all_up)] == []
+    assert raised(all_up) == []
     assert {one.among for one in everybody} == {NODES // 2}
     assert own.left() == {}
 
@@ -249,9 +251,7 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
         paths = {"kind": "nodes", "pairs": [pair]}
         given = settings(user, paths=paths, context=context, client=placements[0])
         for number in range(3):
-            wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
-            request = Request("a sweep", f"n={number}", wanted, [], 60, tmp_path, stages.append)
-            with testbed.standing(given, request) as (place, pods):
+            with testbed.standing(given, requested(number, tmp_path, stages)) as (place, pods):
                 ours = {node_of(pod) for pod in pods.by_name.values()}
                 overlaps.extend((name, context) for name, theirs in list(up.items()) if theirs & ours)
                 up[place.naming.identifier] = ours
@@ -269,7 +269,7 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
             wait_until(lambda: first.is_set() or both[0].done(), "one is up", LONGEST)
             both.append(pool.submit(deploy, another, chosen, "second"))
             wait(both, LONGEST)
-        assert [repr(error) for error in raised(both)] == []
+        assert raised(both) == []
         assert overlaps == []
         assert (own.left(), another.left()) == ({}, {})
 
@@ -282,10 +282,7 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
         lambda: own.core.read_namespaced_resource_quota("none", own.name).status.hard, "it counts", LONGEST
     )
     stages: list[str] = []
-    request = Request(
-        "a sweep", "n=1", DeploymentParameters(rtt=20, bandwidth=1, mtu=1500), [], 60, tmp_path, stages.append
-    )
-    with testbed.standing(settings(own), request) as (place, _):
+    with testbed.standing(settings(own), requested(1, tmp_path, stages)) as (place, _):
         assert not place.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
     assert own.left() == {}
@@ -321,12 +318,8 @@ def test_a_server_that_is_busy_is_waited_for_longer_than_one_that_is_gone() -> N
 
     assert api.call(refused, seconds=0.5) == "done"
     with pytest.raises(api.RefusedError):
-        api.call(lambda: throw(ApiException(503)), seconds=0.5)
+        api.call(Mock(side_effect=ApiException(503)), seconds=0.5)
     assert time.monotonic() - began < api.PATIENCE
-
-
-def throw(error: Exception) -> None:
-    raise error
 
 
 def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:
@@ -344,7 +337,6 @@ def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:
 
 
 def terms(node: str) -> dict[str, Any]:
-    """What chooses a node as no selector does."""
     name = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     return {"nodeSelectorTerms": [{"matchExpressions": [name]}]}
 
@@ -362,6 +354,5 @@ def check_modesty(one: Deployment, alone: Deployment) -> None:
     assert not any("what is left" in stage for stage in one.stages)
 
 
-def raised(futures: list[Future[None]]) -> list[BaseException]:
-    """What has gone wrong so far."""
-    return [error for one in futures if one.done() and (error := one.exception())]
+def raised(futures: list[Future[None]]) -> list[str]:
+    return [repr(error) for one in futures if one.done() and (error := one.exception())]

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import yaml
-from psutil import Process
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
@@ -36,7 +35,7 @@ from tests.cluster.sweeps import (
     space,
 )
 from tests.support.fields import differing
-from tests.support.workflow import finished, wait_until
+from tests.support.workflow import finished, jobs, wait_until
 
 THREE = {**ONE, "streams": [1, 2, 3]}
 NEAR = {"cores": 0.5, "origins": 1, "rtt": "0 ms", "xrootd": "system"}
@@ -182,7 +181,7 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("reaped")
     sweep = account.sweep(folder, local_testbed(account.name), parameters=THREE)
     run = sweep.measuring()
-    (job,) = (each for each in Process(run.pid).children() if "deployment.py" in " ".join(each.cmdline()))
+    (job,) = jobs(run)
     job.kill()
     run.wait(LONGEST)
     kinds = {"pods", "secrets", "config maps", "jobs", "network policies", "leases"}

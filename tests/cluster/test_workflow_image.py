@@ -26,11 +26,8 @@ from tests.support.workflow import ROOT, wait_until
 
 FILES = ROOT / "config/kubernetes"
 NAME = "tpcsweep"
-"""What all objects of the shipped files are called."""
-FOLDER = "/var/lib/tpcsweep-results"
-"""The folder of the volume on its node."""
-POD_NAME = "authentication.kubernetes.io/pod-name"
-"""Where the API server says which pod a token is bound to."""
+FOLDER = "/var/lib/tpcsweep-results"  # the folder of the volume on its node
+POD_NAME = "authentication.kubernetes.io/pod-name"  # where the API server says which pod a token is bound to
 
 
 ANALYSIS, MEASURING = re.findall(
@@ -48,7 +45,6 @@ cd "$FOLDER"
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The image, of this repository as it is now."""
     made = tmp_path_factory.mktemp("image") / "workflow.tar"
     local.build.workflow_image(made)
     yield made
@@ -78,7 +74,6 @@ def typed(script: str, folder: Path, archive: Path) -> str:
 
 
 def all_is_well(folder: Path, name: str) -> bool:
-    """Whether a sweep has a page and all its cells measured."""
     assert (folder / "results" / name / "index.html").exists()
     with xr.open_dataset(folder / "results" / name / "dataset.nc") as data:
         return bool((data["status"] == STATUS.index("ok")).all() and (data["throughput"] > 0).all())
@@ -157,13 +152,8 @@ def job(node: str, archive: Path, here: local.Cluster, namespace: Space) -> Job:
 
 
 def test_the_api_takes_the_weekly_job(here: local.Cluster, namespace: Space) -> None:
-    applied = here.kubectl(
-        f"--namespace={namespace.name}",
-        "apply",
-        "--dry-run=server",
-        "--output=name",
-        f"--filename={FILES / 'weekly.yaml'}",
-    )
+    apply = ["apply", "--dry-run=server", "--output=name", f"--filename={FILES / 'weekly.yaml'}"]
+    applied = here.kubectl(f"--namespace={namespace.name}", *apply)
     assert applied.split() == ["cronjob.batch/tpcsweep-weekly"]
 
 
@@ -189,23 +179,19 @@ class Job:
             return ""  # it has no pod yet
 
     def ended(self) -> set[str]:
-        """How it has ended; empty while it has not."""
         conditions = "jsonpath={.status.conditions[*].type}"
         return {"Complete", "Failed"} & {*self._kubectl("get", f"job/{NAME}", "-o", conditions).split()}
 
     def wait(self) -> None:
-        """Until it has completed."""
         wait_until(self.ended, "the Job has ended", 3 * LONGEST)
         assert self.ended() == {"Complete"}, self.log()
 
     def again(self) -> None:
-        """Run it again."""
         self._kubectl("delete", f"job/{NAME}", "--cascade=foreground")
         self.start()
         self.wait()
 
     def fetch(self, folder: Path) -> Path:
-        """Copy the results."""
         self._apply("results.yaml")
         self._kubectl(
             "wait", "pod/tpcsweep-results", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST

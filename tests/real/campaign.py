@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -23,18 +23,7 @@ from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.linux.namespaces import FOLDER
 from tpcsweep.testbeds.netns import state
 
-from tests.support.campaign import (
-    Fault,
-    Pace,
-    Run,
-    filled,
-    lasting,
-    lives,
-    main,
-    signalled,
-    sleeping,
-    stopped,
-)
+from tests.support.campaign import Fault, Pace, Run, filled, lasting, main, signalled, stopped
 from tests.support.leftovers import present
 from tests.support.workflow import ROOT, Sweep
 
@@ -43,8 +32,6 @@ OTHERS = ("tpc-mine", "tpc-abcdef-src1", "tpc", "other")
 
 
 class Machine:
-    """This machine, as a target."""
-
     pace = Pace(deploying=4.0, cell=2.0, goes=60.0, hangs=300.0)  # a whole sweep takes half a minute
 
     def __init__(self) -> None:
@@ -88,21 +75,36 @@ class Machine:
                 subprocess.run(["ip", "netns", "add", group.name], check=True)
                 kept.callback(subprocess.run, ["ip", "netns", "delete", group.name], check=False)
                 inside = [*group.entry(), "ip", "netns", "exec", group.name]
-                processes[group.name] = kept.enter_context(sleeping(inside))
+                processes[group.name] = kept.enter_context(_sleeping(inside))
 
             def gone() -> list[str]:
                 there = {path.name for path in FOLDER.iterdir()}
                 return [
                     *(f"namespace {name}" for name in OTHERS if name not in there),
                     *(f"group {group.name}" for group in groups if not all(map(Path.is_dir, group.folders))),
-                    *(f"process in {name}" for name, process in processes.items() if not lives(process)),
+                    *(f"process in {name}" for name, process in processes.items() if not _lives(process)),
                 ]
 
             yield gone
 
 
+@contextlib.contextmanager
+def _sleeping(command: Sequence[str]) -> Iterator[psutil.Process]:
+    process = subprocess.Popen([*command, "sleep", "infinity"], start_new_session=True)
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED)
+    return False
+
+
 def _prefix() -> str | None:
-    """What the names of that deployment begin with."""
     return (folder := _folder()) and state.prefix(folder.name)
 
 

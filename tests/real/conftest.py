@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ SITES: dict[str, dict[str, Any]] = {
     "open_pair": {**PAIR, "authorization": "none"},
     "clusters": {"tools": ["xrdcp", "globus-url-copy"], "origins": 2, "rtt": 2, "bandwidth": 0.2},
 }
-"""Deployments for tests that only look, by the names of their fixtures."""
+"""Deployments for tests that only look, by the names of their fixtures: one origin on each side, with the servers of
+all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 """XRootD 5.5.3 crashes now and then of itself, on little CPU."""
 BASE = pytest.StashKey[Path]()
@@ -76,22 +77,15 @@ class Shared:
 SHARED = Shared()
 
 
-@pytest.fixture
-def pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    """One origin on each side, with the servers of all tools that move files."""
-    return SHARED.site("pair", tmp_path_factory)
+def _fixture(name: str) -> Callable[[pytest.TempPathFactory], NetnsSite]:
+    @pytest.fixture(name=name)
+    def site(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+        return SHARED.site(name, tmp_path_factory)
+
+    return site
 
 
-@pytest.fixture
-def open_pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    """The same servers, which let everybody in."""
-    return SHARED.site("open_pair", tmp_path_factory)
-
-
-@pytest.fixture
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    """Two origins and a redirector on each side."""
-    return SHARED.site("clusters", tmp_path_factory)
+pair, open_pair, clusters = map(_fixture, SITES)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -105,14 +99,9 @@ def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="session")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """A small sweep with several axes, measured by the plain command to its page; for reading only."""
+    axes = {"rtt": [0, "4 ms"], "tool": ["gfal-copy", "curl"], "streams": [1, 2]}
     sweep = Sweep(tmp_path_factory.mktemp("swept")).define(
-        parameters={
-            "rtt": [0, "4 ms"],
-            "bandwidth": "200 Mbit/s",
-            "file_size": "8 MiB",
-            "tool": ["gfal-copy", "curl"],
-            "streams": [1, 2],
-        },
+        parameters={**axes, "bandwidth": "200 Mbit/s", "file_size": "8 MiB"},
         exclude=[{"rtt": 0, "tool": "curl", "streams": 2}],
         measurement={"until": "files", "files": 3, "max_time": "10 min"},
         notebooks={"curves": {"x": "streams", "curve": "tool"}},

@@ -15,14 +15,9 @@ from tests.support.workflow import Sweep, finished
 @pytest.fixture(scope="module")
 def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """Two deployments of four short cells, explored until the error is as asked or everything is measured."""
+    fixed = {"bandwidth": "200 Mbit/s", "file_size": "2 MiB", "tcp_buffer": "1 MiB"}
     sweep = Sweep(tmp_path_factory.mktemp("adaptive")).define(
-        parameters={
-            "rtt": [4, 64],
-            "bandwidth": "200 Mbit/s",
-            "file_size": "2 MiB",
-            "tcp_buffer": "1 MiB",
-            "streams": [1, 2, 4, 8],
-        },
+        parameters={**fixed, "rtt": [4, 64], "streams": [1, 2, 4, 8]},
         measurement={"until": "files", "files": 2, "max_time": "10 min"},
     )
     done = explore(sweep)
@@ -31,7 +26,6 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 def explore(sweep: Sweep) -> str:
-    """Run `tpcsweep adaptive`, with an error that a sweep as small as this can reach."""
     done = finished(sweep.asking("adaptive", "--error", "30%"))
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -17,8 +17,7 @@ from tests.support.dashboards import dashboard, queries
 from tests.support.histories import CELLS, folded, times, week, weekly
 from tests.support.workflow import wait_until
 
-ADDRESS = "127.0.0.1:19091"
-"""Not that of Debian's own service, nor of the one beside clusters."""
+ADDRESS = "127.0.0.1:19091"  # not that of Debian's own service, nor of the one beside clusters
 RUNS = 4
 VARIABLES = {"sweep": "demo", "testbed": "netns"}
 DAY = 86400
@@ -72,7 +71,6 @@ def _ready() -> bool:
 
 
 def ranged(query: str) -> list[dict[str, Any]]:
-    """What a panel shows of half a year, a value a day."""
     end = week(RUNS - 1).timestamp() + 2 * DAY
     return asked("query_range", query=query, start=end - 60 * DAY, end=end, step=DAY)["result"]  # type: ignore[no-any-return]
 

@@ -23,7 +23,6 @@ from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
 from tpcsweep.xrootd import servers as xrootd
 
-from tests.support.leftovers import present, stayed
 from tests.support.sites import MIB, files, site_of, whole
 from tests.support.workflow import ROOT, finished, wait_until
 
@@ -73,14 +72,6 @@ def test_logs_are_kept_without_tokens_and_the_root_protocol_gives_access_to_noth
     assert {"commands.log", "stderr.client.log", *servers} <= names
     assert "tc " in (tmp_path / "commands.log").read_text()
     assert not any("MDAx" in path.read_text(errors="replace") for path in tmp_path.iterdir())
-
-
-def test_a_deployment_that_was_killed_at_its_very_beginning_is_reaped() -> None:
-    before = present()
-    state.STATE.mkdir(mode=0o711, exist_ok=True)
-    (state.STATE / "ffffff").mkdir()  # not even an owner was written
-    assert reap(Netns(kind="netns")) == ["ffffff (owner unknown)"]
-    assert stayed(before) == {}
 
 
 def test_a_deployment_that_is_up_is_not_reaped(pair: NetnsSite) -> None:

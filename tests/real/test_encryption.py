@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,64 +34,55 @@ def ways(authorization: str) -> list[tuple[str, str, str]]:
     return asked
 
 
-class Wire:
+def wire(site: NetnsSite) -> socket.socket:
     """What crosses the path from now on."""
-
-    def __init__(self, site: NetnsSite) -> None:
-        near = f"{site.prefix}-{topology.ROUTER['src']}"
-        self._socket = socket_inside(near, socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
-        self._socket.bind((topology.PATH_INTERFACE, ETH_P_ALL))
-        self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 * MIB)
-        self._socket.setblocking(False)
-
-    def payloads(self) -> Iterator[tuple[bytes, bytes]]:
-        """The payloads of TCP between servers so far, each with what tells its direction of its connection."""
-        with self._socket:
-            while packet := self._next():
-                head = 4 * (packet[0] & 15)
-                ends = packet[12:16], packet[16:20]
-                # What the client says to the destination crosses the path, and is as its credentials ask for.
-                if packet[0] >> 4 == 4 and packet[9] == socket.IPPROTO_TCP and CLIENT not in ends:
-                    data = packet[head + 4 * (packet[head + 12] >> 4) : int.from_bytes(packet[2:4])]
-                    if data:
-                        yield packet[12:20] + packet[head : head + 4], data
-
-    def _next(self) -> bytes:
-        try:
-            return self._socket.recv(1 << 16)
-        except BlockingIOError:
-            return b""
+    near = f"{site.prefix}-{topology.ROUTER['src']}"
+    seen = socket_inside(near, socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
+    seen.bind((topology.PATH_INTERFACE, ETH_P_ALL))
+    seen.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 * MIB)
+    seen.setblocking(False)
+    return seen
 
 
-def carried(site: NetnsSite, tool: str, copy_mode: str, encryption: str, authorization: str) -> None:
-    seen = Wire(site)
+def payloads(seen: socket.socket) -> Iterator[tuple[bytes, bytes]]:
+    """The payloads of TCP between servers so far, each with what tells its direction of its connection."""
+    with seen, contextlib.suppress(BlockingIOError):
+        while packet := seen.recv(1 << 16):
+            head = 4 * (packet[0] & 15)
+            ends = packet[12:16], packet[16:20]
+            # What the client says to the destination crosses the path, and is as its credentials ask for.
+            if packet[0] >> 4 == 4 and packet[9] == socket.IPPROTO_TCP and CLIENT not in ends:
+                data = packet[head + 4 * (packet[head + 12] >> 4) : int.from_bytes(packet[2:4])]
+                if data:
+                    yield packet[12:20] + packet[head : head + 4], data
+
+
+def assert_carried(site: NetnsSite, tool: str, copy_mode: str, encryption: str, authorization: str) -> None:
+    seen = wire(site)
     how = {"copy_mode": copy_mode, "encryption": encryption, "authorization": authorization}
     arrives(site, tool, endpoint="direct", **how)
-    first: dict[bytes, bytes] = {}
-    payloads = []
-    for direction, data in seen.payloads():
-        first.setdefault(direction, data)
-        payloads.append(data)
+    carried = list(payloads(seen))
+    first = dict(reversed(carried))
     assert first  # GridFTP has connections of its own for data, on which the source alone speaks
     [source] = [path for path in site.sides["src"].files.iterdir() if path.name.startswith("random")]
     content = source.read_bytes()
     # Some of these lie whole in a packet.
     slices = [content[at : at + 16] for at in range(0, len(content), MIB // 4)]
-    plain = any(piece in data for data in payloads for piece in slices if len(piece) == 16)
+    plain = any(piece in data for _, data in carried for piece in slices if len(piece) == 16)
     encrypted = {data.startswith(HANDSHAKE) for data in first.values()}
     assert (encrypted, plain) == (({True}, False) if encryption == "tls" else ({False}, True))
 
 
 @pytest.mark.parametrize(("tool", "copy_mode", "encryption"), ways("usual"))
 def test_data_go_as_asked(pair: NetnsSite, tool: str, copy_mode: str, encryption: str) -> None:
-    carried(pair, tool, copy_mode, encryption, "usual")
+    assert_carried(pair, tool, copy_mode, encryption, "usual")
 
 
 @pytest.mark.parametrize(("tool", "copy_mode", "encryption"), ways("none"))
 def test_data_go_as_asked_where_everybody_is_let_in(
     open_pair: NetnsSite, tool: str, copy_mode: str, encryption: str
 ) -> None:
-    carried(open_pair, tool, copy_mode, encryption, "none")
+    assert_carried(open_pair, tool, copy_mode, encryption, "none")
 
 
 def test_clusters_let_everybody_in(tmp_path: Path) -> None:

@@ -33,16 +33,14 @@ from tpcsweep.xrootd.servers import READY_FILE
 
 from tests.support.leftovers import present
 from tests.support.sites import site_of
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, fill
 
 Fault = Callable[[NetnsSite, threading.Event], None]
 """What is done to a deployment; until the cell is over, where it has to go on."""
-AFTER = 0.5
-"""Seconds from when the first bytes of a cell arrive to what is done to it."""
+AFTER = 0.5  # seconds from when the first bytes of a cell arrive to what is done to it
 CELL = {"until": "files", "files": 12, "max_time": "10 min"}
 """96 MiB, that is four seconds of the path at least; and until all streams give up, however late that is noticed."""
-SILENT = {"min_time": "4 s", "max_time": "4 s"}
-"""For what no transfer notices."""
+SILENT = {"min_time": "4 s", "max_time": "4 s"}  # for what no transfer notices
 BASE = {"rtt": "2 ms", "bandwidth": "200 Mbit/s", "file_size": "4 MiB", "streams": 2, "tool": "curl"}
 
 
@@ -51,14 +49,11 @@ class Sabotage:
     """A sweep of one deployment, run here, with something done to it in the middle of some of its cells."""
 
     folder: Path
-    faults: Sequence[Fault | None]
-    """What is done in each cell, in the order in which they are measured."""
+    faults: Sequence[Fault | None]  # what is done in each cell, in the order in which they are measured
     cells: list[dict[str, Any]] = field(default_factory=list)
-    """What came of them, in that order."""
     deployments: list[str] = field(default_factory=list)
     """The deployment of each, as the names of its namespaces begin."""
-    left_out: list[str] = field(default_factory=list)
-    """Why cells were not measured, of each."""
+    left_out: list[str] = field(default_factory=list)  # why cells were not measured, of each
     partial: list[list[str]] = field(default_factory=list)
     """The destination files that each has left to the next cell."""
 
@@ -185,17 +180,10 @@ def another_authority(site: NetnsSite, _: threading.Event) -> None:
 
 def filled(site: NetnsSite, over: threading.Event) -> None:
     """Something else fills the memory of the destination: what the check before a sweep would refuse."""
-    target = site.sides["dst"].files.parent / "filled"
-    with target.open("wb") as file:
-        while not over.wait(0.05):  # what failing transfers give back is taken too
-            with contextlib.suppress(OSError):
-                free = shutil.disk_usage(target.parent).free
-                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), max(1, free - (1 << 20)))
-    target.unlink()
+    fill(site.sides["dst"].files.parent, over.is_set, left=1 << 20)
 
 
 def went_well(cell: dict[str, Any]) -> bool:
-    """A cell that nothing was done to."""
     whole = cell["status"] == "ok" and not {BROKEN, "transfers_failed"} & set(cell["flags"])
     return whole and cell["summary"]["transfers"] > 0 and cell["summary"]["throughput"] > 0
 

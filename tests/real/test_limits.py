@@ -17,8 +17,7 @@ from tests.support.constructions import GROUPS, measured
 SECONDS = 3.0
 ROUND_TRIPS = 50
 """That a cell lasts beside: what the client says crosses the path before a byte does, and then TCP begins slowly."""
-TRIES = 10
-"""As others may keep the machine busy for half a minute; on an idle one the first finds it."""
+TRIES = 10  # as others may keep the machine busy for half a minute; on an idle one the first finds it
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -72,23 +72,18 @@ Joined = Callable[[Path], Link]
 
 @pytest.fixture
 def joined(ends: Ends, commands: Commands, tmp_path: File) -> Joined:
-    """Joins the two namespaces by a path."""
     return lambda path: connect(path, *ends, commands, tmp_path)
 
 
 @pytest.fixture
 def ends(commands: Commands) -> Iterator[Ends]:
     names = [f"tpc-t{uuid.uuid4().hex[:8]}-{end}" for end in "ab"]
-    made: list[str] = []
-    try:
+    with ExitStack() as undo:
         for name in names:
             commands.run(["ip", "netns", "add", name])
-            made.append(name)
+            undo.callback(commands.run, ["ip", "netns", "delete", name])
             commands.run(["ip", "-n", name, "link", "set", "lo", "up"])
         yield (names[0], "10.88.0.1/30"), (names[1], "10.88.0.2/30")
-    finally:
-        for name in made:
-            commands.run(["ip", "netns", "delete", name])
 
 
 def interfaces(namespace: str) -> str:
@@ -392,7 +387,6 @@ def delayed(ends: Ends, commands: Commands, folder: File, prefix: list[str] | No
 
 
 def queues(link: Link) -> list[object]:
-    """What the queues before the rate of a path are set to."""
     if link.line:
         return [link.line.queue]
     return [qdisc["options"] for end in link.describe()["qdiscs"].values() for qdisc in end]
@@ -468,9 +462,7 @@ def tcp(near: tuple[str, str], far: tuple[str, str], seconds: float) -> int:
                         sent += sender.send(bytes(1 << 16))
                     except BlockingIOError:
                         time.sleep(0.0005)
-                    try:
+                    with suppress(BlockingIOError):
                         while receiver.recv(1 << 20):
                             pass
-                    except BlockingIOError:
-                        pass
                 return sent

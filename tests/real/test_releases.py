@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Releases of XRootD: unpacked and built into a cache, and deployed."""
 
+import multiprocessing
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from tpcsweep.xrootd.obtaining import obtain
 from tpcsweep.xrootd.releases import PROGRAMS, ReleaseError, read
 
 from tests.support.sites import seconds, site_of, whole
+from tests.support.workflow import wait_until
 
-MADE_UP = "1.2.3"
-"""A project of a few lines with the targets of XRootD: the real one takes minutes to build."""
+MADE_UP = "1.2.3"  # a project of a few lines with the targets of XRootD: the real one takes minutes to build
 CMAKE = f"""
 cmake_minimum_required(VERSION 3.18)
 project(made-up C)
@@ -95,26 +95,12 @@ def test_a_killed_build_leaves_no_process_and_the_next_goes_on(cache: Path, proj
     slow = "execute_process(COMMAND sleep 600.25)\n"
     lists = project / "CMakeLists.txt"
     lists.write_text(CMAKE + slow)
-    program = f"""
-import sys, tarfile
-from pathlib import Path
-from tpcsweep.xrootd import obtaining
-def fetch(version, digest, place, log):
-    place.mkdir(exist_ok=True)
-    with tarfile.open(place / "xrootd-{MADE_UP}.tar.gz", "w:gz") as archive:
-        archive.add({str(project)!r}, "xrootd-{MADE_UP}")
-obtaining.fetch = fetch
-obtaining.sources = lambda: {{"{MADE_UP}": "0" * 64}}
-obtaining.obtain("{MADE_UP}", {{}}, lambda text: print(text, flush=True))
-"""
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout
-        assert any(line.startswith("building") for line in child.stdout)
-        while not _running("sleep 600.25"):
-            pass
-        child.kill()
-    while _running("sleep 600.25"):  # the kernel ends it; were it left, this would last as long as it
-        pass
+    child = multiprocessing.get_context("fork").Process(target=obtain, args=(MADE_UP, {}, print))
+    child.start()
+    wait_until(lambda: _running("sleep 600.25"), "the build runs")
+    child.kill()
+    child.join()
+    wait_until(lambda: not _running("sleep 600.25"), "the kernel ends the build", 60)
     [work] = cache.glob("*.part")
     lists = work / "source/CMakeLists.txt"
     lists.write_text(lists.read_text().replace(slow, ""))

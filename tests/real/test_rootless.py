@@ -22,7 +22,7 @@ from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
 from tests.support.readable import readable
-from tests.support.workflow import HANGS, ROOT, finished, wait_until
+from tests.support.workflow import HANGS, ROOT, finished, started, wait_until
 
 NOT_COPIED = (".git", ".venv", "results", "build", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
 PREPARED = f"""
@@ -55,15 +55,11 @@ class User:
         folders = [str(self.checkout), sys.prefix]
         prepared = ["unshare", "--mount", "sh", "-c", PREPARED, "sh", *folders]
         user = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
-        environment = [
-            f"HOME={self.checkout.parent}",
-            f"PYTHONPATH={self.checkout / 'workflow'}",
-            "PATH=/usr/local/bin:/usr/bin:/bin",
-        ]
+        own = [f"HOME={self.checkout.parent}", f"PYTHONPATH={self.checkout / 'workflow'}"]
+        environment = [*own, "PATH=/usr/local/bin:/usr/bin:/bin"]
         return [*prepared, *user, *environment, ".venv/bin/python", "-m", "snakemake", *arguments]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake to its end; standard error is in `stdout` too."""
         return finished(self.command(*arguments))
 
     def processes(self) -> dict[int, list[str]]:
@@ -90,7 +86,6 @@ class User:
 
 @pytest.fixture(scope="module")
 def user() -> Iterator[User]:
-    """A new one, who is removed with all that is his."""
     name = f"tpctest{os.getpid()}"
     subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name], check=True)
     try:
@@ -107,14 +102,7 @@ def user() -> Iterator[User]:
 def running(user: User) -> Iterator[subprocess.Popen[bytes]]:
     """A run of a cell that does not end by itself; its output is in `output.log`."""
     (user.checkout / "config/sweeps/long.yaml").write_text(yaml.safe_dump(LONG))
-    with (user.checkout / "output.log").open("wb") as output:
-        run = subprocess.Popen(
-            user.command("--config", "sweep=long", "--", "cells"),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    run = started(user.command("--config", "sweep=long", "--", "cells"), user.checkout / "output.log")
     try:
         yield run
     finally:

@@ -20,7 +20,6 @@ from tpcsweep.testbeds.netns.testbed import reap
 
 @pytest.fixture
 def group() -> Iterator[Cgroup]:
-    """A group that no deployment has."""
     made = Cgroup(hierarchy(), f"tpc-test-{os.getpid()}").create()
     yield made
     made.remove()
@@ -73,13 +72,16 @@ def test_logs_of_results_that_are_gone_make_no_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("owner", ["", "[]", json.dumps({"logs": "results/logs"})])
+@pytest.mark.parametrize("owner", [None, "", "[]", json.dumps({"logs": "results/logs"})])
 def test_what_is_left_is_removed_whatever_it_says_of_its_owner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str | None
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = _left_behind("logs")
-    (folder / "owner.json").write_text(owner)
+    if owner is None:  # it was killed at its very beginning
+        (folder / "owner.json").unlink()
+    else:
+        (folder / "owner.json").write_text(owner)
     assert reap(Netns(kind="netns")) == [f"{folder.name} (owner unknown)"]
     assert not folder.exists()
     assert list(tmp_path.iterdir()) == []

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -18,11 +18,10 @@ import yaml
 
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
-from tests.support.workflow import Sweep, finished, gone, wait_until
+from tests.support.workflow import Sweep, finished, gone, jobs, wait_until
 
 QUICK = {"until": "files", "files": 2, "max_time": "10 min"}
-LONG = {"until": "seconds", "seconds": "10 min"}
-"""For cells in whose midst something is done."""
+LONG = {"until": "seconds", "seconds": "10 min"}  # for cells in whose midst something is done
 PARAMETERS = {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB", "streams": [1, 2]}
 
 
@@ -81,12 +80,9 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 @pytest.mark.parametrize(
     ("number", "stage"),
     [
-        (signal.SIGINT, "deploying"),
-        (signal.SIGINT, "measuring"),
+        *itertools.product((signal.SIGINT, signal.SIGKILL), ("deploying", "measuring")),
         (signal.SIGTERM, "deploying"),
         (signal.SIGHUP, "measuring"),
-        (signal.SIGKILL, "deploying"),
-        (signal.SIGKILL, "measuring"),
     ],
 )
 def test_a_signal_to_snakemake_leaves_nothing_behind(
@@ -115,8 +111,8 @@ def test_a_job_that_has_barely_begun_ends_with_its_snakemake(tmp_path: Path) -> 
     sweep = Sweep(tmp_path).define(parameters=PARAMETERS, measurement=LONG)
     for wait in (0.0, 0.2, 0.8):  # it imports for about as long
         run = sweep.start("cells")
-        wait_until(lambda run=run: _jobs(run), "a job has begun")
-        [job] = _jobs(run)
+        wait_until(lambda run=run: jobs(run), "a job has begun")
+        [job] = jobs(run)
         time.sleep(wait)
         run.kill()
         run.wait()
@@ -133,9 +129,7 @@ def test_a_job_that_was_killed_is_cleaned_up_by_reap_and_what_others_have_is_not
     try:
         sweep = Sweep(tmp_path).define(parameters=PARAMETERS, measurement=LONG)
         run = _started(sweep, "measuring")
-        _job(run).kill()
-        _ends(run)
-        assert run.returncode != 0
+        _kill_job(run)
         assert present()["namespaces"] != before["namespaces"]  # or there was nothing to clean up
         done = finished(sweep.asking("reap"))
         assert done.returncode == 0, done.stdout
@@ -152,10 +146,7 @@ def test_a_job_that_was_killed_is_cleaned_up_by_reap_and_what_others_have_is_not
 def test_a_job_that_was_killed_as_it_deployed_is_cleaned_up_by_the_next_run(tmp_path: Path) -> None:
     before = present()
     sweep = Sweep(tmp_path).define(parameters=PARAMETERS, measurement=LONG)
-    killed = _started(sweep, "deploying")
-    _job(killed).kill()
-    _ends(killed)
-    assert killed.returncode != 0
+    _kill_job(_started(sweep, "deploying"))
     left = present()["namespaces"] - before["namespaces"]
     assert left
     # Cells that are measured survive a job that is interrupted.
@@ -177,7 +168,6 @@ def _runs(sweep: Sweep) -> None:
 
 
 def _started(sweep: Sweep, stage: str) -> subprocess.Popen[bytes]:
-    """A run of a sweep that has reached a stage."""
     others = present()["namespaces"]
     run = sweep.start("cells")
     if stage == "deploying":
@@ -196,18 +186,11 @@ def _tools() -> list[str]:
     return [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
 
 
-def _job(run: subprocess.Popen[bytes]) -> psutil.Process:
-    [job] = _jobs(run)
-    return job
-
-
-def _jobs(run: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    jobs = []
-    for process in psutil.Process(run.pid).children():
-        with contextlib.suppress(psutil.Error):
-            if any("deployment.py" in word for word in process.cmdline()):
-                jobs.append(process)
-    return jobs
+def _kill_job(run: subprocess.Popen[bytes]) -> None:
+    [job] = jobs(run)
+    job.kill()
+    _ends(run)
+    assert run.returncode != 0
 
 
 def _only_whole_cells(sweep: Sweep) -> None:

@@ -39,7 +39,6 @@ each = pytest.mark.parametrize("tool", WORKERS)
 
 
 def deployed(site: NetnsSite) -> Credentials:
-    """The deployment's own credentials."""
     return Credentials(state.STATE / site.prefix.removeprefix("tpc-") / "credentials")
 
 
@@ -80,7 +79,6 @@ def worked(command: list[str], environment: dict[str, str], transfer: Transfer) 
 
 
 def between(site: NetnsSite, name: str, arrives: str = "arrived", copy_mode: str = "pull") -> Transfer:
-    """A transfer of a source file from redirector to redirector."""
     [(source, destination)] = site.pairs("redirector")
     return Transfer(f"{source}/{name}", f"{destination}/{arrives}", copy_mode)
 
@@ -214,11 +212,8 @@ def test_nothing_runs_on_after_a_stop(clusters: NetnsSite, tool: str) -> None:
     run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
     clusters.clients["client"].run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
     wait_until(lambda: clusters.read().connections >= 3, "all streams have a connection")
-    [worker] = [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if any("tpcsweep.tools import" in word for word in process.info["cmdline"] or ())
-    ]
+    commands = {process: process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])}
+    [worker] = [process for process, words in commands.items() if "tpcsweep.tools import" in " ".join(words)]
     assert [event for event in clusters.clients["client"].stop() if event["event"] == "end"] == []
     assert not worker.is_running()
     clusters.settle()

@@ -33,7 +33,7 @@ def test_a_cell_until_files_has_each_of_them_with_its_moments_and_a_record_of_xr
     assert summary["xrootd_transfers"] == summary["transfers"] == STREAMS * FILES
     assert summary["xrootd_share"] == 1
     assert summary["fairness"] == pytest.approx(1, abs=0.02)  # each stream brings as much, by the rule
-    assert not {"files_missing", "monitoring_disagrees", "transfers_failed"} & set(found["flags"])
+    assert not {"files_missing", "monitoring_disagrees"} & set(found["flags"])
     # On a busy machine a first byte may be noticed after the last one, and a server may have answered its client
     # before it notes that it has ended.
     orders = (

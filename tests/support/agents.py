@@ -7,9 +7,9 @@ import contextlib
 import json
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as File
 from typing import Any
 
@@ -18,8 +18,7 @@ from tpcsweep.paths import Link, Path, connect
 from tpcsweep.testbeds.kubernetes.verify import Ends
 from tpcsweep.xrootd.servers import Server, buffer_sysctls
 
-TCP_BUFFER = 8 << 20
-"""Bytes, of every end."""
+TCP_BUFFER = 8 << 20  # bytes, of every end
 AGENT = """
 import asyncio, json, sys
 from tpcsweep.xrootd.servers import USUAL
@@ -41,27 +40,16 @@ class Played:
 
     def __init__(self, agents: dict[str, subprocess.Popen[str]]) -> None:
         self._agents = agents
+        self._pool = ThreadPoolExecutor()
 
     def ask(self, verb: str) -> dict[str, float]:
         assert verb == "synchronise"
         return dict.fromkeys(self._agents, 0.0)
 
     def start(self, _: str, *, to: list[str], verb: str, arguments: dict[str, Any]) -> Callable[[], Any]:
-        answers: dict[str, Any] = {}
-
-        def one(name: str) -> None:
-            answers[name] = said(self._agents[name], {"verb": verb, "arguments": arguments})
-
-        threads = [threading.Thread(target=one, args=(name,)) for name in to]
-        for thread in threads:
-            thread.start()
-
-        def answer() -> Any:
-            for thread in threads:
-                thread.join()
-            return answers
-
-        return answer
+        asked = {"verb": verb, "arguments": arguments}
+        answers = {name: self._pool.submit(said, self._agents[name], asked) for name in to}
+        return lambda: {name: answer.result() for name, answer in answers.items()}
 
     def tell(self, to: list[str], verb: str, **arguments: Any) -> dict[str, Any]:
         found: dict[str, Any] = self.start("tell", to=to, verb=verb, arguments=arguments)()
@@ -78,7 +66,6 @@ def said(agent: subprocess.Popen[str], asked: dict[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]]:
-    """A session, the ends of its only pair, and the path between them."""
     commands = Commands(folder / "commands.log")
     names = [f"tpc-t{uuid.uuid4().hex[:8]}-{end}" for end in "ab"]
     with contextlib.ExitStack() as undo:
@@ -91,14 +78,12 @@ def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]
         link = undo.enter_context(connect(path, near, far, commands, folder))
         agents = {}
         for server, name in (("src1", link.near), ("dst1", link.far)):
-            agents[server] = undo.enter_context(
-                subprocess.Popen(
-                    ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-c", AGENT],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
+            command, pipe = (
+                ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-c", AGENT],
+                subprocess.PIPE,
             )
+            agent = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+            agents[server] = undo.enter_context(agent)
             undo.callback(agents[server].kill)
         for agent in agents.values():
             assert agent.stdout

@@ -59,7 +59,6 @@ addEventListener("load", async () => {
 
 
 def browse(page: Path, folder: Path, *arguments: str) -> str:
-    """What Chromium prints of a page."""
     profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run(
         [*CHROMIUM, profile, *arguments, page.resolve().as_uri()],

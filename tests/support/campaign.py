@@ -21,9 +21,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -35,17 +35,13 @@ import xarray as xr
 from tpcsweep.configuration.loading import Configuration, wanted
 
 from tests.support.ledger import Ledger, mistake, read
-from tests.support.workflow import Sweep, finished, wait_until
+from tests.support.workflow import Sweep, fill, finished, jobs, wait_until
 
-START = 8.0
-"""Seconds in which a run has read its rules and planned, about."""
-SAID = 8000
-"""Characters of what runs have said that are shown where there was something to count: their ends."""
-ROOM = "64m"
-"""For results, which some faults fill."""
+START = 8.0  # seconds in which a run has read its rules and planned, about
+SAID = 8000  # characters of what runs have said that are shown where there was something to count: their ends
+ROOM = "64m"  # for results, which some faults fill
 AXES = {"origins": [1, 2], "streams": [1, 2]}
-RUNS = 4
-"""Runs after a fault: the first one may set cells aside, and the second one measures them."""
+RUNS = 4  # runs after a fault: the first one may set cells aside, and the second one measures them
 COUNTED = ("leaked", "gone", "lost", "repeated", "wrong", "hung", "left")
 """What there may be none of: things of deployments that stayed, things of others that went, measurements that were lost
 or made again, cells that are not what they say, runs that did not end, sweeps that another run did not complete."""
@@ -54,32 +50,24 @@ or made again, cells that are not what they say, runs that did not end, sweeps t
 class Pace(NamedTuple):
     """How long things take on a testbed, in seconds."""
 
-    deploying: float
-    """In which a deployment comes up, about."""
+    deploying: float  # until a deployment is up, about
     cell: float
-    """Of a cell."""
-    goes: float
-    """Within which what a run has deployed is gone when it has ended."""
-    hangs: float
-    """After which a run hangs."""
+    goes: float  # until nothing is left of what a run has deployed
+    hangs: float  # after which a run hangs
 
 
 class Target(Protocol):
     """A testbed that deployments are broken on."""
 
     faults: Sequence[Fault]
-    """What can be done to its deployments."""
     parameters: Mapping[str, str]
-    """The fixed parameters of its cells."""
-    changing: tuple[str, str, str]
-    """The fixed parameter that faults change, and its two values."""
+    changing: tuple[str, str, str]  # the fixed parameter that faults change, and its two values
     pace: Pace
 
     def sweep(self, folder: Path) -> Sweep:
         """Give a sweep of that testbed in a folder, without its file."""
 
-    def configuration(self, sweep: Sweep) -> Configuration:
-        """Give what its command configures."""
+    def configuration(self, sweep: Sweep) -> Configuration: ...
 
     def up(self) -> bool:
         """Whether anything of a deployment is there."""
@@ -99,57 +87,37 @@ class Run:
     ledger: Ledger
     random: Random
     process: subprocess.Popen[bytes]
-    change: Callable[[], None]
-    """Changes the sweep's fixed parameter, or changes it back."""
-    done: str = ""
-    """What was done, for people."""
+    change: Callable[[], None]  # changes the sweep's fixed parameter, or changes it back
+    done: str = ""  # what was done, for people
 
     @property
     def ended(self) -> bool:
-        """Whether Snakemake has."""
         return self.process.poll() is not None
 
     def jobs(self) -> list[psutil.Process]:
-        """The processes of its jobs that deploy."""
-        with contextlib.suppress(psutil.Error):
-            children = psutil.Process(self.process.pid).children(recursive=True)
-            return [child for child in children if "deployment.py" in " ".join(_command(child))]
-        return []
+        return jobs(self.process, recursive=True)
 
 
 class Fault(NamedTuple):
-    """Something that is done to a run."""
-
     name: str
-    kind: str
-    """kill, stop, fill, cut, corrupt (a cell in its place), staging or change."""
+    kind: str  # kill, stop, fill, cut, corrupt (a cell in its place), staging or change
     act: Callable[[Run], None]
     stale: bool = False
     """Whether the run measures all cells again, because a parameter has changed. Otherwise some cells are removed."""
 
 
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
 def lasting(run: Run, *choices: float) -> float:
-    """Choose for how many seconds something is done."""
     seconds = run.random.choice(choices)
     run.done += f" for {seconds:g} s"
     return seconds
 
 
 def signalled(process: psutil.Process, number: signal.Signals) -> None:
-    """Send a signal to a process that may have ended."""
     with contextlib.suppress(psutil.Error):
         process.send_signal(number)
 
 
 def stopped(run: Run, *processes: psutil.Process) -> None:
-    """Stop processes for a moment that is short or long."""
     seconds = lasting(run, 0.3, 1.0, 3.0, 12.0)
     for process in processes:
         signalled(process, signal.SIGSTOP)
@@ -161,17 +129,10 @@ def stopped(run: Run, *processes: psutil.Process) -> None:
 
 
 def filled(run: Run, folder: Path) -> None:
-    """Leave no room where a folder is, for some seconds; what is given back meanwhile is taken too."""
+    """Leave no room where a folder is, for some seconds."""
     over = time.monotonic() + run.random.uniform(1.0, 5.0)
-    target = folder / "filled"
     with contextlib.suppress(FileNotFoundError):  # the folder has gone
-        with target.open("wb") as file:
-            while time.monotonic() < over:
-                with contextlib.suppress(OSError):
-                    free = shutil.disk_usage(folder).free
-                    os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), max(1, free))
-                time.sleep(0.02)
-        target.unlink()
+        fill(folder, lambda: time.monotonic() > over)
 
 
 def _to_snakemake(number: signal.Signals) -> Callable[[Run], None]:
@@ -189,11 +150,6 @@ def _to_jobs(number: signal.Signals) -> Callable[[Run], None]:
             signalled(job, number)
 
     return act
-
-
-def _stop_job(run: Run) -> None:
-    for job in run.jobs()[:1]:
-        stopped(run, job)
 
 
 Damage = Callable[[bytes, Random], bytes]
@@ -257,10 +213,6 @@ def _damaged(*damages: Damage, staged: bool = False) -> Callable[[Run], None]:
     return act
 
 
-def _removed(run: Run) -> None:
-    _unlink(run, run.random.choice(list(run.ledger.wanted)))
-
-
 def _unlink(run: Run, cell: str) -> None:
     run.done += f" {cell}"
     run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
@@ -292,8 +244,6 @@ def _staging_removed(run: Run) -> None:
 
 
 def _changed(times: int) -> Callable[[Run], None]:
-    """Change the parameter in the sweep's file while a run measures, so many times."""
-
     def act(run: Run) -> None:
         for _ in range(times):
             run.change()
@@ -316,6 +266,7 @@ def _swapped(run: Run) -> None:
     run.ledger.destroyed([first, second], act)
 
 
+_stale = partial(Fault, stale=True)
 FAULTS = (
     Fault("snakemake is killed", "kill", _to_snakemake(signal.SIGKILL)),
     Fault("the job is killed", "kill", _to_jobs(signal.SIGKILL)),
@@ -325,9 +276,9 @@ FAULTS = (
     Fault("the job is asked to end", "kill", _to_jobs(signal.SIGTERM)),
     Fault("the terminal is gone", "kill", _to_all(signal.SIGHUP)),
     Fault("snakemake is stopped", "stop", lambda run: stopped(run, psutil.Process(run.process.pid))),
-    Fault("the job is stopped", "stop", _stop_job),
+    Fault("the job is stopped", "stop", lambda run: stopped(run, *run.jobs()[:1])),
     Fault("results have no room", "fill", lambda run: filled(run, run.sweep.results.parent)),
-    Fault("a cell is removed", "corrupt", _removed),
+    Fault("a cell is removed", "corrupt", lambda run: _unlink(run, run.random.choice([*run.ledger.wanted]))),
     Fault("a cell is removed as its job ends", "staging", _removed_as_its_job_ends),
     Fault("cells are swapped", "corrupt", _swapped),
     Fault("a cell is cut short", "corrupt", _damaged(_truncated)),
@@ -345,66 +296,26 @@ FAULTS = (
     Fault("staging is removed", "staging", _staging_removed),
     Fault("a parameter is changed", "change", _changed(1)),
     Fault("a parameter is changed and changed back", "change", _changed(2)),
-    Fault(
-        "snakemake is killed as it measures stale cells", "kill", _to_snakemake(signal.SIGKILL), stale=True
-    ),
-    Fault("the job is killed as it measures stale cells", "kill", _to_jobs(signal.SIGKILL), stale=True),
-    Fault("all are killed as they measure stale cells", "kill", _to_all(signal.SIGKILL), stale=True),
-    Fault("Ctrl-C as stale cells are measured", "kill", _to_all(signal.SIGINT), stale=True),
-    Fault("a stale cell is removed as its job ends", "staging", _removed_as_its_job_ends, stale=True),
-    Fault(
-        "a staged cell of stale ones is damaged",
-        "staging",
-        _damaged(_truncated, _garbled, staged=True),
-        stale=True,
-    ),
-    Fault("a parameter is changed back as stale cells are measured", "change", _changed(1), stale=True),
+    _stale("snakemake is killed as it measures stale cells", "kill", _to_snakemake(signal.SIGKILL)),
+    _stale("the job is killed as it measures stale cells", "kill", _to_jobs(signal.SIGKILL)),
+    _stale("all are killed as they measure stale cells", "kill", _to_all(signal.SIGKILL)),
+    _stale("Ctrl-C as stale cells are measured", "kill", _to_all(signal.SIGINT)),
+    _stale("a stale cell is removed as its job ends", "staging", _removed_as_its_job_ends),
+    _stale("a staged cell of stale ones is damaged", "staging", _damaged(_truncated, _garbled, staged=True)),
+    _stale("a parameter is changed back as stale cells are measured", "change", _changed(1)),
 )
-"""What is done on every testbed."""
-
-
-@dataclass
-class Tally:
-    """What was counted of each fault, over its iterations."""
-
-    iterations: Counter[str] = field(default_factory=Counter)
-    landed: Counter[str] = field(default_factory=Counter)
-    """Those in which the run was still under way."""
-    found: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in COUNTED})
-
-    @property
-    def clean(self) -> bool:
-        """Whether there was nothing of what there may be none of."""
-        return not any(counter.total() for counter in self.found.values())
-
-    def table(self, faults: Sequence[Fault]) -> str:
-        """Tabulate it in Markdown, a row for each fault that was tried, and one for all."""
-        lines = [
-            f"| what was done | iterations | while it ran | {' | '.join(COUNTED)} |",
-            "|---" * (len(COUNTED) + 3) + "|",
-        ]
-        for fault in faults:
-            if self.iterations[fault.name]:
-                counts = [
-                    counter[fault.name] for counter in (self.iterations, self.landed, *self.found.values())
-                ]
-                lines.append(f"| {fault.name} | {' | '.join(map(str, counts))} |")
-        totals = [counter.total() for counter in (self.iterations, self.landed, *self.found.values())]
-        return "\n".join([*lines, f"| all | {' | '.join(map(str, totals))} |"])
 
 
 class Campaign:
-    """Iterations of one sweep on one testbed."""
-
     def __init__(self, target: Target, folder: Path, seed: int) -> None:
         """`folder` is for the sweep. What its results are on is filled: it should be small, and nothing else there."""
-        self.tally = Tally()
+        self.counts = {name: Counter[str]() for name in ("iterations", "while it ran", *COUNTED)}
+        """How often, by the name of what was done."""
         self.faults = (*FAULTS, *target.faults)
         self._target = target
         self._seed = seed
         self._sweep = target.sweep(folder)
-        self._value = 0
-        """The index of the present value of the parameter that changes."""
+        self._value = 0  # the index of the present value of the parameter that changes
         self._references: dict[int, dict[str, float]] = {}
         """The throughput of each cell without a fault, Gbit/s, for each value of that parameter."""
         self._define()
@@ -427,8 +338,20 @@ class Campaign:
                         return
                     self._iterate(fault, Random(f"{self._seed} {turn} {fault.name}"), before, gone)
 
+    def clean(self) -> bool:
+        return not any(self.counts[name].total() for name in COUNTED)
+
+    def table(self) -> str:
+        """Tabulate the counts in Markdown, a row for each fault that was tried, and one for all."""
+        counters = self.counts.values()
+        rows = [["what was done", *self.counts], ["---"] * (1 + len(counters))]
+        for fault in self.faults:
+            if self.counts["iterations"][fault.name]:
+                rows.append([fault.name, *(str(counter[fault.name]) for counter in counters)])
+        rows.append(["all", *(str(counter.total()) for counter in counters)])
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
     def _define(self) -> None:
-        """Write the sweep's file."""
         pace, (name, *values) = self._target.pace, self._target.changing
         self._sweep.define(
             parameters={**self._target.parameters, **AXES, name: values[self._value]},
@@ -441,12 +364,10 @@ class Campaign:
         self._define()
 
     def _wanted(self) -> dict[str, dict[str, Any]]:
-        """Return the specification of each cell, by the cell's path."""
         configuration = self._target.configuration(self._sweep)
         return {cell.path: wanted(configuration, cell) for cell in configuration.grid.cells}
 
     def _refer(self) -> None:
-        """Measure all cells without a fault."""
         done = self._finished()
         assert done.returncode == 0, done.stdout
         measured = self._references.setdefault(self._value, {})
@@ -466,15 +387,15 @@ class Campaign:
         landed = not run.ended
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, psutil.Error):  # already gone
             fault.act(run)
-        found = {name: list[str]() for name in COUNTED}
+        found: dict[str, list[str]] = {}
         if not self._ends(run):
-            found["hung"].append("the run to which it was done")
+            found["hung"] = ["the run to which it was done"]
         said = self._sweep.output()
         if fault.kind == "change" or value != self._value:  # jobs may have replaced cells of either value
             self.ledger.want(self._wanted())
         found["lost"] = [str(each) for each in self.ledger.missing()]
         if random.random() < 0.3:
-            said += self._reaped()
+            said += finished(self._sweep.asking("reap"), self._target.pace.hangs).stdout
         # At once: the job of a killed Snakemake may still be ending.
         for _ in range(RUNS):
             done = self._finished()
@@ -532,7 +453,6 @@ class Campaign:
         return "cells", str(self._sweep.results / "dataset.nc")
 
     def _wait(self, run: Run, *, early: bool) -> str:
-        """Wait for a random moment of a run, and describe it; with `early` it may be before the deployment."""
         pace = self._target.pace
         stages = ("started", START), ("deploying", pace.deploying), ("measured", pace.cell)
         stage, longest = run.random.choice(stages if early else stages[1:])
@@ -540,11 +460,9 @@ class Campaign:
         at_first = {_inode(file) for file in self.ledger.files()}
 
         def reached() -> bool:
-            if stage == "started":
-                return True
-            if stage == "deploying":
-                return self._target.up()
-            return len({_inode(file) for file in self.ledger.files()} - at_first) >= count
+            if stage == "measured":
+                return len({_inode(file) for file in self.ledger.files()} - at_first) >= count
+            return stage == "started" or self._target.up()
 
         give_up = time.monotonic() + pace.hangs
         while not run.ended and time.monotonic() < give_up:
@@ -567,15 +485,11 @@ class Campaign:
         return True
 
     def _finished(self) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake to its end, without a fault."""
         hangs = self._target.pace.hangs
         try:
             return finished(self._sweep.command(*self._targets), hangs)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess([], -1, f"no end after {hangs:g} s\n")
-
-    def _reaped(self) -> str:
-        return finished(self._sweep.asking("reap"), self._target.pace.hangs).stdout
 
     def _stayed(self, before: dict[str, set[str]]) -> list[str]:
         """What has stayed of deployments, when there was time for it to go. It is not given again."""
@@ -592,28 +506,20 @@ class Campaign:
         return sorted(f"{what}: {name}" for what, names in found.items() for name in names)
 
     def _note(self, fault: Fault, landed: bool, done: str, found: dict[str, list[str]]) -> None:
-        self.tally.iterations[fault.name] += 1
-        self.tally.landed[fault.name] += landed
+        self.counts["iterations"][fault.name] += 1
+        self.counts["while it ran"][fault.name] += landed
         for name, each in found.items():
-            self.tally.found[name][fault.name] += len(each)
-        number = self.tally.iterations.total()
+            self.counts[name][fault.name] += len(each)
+        number = self.counts["iterations"].total()
         outcome = "; ".join(f"{name}: {', '.join(each)}" for name, each in found.items() if each) or "well"
         sys.stderr.write(f"{number}: {done}{'' if landed else ' (the run had ended)'}: {outcome}\n")
 
 
-def campaign(target: Target, folder: Path, seed: int, minutes: float, iterations: int) -> Tally:
-    """Iterate, and write the table. A seed makes the same choices; moments are never the same."""
-    sys.stderr.write(f"seed {seed}\n")
-    whole = Campaign(target, folder, seed)
-    try:
-        whole.run(60 * minutes, iterations)
-    finally:
-        sys.stdout.write(whole.tally.table(whole.faults) + "\n")
-    return whole.tally
-
-
 def main(description: str | None, made: Callable[[Path], AbstractContextManager[Target]]) -> int:
-    """Iterate as the command line says, on the target that is made with a folder for what it needs; the exit status."""
+    """Iterate as the command line says, on the target that is made with a folder for what it needs; the exit status.
+
+    A seed makes the same choices; moments are never the same.
+    """
     asked = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
     asked.add_argument("--minutes", type=float, default=math.inf)
     asked.add_argument("--iterations", type=int, default=sys.maxsize)
@@ -626,26 +532,13 @@ def main(description: str | None, made: Callable[[Path], AbstractContextManager[
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "campaign", str(results)], check=True)
     try:
         with made(folder) as target:
-            tally = campaign(target, folder, given.seed, given.minutes, given.iterations)
-            return 0 if tally.clean else 1
+            sys.stderr.write(f"seed {given.seed}\n")
+            campaign = Campaign(target, folder, given.seed)
+            try:
+                campaign.run(60 * given.minutes, given.iterations)
+            finally:
+                sys.stdout.write(campaign.table() + "\n")
+            return 0 if campaign.clean() else 1
     finally:
         subprocess.run(["umount", "--lazy", str(results)], check=True)
         shutil.rmtree(folder)
-
-
-@contextlib.contextmanager
-def sleeping(command: Sequence[str]) -> Iterator[psutil.Process]:
-    """A process that does nothing, started by the beginning of a command line."""
-    process = subprocess.Popen([*command, "sleep", "infinity"], start_new_session=True)
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def lives(process: psutil.Process) -> bool:
-    """Whether a process is there and can run."""
-    with contextlib.suppress(psutil.Error):
-        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED)
-    return False

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,9 @@ class Built:
 
 @dataclass(frozen=True)
 class Group:
-    """Cells of one deployment."""
-
     deployment: Mapping[str, Any]
     cells: Sequence[Built]
-    alike: Sequence[Built] = ()
-    """More of the same kinds, for the benchmark."""
+    alike: Sequence[Built] = ()  # more of the same kinds, for the benchmark
 
 
 def quota(side: str, cores: float) -> Callable[[NetnsSite], AbstractContextManager[None]]:
@@ -123,13 +121,7 @@ def queue(packets: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
 
 def disk(rate: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
     """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
-
-    @contextlib.contextmanager
-    def arranged(site: NetnsSite) -> Iterator[None]:
-        with _disk(site, rate):
-            yield
-
-    return arranged
+    return partial(_disk, rate=rate)
 
 
 @contextlib.contextmanager
@@ -166,8 +158,7 @@ def _move(pids: set[int], group: Path) -> None:
         (group / "cgroup.procs").write_text(str(pid))
 
 
-BLKIO = Path("/sys/fs/cgroup/blkio")
-"""Where version 1 has the controller that a slow disk is made with."""
+BLKIO = Path("/sys/fs/cgroup/blkio")  # where version 1 has the controller that a slow disk is made with
 DISK = 1 << 30
 LARGE = {"tool": "curl", "file_size": 256 * MIB}
 GROUPS = {

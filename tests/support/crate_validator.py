@@ -46,7 +46,6 @@ def keep_context(cache: Path) -> None:
 
 
 def found(crate: Path, profile: str, folder: Path) -> list[tuple[str, str, str]]:
-    """Validate a crate against a profile and those that it is based on, recommendations included."""
     cache = folder / "http"
     keep_context(cache)
     result = services.validate(

@@ -27,7 +27,6 @@ def queries(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def filled(expression: str, variables: Mapping[str, str]) -> str:
-    """A query with the values of variables."""
     known = {**STEP, **{f"${name}": value for name, value in variables.items()}}
     for name in sorted(known, key=len, reverse=True):
         expression = expression.replace(name, known[name])
@@ -36,7 +35,6 @@ def filled(expression: str, variables: Mapping[str, str]) -> str:
 
 
 def asked(expression: str) -> tuple[set[str], set[str]]:
-    """The metrics and the labels that a query names."""
     metrics = set(re.findall(r"\btpcsweep_\w+(?=[{\[])", expression))
     inside = " ".join(re.findall(r"\{(.*?)\}", expression) + re.findall(r"by \((.*?)\)", expression))
     return metrics, set(re.findall(r"\w+(?==)|^\w+$", inside, re.MULTILINE))

@@ -23,14 +23,7 @@ from tpcsweep import importing
 from tpcsweep.configuration import checks, citation, units
 from tpcsweep.configuration.imports import Axis, Column, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
-from tpcsweep.configuration.loading import (
-    Configuration,
-    WorkflowSettings,
-    load,
-    load_import,
-    studies,
-    wanted,
-)
+from tpcsweep.configuration.loading import Configuration, WorkflowSettings, load, load_import, studies, wanted
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.placements import Redirector, Resources, Side, spots
@@ -54,8 +47,7 @@ from tpcsweep.xrootd import servers as xrootd
 from tests.support import projects
 from tests.support.workflow import ROOT
 
-LOOKED_AT = 20
-"""Deployments of a sweep that are planned."""
+LOOKED_AT = 20  # deployments of a sweep that are planned
 TABLE = """\
 tool,client,streams,nostreams,rtt_ms,ping,throughput_gibit_per_s,rate,state
 curl,curl,8,8,10.5,10.5,3,3,DONE
@@ -118,24 +110,10 @@ BESIDE = {
     "sweep": (*ROOMY, *ROOMY, "kubernetes", "simulation", "simulation"),
     "testbed": ("demo", "smoke", "nodes", "matrix"),
 }
-_MODELS = (
-    Parameters,
-    Measurement,
-    Sweep,
-    WorkflowSettings,
-    Question,
-    Netns,
-    Kubernetes,
-    Paths,
-    Pair,
-    Side,
-    Redirector,
-    Resources,
-    Simulation,
-)
-KEYS = sorted(
-    {name for model in (*_MODELS, Physics, Estimate, Import, Axis, Column) for name in model.model_fields}
-)
+_SWEEPS = Parameters, Measurement, Sweep, WorkflowSettings, Question
+_TESTBEDS = Netns, Kubernetes, Paths, Pair, Side, Redirector, Resources, Simulation, Physics, Estimate
+_IMPORTS = Import, Axis, Column
+KEYS = sorted({name for model in (*_SWEEPS, *_TESTBEDS, *_IMPORTS) for name in model.model_fields})
 
 # --- what is written
 
@@ -192,7 +170,6 @@ def _places(content: Any) -> Iterator[tuple[Any, Any]]:
 
 @st.composite
 def _changed(draw: st.DrawFn, kind: str) -> str:
-    """A shipped file with some of its values, lists and keys changed."""
     content = copy.deepcopy(yaml.safe_load(draw(st.sampled_from(TEXTS[kind]))))
     for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
         places = list(_places(content))
@@ -280,7 +257,6 @@ def _citation(_case: Case, file: Path) -> None:
 
 
 def _mapping(text: str) -> Mapping[Any, Any]:
-    """The mapping that YAML reads in a text, as Snakemake reads it; an empty one if there is none."""
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError):
@@ -359,17 +335,13 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
     for name in ("src", "dst"):
         addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
         pair = next(pair for pair in settings.pairs if settings.serves(pair, parameters))
-        placed = spots(
-            pair.source if name == "src" else pair.destination,
-            parameters.origins,
-            host_network=settings.host_network,
-        )
+        placement = pair.source if name == "src" else pair.destination
+        placed = spots(placement, parameters.origins, host_network=settings.host_network)
         ports = [places.block(spot.port) for spot in placed]
         servers = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
+        rest = parameters, parameters.streams, owner, deadline
         made += [
-            objects.server_job(
-                naming, settings, spot, server, parameters, parameters.streams, owner, deadline
-            )
+            objects.server_job(naming, settings, spot, server, *rest)
             for spot, server in zip(placed, servers, strict=True)
         ]
     assert ApiClient().sanitize_for_serialization(made)
@@ -380,9 +352,8 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
 def _on_simulation(configuration: Configuration, parameters: Parameters) -> None:
     settings = configuration.testbed
     assert isinstance(settings, Simulation)
-    found = model.solve(model.model_cells([parameters]), model.central(settings.parameters), settings.queues)[
-        0
-    ]
+    cells, physics = model.model_cells([parameters]), model.central(settings.parameters)
+    found, *_ = model.solve(cells, physics, settings.queues)
     assert np.isfinite(found).all()
     assert (found > 0).all()
     assert cell_plan(parameters, settings.parameters, settings.queues, configuration.sweep.measurement)
@@ -396,11 +367,5 @@ _PLANNED: Mapping[type, Callable[[Configuration, Parameters], None]] = {
 
 
 def _path(parameters: Parameters) -> paths.Path:
-    asked_for = (
-        parameters.rtt,
-        parameters.bandwidth,
-        parameters.loss,
-        parameters.mtu,
-        parameters.queue_limit,
-    )
-    return paths.Path(*asked_for)
+    names = {"rtt", "bandwidth", "loss", "mtu", "queue_limit"}
+    return paths.Path(**parameters.model_dump(include=names))

@@ -19,8 +19,7 @@ from tests.support.synthetic import write_sweep
 AXES: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
 CELLS = 6
 FIRST = datetime(2026, 1, 4, 3, tzinfo=UTC)
-NOISE = 0.03
-"""From run to run, as a share."""
+NOISE = 0.03  # from run to run, as a share
 
 
 def folded(folder: Path, **what: object) -> xr.Dataset:
@@ -35,7 +34,6 @@ def folded(folder: Path, **what: object) -> xr.Dataset:
 
 
 def week(number: int) -> datetime:
-    """When a run ended."""
     return FIRST + timedelta(weeks=number)
 
 
@@ -53,13 +51,11 @@ def weekly(
 
 
 def times(summary: xr.Dataset, factor: object) -> xr.Dataset:
-    """A dataset with another throughput."""
     figures = ("throughput", "throughput_low", "throughput_high")
     return summary.assign({name: summary[name].copy(data=summary[name].values * factor) for name in figures})
 
 
 def with_software(summary: xr.Dataset, **versions: str) -> xr.Dataset:
-    """A dataset that was made with other software."""
     records = [json.loads(record) for record in summary["provenance_record"].values.tolist()]
     for record in records:
         record["software"] |= versions
@@ -67,5 +63,4 @@ def with_software(summary: xr.Dataset, **versions: str) -> xr.Dataset:
 
 
 def runs_of(datasets: Sequence[xr.Dataset]) -> list[Run]:
-    """What a history has of them."""
     return [read(f"{number}.nc", summary) for number, summary in enumerate(datasets)]

@@ -18,21 +18,17 @@ from tpcsweep.flags import graded
 from tpcsweep.measure.steady import analyse
 from tpcsweep.variables import NOT_MEASURED
 
-EVERY = 0.02
-"""Seconds between looks at the disk: a measurement takes a second or more."""
+EVERY = 0.02  # seconds between looks at the disk: a measurement takes a second or more
 ROUNDED = 0.02
 """By how much the figure of a cell may differ from that of its samples, which have fewer digits."""
-OVER = 1.05
-"""Over the path's bandwidth: what no goodput can be, by more than its counters may be off."""
-ALIKE = 1 / 3
-"""By how much a cell without a warning may differ from what it has when nothing is done to it."""
+OVER = 1.05  # over the path's bandwidth: what no goodput can be, by more than its counters may be off
+ALIKE = 1 / 3  # by how much a cell without a warning may differ from what it has when nothing is done to it
 
 
 class Measurement(NamedTuple):
     """A measurement of a cell: that it was started at another time tells it from others of the same one."""
 
-    cell: str
-    """The cell's path, by its specification and not by where its file is."""
+    cell: str  # the cell's path, by its specification and not by where its file is
     started: str
 
 
@@ -56,7 +52,6 @@ class Ledger:
         self.look()
 
     def file(self, cell: str) -> Path:
-        """Return the file of a cell."""
         return self._results / "cells" / f"{cell}.json"
 
     def staged(self, cell: str) -> Path:
@@ -82,7 +77,6 @@ class Ledger:
         self.look()
 
     def look(self) -> None:
-        """Read the measurements on the disk, in their places and in staging."""
         with self._lock:
             for path in self.files():
                 try:
@@ -123,22 +117,20 @@ class Ledger:
 
     def unmeasured(self) -> list[str]:
         """Return the cells without a file, with a placeholder, or with a file of another specification."""
-        contents = {cell: read(self.file(cell)) or {} for cell in self.wanted}
-        return [
-            cell
-            for cell, content in contents.items()
-            if content.get("status") == NOT_MEASURED or content.get("spec") != self.wanted[cell]
-        ]
+
+        def is_measured(cell: str) -> bool:
+            content = read(self.file(cell)) or {}
+            return content.get("status") != NOT_MEASURED and content.get("spec") == self.wanted[cell]
+
+        return [cell for cell in self.wanted if not is_measured(cell)]
 
     def wrong(self, reference: Mapping[str, float]) -> list[str]:
-        """Give what is not as it says in cells' files, a line for each."""
         said = (
             (cell, mistake(self.file(cell), spec, reference.get(cell))) for cell, spec in self.wanted.items()
         )
         return [f"{cell}: {why}" for cell, why in said if why]
 
     def files(self) -> list[Path]:
-        """Return the files of cells in their places and in staging."""
         # os.walk skips a folder that is deleted meanwhile; rglob raises.
         return [
             Path(folder, name)
@@ -170,13 +162,6 @@ def read(path: Path) -> dict[str, Any] | None:
 
 
 def mistake(path: Path, spec: Mapping[str, Any], reference: float | None) -> str | None:
-    """Say what of a cell's file is wrong, if anything.
-
-    Args:
-        path: The file.
-        spec: What the cell is to be measured under.
-        reference: Its throughput when nothing is done to it, Gbit/s; None where that is not known.
-    """
     content = read(path)
     if content is None:
         return "is not there" if not path.exists() else "is not whole"
@@ -191,7 +176,6 @@ def mistake(path: Path, spec: Mapping[str, Any], reference: float | None) -> str
 
 
 def _misstated(cell: Mapping[str, Any], spec: Mapping[str, Any], reference: float | None) -> str | None:
-    """Say what of the figures of a cell that went well is wrong, if anything."""
     summary, how = cell["summary"], spec["measurement"]
     throughput, average = float(summary["throughput"]), float(summary["throughput_average"])
     goodput = np.array(cell["samples"]["goodput"], float)

@@ -12,8 +12,7 @@ from tpcsweep.testbeds.netns import state
 
 PATHS = "tpc-t"
 """What the names of namespaces begin with that tests of paths make, which need not have the machine to themselves."""
-DELAY_LINE = "tpc-delayline"
-"""The one program of a deployment that is in no namespace of it."""
+DELAY_LINE = "tpc-delayline"  # the one program of a deployment that is in no namespace of it
 PROGRAMS = {"xrootd", "cmsd", "gfal-copy", "iperf3", "globus-gridftp-", "xrdcp", "davix-put"}
 
 
@@ -31,7 +30,6 @@ def present() -> dict[str, set[str]]:
 
 
 def stayed(before: dict[str, set[str]]) -> dict[str, set[str]]:
-    """What is there and was not before; others' that has gone meanwhile is not."""
     added = {what: names - before[what] for what, names in present().items()}
     return {what: names for what, names in added.items() if names}
 

@@ -35,7 +35,6 @@ def _ends(folder: Path) -> list[str]:
 
 
 def _logs(deployment: Path) -> Path | None:
-    """Where the logs of a deployment that is up will go."""
     try:
         return Path(json.loads((deployment / "owner.json").read_text())["logs"])
     except (OSError, ValueError, TypeError, KeyError):  # tests write what is no owner's

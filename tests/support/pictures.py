@@ -41,7 +41,6 @@ def colours(shown: Pixels) -> dict[Colour, float]:
 
 
 def drawn(shown: Pixels) -> float:
-    """How much of a picture is not its background."""
     return 1 - next(iter(colours(shown).values()))
 
 

@@ -33,13 +33,10 @@ class PlayedApi:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
-        """Verbs and addresses of all requests."""
-        self.ahead = 0.0
-        """Seconds by which its clock is ahead of this machine's."""
+        self.ahead = 0.0  # seconds by which its clock is ahead of this machine's
         self.refuse: Callable[[str, str, Any], int | None] = lambda *_: None
         """The status with which a request of a verb, a path and a body is refused; None: it is not."""
-        self.words = "refused"
-        """The message with which requests are refused."""
+        self.words = "refused"  # the message with which requests are refused
         self.takes, self.answers = threading.Event(), threading.Event()
         """Whether requests are carried out, and whether their answers arrive, now and not later."""
         self._objects: dict[str, dict[str, Any]] = {}
@@ -68,7 +65,6 @@ class PlayedApi:
         self._thread.join()
 
     def cluster(self) -> Cluster:
-        """A client of it."""
         configuration = Configuration()
         configuration.host = f"http://127.0.0.1:{self._server.server_port}"
         configuration.retries = False
@@ -84,31 +80,25 @@ class PlayedApi:
             event.set()
 
     def now(self) -> float:
-        """What time it is there, in seconds since 1970."""
         return time.time() + self.ahead
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
-        """An object as it is now."""
         with self._lock:
             return self._objects.get(_path(kind, name))
 
     def put(self, kind: str, body: dict[str, Any]) -> None:
-        """Make or change an object as somebody else does."""
         with self._lock:
             self._store(_path(kind, body["metadata"]["name"]), body)
 
     def remove(self, kind: str, name: str) -> None:
-        """Remove an object as somebody else does."""
         with self._lock:
             del self._objects[_path(kind, name)]
 
     def version(self, kind: str, name: str) -> int:
-        """The version of an object; 0 where there is none."""
         present = self.get(kind, name)
         return int(present["metadata"]["resourceVersion"]) if present else 0
 
     def respond(self, verb: str, address: str, body: Any) -> Answer:
-        """Carry out a request."""
         url = urlsplit(address)
         query = {key: values[-1] for key, values in parse_qs(url.query).items()}
         with self._lock:

@@ -62,7 +62,6 @@ def files(number: int) -> Measurement:
 
 
 def seconds(length: float) -> Measurement:
-    """A cell of so many seconds."""
     return Measurement(until="seconds", seconds=length)
 
 

@@ -50,7 +50,7 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
     cpu = (parameters["cores"] or 4) * 0.4
     level = 0.94 * (windows**-4 + cpu**-4 + parameters["bandwidth"] ** -4) ** -0.25
     level *= 1 + 0.03 * generator.normal()
-    ok = status == "ok"
+    ok, simulated = status == "ok", spec["testbed"]["kind"] == "simulation"
     count = 120 if ok else 0
     time = np.arange(1, count + 1) * 0.1 + generator.uniform(0, 0.005, count)
     noise = np.ones(count)
@@ -85,7 +85,7 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
         "status": status,
         "message": "" if ok else "gfal-copy: 503 Service Unavailable",
         "flags": list(flags),
-        "limit": _limit(parameters) if ok else None,
+        "limit": ("window" if parameters["rtt"] >= 20 else "bandwidth") if ok else None,
         "evidence": {},
         "summary": {name: v if v is None or math.isfinite(v) else None for name, v in summary.items()},
         "samples": samples,
@@ -111,21 +111,13 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
             "kernel": "6.1.0",
             "cpu": "a CPU",
             "software": {"xrootd": "5.9.0", "gfal2": "2.23.0"},
-            **(
-                {"simulation": {"inputs": ["chep2024.server_cap"]}}
-                if spec["testbed"]["kind"] == "simulation"
-                else {}
-            ),
+            **({"simulation": {"inputs": ["chep2024.server_cap"]}} if simulated else {}),
             "path": {"rtt": parameters["rtt"] + 0.05},
             "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 67108864"},
             "commit": "0123abc",
             "deployment": f"origins={parameters['origins']}/rtt={parameters['rtt']}",
         },
     }
-
-
-def _limit(parameters: Mapping[str, Any]) -> str:
-    return "window" if parameters["rtt"] >= 20 else "bandwidth"
 
 
 def write_sweep(

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -22,19 +25,15 @@ HANGS = 1800.0
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep of a test's own, with its results in the test's folder."""
-
     folder: Path
     name: str = "probe"
 
     def define(self, **content: object) -> Sweep:
-        """Write the sweep's file."""
         (self.folder / f"{self.name}.yaml").write_text(yaml.safe_dump(content))
         return self
 
     @property
     def results(self) -> Path:
-        """Where its results go."""
         return self.folder / "results" / self.name
 
     def command(self, *arguments: str) -> list[str]:
@@ -44,42 +43,25 @@ class Sweep:
         return [*snakemake, *arguments, "--config", *config]
 
     def asking(self, *arguments: str) -> list[str]:
-        """Return a command line of `tpcsweep` about this sweep."""
-        return [
-            *TPCSWEEP,
-            *arguments,
-            "--sweep",
-            f"{self.folder / self.name}.yaml",
-            "--results",
-            f"{self.folder}/results",
-        ]
+        about = ["--sweep", f"{self.folder / self.name}.yaml", "--results", f"{self.folder}/results"]
+        return [*TPCSWEEP, *arguments, *about]
 
     def run(self, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""
         return finished(self.command(*arguments), timeout)
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start it in a session of its own, as a terminal would; its output goes to `output.log`."""
-        with (self.folder / "output.log").open("wb") as output:
-            return subprocess.Popen(
-                self.command(*arguments),
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        """Start it as a terminal would; its output goes to `output.log`."""
+        return started(self.command(*arguments), self.folder / "output.log")
 
     def output(self) -> str:
         """What a started run has said so far."""
         return (self.folder / "output.log").read_text()
 
     def cells(self) -> list[Path]:
-        """Return the files of cells in their places."""
         return sorted((self.results / "cells").rglob("*.json"))
 
     def staged(self) -> list[Path]:
-        """Return the files of cells in staging."""
         return sorted((self.results / "staging").rglob("*.json"))
 
 
@@ -100,12 +82,46 @@ def finished(
     )
 
 
+def started(
+    command: list[str], output: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, with its output in a file."""
+    nothing = subprocess.DEVNULL
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            command, cwd=ROOT, env=env, stdin=nothing, stdout=file, stderr=file, start_new_session=True
+        )
+
+
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 600.0) -> None:
     """Poll, and fail the test when it does not come true, however busy the machine is."""
     give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
         time.sleep(0.02)
+
+
+def fill(folder: Path, over: Callable[[], bool], left: int = 0) -> None:
+    """Leave no room, or so many bytes, where a folder is; what is given back meanwhile is taken too."""
+    target = folder / "filled"
+    with target.open("wb") as file:
+        while not over():
+            with contextlib.suppress(OSError):
+                free = shutil.disk_usage(folder).free
+                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), max(1, free - left))
+            time.sleep(0.02)
+    target.unlink()
+
+
+def jobs(snakemake: subprocess.Popen[bytes], *, recursive: bool = False) -> list[psutil.Process]:
+    """The jobs of a run that deploy; `recursive`: and the processes forked from them."""
+    found = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(snakemake.pid).children(recursive):
+            with contextlib.suppress(psutil.Error):
+                if "deployment.py" in " ".join(process.cmdline()):
+                    found.append(process)
+    return found
 
 
 def gone(pid: int) -> bool:

@@ -52,12 +52,8 @@ class Cluster:
             running = False
         if not running:
             raise ClusterError(f"no cluster runs in {self.folder}")
+        self.nodes = self.settings.nodes
         self._program = f"{self.settings.programs}/kube"
-
-    @property
-    def nodes(self) -> list[Node]:
-        """The nodes, each with its link's RTT and bandwidth."""
-        return self.settings.nodes
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
         """Run kubectl as the admin and give its standard output. Raises ClusterError."""
@@ -90,7 +86,6 @@ class Cluster:
         self._ask("stop_kubelet", node=node, pods=pods)
 
     def start_kubelet(self, node: str) -> None:
-        """Start what stop_kubelet killed; the node is Ready some seconds later."""
         self._ask("start_kubelet", node=node)
 
     def restart_api_server(self, down_for: float = 0.0) -> None:

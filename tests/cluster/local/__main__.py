@@ -16,7 +16,6 @@ from tests.cluster.local import prometheus
 
 
 def main() -> None:
-    """Do one command."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.local", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="a cluster with nodes, until Ctrl-C; prints its kubeconfig's path")

@@ -35,7 +35,6 @@ def request(method: str, path: str, body: dict[str, Any] | None = None) -> tuple
 
 
 def there(path: str) -> bool:
-    """Whether a GET is answered with 200."""
     return request("GET", path)[0] == 200
 
 
@@ -47,18 +46,15 @@ def items(path: str) -> list[dict[str, Any]] | None:
 
 
 def node_ready(name: str) -> bool:
-    """Whether the node's condition Ready is True."""
     status, body = request("GET", f"/api/v1/nodes/{name}")
     return status == 200 and ready(json.loads(body))
 
 
 def nodes_ready() -> int:
-    """How many nodes are Ready."""
     return sum(map(ready, items("/api/v1/nodes") or []))
 
 
 def ready(node: dict[str, Any]) -> bool:
-    """Whether a node's object says that it is Ready."""
     conditions = node["status"].get("conditions", [])
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 

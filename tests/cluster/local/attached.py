@@ -19,12 +19,10 @@ GROUP, KIND = "k8s.cni.cncf.io", "NetworkAttachmentDefinition"
 
 
 def addresses(node: Node) -> str:
-    """What is behind a node's bridge."""
     return f"10.245.{node.index}.0/24"
 
 
 def gateway(node: Node) -> str:
-    """The address of the bridge itself."""
     return f"10.245.{node.index}.1"
 
 
@@ -34,7 +32,6 @@ def address(node: Node, number: int) -> str:
 
 
 def bridge(node: Node, mtu: int) -> list[str]:
-    """Commands of ip(8) that make the bridge."""
     made = f"link add {BRIDGE} mtu {mtu} type bridge"
     return [made, f"address add {gateway(node)}/24 dev {BRIDGE}", f"link set {BRIDGE} up"]
 

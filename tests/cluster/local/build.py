@@ -43,8 +43,7 @@ PACKAGES_IMAGE = "localhost/tpcsweep:environment"
 PAUSE = "localhost/pause:1"
 RELEASE = "5.8.1"
 """Of XRootD, beside Debian 12's own in the testbed's image: unpacked from Debian 13 in seconds."""
-KEPT = 4
-"""How many of each are kept, beside those in use."""
+KEPT = 4  # how many of each are kept, beside those in use
 
 VERSION = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": "34", "gitTreeState": "clean"}
 LINK = " ".join(
@@ -67,8 +66,7 @@ GONE, VALUE = (
 )
 MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"
 """A module of its own: as a part of the other one it would have half of Kubernetes compiled with other libraries."""
-SHOWN = 250
-"""Of so many compiled packages one is named."""
+SHOWN = 250  # of so many compiled packages one is named
 
 ASIDE = 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec nice -n 19 "$@"'
 """Where the kernel shares the CPUs among sessions (sched_autogroup), `nice` counts only inside of one."""
@@ -122,7 +120,6 @@ class BuildError(RuntimeError):
 
 
 def cache() -> Path:
-    """Where everything built and downloaded is kept."""
     return Path(os.environ.get("TPCSWEEP_CACHE") or Path.home() / ".cache" / "tpcsweep").absolute()
 
 
@@ -149,7 +146,7 @@ def pause_image() -> Path:
 
     def make(folder: Path) -> None:
         run(["gcc", "-static", "-Os", "-s", "-o", str(folder / "pause"), str(source)])
-        scratch_image(folder / "image.tar", PAUSE, folder / "pause")
+        _build(FROM_SCRATCH, folder / "image.tar", PAUSE, PROGRAM=str(folder / "pause"))
 
     return cached("pause", [source], make, [ENGINE, FROM_SCRATCH]) / "image.tar"
 
@@ -211,11 +208,6 @@ def _build(script: str, out: Path, name: str, **variables: str) -> None:
         raise BuildError(f"{name}: {error}") from error
 
 
-def scratch_image(out: Path, name: str, program: Path) -> None:
-    """Write the archive of an image that has and runs one program."""
-    _build(FROM_SCRATCH, out, name, PROGRAM=str(program))
-
-
 def _compile(folder: Path) -> None:
     """Build the programs. The toolchain's version is not part of the key: any will do that is new enough."""
     require_go()
@@ -259,9 +251,12 @@ def require_go(module: Path = GO) -> None:
 
 
 def go(arguments: list[str], module: Path, environment: dict[str, str]) -> None:
-    """Run `go` behind everything else that this machine does; raises BuildError with the lines that it stopped at."""
+    """Run `go` behind everything else that this machine does; raises BuildError with the lines that it stopped at.
+
+    It ends with this process, in a session of its own.
+    """
     begun = time.monotonic()
-    command = aside(["go", *arguments])
+    command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", ASIDE, "aside", "go", *arguments]
     last: deque[str] = deque(maxlen=30)
     compiled = 0
     with subprocess.Popen(
@@ -279,13 +274,7 @@ def go(arguments: list[str], module: Path, environment: dict[str, str]) -> None:
         raise BuildError(f"go {arguments[0]} in {module}: exit code {process.returncode}: {''.join(last)}")
 
 
-def aside(command: list[str]) -> list[str]:
-    """A command that yields to everything else and ends with this process; in a session of its own."""
-    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", ASIDE, "aside", *command]
-
-
 def say(what: str) -> None:
-    """Tell how far it is."""
     sys.stderr.write(f"build: {what}\n")
     sys.stderr.flush()
 
@@ -337,7 +326,6 @@ def hold(folder: Path, how: int = fcntl.LOCK_SH) -> int:
 
 
 def run(command: list[str], **how: object) -> None:
-    """Run a command to its end. Raises BuildError with what it said."""
     done = subprocess.run(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, **how
     )  # type: ignore[call-overload]

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "k8s-tpcsweep-"
-WORLD = "world"
-"""The group of the cluster's own programs, beside those of its nodes' pods."""
+WORLD = "world"  # the group of the cluster's own programs, beside those of its nodes' pods
 
 BASE = Path("/sys/fs/cgroup")
 # With the `cpu` controller of version 1, nothing in a new group may be real-time, which the delay line wants to be.
@@ -69,7 +68,6 @@ def pids(name: str) -> set[int]:
 
 
 def kill(name: str) -> None:
-    """Kill every process that `pids` gives."""
     deadline = time.monotonic() + 5
     while (found := pids(name)) and time.monotonic() < deadline:
         for pid in found:

@@ -55,18 +55,10 @@ def unpacked(archives: Sequence[Path]) -> Path:
 
     def make(folder: Path) -> None:
         disabled = json.dumps([*UNUSED, "io.containerd.grpc.v1.cri"])
-        ended = [
-            "setpriv",
-            "--pdeathsig",
-            "KILL",
-            "unshare",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child=KILL",
-        ]
+        ended = ["setpriv", "--pdeathsig", "KILL"]
+        inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
         command = ["env", f"unused={disabled}", "sh", "-c", IMPORT, "sh", str(folder), *map(str, archives)]
-        build.run([*ended, "--mount-proc", *command])
+        build.run([*ended, *inside, *command])
 
     return build.cached("images", archives, make, [IMPORT])
 

@@ -32,8 +32,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Keeper:
-    """One cluster's."""
-
     def __init__(self, folder: Path, settled: Settings) -> None:
         self.folder = folder
         self.state = folder / "state"
@@ -83,7 +81,6 @@ class Keeper:
             self.ended.set()
 
     def told(self) -> None:
-        """What the world says."""
         text, descriptors, _, _ = socket.recv_fds(self.channel, 8192, 1)
         if descriptors:
             self.network = descriptors[0]
@@ -99,7 +96,6 @@ class Keeper:
             asyncio.get_running_loop().remove_reader(self.channel)
 
     def first(self) -> int:
-        """The first process of the world, as it is called out here."""
         children = Path(f"/proc/{self.world.pid}/task/{self.world.pid}/children").read_text().split()
         return int(children[0]) if children else 0
 
@@ -137,7 +133,6 @@ class Keeper:
                 os._exit(1)  # anything else would go on in the wrong network
 
     def close(self) -> None:
-        """End the world and remove what it leaves."""
         first = self.first() if self.world.poll() is None else 0
         if first:
             os.kill(first, signal.SIGKILL)  # it ends when all of its namespace has, and `unshare` then
@@ -161,14 +156,12 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def say(**what: str) -> None:
-    """Tell the one that asked for the cluster, if it still listens."""
     with contextlib.suppress(OSError):
         sys.stdout.write(json.dumps(what) + "\n")
         sys.stdout.flush()
 
 
 async def main(folder: Path) -> None:
-    """Keep the cluster whose settings are in the folder."""
     keeper = Keeper(folder, Settings.load((folder / "state" / "settings.json").read_text()))
     try:
         await keeper.run()

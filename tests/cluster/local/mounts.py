@@ -65,7 +65,6 @@ def prepare(folder: Path, programs: Path, plugins: Path | None) -> None:
 
 
 def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Make the system call. Raises OSError."""
     words = [str(word).encode() for word in (source, target, kind)]
     if _libc.mount(*words, ctypes.c_ulong(flags), options.encode() or None) != 0:
         code = ctypes.get_errno()

@@ -44,27 +44,17 @@ def kubeconfig(folder: Path, name: str, url: str) -> str:
     def data(file: str) -> str:
         return base64.b64encode((folder / file).read_bytes()).decode()
 
-    return json.dumps(  # JSON is YAML
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "local",
-            "contexts": [{"name": "local", "context": {"cluster": "local", "user": name}}],
-            "clusters": [
-                {"name": "local", "cluster": {"server": url, "certificate-authority-data": data("ca.crt")}}
-            ],
-            "users": [
-                {
-                    "name": name,
-                    "user": {
-                        "client-certificate-data": data(f"{name}.crt"),
-                        "client-key-data": data(f"{name}.key"),
-                    },
-                }
-            ],
-        },
-        indent=1,
-    )
+    cluster = {"server": url, "certificate-authority-data": data("ca.crt")}
+    user = {"client-certificate-data": data(f"{name}.crt"), "client-key-data": data(f"{name}.key")}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "local",
+        "contexts": [{"name": "local", "context": {"cluster": "local", "user": name}}],
+        "clusters": [{"name": "local", "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+    }
+    return json.dumps(content, indent=1)  # JSON is YAML
 
 
 def _issue(folder: Path, name: str, subject: str, extensions: list[str]) -> None:

@@ -80,7 +80,6 @@ def _ports(policy: Object, rule: Object) -> list[str]:
 
 
 def _selects(policy: Object, selector: Object, pod: Object) -> bool:
-    """Whether a selector of a policy is for a pod."""
     wanted = _only(policy, selector, "matchLabels").items() if selector else ()
     of_pod = pod["metadata"]
     return of_pod["namespace"] == policy["metadata"]["namespace"] and set(wanted) <= set(
@@ -89,7 +88,6 @@ def _selects(policy: Object, selector: Object, pod: Object) -> bool:
 
 
 def _only(policy: Object, part: Object, key: str) -> Object:
-    """The only thing that a part of a policy may have."""
     if set(part) != {key}:
         raise _unknown(policy, part)
     found: Object = part[key]

@@ -24,10 +24,8 @@ from urllib3.exceptions import HTTPError
 
 from tests.cluster.local import ClusterError
 
-ADDRESS = "127.0.0.1:19090"
-"""Where it answers: Debian's own service would have 9090."""
-INTERVAL = "2s"
-"""Between scrapes: a cell takes seconds."""
+ADDRESS = "127.0.0.1:19090"  # where it answers: Debian's own service would have 9090
+INTERVAL = "2s"  # between scrapes: a cell takes seconds
 POLL = 0.5
 TARGETS = "targets.json"
 SCRAPE, PORT, PATH = (f"prometheus.io/{name}" for name in ("scrape", "port", "path"))

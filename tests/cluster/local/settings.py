@@ -19,8 +19,7 @@ PKI = STATE / "pki"
 AUDIT = STATE / "audit.json"
 CONTROL = "control.sock"
 
-HUB = "hub"
-"""The network namespace of the control plane, with a link to every node."""
+HUB = "hub"  # the network namespace of the control plane, with a link to every node
 HUB_ADDRESS = "10.200.0.1"
 PORT = 6443
 SERVICES = "10.96.0.0/16"
@@ -45,11 +44,9 @@ UNTHROTTLED = ["--kube-api-qps=1000", "--kube-api-burst=2000"]
 
 GONE = 12
 """Seconds of a node's silence after which it is NotReady. Two busy cores make a live one silent for some."""
-EVICT = 5
-"""Seconds after which the pods of such a node are evicted."""
+EVICT = 5  # seconds after which the pods of such a node are evicted
 
-GROUP = 5
-"""As many nodes that are played have the same label `group`."""
+GROUP = 5  # as many nodes that are played have the same label `group`
 
 
 @dataclass(frozen=True)
@@ -63,33 +60,23 @@ class Node:
 
     @property
     def address(self) -> str:
-        """The node's own address, at its end of the link."""
         return f"10.200.{self.index}.2"
 
     @property
     def gateway(self) -> str:
-        """The hub's end of the link."""
         return f"10.200.{self.index}.1"
 
     @property
     def pods(self) -> str:
-        """The addresses of the node's pods."""
         return f"10.244.{self.index}.0/24"
 
     @property
     def home(self) -> File:
-        """The node's folder inside the world."""
         return STATE / self.name
 
     @property
     def socket(self) -> File:
-        """Where the node's containerd listens."""
         return self.home / "containerd.sock"
-
-    @property
-    def labels(self) -> str:
-        """Kubernetes labels, for --node-labels."""
-        return f"site={'far' if self.rtt else 'near'}"
 
 
 @dataclass(frozen=True)
@@ -110,12 +97,10 @@ class Settings:
         return Path(node.rtt, node.bandwidth, mtu=self.mtu, whole_rtt=node.rtt + longest)
 
     def dump(self) -> str:
-        """As JSON."""
         return json.dumps(asdict(self), indent=1)
 
     @staticmethod
     def load(text: str) -> Settings:
-        """From JSON."""
         found = json.loads(text)
         return Settings(**(found | {"nodes": [Node(**node) for node in found["nodes"]]}))
 
@@ -198,7 +183,6 @@ def controller_manager(*, scale: bool) -> list[str]:
 
 
 def scheduler() -> list[str]:
-    """The scheduler."""
     return [
         KUBE,
         "kube-scheduler",
@@ -211,7 +195,6 @@ def scheduler() -> list[str]:
 
 
 def kwok() -> list[str]:
-    """What plays nodes, and pods on them."""
     return [
         str(PROGRAMS / "kwok"),
         f"--config={File(__file__).with_name('kwok.yaml')}",
@@ -293,7 +276,6 @@ def network(node: Node, mtu: int) -> dict[str, Any]:
 
 
 def kubelet(node: Node, group: str) -> dict[str, Any]:
-    """The kubelet's configuration."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -330,7 +312,6 @@ def kubelet(node: Node, group: str) -> dict[str, Any]:
 
 
 def kubelet_command(node: Node) -> list[str]:
-    """The kubelet."""
     return [
         KUBE,
         "kubelet",
@@ -340,7 +321,7 @@ def kubelet_command(node: Node) -> list[str]:
         f"--hostname-override={node.name}",
         f"--node-ip={node.address}",
         f"--cert-dir={node.home}/pki",
-        f"--node-labels={node.labels}",
+        f"--node-labels=site={'far' if node.rtt else 'near'}",
         "--v=1",
     ]
 

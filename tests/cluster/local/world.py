@@ -55,8 +55,6 @@ def main(folder: Path, channel: int) -> None:
 
 
 class World:
-    """All the programs of a cluster."""
-
     def __init__(self, settled: Settings, folder: Path, channel: socket.socket) -> None:
         self.settings = settled
         self.folder = folder
@@ -94,7 +92,6 @@ class World:
 
     @contextlib.contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Say in the log how long a step took."""
         begun = time.monotonic()
         yield
         now = time.monotonic()
@@ -174,7 +171,6 @@ class World:
             )
 
     def stop(self, name: str) -> None:
-        """Kill a program, which may have ended by itself."""
         self.programs[name].kill()
         self.programs[name].wait()
 
@@ -217,7 +213,6 @@ class World:
                 self.wait("coredns", names_ready)
 
     def start_api_server(self) -> None:
-        """Start it and wait until it is ready."""
         settings.AUDIT.write_text(json.dumps(settings.audit()))
         self.start("kube-apiserver", settings.api_server())
         self.wait("kube-apiserver", lambda: api.there("/readyz"))
@@ -237,7 +232,9 @@ class World:
         images.furnish(node.home / "containerd", Path(self.settings.images))
         with self.step(f"{node.name} containerd"):
             self.start_containerd(node)
-        self.until_api(node)
+        # A kubelet that finds no API server waits for longer and longer.
+        if not self.api_ready.wait(START):
+            raise WorldError(f"{node.name}: no API server after {START:.0f} s")
         self.start(f"{node.name}-kube-proxy", [KUBE, "kube-proxy", f"--config={node.home}/proxy.json"], node)
         self.start_kubelet(node)
         with self.step(f"{node.name} Ready"):
@@ -260,19 +257,12 @@ class World:
             traceback.print_exc()
             os._exit(1)
 
-    def until_api(self, node: Node) -> None:
-        """A kubelet that finds no API server waits for longer and longer: better start it later."""
-        if not self.api_ready.wait(START):
-            raise WorldError(f"{node.name}: no API server after {START:.0f} s")
-
     def start_containerd(self, node: Node) -> None:
-        """Start containerd and wait until it answers."""
         name = f"{node.name}-containerd"
         self.start(name, ["containerd", "--config", f"{node.home}/containerd.toml"], node)
         self.wait(name, lambda: ctr(node, "version").returncode == 0)
 
     def start_kubelet(self, node: Node) -> None:
-        """Start the kubelet; the node is Ready some seconds later."""
         self.start(f"{node.name}-kubelet", settings.kubelet_command(node), node)
 
     # What can be asked of a running cluster
@@ -291,7 +281,6 @@ class World:
                 stream.write(json.dumps(answer) + "\n")
 
     def do_stop_kubelet(self, node: str, pods: bool) -> None:
-        """Kill a node's kubelet; `pods`: and its containerd and every process of its pods."""
         found = self.node(node)
         self.stop(f"{node}-kubelet")
         if pods:
@@ -302,7 +291,6 @@ class World:
             groups.kill(f"{self.settings.group}/{node}")
 
     def do_start_kubelet(self, node: str) -> None:
-        """Start what do_stop_kubelet killed."""
         found = self.node(node)
         if self.programs[f"{node}-containerd"].poll() is not None:
             self.start_containerd(found)
@@ -310,13 +298,11 @@ class World:
             self.start_kubelet(found)
 
     def do_restart_api_server(self, down_for: float) -> None:
-        """Kill the API server, and start it again after some seconds."""
         self.stop("kube-apiserver")
         time.sleep(down_for)
         self.start_api_server()
 
     def do_play_nodes(self, count: int) -> None:
-        """Let kwok play so many nodes more, and wait until they are Ready."""
         if self.settings.nodes:
             raise WorldError("a cluster with nodes plays none: its controllers would take them for gone")
         if "kwok" not in self.programs:
@@ -332,19 +318,13 @@ class World:
             self.wait("kwok", lambda: api.nodes_ready() >= wanted, wanted * 0.2)
 
     def do_end(self) -> None:
-        """End this process, and with it everything."""
         os._exit(0)
 
     def do_load(self, archive: str, nodes: list[str]) -> None:
-        """Import an image archive on nodes."""
         self.all(*(lambda name=name: import_image(self.node(name), archive) for name in nodes))
 
     def node(self, name: str) -> Node:
-        """The node of a name. Raises WorldError."""
-        for node in self.settings.nodes:
-            if node.name == name:
-                return node
-        raise WorldError(f"no node {name!r}; there are {[node.name for node in self.settings.nodes]}")
+        return next(node for node in self.settings.nodes if node.name == name)
 
 
 def inside(node: Node) -> list[str]:
@@ -353,7 +333,6 @@ def inside(node: Node) -> list[str]:
 
 
 def filter_packets(node: Node, rules: str) -> None:
-    """Put chains of iptables in the place of what they were on a node."""
     command = [*inside(node), "iptables-restore", "--wait", "--noflush"]
     done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -361,20 +340,17 @@ def filter_packets(node: Node, rules: str) -> None:
 
 
 def ctr(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Ask a node's containerd."""
     command = ["ctr", "--address", str(node.socket), "--namespace", "k8s.io", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def import_image(node: Node, archive: str) -> None:
-    """Import an image archive on a node."""
     done = ctr(node, "images", "import", archive)
     if done.returncode != 0:
         raise WorldError(f"{node.name}: image {archive}: {done.stderr.strip()}")
 
 
 def play_node(number: int) -> tuple[int, bytes]:
-    """Register a node for kwok to play."""
     name = f"k{number}"
     has = {"cpu": "32", "memory": "256Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name, "type": "kwok", "group": f"g{number // settings.GROUP}"}
@@ -401,7 +377,6 @@ def names_ready() -> bool:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner reads, all at once."""
     beside = path.with_name(path.name + ".new")
     beside.touch(mode=0o600)
     beside.write_text(text)

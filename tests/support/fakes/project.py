@@ -55,17 +55,14 @@ class Project:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of a Snakemake whose jobs use the fakes."""
         path = [str(fakes.HERE), str(ROOT), str(ROOT / "workflow"), os.environ.get("PYTHONPATH", "")]
         return {fakes.FOLDER: str(self.fakes), "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
     def define(self, name: str = "mine", **sweep: Any) -> None:
-        """Write a sweep's file."""
         content = {"parameters": {**CELLS, **sweep.pop("parameters", {})}, **sweep}
         (self.folder / f"config/sweeps/{name}.yaml").write_text(yaml.safe_dump(content))
 
     def study(self, name: str = "mine") -> Configuration:
-        """A sweep's study."""
         return load({"sweep": name, "testbed": "netns", "results": str(self.results)}, self.folder)
 
     @property
@@ -77,7 +74,6 @@ class Project:
         return self.results / name / "cells" / cell / "repetition=1.json"
 
     def run(self, *arguments: str, sweep: str = "mine") -> subprocess.CompletedProcess[str]:
-        """Run Snakemake to its end."""
         return snakemakes.snakemake(*self._command(arguments, sweep), folder=self.folder, env=self.env)
 
     def well(self, *arguments: str, sweep: str = "mine", code: int = 0) -> str:
@@ -108,7 +104,6 @@ class Project:
         return process, pid
 
     def go_on(self) -> None:
-        """Have the fakes hang no longer."""
         (self.fakes / "hang").unlink()
 
     def measured(self) -> list[str]:
