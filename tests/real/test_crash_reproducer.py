@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.workflow import HANGS
+
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks/crash_reproducer/reproduce.py"
@@ -21,7 +23,7 @@ def test_the_reproducer_says_how_the_server_ended(slow: str) -> None:
         [sys.executable, SCRIPT, "/usr", "--slow", slow, "--runs", "1", "--seconds", "2"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
     )
     run, summary = ended.stdout.splitlines()
     died = run.startswith("run 1: died by ")

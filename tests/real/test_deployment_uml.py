@@ -12,7 +12,7 @@ import pytest
 from tpcsweep.linux import uml
 
 from tests.support.readable import readable
-from tests.support.workflow import ROOT
+from tests.support.workflow import HANGS, ROOT
 
 pytestmark = pytest.mark.real
 
@@ -87,7 +87,7 @@ cat /run/home/found
 
 @pytest.fixture(scope="module", params=[AS_ROOT, AS_USER, BY_SYSTEMD], ids=["root", "user", "systemd"])
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(uml.run(request.param, tmp_path_factory.mktemp("uml")))
+    result: dict[str, Any] = json.loads(uml.run(request.param, tmp_path_factory.mktemp("uml"), HANGS))
     return result
 
 

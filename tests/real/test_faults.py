@@ -323,13 +323,13 @@ def test_a_token_that_expires_in_a_cell(tmp_path: Path, monkeypatch: pytest.Monk
     configuration = xrootd.configuration
 
     def expiring(*given: Any, **more: Any) -> str:
-        text, count = re.subn(r"(macaroons\.maxduration) \d+", r"\1 2", configuration(*given, **more))
+        text, count = re.subn(r"(macaroons\.maxduration) \d+", r"\1 4", configuration(*given, **more))
         assert count == 1
         return text
 
     monkeypatch.setattr(xrootd, "configuration", expiring)
     sabotage = Sabotage(tmp_path, [None, None])
-    sabotage.run(how=CELL | {"files": 10}, tool=["curl", "gfal-copy"])
+    sabotage.run(how=CELL | {"files": 20}, tool=["curl", "gfal-copy"])
     failed, well = sorted(sabotage.cells, key=went_well)
     assert failed["status"] == "failed"
     assert failed["summary"]["transfers"] > 0

@@ -21,7 +21,7 @@ from tpcsweep.testbeds.netns.servers import identity
 from tpcsweep.xrootd import credentials, probe
 from tpcsweep.xrootd import servers as xrootd
 
-from tests.support.workflow import wait_until
+from tests.support.workflow import HANGS, wait_until
 
 ENTRY = "127.0.0.1"
 ADDRESSES = ["127.0.0.2", "127.0.0.3"]
@@ -46,7 +46,7 @@ def introducing(origins: tuple[xrootd.Server, ...]) -> Iterator[None]:
     for origin in origins:
         assert origin.manager
         doing = introduce(origin.ports.cmsd, origin.address, origin.manager)
-        asyncio.run_coroutine_threadsafe(doing, loop).result(10)
+        asyncio.run_coroutine_threadsafe(doing, loop).result(HANGS)
     yield
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
@@ -91,7 +91,7 @@ def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(
     with introducing(origins):
         try:
             start(redirector, "cmsd")
-            wait_until(accepts, "the redirector's cmsd answers", 30)
+            wait_until(accepts, "the redirector's cmsd answers")
             start(redirector, "xrootd")
             logs = [start(origin, "cmsd") for origin in origins]
             for log in logs:
@@ -102,7 +102,7 @@ def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(
                 )
             for origin in origins:
                 start(origin, "xrootd")
-            wait_until(sent_to_each, f"the redirector sends to each of {sorted(missing)}", 60)
+            wait_until(sent_to_each, f"the redirector sends to each of {sorted(missing)}")
         finally:
             for process in started:
                 process.kill()

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.support.slurm import Slurm, running
-from tests.support.workflow import Sweep, wait_until
+from tests.support.workflow import HANGS, Sweep, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -78,7 +78,7 @@ def computing(slurm: Slurm, sweep: Queued, started: subprocess.Popen[bytes]) -> 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
     """Wait for a Snakemake that was started."""
-    return process.wait(timeout=180)
+    return process.wait(HANGS)
 
 
 def assert_cancelled(slurm: Slurm, job: str) -> None:

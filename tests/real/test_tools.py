@@ -26,7 +26,7 @@ from tpcsweep.tools.native import Copier
 from tpcsweep.xrootd import credentials
 
 from tests.support.sites import MIB, cell, files, left, whole
-from tests.support.workflow import wait_until
+from tests.support.workflow import HANGS, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -75,7 +75,7 @@ def worked(command: list[str], environment: dict[str, str], transfer: Transfer) 
         worker.stdin.flush()
         answer = json.loads(worker.stdout.readline())
         worker.stdin.close()
-        assert worker.wait(timeout=60) == 0
+        assert worker.wait(HANGS) == 0
     failure: str | None = answer["failure"]
     return failure
 

@@ -61,11 +61,11 @@ def test_the_moments_of_a_transfer_are_in_their_order(clusters: Site) -> None:
 
 
 def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: Site) -> None:
-    found = whole(clusters, seconds(1.5), tool="curl", streams=3, file_size=512 * MIB)
+    found = whole(clusters, seconds(5), tool="curl", streams=3, file_size=512 * MIB)
     summary = found["summary"]
     assert summary["transfers"] == 0  # three files of half a gigabyte take a minute
     assert summary["xrootd_share"] is None
-    assert 1.2 < summary["duration"] < 15  # and no other rule's time
+    assert 4.7 < summary["duration"] < 15  # and no other rule's time
     assert 1 / 3 < summary["fairness"] <= 1
     assert (
         0 < summary["throughput_average"] <= summary["throughput_max"] < 1
@@ -73,7 +73,7 @@ def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: 
 
 
 def test_a_cell_that_runs_out_of_time_says_that_files_are_missing(clusters: Site) -> None:
-    how = Measurement(until="files", files=1000, max_time=2)
+    how = Measurement(until="files", files=1000, max_time=5)  # for a first file on a busy machine
     found = cell(clusters, how, tool="curl", streams=1, file_size=SIZE)
     assert found["status"] == "ok", found["message"]
     assert "files_missing" in found["flags"]

@@ -100,7 +100,7 @@ def finished(
     )
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 180.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 600.0) -> None:
     """Poll, and fail the test when it does not come true, however busy the machine is."""
     give_up = time.monotonic() + seconds
     while not condition():
