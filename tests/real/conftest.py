@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +77,19 @@ class Shared:
 SHARED = Shared()
 
 
-def _fixture(name: str) -> Callable[[pytest.TempPathFactory], NetnsSite]:
-    @pytest.fixture(name=name)
-    def site(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-        return SHARED.site(name, tmp_path_factory)
-
-    return site
+@pytest.fixture
+def pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+    return SHARED.site("pair", tmp_path_factory)
 
 
-pair, open_pair, clusters = map(_fixture, SITES)
+@pytest.fixture
+def open_pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+    return SHARED.site("open_pair", tmp_path_factory)
+
+
+@pytest.fixture
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+    return SHARED.site("clusters", tmp_path_factory)
 
 
 @pytest.fixture(scope="session", autouse=True)

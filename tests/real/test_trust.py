@@ -48,11 +48,11 @@ def test_a_cell_until_files_has_each_of_them_with_its_moments_and_a_record_of_xr
 
 
 def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: NetnsSite) -> None:
-    found = whole(clusters, seconds(1.5), tool="curl", streams=3, file_size=512 * MIB)
+    found = whole(clusters, seconds(5), tool="curl", streams=3, file_size=512 * MIB)
     summary = found["summary"]
     assert summary["transfers"] == 0  # three files of half a gigabyte take a minute
     assert summary["xrootd_share"] is None
-    assert 1.2 < summary["duration"] < 15  # and no other rule's time
+    assert 4.7 < summary["duration"] < 15  # and no other rule's time
     assert 1 / 3 < summary["fairness"] <= 1
     assert (
         0 < summary["throughput_average"] <= summary["throughput_max"] < 1
