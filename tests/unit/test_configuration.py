@@ -77,27 +77,23 @@ def test_schemas_are_in_step_with_the_models() -> None:
     assert written == schemas(), "run make docs"
 
 
+README = "config/README.md"
+TABLES: list[tuple[str, dict[str, type[BaseModel]]]] = [
+    ("docs/sweeps.md", {"Parameters": Parameters, "Measurement": Measurement}),
+    ("docs/importing.md", {"Keys": Import, "Columns": Axis}),
+    (README, {"Testbeds of kind `netns`": Netns, "Testbeds of kind `kubernetes`": Kubernetes}),
+    (README, {"Testbeds of kind `simulation`": Simulation, "Paths": Paths, "A pair": Pair}),
+    (README, {"A placement": Placement, "A side": Side, "An origin": Origin}),
+    (README, {"A redirector": Redirector, "Resources": Resources}),
+]
+
+
 @pytest.mark.parametrize(
-    ("model", "file", "heading"),
-    [
-        (Parameters, "docs/sweeps.md", "## Parameters"),
-        (Measurement, "docs/sweeps.md", "## Measurement"),
-        (Import, "docs/importing.md", "## Keys"),
-        (Axis, "docs/importing.md", "### Columns"),
-        (Netns, "config/README.md", "## Testbeds of kind `netns`"),
-        (Kubernetes, "config/README.md", "## Testbeds of kind `kubernetes`"),
-        (Paths, "config/README.md", "### Paths"),
-        (Pair, "config/README.md", "### A pair"),
-        (Placement, "config/README.md", "### A placement"),
-        (Side, "config/README.md", "### A side"),
-        (Origin, "config/README.md", "### An origin"),
-        (Redirector, "config/README.md", "### A redirector"),
-        (Resources, "config/README.md", "### Resources"),
-        (Simulation, "config/README.md", "## Testbeds of kind `simulation`"),
-    ],
+    ("file", "heading", "model"), [(file, *one) for file, tables in TABLES for one in tables.items()]
 )
-def test_tables_are_in_step_with_the_models(model: type[BaseModel], file: str, heading: str) -> None:
-    section = re.split(r"^#", (ROOT / file).read_text().split(f"\n{heading}\n")[1], flags=re.MULTILINE)[0]
+def test_tables_are_in_step_with_the_models(file: str, heading: str, model: type[BaseModel]) -> None:
+    text = re.split(rf"^##+ {heading}\n", (ROOT / file).read_text(), flags=re.MULTILINE)[1]
+    section = re.split(r"^#", text, flags=re.MULTILINE)[0]
     rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| (.+) \|$", section, re.MULTILINE)
     expected = []
     for name, field in model.model_fields.items():
@@ -117,7 +113,6 @@ ABOVE: dict[type[BaseModel], Collection[str]] = {
 
 
 def default(field: FieldInfo, dimension: Dimension | None) -> str:
-    """A field's default as tables write it."""
     if field.is_required():
         return "needed"
     value = field.get_default(call_default_factory=True)
@@ -166,15 +161,11 @@ def test_cells_of_the_first_version_are_current(root: Path) -> None:
     )
 
 
-def test_a_parameter_that_a_testbed_does_not_declare_is_refused(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parameter_that_a_testbed_lacks_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Netns, "supports", "rtt file_size")
     configuration = loaded(root, "parameters: {rtt: 5, file_size: 1 MiB, streams: [1, 2]}")
-    assert (
-        "parameters.streams[1]: given 2, allowed: 1: testbeds of kind netns do not support other values"
-        in str(checks.check(configuration)[0])
-    )
+    said = "parameters.streams[1]: given 2, allowed: 1: testbeds of kind netns do not support other values"
+    assert said in str(checks.check(configuration)[0])
 
 
 # --- what is refused while reading
@@ -202,9 +193,8 @@ def test_names_and_folders_that_cannot_be_are_refused(root: Path) -> None:
     for name in ("x" * 5000 + ".yaml", f"{root}/none/mine.yaml"):
         with pytest.raises(ConfigurationError, match=re.escape(f"sweep: given {quoted(name)}, allowed: ")):
             load({"sweep": name, "testbed": "one"}, root)
-    with pytest.raises(
-        ConfigurationError, match=r"file_size: given 4 GB × 1/1000000 = 4000 B, allowed: 1 MiB"
-    ):
+    scaled = "file_size: given 4 GB × 1/1000000 = 4000 B, allowed: 1 MiB"
+    with pytest.raises(ConfigurationError, match=scaled):
         load({"sweep": "chep2024_fig4", "testbed": "netns", "scale": "1/1000000"}, ROOT)
     with pytest.raises(ConfigurationError) as error:
         load({"sweep": "onee", "testbed": "nothing.yaml"}, root)
@@ -261,9 +251,7 @@ TWICE = "twice, allowed: YAML, each key once"
         "measurement: {min_time: 5 s, max_time: 1 s}": (
             "measurement: given min_time 5 s and max_time 1 s, allowed: min_time at most max_time"
         ),
-        "measurement: {until: seconds}": (
-            "measurement: given until: seconds without seconds, allowed: seconds as well"
-        ),
+        "measurement: {until: seconds}": "measurement: given until: seconds without seconds, allowed: seconds as well",
         "measurement: {seconds: 3}": (
             "measurement: given seconds with until: steady, allowed: only min_time and max_time there"
         ),
@@ -273,9 +261,7 @@ TWICE = "twice, allowed: YAML, each key once"
         "measurement: {until: files, files: 0, max_time: 1 h}": (
             f"measurement.files: given 0, allowed: {replace(units.FILES, null='another rule').allowed()}"
         ),
-        "max_cells: many\nparameters: {rtt: 1}": (
-            f"max_cells: given 'many', allowed: {units.CELLS.allowed()}"
-        ),
+        "max_cells: many\nparameters: {rtt: 1}": f"max_cells: given 'many', allowed: {units.CELLS.allowed()}",
         "seed: 1\nparameters: {}\nseed: 2": f"line 3: given the key 'seed' {TWICE}",
         "parameters: {rtt: 1, rtt: 2}": f"line 1: given the key 'rtt' {TWICE}",
         "": "given an empty file, allowed: a mapping with names as keys",
@@ -291,11 +277,6 @@ def test_a_wrong_sweep_is_refused(root: Path, text: str, message: str) -> None:
     assert errors(root, text) == [f"config/sweeps/one.yaml: {message}"]
 
 
-def test_broken_yaml_names_its_line(root: Path) -> None:
-    (found,) = errors(root, "seed: 1\nparameters: {rtt: [1}\n")
-    assert found.startswith("config/sweeps/one.yaml: line 2: given ")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     {
@@ -303,9 +284,7 @@ def test_broken_yaml_names_its_line(root: Path) -> None:
         "cpus: 1": "kind: given nothing, allowed: one of netns, kubernetes, simulation",
         "kind: [netns]": "kind: given ['netns'], allowed: netns? one of netns, kubernetes, simulation",
         "kind: netns\ncpus: 0": f"cpus: given 0, allowed: {replace(units.CPUS, null='all').allowed()}",
-        "kind: netns\nmax_bandwidth: 1 Tbit/s": (
-            f"max_bandwidth: given '1 Tbit/s', allowed: {units.EMULATED.allowed()}"
-        ),
+        "kind: netns\nmax_bandwidth: 1 Tbit/s": f"max_bandwidth: given '1 Tbit/s', allowed: {units.EMULATED.allowed()}",
         "kind: netns\nmax_rt: 5": f"max_rt: {UNKNOWN} max_rtt? one of {', '.join(Netns.model_fields)}",
     }.items(),
 )
@@ -319,6 +298,8 @@ def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
     keys = ("parameters.rtt[0]", "parameters.rtt[2]", "parameters.streams", "parameters.corse", "seed")
     assert sweep == [["config/sweeps/one.yaml", key] for key in keys]
     assert testbed == ["config/testbeds/one.yaml", "kind"]
+    (broken,) = errors(root, "seed: 1\nparameters: {rtt: [1}\n", "kind: netns\n")
+    assert broken.startswith("config/sweeps/one.yaml: line 2: given ")
 
 
 # --- what the machine cannot do
@@ -332,9 +313,7 @@ IN_FILE = "in config/testbeds/one.yaml"
     {
         "cores: [0.5, 1.5]": "cores[1]: given 1.5, allowed: at most 1, half of 2 (the CPUs of this machine)",
         "rtt: [0, 5, 600]": f"rtt[2]: given 600 ms, allowed: at most 500 ms (max_rtt {IN_FILE})",
-        "bandwidth: 10 Gbit/s": (
-            f"bandwidth: given 10 Gbit/s, allowed: at most 5 Gbit/s (max_bandwidth {IN_FILE})"
-        ),
+        "bandwidth: 10 Gbit/s": f"bandwidth: given 10 Gbit/s, allowed: at most 5 Gbit/s (max_bandwidth {IN_FILE})",
         "congestion_control: [cubic, bbr]": "congestion_control[1]: given bbr, allowed: one of cubic, reno",
         "rtt: [0, 5], queue_limit: [null, 1000]": (
             "queue_limit[1]: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms: "
@@ -371,15 +350,11 @@ def test_an_rtt_below_that_of_the_path_is_refused_at_its_include(root: Path) -> 
 
 
 def test_a_testbed_bounds_what_its_machine_gives_and_is_bounded_by_it(root: Path) -> None:
-    assert problems(
+    cores, size = problems(
         root, "parameters: {cores: 1, streams: 2}", "{kind: netns, cpus: 1, memory: 512 MiB}"
-    ) == [
-        "config/sweeps/one.yaml: parameters.cores: given 1, allowed: at most 0.5, half of 1 "
-        f"(cpus {IN_FILE})",
-        "config/sweeps/one.yaml: parameters.file_size (left out): given 256 MiB with streams 2, "
-        f"source_content sparse, layer memory_to_memory, allowed: at most 128 MiB: 4 files in 512 MiB "
-        f"(memory {IN_FILE})",
-    ]
+    )
+    assert cores.endswith(f"parameters.cores: given 1, allowed: at most 0.5, half of 1 (cpus {IN_FILE})")
+    assert size.endswith(f", allowed: at most 128 MiB: 4 files in 512 MiB (memory {IN_FILE})")
     assert problems(root, "parameters: {rtt: 5}", "{kind: netns, cpus: 8, memory: 64 GiB}") == [
         "config/testbeds/one.yaml: cpus: given 8, allowed: at most 2, the CPUs of this machine",
         "config/testbeds/one.yaml: memory: given 64 GiB, allowed: "
@@ -395,11 +370,8 @@ def test_require_raises_what_the_limits_of_this_machine_find(root: Path) -> None
 
 def test_this_machine_is_described() -> None:
     machine = this_machine("/var/lib/tpcsweep")
-    assert machine.cpus >= 1
-    assert machine.memory > 2**20
-    assert machine.smallest_rtt > 0
-    assert machine.congestion_controls
-    assert machine.disk > 0
+    assert machine.cpus >= 1 and machine.memory > 2**20 and machine.disk > 0
+    assert machine.smallest_rtt > 0 and machine.congestion_controls
     assert this_machine("/dev/shm/not/there").disk_kind == "tmpfs"
 
 
@@ -407,25 +379,20 @@ def test_this_machine_is_described() -> None:
 
 
 def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root: Path) -> None:
-    sweep = (
-        "parameters: {rtt: [5, 50], cores: [0.5, null], streams: [1, 2]}\nexclude: [{rtt: 5, streams: 2}]\n"
-    )
-    configuration = loaded(root, sweep)
+    parameters = "parameters: {rtt: [5, 50], cores: [0.5, null], streams: [1, 2]}"
+    configuration = loaded(root, f"{parameters}\nexclude: [{{rtt: 5, streams: 2}}]\n")
     console = Console(width=140)
     with console.capture() as capture:
         console.print(grid_table(configuration))
     lines = capture.get().splitlines()
-    assert lines[0].startswith(
-        "one on one: 6 cells in 4 deployments (2 cores × 2 rtt × 2 streams, 1 repetition)"
-    )
+    said = "one on one: 6 cells in 4 deployments (2 cores × 2 rtt × 2 streams, 1 repetition)"
+    assert lines[0].startswith(said)
     rows = [[part.strip() for part in line.strip("│").split("│")] for line in lines if line.startswith("│")]
     assert ["rtt", "5 ms, 50 ms"] in rows
     deployments = [row for row in rows if len(row) == 5]
     assert [row[0] for row in deployments] == ["1", "2", "3", "4"]
-    assert {tuple(row[2:]) for row in deployments} == {
-        ("5 ms", "1", "streams 1"),
-        ("50 ms", "2", "streams 1, 2"),
-    }
+    streams = {("5 ms", "1", "streams 1"), ("50 ms", "2", "streams 1, 2")}
+    assert {tuple(row[2:]) for row in deployments} == streams
     rank = configuration.grid.rank
     first = max(rank, key=lambda path: rank[path])
     cores, rtt = deployments[0][1:3]
@@ -437,9 +404,8 @@ def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root:
     [(1, "about 11 s to 27 s"), (40, "about 3.4 min to 14 min"), (5000, "about 6.9 h to 29 h")],
 )
 def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> None:
-    assert grid_summary(
-        loaded(root, f"repetitions: {cells}\nparameters: {{rtt: 5}}\nretry_share: 0\n")
-    ).endswith(says)
+    configuration = loaded(root, f"repetitions: {cells}\nparameters: {{rtt: 5}}\nretry_share: 0\n")
+    assert grid_summary(configuration).endswith(says)
 
 
 def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
@@ -454,13 +420,10 @@ def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
 # --- bounds
 
 
-def test_what_a_large_site_asks_for_is_within_the_bounds(root: Path) -> None:
-    grid = loaded(
-        root,
-        "parameters: {origins: 64, cores: 16384, bandwidth: 800 Gbit/s, streams: 1000, file_size: 10 TB, "
-        "tcp_buffer: 1 GB, rtt: 600 ms, mtu: 9000}\nmeasurement: {until: seconds, seconds: 168 h}",
-    ).grid
-    assert len(grid.cells) == 1
+def test_a_large_site_is_within_the_bounds(root: Path) -> None:
+    asked = "parameters: {origins: 64, cores: 16384, bandwidth: 800 Gbit/s, streams: 1000, file_size: 10 TB, "
+    asked += "tcp_buffer: 1 GB, rtt: 600 ms, mtu: 9000}\nmeasurement: {until: seconds, seconds: 168 h}"
+    assert len(loaded(root, asked).grid.cells) == 1
 
 
 def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
@@ -474,20 +437,16 @@ def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
 
 
 def test_a_delay_line_carries_less_than_a_path_without_one(root: Path) -> None:
-    sweep, testbed = (
-        "parameters: {rtt: [0, 5], bandwidth: 10 Gbit/s}",
-        "{kind: netns, max_bandwidth: 20 Gbit/s}",
-    )
-    assert problems(root, sweep, testbed) == []
-    assert problems(root, sweep, testbed, largest_bandwidth=5.0) == [
+    asked = root, "parameters: {rtt: [0, 5], bandwidth: 10 Gbit/s}", "{kind: netns, max_bandwidth: 20 Gbit/s}"
+    assert problems(*asked) == []
+    assert problems(*asked, largest_bandwidth=5.0) == [
         "config/sweeps/one.yaml: parameters.bandwidth: given 10 Gbit/s with rtt 5 ms, loss 0 %, allowed: "
         "at most 5 Gbit/s, what is carried here with an rtt or a loss"
     ]
 
 
 def test_what_a_testbed_adds_to_its_base_must_be_of_the_same_kind(root: Path) -> None:
+    base = f"kind: simulation\nbase: {ROOT}/config/testbeds/simulation.yaml\n"
     for key, value in (("inputs", "5"), ("parameters", "[1]"), ("assumptions", "text")):
-        said = errors(
-            root, testbed=f"kind: simulation\nbase: {ROOT}/config/testbeds/simulation.yaml\n{key}: {value}\n"
-        )
+        said = errors(root, testbed=f"{base}{key}: {value}\n")
         assert any(f"config/testbeds/one.yaml: {key}: given " in line for line in said)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -57,17 +56,13 @@ def test_what_is_no_quantity_amounts_to_nothing(text: str) -> None:
     st.dictionaries(st.sampled_from(["cpu", "memory", "example.com/vf"]), st.integers(64, 128), max_size=3),
     st.sampled_from(["guaranteed", "near", "burstable"]),
 )
-def test_nothing_requests_more_than_it_is_limited_to(
-    requests: dict[str, int], limits: dict[str, int], qos: str
-) -> None:
-    given_ = Resources.model_validate({"requests": requests, "limits": limits})
-    made = given_.over({"cpu": "2", "memory": "64Mi"}, qos)
+def test_no_request_exceeds_its_limit(requests: dict[str, int], limits: dict[str, int], qos: str) -> None:
+    said = {"requests": requests, "limits": limits}
+    made = Resources.model_validate(said).over({"cpu": "2", "memory": "64Mi"}, qos)
     for name, limit in made["limits"].items():
         assert amount_of(made["requests"][name]) <= amount_of(limit)
-    for name, value in limits.items():
-        assert amount_of(made["limits"][name]) == value
-    for name, value in requests.items():
-        assert amount_of(made["requests"][name]) == value
+    for kind, values in said.items():
+        assert {name: amount_of(made[kind][name]) for name in values} == values
 
 
 REFUSED = """
@@ -112,9 +107,7 @@ origins: [{port: 80}]
     ("side", "messages", "more"),
     [(*case, more) for text, more in ((REFUSED, {}), (ON_NODES, HOST)) for case in cases(text)],
 )
-def test_what_no_pod_can_have_or_contradicts_the_sweep_is_refused(
-    side: str, messages: list[str], more: dict[str, Any]
-) -> None:
+def test_what_no_pod_can_have_is_refused(side: str, messages: list[str], more: dict[str, Any]) -> None:
     [problem], [message] = refused({"rtt": 1, "source": yaml.safe_load(side)}, **more), messages
     assert problem.startswith(f"paths.pairs[0].source.{message}")
 
@@ -125,9 +118,8 @@ def test_what_the_testbed_says_for_all_pairs_is_refused_once_and_there() -> None
     [problem] = refused({}, destination={"resources": {"limits": {"cpu": 16}}}, paths=paths)
     assert problem.startswith("destination.resources.limits.cpu: given 16")
     [problem] = refused({"rtt": 1}, source={"origins": [{}]})
-    assert (
-        problem
-        == "source.origins: given what is a pair's own, allowed: nothing: it stands with each of paths.pairs"
+    assert problem.startswith(
+        "source.origins: given what is a pair's own, allowed: nothing: it stands with each"
     )
 
 
@@ -142,10 +134,8 @@ def test_what_the_testbed_says_for_all_pairs_is_refused_once_and_there() -> None
 def test_no_two_servers_of_a_side_want_a_port_twice(
     ports: list[int | None], redirector: int | None, origins: int
 ) -> None:
-    said = {
-        "origins": [{"port": port} if port else {} for port in ports],
-        "redirector": {"port": redirector} if redirector else {},
-    }
+    first, *others = [{"port": port} if port else {} for port in (redirector, *ports)]
+    said = {"origins": others, "redirector": first}
     explicit = [port for port in (redirector, *ports) if port]
     clash = any(abs(one - another) < BLOCK for one, another in itertools.combinations(explicit, 2))
     try:
@@ -164,9 +154,9 @@ def test_a_port_is_refused_where_servers_may_be_on_one_node_and_not_where_they_c
     nodes = [{"kubernetes.io/hostname": name} for name in ("a", "b")]
     origins = [{"port": 8100, "address": "10.0.0.1"}, {"port": 8102, "address": "10.0.0.2"}]
     [problem] = refused({"rtt": 1, "source": {"origins": origins}}, **HOST)
-    assert problem == (
+    assert problem.startswith(
         "paths.pairs[0].source.origins[1].port: given 8102, allowed: 5 ports that follow each other and are none of "
-        "8100 to 8104, those of origins[0]: they may be on one node, and XRootD listens at all addresses of that"
+        "8100 to 8104, those of origins[0]: they may be on one node"
     )
     placed = [{**origin, "node_selector": node} for origin, node in zip(origins, nodes, strict=True)]
     assert settings({"rtt": 1, "source": {"origins": placed}}, **HOST)
@@ -188,11 +178,9 @@ def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
 
 
 def test_pairs_of_the_same_nodes_share_a_lock_whoever_names_the_node() -> None:
-    node = {"kubernetes.io/hostname": "a"}
-    by_side = settings({"rtt": 1, "source": {"node_selector": node}}).pairs[0]
-    by_origin = settings({"rtt": 1, "source": {"origins": [{"node_selector": node}]}}).pairs[0]
-    by_testbed = settings({"rtt": 1}, source={"node_selector": node}).pairs[0]
-    assert locks(by_side) & locks(by_origin) & locks(by_testbed)
+    node = {"node_selector": {"kubernetes.io/hostname": "a"}}
+    by_pair = [settings({"rtt": 1, "source": source}) for source in (node, {"origins": [node]})]
+    assert set.intersection(*(locks(one.pairs[0]) for one in (*by_pair, settings({"rtt": 1}, source=node))))
 
 
 def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
@@ -210,10 +198,6 @@ def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
 # --- sizes
 
 
-def memory(limits: dict[str, str]) -> Decimal:
-    return amount_of(limits["memory"])
-
-
 @given(
     st.integers(1, 10_000), st.integers(1, 64), st.floats(0, 500), st.floats(0.01, 400), st.integers(12, 30)
 )
@@ -221,13 +205,12 @@ def test_agents_and_redirectors_are_no_smaller_for_more_streams_and_hold_the_buf
     streams: int, origins: int, rtt: float, bandwidth: float, power: int
 ) -> None:
     wanted = DeploymentParameters(origins=origins, rtt=rtt, bandwidth=bandwidth, tcp_buffer=2**power)
-    small, large = sizes.agent(wanted, streams), sizes.agent(wanted, 2 * streams)
-    assert amount_of(small["cpu"]) <= amount_of(large["cpu"])
-    assert memory(small) == memory(large) >= sizes.AGENT_MEMORY * sizes.MIB
-    assert memory(small) >= sizes.probe_connections(wanted, origins) * 2**power
-    of_few, of_many = sizes.redirector(streams), sizes.redirector(2 * streams)
-    assert amount_of(of_few["cpu"]) <= amount_of(of_many["cpu"])
-    assert memory(of_few) <= memory(of_many)
+    agents = sizes.agent(wanted, streams), sizes.agent(wanted, 2 * streams)
+    for few, many in (agents, (sizes.redirector(streams), sizes.redirector(2 * streams))):
+        assert all(amount_of(few[of]) <= amount_of(many[of]) for of in ("cpu", "memory"))
+    memory, same = (amount_of(one["memory"]) for one in agents)
+    assert memory == same >= sizes.AGENT_MEMORY * sizes.MIB
+    assert memory >= sizes.probe_connections(wanted, origins) * 2**power
 
 
 def test_few_streams_need_little() -> None:

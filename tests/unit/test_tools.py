@@ -10,13 +10,8 @@ from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer, x
 
 CREDENTIALS, HOME = Credentials(Path("/c")), Path("/home")
 PROGRAMS = {name: tool for name, tool in TOOLS.items() if isinstance(tool, Program)}
-FILE = Transfer(
-    "https://10.0.0.1:8080/data/f",
-    "https://10.0.0.2:8080/data/g",
-    "push",
-    source_file="/here/f",
-    destination_file="/there/g",
-)
+SOURCE, DESTINATION = "https://10.0.0.1:8080/data/f", "https://10.0.0.2:8080/data/g"
+FILE = Transfer(SOURCE, DESTINATION, "push", source_file="/here/f", destination_file="/there/g")
 PLACES: tuple[Place, ...] = ("source", "destination")
 CLEAR = {"encryption": "none"}
 
@@ -31,18 +26,14 @@ def test_the_environment_has_nothing_of_the_callers(tool: Tool, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("tool", "asked", "ends"),
     [
-        ("davix-put", {}, ["/here/f", "https://10.0.0.2:8080/data/g"]),
-        ("davix-get", {}, ["https://10.0.0.1:8080/data/f", "/there/g"]),
+        ("davix-put", {}, ["/here/f", DESTINATION]),
+        ("davix-get", {}, [SOURCE, "/there/g"]),
         ("xrdcp", {}, ["root://10.0.0.1:8080//data/f", "root://10.0.0.2:8080//data/g"]),
         ("xrdcp-direct", {}, ["/here/f", "root://10.0.0.2:8080//data/g"]),
         ("globus-url-copy", {}, ["ftp://10.0.0.1:2811/here/f", "ftp://10.0.0.2:2811/there/g"]),
         # Data in the clear are asked for by http, and the copy by https.
-        (
-            "gfal-copy",
-            {"copy_mode": "pull", **CLEAR},
-            ["http://10.0.0.1:8080/data/f", "https://10.0.0.2:8080/data/g"],
-        ),
-        ("gfal-copy", CLEAR, ["https://10.0.0.1:8080/data/f", "http://10.0.0.2:8080/data/g"]),
+        ("gfal-copy", {"copy_mode": "pull", **CLEAR}, ["http://10.0.0.1:8080/data/f", DESTINATION]),
+        ("gfal-copy", CLEAR, [SOURCE, "http://10.0.0.2:8080/data/g"]),
         ("davix-put", CLEAR, ["/here/f", "http://10.0.0.2:8080/data/g"]),
         ("davix-get", {"copy_mode": "pull", **CLEAR}, ["http://10.0.0.1:8080/data/f", "/there/g"]),
     ],

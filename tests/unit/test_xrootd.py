@@ -24,12 +24,6 @@ def text(server: xrootd.Server) -> str:
     return xrootd.configuration(server, SECRETS)
 
 
-def outside_xrootd(configuration: str) -> str:
-    """What a cmsd reads."""
-    before, _, rest = configuration.partition("if exec xrootd\n")
-    return before + rest.partition("fi\n")[2]
-
-
 def test_one_origin_stands_alone_and_serves_by_tls_and_macaroons() -> None:
     assert (ALONE, ORIGIN.programs, ORIGIN.url) == (None, ("xrootd",), "https://10.0.0.1:8080/data")
     assert "all.manager" not in text(ORIGIN)
@@ -58,7 +52,9 @@ def test_what_xrootd_times_is_seldom_due_all_at_once() -> None:
 def test_the_root_protocol_is_served_where_it_is_asked_for_and_cmsd_sees_nothing_of_xrootds() -> None:
     wanted = xrootd.configuration(ORIGINS[0], SECRETS, XRDCP)
     assert "sec.protocol unix" in wanted and "sec.protocol unix" not in text(ORIGINS[0])
-    assert not [word for word in ("ofs.tpc", "http.", "xrd.tls") if word in outside_xrootd(wanted)]
+    before, _, rest = wanted.partition("if exec xrootd\n")
+    of_cmsd = before + rest.partition("fi\n")[2]
+    assert not [word for word in ("ofs.tpc", "http.", "xrd.tls") if word in of_cmsd]
 
 
 def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
