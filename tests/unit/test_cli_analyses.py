@@ -54,9 +54,6 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# page
-
-
 def test_the_page_of_a_shipped_dataset_is_written_here_and_has_no_dead_link(here: Path) -> None:
     done = tpcsweep("page", SURFACE)
     page = here / "surface.html"
@@ -89,9 +86,6 @@ def test_what_is_no_dataset_is_an_error_that_names_it(command: str, path: str, s
     assert not done.stdout
 
 
-# claims
-
-
 def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others() -> None:
     done = tpcsweep("claims", SURFACE)
     assert done.exit_code == 0
@@ -108,9 +102,6 @@ def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others() -> None:
     assert len(listed) - int(left[1]) == sum(name in done.output for name in CLAIMS)
     found = json.loads(tpcsweep("claims", "demo", "--json").output)
     assert [verdict["claim"] for verdict in found] == list(CLAIMS)
-
-
-# compare
 
 
 def test_a_comparison_is_a_summary_and_the_cells_that_differ() -> None:
@@ -139,9 +130,6 @@ def test_a_comparison_fails_below_its_gate_and_its_files_stay(here: Path) -> Non
     assert printed.exit_code == 1
     assert json.loads(printed.stdout) == content
     assert tpcsweep("compare", *reversed(sides), "--fail-below", "0.95").exit_code == 0
-
-
-# plan
 
 
 def test_a_plan_is_answered_from_the_fits_beside_the_dataset() -> None:
@@ -222,9 +210,6 @@ def test_a_wrong_question_is_an_error_with_the_fix(words: str, said: str) -> Non
     assert (done.exit_code, said in done.stderr, done.stdout) == (2, True, ""), done.stderr
 
 
-# history
-
-
 def test_a_history_keeps_the_run_and_fails_on_a_change(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = here / "results/weekly/history"
     folder.mkdir(parents=True)
@@ -250,9 +235,6 @@ def test_a_history_keeps_the_run_and_fails_on_a_change(here: Path, monkeypatch: 
     monkeypatch.setattr("tpcsweep.pages.making.make_history", lambda *_: {"verdict": None})
     printed = tpcsweep("history", "weekly", "--json")
     assert (printed.exit_code, len(json.loads(printed.stdout)["runs"])) == (0, 10)
-
-
-# all
 
 
 def test_status_loads_no_library_that_it_does_not_need() -> None:

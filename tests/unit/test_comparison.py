@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -138,9 +139,8 @@ def test_one_cell_that_differs_is_named() -> None:
     found = compare(base, new)
     different = found.cells[found.cells["verdict"] != SAME]
     assert different[["rtt", "streams", "verdict"]].values.tolist() == [[20.0, 4, SLOWER]]
-    assert gate_failures(found, 0.9) == [
-        f"rtt 20 ms, streams 4: the ratio is {different['ratio'].iloc[0]:.3g}, below 0.9"
-    ]
+    said = f"rtt 20 ms, streams 4: the ratio is {different['ratio'].iloc[0]:.3g}, below 0.9"
+    assert gate_failures(found, 0.9) == [said]
 
 
 def test_a_difference_at_one_rtt_is_said_though_neither_cells_nor_their_mean_tell() -> None:
@@ -202,9 +202,6 @@ def test_p_values_are_corrected_as_statsmodels_does(given_values: list[float]) -
     values = np.array(given_values)
     theirs = multipletests(values, method="holm")[1] if given_values else values
     assert holm(values) == pytest.approx(theirs)
-
-
-# --- what cannot be compared
 
 
 def test_cells_that_lack_something_say_what() -> None:
@@ -294,12 +291,8 @@ def test_what_has_nothing_in_common_is_refused() -> None:
         compare(made(1), unknown)
 
 
-# --- sides
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of a sweep of two tools."""
     folder = tmp_path_factory.mktemp("here") / "results"
     axes = {"rtt": [5.0, 20.0], "tool": ["gfal-copy", "curl"], "streams": [1, 4], "repetition": [1, 2, 3]}
     specs = synthetic.write_sweep(folder / "tools", axes)
@@ -331,17 +324,12 @@ def test_a_part_of_a_dataset_is_a_side(results: Path) -> None:
         "other.nc": "base: given .*other.nc: .*it has no flags.*allowed: a dataset of a sweep",
     }.items(),
 )
-def test_a_wrong_side_is_named(
-    results: Path, text: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_side_is_named(results: Path, text: str, message: str, monkeypatch: Any) -> None:
     monkeypatch.chdir(results.parent)  # the folder of results is found by its name
     Path("text.nc").write_text("not a dataset")
     made(1).drop_vars("flags").to_netcdf("other.nc")
     with pytest.raises(ConfigurationError, match=message):
         load_side(side("base", text))
-
-
-# --- what is written and drawn
 
 
 def test_files_hold_everything(tmp_path: Path) -> None:

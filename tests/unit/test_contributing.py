@@ -33,7 +33,6 @@ def changed(text: str, diff: str) -> str:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with all examples in it."""
     folder = tmp_path_factory.mktemp("contributing")
     for name in ("workflow", "config", "envs"):
         shutil.copytree(ROOT / name, folder / name)

@@ -78,9 +78,7 @@ def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> Non
 
 
 @given(st.tuples(SHARE, SHARE, st.none() | st.floats(-1, 10)), st.integers(0, 2), st.floats(0, 1))
-def test_more_of_others_or_less_speed_never_makes_a_cell_calm(
-    found: tuple[float | None, ...], place: int, more: float
-) -> None:
+def test_more_load_calms_no_cell(found: tuple[float | None, ...], place: int, more: float) -> None:
     worse = [(value or 0) + more if at == place else value for at, value in enumerate(found)]
     assert disturbed(*worse) or not disturbed(*found)
 

@@ -25,7 +25,6 @@ EARLIER = ROOT / "examples/surface.nc"
 
 @pytest.fixture(scope="module")
 def current(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset of this version."""
     axes = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
     file = tmp_path_factory.mktemp("current") / "mine/dataset.nc"
     dataset.write(dataset.fold(write_sweep(file.parent, axes), axes), file)
@@ -56,7 +55,6 @@ def test_a_file_that_is_not_there_or_has_a_name_of_signs_is_refused(tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The completed copy of the earlier dataset."""
     file = tmp_path_factory.mktemp("earlier") / "brought.nc"
     copy_completed(EARLIER, file)
     return file

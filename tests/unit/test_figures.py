@@ -63,9 +63,7 @@ def texts(figure: Figure) -> str:
         ({"origins": [1, 2, 3, 4, 5], **FOUR}, 5),
     ],
 )
-def test_every_value_of_the_other_axes_has_a_panel(
-    tmp_path: Path, axes: dict[str, Sequence[Value]], count: int
-) -> None:
+def test_every_other_value_has_a_panel(tmp_path: Path, axes: dict[str, Sequence[Value]], count: int) -> None:
     groups = folded(tmp_path, axes)
     drawn = [draw(groups.summary) for draw in (figures.heatmap, figures.lines, figures.limits)]
     surface = figures.surface(groups.summary)
@@ -149,9 +147,7 @@ def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: P
     assert list(LIMITS)[int(np.ravel(colours)[0])] == "bandwidth"  # two of three
 
 
-def test_a_repetition_that_failed_is_marked_and_the_others_are_averaged(
-    clean: dataset.Folded, tmp_path: Path
-) -> None:
+def test_a_failed_repetition_is_marked_and_left_out(clean: dataset.Folded, tmp_path: Path) -> None:
     assert not figures.heatmap(clean.summary).legends
     groups = folded(tmp_path, AXES, failed=[EACH[0] | {"repetition": 2}])
     shown = texts(figures.heatmap(groups.summary))
@@ -186,19 +182,16 @@ def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
         assert "No cell" in texts(figure)
 
 
-def test_every_cell_has_its_series(tmp_path: Path) -> None:
-    groups = folded(tmp_path, {"cores": [1.0, None], "tool": ["curl", "gfal-copy"], "repetition": [1, 2]})
-    figure = figures.series(groups.summary, groups.samples)
-    assert len(panels(figure)) == 8
-    seen(figure, tmp_path)
-
-
-def test_series_say_that_they_are_a_selection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.figures.cells._MOST_PANELS", 6)
+def test_every_cell_has_its_series_or_a_selection_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     groups = folded(tmp_path, AXES, flagged={"not_steady": [EACH[5] | {"repetition": 2}]})
     figure = figures.series(groups.summary, groups.samples)
-    assert "6 of 12 measured cells" in texts(figure)
-    assert "not steady" in texts(figure)
+    assert len(panels(figure)) == 12
+    seen(figure, tmp_path)
+    monkeypatch.setattr("tpcsweep.figures.cells._MOST_PANELS", 6)
+    figure = figures.series(groups.summary, groups.samples)
+    assert "6 of 12 measured cells" in texts(figure) and "not steady" in texts(figure)
     assert len(panels(figure)) == 6
 
 

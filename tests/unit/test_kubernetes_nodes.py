@@ -45,9 +45,6 @@ def waiting(message: str) -> V1Pod:
     return made
 
 
-# How they are told
-
-
 def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() -> None:
     others = [
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.",
@@ -88,9 +85,6 @@ def test_a_full_node_is_none_that_others_use(looking: PodWatch) -> None:
     assert not isinstance(raised.value, OccupiedError)
 
 
-# What a deployment does
-
-
 def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log, stages = list[str](), list[str]()
     in_use = [True, True, False]
@@ -126,9 +120,6 @@ def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch,
     ]
     said = "waiting for nodes that other deployments use: 0/3 nodes are available"
     assert stages == ["deploying rtt=20", said]
-
-
-# Of which namespaces
 
 
 def test_no_pod_is_made_to_see_whether_nodes_can_be_kept_from_all_namespaces(server: PlayedApi) -> None:

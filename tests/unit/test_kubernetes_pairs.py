@@ -39,8 +39,6 @@ def hosts(pairs: tuple[Pair, ...]) -> list[list[str]]:
     return [[placed.node_selector["kubernetes.io/hostname"] for _, placed in pair.sides] for pair in pairs]
 
 
-# Which there are
-
 names = st.sets(st.integers(0, 12).map(str))
 
 
@@ -113,9 +111,6 @@ def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
     given = settings(paths=paths)
     assert pairs_of(server.cluster(), given) == given.pairs
     assert server.asked == []
-
-
-# Which a deployment takes, and where its client goes
 
 
 def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_that_is_free(

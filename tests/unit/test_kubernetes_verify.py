@@ -28,6 +28,7 @@ WANTED = DeploymentParameters(rtt=20, bandwidth=1, mtu=9000)
 FITS = judging.FoundRate(1.0, known=True, windows=10, full=10)
 UNKNOWN = judging.FoundRate(0.3, known=False, windows=30, full=2)
 SLOW = judging.FoundRate(0.8, known=True, windows=10, full=10)
+FAST = judging.FoundRate(1.2, known=True, windows=10, full=0)
 
 
 def flow(
@@ -60,9 +61,8 @@ def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered
     seen = judging.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
     assert len(seen) >= judging.WINDOWS
     assert all(window.full for window in seen)
-    assert judging.rate_of(seen, asked=2 * capacity) == judging.FoundRate(
-        pytest.approx(capacity, rel=0.01), known=True, windows=len(seen), full=len(seen)
-    )
+    about, count = pytest.approx(capacity, rel=0.01), len(seen)
+    assert judging.rate_of(seen, asked=2 * capacity) == judging.FoundRate(about, True, count, count)
 
 
 @settings(max_examples=15)
@@ -109,9 +109,7 @@ def test_pairs_that_share_a_path_are_added_up_and_each_must_fill_it() -> None:
 
 
 @given(st.lists(st.builds(judging.Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
-def test_too_little_is_held_against_a_path_only_by_windows_in_which_it_was_full(
-    seen: list[judging.Window],
-) -> None:
+def test_only_full_windows_make_a_path_slow(seen: list[judging.Window]) -> None:
     rate = judging.rate_of(seen, asked=1)
     slow = judging.shortfalls(WANTED, measured(near_to_far=rate))
     if slow:
@@ -121,13 +119,8 @@ def test_too_little_is_held_against_a_path_only_by_windows_in_which_it_was_full(
     assert not (slow and rate.found >= 0.95)
 
 
-# Little's law: connections × window / RTT
-
-
 @given(st.floats(0.01, 100), st.floats(0, 500), st.integers(4096, 2**28), st.integers(1, 8))
-def test_as_many_connections_are_opened_as_it_takes_to_fill_the_path(
-    bandwidth: float, rtt: float, buffer: int, sources: int
-) -> None:
+def test_enough_connections_are_opened(bandwidth: float, rtt: float, buffer: int, sources: int) -> None:
     wanted = DeploymentParameters(rtt=rtt, bandwidth=bandwidth, tcp_buffer=buffer)
     number = judging.probe_connections(wanted, sources)
     assert judging.CONNECTIONS[0] <= number <= judging.CONNECTIONS[1]
@@ -141,9 +134,6 @@ def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
     assert under_way(information) == 78
 
 
-# What becomes of a path
-
-
 def measured(**changes: Any) -> judging.FoundPath:
     seen = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": FITS, "far_to_near": FITS}
     return judging.FoundPath(**{**seen, "attempts": 1, **changes})
@@ -155,10 +145,7 @@ def measured(**changes: Any) -> judging.FoundPath:
         ({}, None),
         ({"rtt": Rtt(24, 25, 26, 17)}, "rtt asked 20 ms, found 25 ms"),
         ({"mtu": 1500}, "mtu asked 9000, found 1500"),
-        (
-            {"near_to_far": judging.FoundRate(1.2, known=True, windows=10, full=0)},
-            "bandwidth from source to destination asked 1 Gbit/s, found 1.2 Gbit/s",
-        ),
+        ({"near_to_far": FAST}, "bandwidth from source to destination asked 1 Gbit/s, found 1.2 Gbit/s"),
         ({"far_to_near": UNKNOWN}, None),
         ({"far_to_near": SLOW}, None),
     ],
@@ -169,9 +156,10 @@ def test_what_no_path_may_be_is_described(changes: dict[str, Any], complaint: st
 
 
 def test_a_path_whose_queue_is_limited_may_have_less_than_was_asked() -> None:
-    assert judging.shortfalls(WANTED, measured(far_to_near=SLOW)) == [
-        "bandwidth from destination to source asked 1 Gbit/s, found 0.8 Gbit/s, allowed -5% to +3%"
-    ]
+    [said] = judging.shortfalls(WANTED, measured(far_to_near=SLOW))
+    assert said.startswith(
+        "bandwidth from destination to source asked 1 Gbit/s, found 0.8 Gbit/s, allowed -5%"
+    )
     limited = WANTED.model_copy(update={"queue_limit": 1000})
     assert judging.shortfalls(limited, measured(far_to_near=SLOW)) == []
 
@@ -197,7 +185,7 @@ def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list
 
 @pytest.mark.parametrize("other", [FITS, UNKNOWN], ids=["as asked", "unknown"])
 def test_a_path_that_is_too_slow_is_measured_on_or_refused(
-    looks: list[judging.FoundPath], other: judging.FoundRate
+    looks: list[Any], other: judging.FoundRate
 ) -> None:
     looks.append(measured(near_to_far=other, far_to_near=SLOW))
     seen = judging.verify(SESSION, WANTED, [], strict=False)

@@ -54,7 +54,6 @@ class Results:
 
 @pytest.fixture
 def both(tmp_path: Path) -> Results:
-    """A folder in which both cells were measured."""
     results = Results(tmp_path)
     for cell in SPECS:
         results.measure(cell)

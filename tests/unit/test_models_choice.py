@@ -153,8 +153,9 @@ def test_fits_of_another_format_or_formula_are_refused(kept: Path, tmp_path: Pat
     else:
         del content["fits"]["window"]["parameters"]["base"]
     (tmp_path / "models.json").write_text(json.dumps(content))
-    says = rf"models\.json: no fits of format 4.*{problem}.*run snakemake"
-    with pytest.raises(saved.SavedError, match=says):
+    with pytest.raises(
+        saved.SavedError, match=rf"models\.json: no fits of format 4.*{problem}.*run snakemake"
+    ):
         saved.read(tmp_path / "models.json")
 
 

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of servers, the probes of a side, and the counters of an origin."""
+"""The start of servers and how they end, the probes of a side, and the counters of an origin."""
 
 from __future__ import annotations
 
 import os
 import socket
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from tpcsweep.testbeds.netns.servers import DeploymentProcess
 from tpcsweep.testbeds.node import starting
 from tpcsweep.testbeds.node.counters import OriginCounters, throttling
 from tpcsweep.xrootd import servers as xrootd
@@ -65,3 +67,21 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
 def test_throttling_is_summed_over_the_origins_of_a_side() -> None:
     summed = {"source_periods": 30, "source_throttled": 3, "client_periods": 5, "client_throttled": 0}
     assert throttling({"source": [(10, 1), (20, 2)], "client": [(5, 0)]}) == summed
+
+
+@pytest.mark.parametrize(
+    ("command", "how"), [("kill -SEGV $$", "was killed by SIGSEGV"), ("exit 3", "ended with exit code 3")]
+)
+def test_how_a_process_has_ended_with_its_last_words(tmp_path: Path, command: str, how: str) -> None:
+    own, stderr = tmp_path / "own.log", tmp_path / "stderr.log"
+    with subprocess.Popen(["sh", "-c", f"read go; {command}"], stdin=subprocess.PIPE) as child:
+        process = DeploymentProcess("dst1: xrootd", child, (own, stderr))
+        assert process.end() is None
+        assert child.stdin
+        child.stdin.close()
+        child.wait()
+    assert process.end() == f"dst1: xrootd {how}"
+    stderr.write_text("cannot be configured\n")
+    assert process.end() == f"dst1: xrootd {how}; its last words: cannot be configured"
+    own.write_text("started\nCOPY with Bearer MDAxsecret\n\n")
+    assert process.end() == f"dst1: xrootd {how}; its last words: COPY with Bearer [removed]"

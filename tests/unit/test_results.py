@@ -44,13 +44,12 @@ def test_a_cell_is_stale_if_it_is_missing_or_of_another_specification(tmp_path: 
 
 
 def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -> None:
-    now = {**SPEC, "parameters": Parameters().model_dump()}
-    before = {**SPEC, "parameters": {k: v for k, v in now["parameters"].items() if k != "encryption"}}
+    parameters = Parameters().model_dump()
+    now, other = SPEC | {"parameters": parameters}, SPEC | {"parameters": parameters | {"encryption": "none"}}
+    before = SPEC | {"parameters": {k: v for k, v in parameters.items() if k != "encryption"}}
     results.write(tmp_path / "c.json", before, {"status": "ok"})
     assert not results.stale(tmp_path / "c.json", now)
-    assert results.stale(
-        tmp_path / "c.json", {**now, "parameters": {**now["parameters"], "encryption": "none"}}
-    )
+    assert results.stale(tmp_path / "c.json", other)
 
 
 STATES = ["missing", "current", "stale", "placeholder", *DAMAGES]
@@ -165,9 +164,8 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path: Path) ->
     (tmp_path / "precious").write_text("all of it")
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / ".lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(
-        results.ResultsError, match=r"\.lock: .+: choose another folder with --config results=FOLDER"
-    ):
+    said = r"\.lock: .+: choose another folder with --config results=FOLDER"
+    with pytest.raises(results.ResultsError, match=said):
         results.hold(tmp_path / "results")
     assert (tmp_path / "precious").read_text() == "all of it"
 

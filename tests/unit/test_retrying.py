@@ -46,9 +46,7 @@ def test_a_share_of_the_cells_is_chosen_failed_ones_first(cells: list[dict[str, 
 
 
 @given(st.lists(CELLS, max_size=10), st.floats(0, 1), st.data())
-def test_the_throughput_chooses_nothing(
-    cells: list[dict[str, Any]], share: float, data: st.DataObject
-) -> None:
+def test_the_throughput_chooses_nothing(cells: list[Any], share: float, data: st.DataObject) -> None:
     rates = data.draw(st.lists(st.floats(0, 10), min_size=len(cells), max_size=len(cells)))
     summaries = [one["summary"] | {"throughput": rate} for one, rate in zip(cells, rates, strict=True)]
     others = [one | {"summary": summary} for one, summary in zip(cells, summaries, strict=True)]

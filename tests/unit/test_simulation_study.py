@@ -105,9 +105,7 @@ def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path
     assert len(simulated(asked(tmp_path, mtu=1500, rtt=1), tmp_path)) == len(STREAMS)
 
 
-def test_a_cell_that_simgrid_refuses_fails_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_that_simgrid_refuses_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = study.cell_plan
     plan = lambda one, *rest: usual(one, *rest) | ({"phases": []} if one.streams == 8 else {})  # noqa: E731
     monkeypatch.setattr(study, "cell_plan", plan)
@@ -191,9 +189,8 @@ def test_cells_of_a_killed_job_are_kept_and_damaged_lines_computed_again(tmp_pat
     lines[:6] = [b"{", lines[1].replace(b'"ok"', b'"OK"'), b"\xff", b'{"spec":7}', b"[]", b"null"]
     (tmp_path / "cells.jsonl").write_bytes(b"\n".join(lines))
     again = simulated(configuration, tmp_path)
-    assert [(cell["status"], cell["summary"]) for cell in again] == [
-        ("ok", cell["summary"]) for cell in cells
-    ]
+    assert {cell["status"] for cell in again} == {"ok"}
+    assert [cell["summary"] for cell in again] == [cell["summary"] for cell in cells]
 
 
 @given(

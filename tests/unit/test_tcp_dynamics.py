@@ -52,9 +52,7 @@ def test_cubic_never_recovers_much_later_than_reno(bandwidth: float, rtt: float,
 
 
 @given(BANDWIDTHS, RTTS, MTUS, LOSSES)
-def test_loss_and_delayed_acks_cost_and_cubic_uses_no_less(
-    bandwidth: float, rtt: float, mtu: int, loss: float
-) -> None:
+def test_loss_and_delayed_acks_cost_utilisation(bandwidth: float, rtt: float, mtu: int, loss: float) -> None:
     used = formulas.utilisation(bandwidth, rtt, mtu, loss)
     assert 0 < formulas.utilisation(bandwidth, rtt, mtu, 2 * loss) <= used <= 1
     assert formulas.utilisation(bandwidth, rtt, mtu, loss, packets_per_ack=2) <= used

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from contextlib import nullcontext
+import ssl
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
-from tpcsweep.xrootd import releases
+from tpcsweep.xrootd import credentials, releases
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import LATE
 
@@ -74,3 +76,26 @@ def test_a_release_that_cannot_confirm_copies_is_refused(version: str, refused: 
     told = re.escape(f"xrootd this is {version}, allowed: 5.5.0 or later")
     with pytest.raises(releases.ReleaseError, match=told) if refused else nullcontext():
         xrootd.require(release)
+
+
+def context(purpose: ssl.Purpose, folder: Path, name: str) -> ssl.SSLContext:
+    """As Python 3.13 makes it, whatever Python this is: chains must be as RFC 5280 has them."""
+    made = ssl.create_default_context(purpose, cafile=str(folder / "ca.pem"))
+    made.verify_flags |= ssl.VERIFY_X509_STRICT
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
+    return made
+
+
+def test_server_and_user_accept_each_other_by_the_strict_rules(tmp_path: Path) -> None:
+    folder = tmp_path / "credentials"
+    credentials.create(folder, ["10.0.0.1"], (os.getuid(), os.getgid()))
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context(ssl.Purpose.SERVER_AUTH, folder, "user").wrap_bio(down, up, server_hostname="10.0.0.1")
+    server = context(ssl.Purpose.CLIENT_AUTH, folder, "host").wrap_bio(up, down, server_side=True)
+    for _ in range(4):  # each goes on until it waits for the other
+        for end in (client, server):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    peer = server.getpeercert()
+    assert peer and (("commonName", credentials.USER),) in peer["subject"]
