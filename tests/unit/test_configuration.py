@@ -32,7 +32,7 @@ from tpcsweep.testbeds.netns.limits import check, this_machine
 from tpcsweep.tools import TOOLS
 
 from docs.schemas import FOLDER, schemas
-from tests.support.projects import MACHINE, errors, loaded, problems
+from tests.support.projects import MACHINE, cases, errors, loaded, problems
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = [
@@ -293,40 +293,37 @@ def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
 
 
 IN_FILE = "in config/testbeds/one.yaml"
+KNOWN = ", ".join(TOOLS)
+REFUSED = f"""
+cores: [0.5, 1.5]
+    cores[1]: given 1.5, allowed: at most 1, half of 2 (the CPUs of this machine)
+rtt: [0, 5, 600]
+    rtt[2]: given 600 ms, allowed: at most 500 ms (max_rtt {IN_FILE})
+bandwidth: 10 Gbit/s
+    bandwidth: given 10 Gbit/s, allowed: at most 5 Gbit/s (max_bandwidth {IN_FILE})
+congestion_control: [cubic, bbr]
+    congestion_control[1]: given bbr, allowed: one of cubic, reno
+rtt: [0, 5], queue_limit: [null, 1000]
+    queue_limit[1]: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms: it bounds packets under way, and none are
+tool: gfal
+    tool: given gfal, allowed: gfal2? one of {KNOWN}
+tcp_streams: [1, 4], copy_mode: [pull, push]
+    tcp_streams[1]: given 4 with tool gfal-copy, copy_mode push, allowed: 1: multi-stream is pull only in XRootD
+file_size: 1 GiB, streams: [1, 8], source_content: random
+    file_size: given 1 GiB with streams 8, source_content random, layer memory_to_memory, allowed: at most 744 MiB:
+        11 files in 8 GiB (half of what this machine has available)
+origins: [2, 300], file_size: 1 MiB
+    origins[1]: given 300, allowed: at most 64, as many as one redirector can have
+tcp_streams: [1, 100], streams: 1000, file_size: 1 MiB
+    tcp_streams[1]: given 100 with streams 1000, origins 1, allowed: at most 28: each origin has 28232 ports for the
+        connections of all streams
+"""
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    {
-        "cores: [0.5, 1.5]": "cores[1]: given 1.5, allowed: at most 1, half of 2 (the CPUs of this machine)",
-        "rtt: [0, 5, 600]": f"rtt[2]: given 600 ms, allowed: at most 500 ms (max_rtt {IN_FILE})",
-        "bandwidth: 10 Gbit/s": f"bandwidth: given 10 Gbit/s, allowed: at most 5 Gbit/s (max_bandwidth {IN_FILE})",
-        "congestion_control: [cubic, bbr]": "congestion_control[1]: given bbr, allowed: one of cubic, reno",
-        "rtt: [0, 5], queue_limit: [null, 1000]": (
-            "queue_limit[1]: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms: "
-            "it bounds packets under way, and none are"
-        ),
-        "tool: gfal": "tool: given gfal, allowed: gfal2? one of " + ", ".join(TOOLS),
-        "tcp_streams: [1, 4], copy_mode: [pull, push]": (
-            "tcp_streams[1]: given 4 with tool gfal-copy, copy_mode push, allowed: 1: "
-            "multi-stream is pull only in XRootD"
-        ),
-        "file_size: 1 GiB, streams: [1, 8], source_content: random": (
-            "file_size: given 1 GiB with streams 8, source_content random, layer memory_to_memory, allowed: "
-            "at most 744 MiB: 11 files in 8 GiB (half of what this machine has available)"
-        ),
-        "origins: [2, 300], file_size: 1 MiB": (
-            "origins[1]: given 300, allowed: at most 64, as many as one redirector can have"
-        ),
-        "tcp_streams: [1, 100], streams: 1000, file_size: 1 MiB": (
-            "tcp_streams[1]: given 100 with streams 1000, origins 1, allowed: "
-            "at most 28: each origin has 28232 ports for the connections of all streams"
-        ),
-    }.items(),
-)
-def test_what_the_machine_cannot_do(root: Path, asked: str, message: str) -> None:
+@pytest.mark.parametrize(("asked", "messages"), cases(REFUSED))
+def test_what_the_machine_cannot_do(root: Path, asked: str, messages: list[str]) -> None:
     found = problems(root, f"parameters: {{{asked}}}", "kind: netns")
-    assert found == [f"config/sweeps/one.yaml: parameters.{message}"]
+    assert found == [f"config/sweeps/one.yaml: parameters.{message}" for message in messages]
 
 
 def test_an_rtt_below_that_of_the_path_is_refused_at_its_include(root: Path) -> None:

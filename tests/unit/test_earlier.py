@@ -122,13 +122,13 @@ def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) ->
     with netCDF4.Dataset(tmp_path / "bare.nc", "a") as dataset_file:
         dataset_file.delncattr("testbed_kind")
     before = {*tmp_path.iterdir()}
-    for name, says in (
-        ("other.nc", r"given a dataset without throughput_low, .* the group samples"),
-        ("text.nc", r"text.nc: dataset: given a file that cannot be read: .* NetCDF 4"),
-        ("bare.nc", r"without the attribute testbed_kind, allowed: a dataset of tpcsweep"),
-        ("other.zarr", r"other\.zarr: dataset: given a folder that cannot be read"),
-        ("empty.zarr", r"given a folder that cannot be read as .*: No group"),
-    ):
+    for name, says in {
+        "other.nc": "given a dataset without throughput_low, .* the group samples",
+        "text.nc": "text.nc: dataset: given a file that cannot be read: .* NetCDF 4",
+        "bare.nc": "without the attribute testbed_kind, allowed: a dataset of tpcsweep",
+        "other.zarr": "other.zarr: dataset: given a folder that cannot be read",
+        "empty.zarr": "given a folder that cannot be read as .*: No group",
+    }.items():
         with pytest.raises(ConfigurationError, match=says):
             copy_completed(tmp_path / name, tmp_path / "output.nc")
     assert {*tmp_path.iterdir()} == before

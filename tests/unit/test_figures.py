@@ -142,9 +142,8 @@ def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: P
     figure = figures.limits(summary)
     assert "repetitions differ" in texts(figure)
     assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 1
-    colours = figure.axes[0].collections[0].get_array()
-    assert colours is not None
-    assert list(LIMITS)[int(np.ravel(colours)[0])] == "bandwidth"  # two of three
+    first = np.ravel(figure.axes[0].collections[0].get_array())[0]  # type: ignore[arg-type]
+    assert list(LIMITS)[int(first)] == "bandwidth"  # two of three
 
 
 def test_a_failed_repetition_is_marked_and_left_out(clean: dataset.Folded, tmp_path: Path) -> None:
@@ -159,8 +158,7 @@ def test_a_failed_repetition_is_marked_and_left_out(clean: dataset.Folded, tmp_p
 def test_repetitions_are_averaged_and_bands_span_all_of_them(clean: dataset.Folded) -> None:
     summary = clean.summary
     axes = figures.lines(summary).axes[0]
-    drawn = axes.get_lines()[0].get_ydata()
-    assert np.allclose(drawn, summary.throughput.sel(rtt=5).mean("repetition"))
+    assert np.allclose(axes.get_lines()[0].get_ydata(), summary.throughput.sel(rtt=5).mean("repetition"))
     band = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
     low, high = summary.throughput_low.sel(rtt=5).min(), summary.throughput_high.sel(rtt=5).max()
     assert (band.min(), band.max()) == pytest.approx((float(low), float(high)))

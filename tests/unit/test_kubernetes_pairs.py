@@ -67,9 +67,8 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
 
 
 def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
-    for site in ("near", "far"):
-        for number in range(3):
-            put(server, f"{site}{number}", site=site)
+    for site, number in itertools.product(("near", "far"), range(3)):
+        put(server, f"{site}{number}", site=site)
     given = settings({"node_selector": {"site": "near"}}, {"node_selector": {"site": "far"}})
     expected = [[f"near{number}-host", f"far{number}-host"] for number in range(3)]
     assert hosts(pairs_of(server.cluster(), given)) == expected

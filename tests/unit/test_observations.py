@@ -39,8 +39,7 @@ def test_every_cell_is_a_row_in_the_order_of_the_dimensions() -> None:
     rows = observations(made())
     assert rows["throughput"].tolist() == list(range(1, 13))
     assert rows.loc[7, ["rtt", "streams", "repetition", "tool"]].tolist() == [2, 1, 2, "curl"]
-    assert (rows["reason"] == "").all()
-    assert not rows[list(FLAGS)].any(axis=None)
+    assert (rows["reason"] == "").all() and not rows[list(FLAGS)].any(axis=None)
     assert not {"record", "status", "flags", "throughput_low", "throughput_high"} & set(rows)
 
 
@@ -78,8 +77,7 @@ def test_intervals_whose_confidence_is_not_said_are_of_95_percent_to_everybody()
 
 def test_without_an_interval_the_error_is_not_known() -> None:
     bare = observations(made()[["throughput"]])
-    assert bare["error"].isna().all()
-    assert (bare["reason"] == "").all()
+    assert bare["error"].isna().all() and (bare["reason"] == "").all()
     half = made()
     half["throughput_low"][0, 0, 0] = np.nan
     assert observations(half)["error"].isna().tolist() == [True] + [False] * 11
@@ -110,8 +108,7 @@ def test_flags_have_the_bits_that_the_dataset_says() -> None:
 
 def test_more_columns_are_there_also_where_the_dataset_has_none() -> None:
     rows = observations(made().assign(limit=xr.full_like(made()["throughput"], 3.0)), also=("limit", "cores"))
-    assert (rows["limit"] == 3).all()
-    assert rows["cores"].isna().all()
+    assert (rows["limit"] == 3).all() and rows["cores"].isna().all()
 
 
 @pytest.mark.parametrize("selection", [{"repetition": 1}, {"repetition": 1, "rtt": 0, "streams": 2}])

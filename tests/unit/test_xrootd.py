@@ -5,7 +5,7 @@ import math
 import os
 import re
 import ssl
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -67,15 +67,13 @@ def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
         assert xrootd.configuration(server, SECRETS, authorization="macaroons") == text(server)
 
 
-@pytest.mark.parametrize(
-    ("version", "refused"),
-    [("5.4.3", True), ("4.12.7", True), ("5.5.0", False), ("5.10.1", False), ("6.2.0", False)],
-)
-def test_a_release_that_cannot_confirm_copies_is_refused(version: str, refused: bool, tmp_path: Path) -> None:
-    release = releases.read("this", folder_of(tmp_path / "this", f"v{version}"))
-    told = re.escape(f"xrootd this is {version}, allowed: 5.5.0 or later")
-    with pytest.raises(releases.ReleaseError, match=told) if refused else nullcontext():
-        xrootd.require(release)
+def test_a_release_that_cannot_confirm_copies_is_refused(tmp_path: Path) -> None:
+    for version in ("5.5.0", "5.10.1", "6.2.0"):
+        xrootd.require(releases.read("this", folder_of(tmp_path / version, f"v{version}")))
+    for version in ("5.4.3", "4.12.7"):
+        told = re.escape(f"xrootd this is {version}, allowed: 5.5.0 or later")
+        with pytest.raises(releases.ReleaseError, match=told):
+            xrootd.require(releases.read("this", folder_of(tmp_path / version, f"v{version}")))
 
 
 def context(purpose: ssl.Purpose, folder: Path, name: str) -> ssl.SSLContext:
