@@ -43,9 +43,8 @@ def test_quantities_amount_to_what_kubernetes_takes_them_for(whole: int, part: i
     assert amount_of(text) == parse_quantity(text)
 
 
-@pytest.mark.parametrize("text", ["", "1 Gi", "-1", "1e3", "Gi", "1GiB", "1,5", "٣"])
-def test_what_is_no_quantity_amounts_to_nothing(text: str) -> None:
-    assert not amount_of(text)
+def test_what_is_no_quantity_amounts_to_nothing() -> None:
+    assert not any(map(amount_of, ["", "1 Gi", "-1", "1e3", "Gi", "1GiB", "1,5", "٣"]))
 
 
 @given(
