@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 import orjson
+import xarray as xr
 from tpcsweep.configuration.parameters import Parameters, Value
+from tpcsweep.dataset.labels import about_flags
 from tpcsweep.measure.steady import analyse
 from tpcsweep.variables import SAMPLES, SUMMARY
 
@@ -150,3 +152,18 @@ def write_sweep(
 
 def _among(values: Mapping[str, Value], which: Sequence[Mapping[str, Value]]) -> bool:
     return any(all(values[name] == value for name, value in one.items()) for one in which)
+
+
+def bare(throughput: np.ndarray, half: float | np.ndarray, axes: Mapping[str, Sequence[Value]]) -> xr.Dataset:
+    """Return a dataset of good cells with intervals of throughput ± half (Gbit/s), and nothing else."""
+    content = {
+        "throughput": throughput,
+        "throughput_low": throughput - half,
+        "throughput_high": throughput + half,
+        "status": np.ones(throughput.shape, np.int8),
+    }
+    variables = {name: (tuple(axes), values) for name, values in content.items()}
+    flags = (tuple(axes), np.zeros(throughput.shape, np.int32), about_flags())
+    return xr.Dataset(
+        {**variables, "flags": flags}, {**axes, "tool": "curl"}, {"measurement_confidence": 0.95}
+    )

@@ -31,7 +31,6 @@ def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture
 def server() -> Iterator[PlayedApi]:
-    """An API server that is played."""
     from tests.support.played_api import PlayedApi  # whose client takes long to import
 
     with PlayedApi() as played:

@@ -40,31 +40,14 @@ def simulation(monkeypatch: pytest.MonkeyPatch) -> Predictor:
 
 def points(predictor: Predictor, number: int) -> pd.DataFrame:
     """Curves as they would be read off in a world that is one of the sets."""
-    facts = [
-        Fact(*(figure, "a point", origins, cores, bandwidth, rtt), streams=(streams,))
-        for figure, origins, cores, bandwidth, rtt in PLACES
-        for streams in (1, 20, 90, 200)
-    ]
+    rows = [(*place, streams) for place in PLACES for streams in (1, 20, 90, 200)]
+    facts = [Fact(figure, "a point", *place, streams=(streams,)) for figure, *place, streams in rows]
     throughput = predictor(blind._cells(facts)[0])[number]
-    columns = (
-        "figure",
-        "origins",
-        "cores",
-        "bandwidth_gbit_per_s",
-        "rtt_ms",
-        "streams",
-        "throughput_gbit_per_s",
-    )
-    rows = [
-        (fact.figure, fact.origins, fact.cores, fact.bandwidth, fact.rtt, fact.streams[0], value)
-        for fact, value in zip(facts, throughput, strict=True)
-    ]
-    return pd.DataFrame(rows, columns=columns)
+    columns = ["figure", "origins", "cores", "bandwidth_gbit_per_s", "rtt_ms", "streams"]
+    return pd.DataFrame(rows, columns=columns).assign(throughput_gbit_per_s=throughput)
 
 
-def test_points_of_first_figures_tell_the_others_in_a_world_that_is_as_the_model(
-    simulation: Predictor, tmp_path: Path
-) -> None:
+def test_points_of_first_figures_tell_the_others(simulation: Predictor, tmp_path: Path) -> None:
     file = tmp_path / "curves.csv"
     points(simulation, 7).to_csv(file, index=False)
     name, settings = load_import("chep2024-curves", ROOT)
@@ -77,13 +60,9 @@ def test_points_of_first_figures_tell_the_others_in_a_world_that_is_as_the_model
     assert (found["points"] == 4).all()
 
 
-def test_what_is_kept_agrees_with_the_first_figures_and_no_other_is_looked_at(
-    simulation: Predictor,
-) -> None:
-    turned = [
-        fact if fact.figure in FITTED else replace(fact, low=1, high=2, of="most", streams=STREAMS)
-        for fact in STATED
-    ]
+def test_what_is_kept_agrees_with_the_first_figures_and_no_other_is_looked_at(simulation: Predictor) -> None:
+    other = {"low": 1, "high": 2, "of": "most", "streams": STREAMS}
+    turned = [fact if fact.figure in FITTED else replace(fact, **other) for fact in STATED]
     one, other = (blind.table(facts, {"simulation": simulation}) for facts in (STATED, turned))
     pd.testing.assert_frame_equal(one[["agreed", "sets"]], other[["agreed", "sets"]])
     levels = one["median"] > 1.5
@@ -105,10 +84,8 @@ def test_the_notebook_makes_the_table_of_the_page(tmp_path: Path, monkeypatch: p
     found = executed(ROOT / "studies/blind_prediction/blind_prediction.ipynb", folder=str(tmp_path))["table"]
     assert pd.read_csv(tmp_path / "predictions.csv")["by"].unique().tolist() == list(blind.predictors())
     text = (ROOT / "docs/blind-prediction.md").read_text()
-    said = re.findall(
-        r"^\| (\d) \| [^|]+ \| ([\d.]+) [^|]*\| ([\d.]+) [^|]*\| ([\d.]+) [^|]*\|$", text, re.MULTILINE
-    )
+    row = r"^\| (\d) \| [^|]+ \| ([\d.]+) [^|]*\| ([\d.]+) [^|]*\| ([\d.]+) [^|]*\|$"
+    said = np.array(re.findall(row, text, re.MULTILINE), float)
     computed = found.pivot_table("median", ["figure", "stated"], "by", sort=False)[list(blind.predictors())]
-    assert [float(figure) for figure, *_ in said] == list(computed.index.get_level_values("figure"))
-    medians = [[float(value) for value in row[1:]] for row in said]
-    assert np.allclose(medians, computed, rtol=0.02)
+    assert said[:, 0].tolist() == list(computed.index.get_level_values("figure"))
+    assert np.allclose(said[:, 1:], computed, rtol=0.02)

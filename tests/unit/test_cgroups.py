@@ -7,13 +7,9 @@ import pytest
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, Hierarchy, hierarchy, parse_usage
 
 V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
-V1 = (
-    "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n"
-    "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
-)
+V1 = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n"
+V1 += "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
 V1_APART = "cgroup /c/cpu cgroup rw,cpu 0 0\ncgroup /c/cpuacct cgroup rw,cpuacct 0 0\n"
-
-
 ROOT = Path("/sys/fs/cgroup")
 
 

@@ -7,13 +7,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, finished
 
 BLOCK = re.compile(r"^```(python|yaml|diff)\n# (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = re.split(r"^### (.*)\n", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)[1:]
@@ -34,11 +33,9 @@ def changed(text: str, diff: str) -> str:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with all examples in it."""
     folder = tmp_path_factory.mktemp("contributing")
-    shutil.copytree(ROOT / "workflow", folder / "workflow")
-    shutil.copytree(ROOT / "config", folder / "config")
-    shutil.copytree(ROOT / "envs", folder / "envs")
+    for name in ("workflow", "config", "envs"):
+        shutil.copytree(ROOT / name, folder / name)
     shutil.copy(ROOT / "pyproject.toml", folder)
     for language, path, text in (block for blocks in EXAMPLES.values() for block in blocks):
         file = folder / path
@@ -56,54 +53,50 @@ def failures(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     """The traceback of each program of CHECKS that fails in one process with the copy's package."""
     folder = tmp_path_factory.mktemp("checks")
     (folder / "checks.json").write_text(json.dumps(CHECKS))
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER, folder, ROOT / "examples/surface.nc"],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": f"{project / 'workflow'}:{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    environment = {**os.environ, "PYTHONPATH": f"{project / 'workflow'}:{ROOT}"}
+    command = [sys.executable, "-c", RUNNER, str(folder), str(ROOT / "examples/surface.nc")]
+    done = finished(command, cwd=project, env=environment)
+    assert done.returncode == 0, done.stdout
     found: dict[str, str] = json.loads((folder / "failures.json").read_text())
     return found
 
 
-RUNNER = """
+RUNNER = '''
 import json, sys, traceback
 from pathlib import Path
 
+BEGIN = """
+import xarray as xr
+import yaml
+from pathlib import Path
+from tests.support.synthetic import write_sweep
+from tpcsweep import dataset
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.parameters import Parameters
+"""
 place, failures = Path(sys.argv[1]), {}
 for number, (name, code) in enumerate(json.loads((place / "checks.json").read_text()).items()):
     folder = place / str(number)
     folder.mkdir()
     try:
-        exec(code, {"folder": folder, "surface": sys.argv[2]})
+        exec(BEGIN + code, {"folder": folder, "surface": sys.argv[2]})
     except Exception:
         failures[name] = traceback.format_exc()
 (place / "failures.json").write_text(json.dumps(failures))
-"""
+'''
 
 
 def test_the_examples_go_together_and_are_as_the_linters_want_them(project: Path) -> None:
     files = {path for blocks in EXAMPLES.values() for _, path, _ in blocks if path.endswith(".py")}
     for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
-        done = subprocess.run(
-            [Path(sys.executable).with_name("ruff"), *command, *files],
-            cwd=project,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = finished([f"{Path(sys.executable).with_name('ruff')}", *command, *files], cwd=project)
         assert done.returncode == 0, done.stdout
 
 
 CHECKS = {
     "A tool": """
-import yaml
-from pathlib import Path
 from tpcsweep.configuration.checks import broken, everywhere
-from tpcsweep.configuration.loading import load
 from tpcsweep.tools import TOOLS, Credentials, Transfer
 
 def refused(**parameters):
@@ -133,7 +126,6 @@ assert fitted.values == approx(truth, rel=0.05)
 """,
     "A command": """
 import json
-import xarray as xr
 from click.testing import CliRunner
 from tpcsweep.cli import main
 
@@ -152,7 +144,6 @@ assert f"{throughput.max().item():.3g} Gbit/s: " in said("best", surface)
 """,
     "A claim": """
 import typing
-import xarray as xr
 from tpcsweep.claims import judge
 from tpcsweep.configuration.testbeds import ClaimName
 
@@ -162,8 +153,6 @@ verdict = verdicts["example2026.more_streams"]
 assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
 """,
     "A published figure": """
-from pathlib import Path
-from tpcsweep.configuration.loading import load
 from tpcsweep.figures import save
 from tpcsweep.published.base import Data, judged
 from tpcsweep.published.figures import FIGURES, figure_of
@@ -179,7 +168,6 @@ save(FIGURES[name].draw(data, shown), folder, name)
 assert (folder / f"{name}.png").stat().st_size > 10_000
 """,
     "A figure of a sweep": """
-import xarray as xr
 from tpcsweep import figures as draw
 
 draw.save(draw.sent_again(xr.load_dataset(surface)), folder, "sent_again")
@@ -188,10 +176,7 @@ assert (folder / "sent_again.png").stat().st_size > 10_000
     "A figure recorded for each cell": """
 from collections import defaultdict
 import orjson
-from tests.support.synthetic import write_sweep
-from tpcsweep import dataset
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.exporting import exposition
 from tpcsweep.measure import limits
 
@@ -215,13 +200,7 @@ columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"col
 Import.model_validate({"variables": columns})
 """,
     "A parameter that becomes an axis": """
-import yaml
-from pathlib import Path
-from tests.support.synthetic import write_sweep
-from tpcsweep import dataset
-from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import load
-from tpcsweep.configuration.parameters import Parameters, complete
+from tpcsweep.configuration.parameters import complete
 from tpcsweep.testbeds.netns import topology
 
 def configured(testbed):
@@ -242,11 +221,7 @@ assert summary.initial_window.values.tolist() == [2, 10]
 assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
 """,
     "A testbed": """
-import yaml
-from pathlib import Path
-from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import load, wanted
-from tpcsweep.dataset import fold
+from tpcsweep.configuration.loading import wanted
 from tpcsweep.running import results
 from tpcsweep.running.runner import run
 
@@ -268,18 +243,16 @@ for deployment in configuration.grid.deployments:
     run(configuration, deployment, folder / "logs" / deployment)
 cells = configuration.grid.cells
 files = [configuration.cell_file(cell) for cell in cells]
-folded = fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells))
-assert (folded.summary["throughput"] > 0).all()
-assert folded.summary.attrs["testbed_kind"] == "sockets"
+summary = dataset.fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells)).summary
+assert (summary["throughput"] > 0).all() and summary.attrs["testbed_kind"] == "sockets"
 """,
     "A path": """
-from pathlib import Path as File
 from tpcsweep.paths import link, plan
-from tpcsweep.paths.plan import LARGEST, Path
+from tpcsweep.paths.plan import LARGEST
 
-wire = Path(rtt=0, bandwidth=LARGEST)
+wire = plan.Path(rtt=0, bandwidth=LARGEST)
 assert plan.choose(wire, netem_works=False) == "wire"
-assert plan.choose(Path(rtt=0, bandwidth=1), netem_works=False) == "none"
+assert plan.choose(plan.Path(rtt=0, bandwidth=1), netem_works=False) == "none"
 
 class Commands:
     def __init__(self):
@@ -290,7 +263,7 @@ class Commands:
         self.lines += lines
 
 commands = Commands()
-made = link.connect(wire, ("near", "10.0.0.1/30"), ("far", "10.0.0.2/30"), commands, File())
+made = link.connect(wire, ("near", "10.0.0.1/30"), ("far", "10.0.0.2/30"), commands, Path())
 assert any("type veth" in line for line in commands.lines)
 assert not any("qdisc" in line for line in commands.lines)
 assert made.counters()["drops"] == 0

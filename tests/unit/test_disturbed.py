@@ -34,8 +34,7 @@ def test_this_machine_has_a_condition_and_pressure_is_the_time_in_which_somethin
     before, after = watched.look(), watched.look()
     watched.close()
     assert 0 < before.tasks <= before.busy <= before.total
-    assert after.busy >= before.busy
-    assert after.work > 0
+    assert after.busy >= before.busy and after.work > 0
     assert before.pressure is None or after.pressure >= before.pressure
     assert pressure(PRESSURE) == pytest.approx(202.700643)
 
@@ -53,18 +52,14 @@ def test_a_machine_is_as_much_slower_as_its_work_takes_longer(factor: float) -> 
 def test_a_single_piece_that_is_fast_makes_no_others_slow(place: int) -> None:
     found = speed(looks(*(0.5 if at == place else 1.0 for at in range(WINDOW)), 1.0))
     *_, (_, last) = (found.look() for _ in range(WINDOW + 1))
-    assert last is not None
-    assert 0 <= last <= 1 / WINDOW
+    assert last is not None and 0 <= last <= 1 / WINDOW
 
 
-def test_a_clock_that_is_too_coarse_knows_no_speed_and_the_fastest_piece_of_a_look_counts() -> None:
-    found = speed(looks(*[0.0] * WINDOW))
-    assert {found.look() for _ in range(WINDOW)} == {(0.0, None)}
+def test_the_fastest_piece_of_a_look_counts_and_looks_take_no_more_than_their_share_of_a_core() -> None:
+    coarse = speed(looks(*[0.0] * WINDOW))  # a clock that knows no speed
+    assert {coarse.look() for _ in range(WINDOW)} == {(0.0, None)}
     pieces = iter([3.0, 1.0, 2.0][:TRIES])
     assert speed(pieces).look()[0] == pytest.approx(1e3 * INSTANT)
-
-
-def test_looks_take_no_more_than_their_share_of_a_core() -> None:
     found = Speed(iter([3600.0] * TRIES).__next__)
     first = found.look()
     assert found.look() == first  # another would raise StopIteration
@@ -81,19 +76,12 @@ def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> Non
         assert math.isnan(mean(unknown[name]))
 
 
-@given(SHARE, SHARE, st.one_of(st.none(), st.floats(-1, 10)), st.floats(0, 1))
-def test_more_of_others_or_less_speed_never_makes_a_cell_calm(
-    others: float | None, steal: float | None, slowed: float | None, more: float
-) -> None:
-    if disturbed(others, steal, slowed):
-        assert disturbed((others or 0) + more, steal, slowed)
-        assert disturbed(others, (steal or 0) + more, slowed)
-        assert disturbed(others, steal, (slowed or 0) + more)
+@given(st.tuples(SHARE, SHARE, st.none() | st.floats(-1, 10)), st.integers(0, 2), st.floats(0, 1))
+def test_more_load_calms_no_cell(found: tuple[float | None, ...], place: int, more: float) -> None:
+    worse = [(value or 0) + more if at == place else value for at, value in enumerate(found)]
+    assert disturbed(*worse) or not disturbed(*found)
 
 
 def test_what_is_not_known_disturbs_nobody() -> None:
-    found = [
-        disturbed(None, steal, slowed)
-        for steal, slowed in ((None, None), (2 * TAKEN, None), (None, 2 * SLOWED))
-    ]
-    assert found == [False, True, True]
+    assert not disturbed(None, None, None)
+    assert disturbed(None, 2 * TAKEN, None) and disturbed(None, None, 2 * SLOWED)

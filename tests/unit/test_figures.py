@@ -13,6 +13,7 @@ import pytest
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sweep import Notebooks
@@ -46,12 +47,11 @@ def panels(figure: Figure) -> list[Axes]:
 
 
 def texts(figure: Figure) -> str:
-    legend = [text.get_text() for one in figure.legends for text in one.get_texts()]
-    inside = [text.get_text() for axes in figure.axes for text in axes.texts]
-    titles = [axes.get_title() for axes in figure.axes]
-    return " ".join(
-        " ".join([*(text.get_text() for text in figure.texts), *legend, *inside, *titles]).split()
-    )
+    """All words of a figure: its own, those of legends, those inside axes and the titles of axes."""
+    shown = [*figure.texts]
+    for one in (*figure.legends, *figure.axes):
+        shown += one.get_texts() if isinstance(one, Legend) else [*one.texts, one.title]
+    return " ".join(" ".join(text.get_text() for text in shown).split())
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,7 @@ def texts(figure: Figure) -> str:
         ({"origins": [1, 2, 3, 4, 5], **FOUR}, 5),
     ],
 )
-def test_every_value_of_the_other_axes_has_a_panel(
-    tmp_path: Path, axes: dict[str, Sequence[Value]], count: int
-) -> None:
+def test_every_other_value_has_a_panel(tmp_path: Path, axes: dict[str, Sequence[Value]], count: int) -> None:
     groups = folded(tmp_path, axes)
     drawn = [draw(groups.summary) for draw in (figures.heatmap, figures.lines, figures.limits)]
     surface = figures.surface(groups.summary)
@@ -99,13 +97,8 @@ def within(shown: Pixels, panel: Axes) -> Pixels:
 
 
 def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
-    groups = folded(
-        tmp_path,
-        AXES,
-        missing=[EACH[0]],
-        failed=[EACH[1]],
-        flagged={flag: [EACH[2 + place % 4]] for place, flag in enumerate(FLAGS)},
-    )
+    flags = {flag: [EACH[2 + place % 4]] for place, flag in enumerate(FLAGS)}
+    groups = folded(tmp_path, AXES, missing=[EACH[0]], failed=[EACH[1]], flagged=flags)
     predicted = xr.zeros_like(groups.summary.status, bool)
     predicted.loc[EACH[5]] = True
     summary = groups.summary.assign(predicted=predicted)
@@ -125,8 +118,7 @@ def test_panels_and_lines_without_a_cell_are_left_out(tmp_path: Path) -> None:
     assert [axes.get_title() for axes in panels(lines)] == ["layer network", "layer memory_to_disk"]
     drawn = [[line for line in axes.lines if line.get_linestyle() != ":"] for axes in panels(lines)]
     assert [len(tools) for tools in drawn] == [1, 1]  # the dotted one is the path's bandwidth
-    heat_map = figures.heatmap(groups.summary)
-    assert len(panels(heat_map)) == 2
+    assert len(panels(figures.heatmap(groups.summary))) == 2
 
 
 def test_every_warning_and_what_is_invalid_has_a_mark_of_its_own() -> None:
@@ -150,16 +142,12 @@ def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: P
     figure = figures.limits(summary)
     assert "repetitions differ" in texts(figure)
     assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 1
-    colours = figure.axes[0].collections[0].get_array()
-    assert colours is not None
-    assert list(LIMITS)[int(np.ravel(colours)[0])] == "bandwidth"  # two of three
+    first = np.ravel(figure.axes[0].collections[0].get_array())[0]  # type: ignore[arg-type]
+    assert list(LIMITS)[int(first)] == "bandwidth"  # two of three
 
 
-def test_a_clean_sweep_has_no_marks(clean: dataset.Folded) -> None:
+def test_a_failed_repetition_is_marked_and_left_out(clean: dataset.Folded, tmp_path: Path) -> None:
     assert not figures.heatmap(clean.summary).legends
-
-
-def test_a_repetition_that_failed_is_marked_and_the_others_are_averaged(tmp_path: Path) -> None:
     groups = folded(tmp_path, AXES, failed=[EACH[0] | {"repetition": 2}])
     shown = texts(figures.heatmap(groups.summary))
     assert "failed" in shown
@@ -170,42 +158,38 @@ def test_a_repetition_that_failed_is_marked_and_the_others_are_averaged(tmp_path
 def test_repetitions_are_averaged_and_bands_span_all_of_them(clean: dataset.Folded) -> None:
     summary = clean.summary
     axes = figures.lines(summary).axes[0]
-    drawn = axes.get_lines()[0].get_ydata()
-    assert np.allclose(drawn, summary.throughput.sel(rtt=5).mean("repetition"))
-    band = axes.collections[0].get_paths()[0].vertices
-    assert np.asarray(band)[:, 1].min() == pytest.approx(float(summary.throughput_low.sel(rtt=5).min()))
-    assert np.asarray(band)[:, 1].max() == pytest.approx(float(summary.throughput_high.sel(rtt=5).max()))
+    assert np.allclose(axes.get_lines()[0].get_ydata(), summary.throughput.sel(rtt=5).mean("repetition"))
+    band = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
+    low, high = summary.throughput_low.sel(rtt=5).min(), summary.throughput_high.sel(rtt=5).max()
+    assert (band.min(), band.max()) == pytest.approx((float(low), float(high)))
 
 
 def test_simulated_is_said_in_every_figure(tmp_path: Path) -> None:
     groups = folded(tmp_path, FOUR, kind="simulation")
-    for draw in (figures.heatmap, figures.surface, figures.lines, figures.cpu):
-        assert "simulated" in texts(draw(groups.summary))
-    assert "simulated" in texts(figures.series(groups.summary, groups.samples))
+    drawn = [draw(groups.summary) for draw in (figures.heatmap, figures.surface, figures.lines, figures.cpu)]
+    for figure in (*drawn, figures.series(groups.summary, groups.samples)):
+        assert "simulated" in texts(figure)
 
 
 def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     groups = folded(tmp_path, FOUR, failed=[{}])
     for draw in (figures.heatmap, figures.surface, figures.lines):
         assert "failed" in texts(draw(groups.summary))
-    for draw in (figures.cpu, figures.limits):
-        assert "No cell" in texts(draw(groups.summary))
-    assert "No cell" in texts(figures.series(groups.summary, groups.samples))
+    series = figures.series(groups.summary, groups.samples)
+    for figure in (figures.cpu(groups.summary), figures.limits(groups.summary), series):
+        assert "No cell" in texts(figure)
 
 
-def test_every_cell_has_its_series(tmp_path: Path) -> None:
-    groups = folded(tmp_path, {"cores": [1.0, None], "tool": ["curl", "gfal-copy"], "repetition": [1, 2]})
-    figure = figures.series(groups.summary, groups.samples)
-    assert len(panels(figure)) == 8
-    seen(figure, tmp_path)
-
-
-def test_series_say_that_they_are_a_selection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.figures.cells._MOST_PANELS", 6)
+def test_every_cell_has_its_series_or_a_selection_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     groups = folded(tmp_path, AXES, flagged={"not_steady": [EACH[5] | {"repetition": 2}]})
     figure = figures.series(groups.summary, groups.samples)
-    assert "6 of 12 measured cells" in texts(figure)
-    assert "not steady" in texts(figure)
+    assert len(panels(figure)) == 12
+    seen(figure, tmp_path)
+    monkeypatch.setattr("tpcsweep.figures.cells._MOST_PANELS", 6)
+    figure = figures.series(groups.summary, groups.samples)
+    assert "6 of 12 measured cells" in texts(figure) and "not steady" in texts(figure)
     assert len(panels(figure)) == 6
 
 
@@ -215,8 +199,8 @@ def test_more_panels_than_fit_are_said(tmp_path: Path, monkeypatch: pytest.Monke
     figure = figures.heatmap(folded(tmp_path, axes).summary)
     assert len(panels(figure)) == 4
     assert "4 of 6 panels, evenly over their values" in texts(figure)
-    shown = [axes.get_title() for axes in panels(figure)]
-    assert {"4 KiB" in shown[0], "12 KiB" in shown[-1]} == {True}
+    first, *_, last = [axes.get_title() for axes in panels(figure)]
+    assert "4 KiB" in first and "12 KiB" in last
 
 
 def test_maps_of_many_values_stay_of_a_size_and_have_no_numbers(tmp_path: Path) -> None:
@@ -236,9 +220,8 @@ def test_marks_of_one_cell_are_side_by_side(tmp_path: Path) -> None:
     where = {"streams": 2, "rtt": 50.0}
     flags = {"not_steady": [where], "disturbed": [where]}
     [drawn] = panels(figures.heatmap(folded(tmp_path, FOUR, flagged=flags).summary))
-    marks = sorted(
-        tuple(at) for one in drawn.collections for at in one.get_offsets() if len(one.get_offsets()) == 1
-    )
+    alone = [one.get_offsets()[0] for one in drawn.collections if len(one.get_offsets()) == 1]
+    marks = sorted(map(tuple, alone))
     assert [(round(x, 2), round(y, 2)) for x, y in marks if 1 < y < 1.2] == [(1.33, 1.14), (1.67, 1.14)]
 
 
@@ -293,6 +276,7 @@ def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() 
         exec(code[0], space)
         given = {key for key in space if not key.startswith("_")}
         assert given == {"dataset", "figures", *model.model_fields}
+    assert code_of(ROOT / "notebooks/compare.ipynb")
 
 
 SURFACE = {"throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu"}

@@ -44,18 +44,17 @@ def shown(folded: Folded, summary: xr.Dataset | None = None, beside: Beside | No
     return render("page", **content(summary, folded.samples, folded.transfers, beside or Beside()))
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject) -> None:
     summary = folded.summary.copy(deep=True)
     shape = summary.throughput.shape
     masks = masks_of(summary)
+    flags = [0, 0, 0, *(masks[flag] for flag in ("not_steady", "files_missing", "wide_interval"))]
     drawn = {
         "throughput": st.floats(0.001, 2),
         "status": st.sampled_from([0, 1, 1, 1, 2]),
-        "flags": st.sampled_from(
-            [0, 0, 0, masks["not_steady"], masks["files_missing"], masks["wide_interval"]]
-        ),
+        "flags": st.sampled_from(flags),
         "limit": st.sampled_from(["", "window", "cpu_destination"]),
     }
     for name, values in drawn.items():
@@ -64,19 +63,19 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
     told = findings(summary)
 
     throughput = summary.throughput.values
-    rates, limits = throughput.ravel(), summary.limit.values.ravel()
-    streams = np.broadcast_to(summary.streams.values[None, None, :, None], shape).ravel()
-    cores = np.broadcast_to(summary.cores.values[:, None, None, None], shape).ravel()
-    status = summary.status.values.ravel()
+    rates, limits, status = (summary[name].values.ravel() for name in ("throughput", "limit", "status"))
+    streams, cores = (
+        summary[axis].broadcast_like(summary.status).values.ravel() for axis in ("streams", "cores")
+    )
     trusted = (status == STATUS.index("ok")) & ~flagged(summary, "files_missing").values.ravel()
+    every_cell = r"With (\d) cores? (.*) binds every cell(?: from (\d) streams on)? \((\d+) cells\)"
+    more_streams = r"With 4 streams instead of 1 .* of (\d+) pairs .* \((\S+) to (\S+) times\)"
     for found in told:
         cells, text = list(found.cells), found.text
         if text.startswith("The highest"):
             assert rates[cells[0]] == rates[trusted].max()
             assert f"{rates[cells[0]]:.3g} Gbit/s" in text
-        if binds := re.match(
-            r"With (\d) cores? (.*) binds every cell(?: from (\d) streams on)? \((\d+) cells\)", text
-        ):
+        if binds := re.match(every_cell, text):
             of, limit, least, count = binds.groups()
             held = trusted & (limits != "") & (cores == float(of)) & (streams >= int(least or 0))
             assert cells == np.flatnonzero(held).tolist() and len(cells) == int(count)
@@ -87,9 +86,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
             named = np.array([LIMIT_NAMES.get(name, "") for name in limits]) == limit
             assert cells == np.flatnonzero(judged & named).tolist()
             assert (len(cells), judged.sum()) == (int(count), int(every)) and 2 * len(cells) >= int(every)
-        if pairs := re.match(
-            r"With 4 streams instead of 1 .* of (\d+) pairs .* \((\S+) to (\S+) times\)", text
-        ):
+        if pairs := re.match(more_streams, text):
             both = trusted.reshape(shape)[:, :, [0, -1]].all(axis=2)
             ratios = (throughput[:, :, -1] / throughput[:, :, 0])[both]
             ends = [f"{float(f'{end:.2g}'):g}" for end in (ratios.min(), ratios.max())]
@@ -97,10 +94,9 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
         if "carry a warning" in text:
             loud = (summary.flags.values.ravel() & (masks["not_steady"] | masks["files_missing"])) > 0
             assert cells == np.flatnonzero(loud & (status > 0)).tolist()
-        if text.endswith("cells failed."):
-            assert cells == np.flatnonzero(status == STATUS.index("failed")).tolist()
-        if text.endswith("were not measured."):
-            assert cells == np.flatnonzero(status == STATUS.index("not_measured")).tolist()
+        for end, name in (("cells failed.", "failed"), ("were not measured.", "not_measured")):
+            if text.endswith(end):
+                assert cells == np.flatnonzero(status == STATUS.index(name)).tolist()
     assert bool(trusted.any()) == any(found.text.startswith("The highest") for found in told)
 
 
@@ -121,6 +117,7 @@ def test_nothing_measured_is_said_too(folded: Folded) -> None:
     assert "not measured" in shown(folded, summary)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.text() | st.integers() | st.none(), max_size=5))
 def test_no_text_ends_the_script_that_it_is_in(values: object) -> None:
     text = str(as_json(values))
@@ -135,20 +132,16 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded) -> None:
     summary["message"][:] = HOSTILE
     claim = {"published": HOSTILE, "source": HOSTILE, "verdict": "holds", "reason": HOSTILE}
     soup = BeautifulSoup(shown(folded, summary, Beside(claims=[claim])), "html.parser")
-    assert soup.find("img") is None
     assert len(soup.find_all("script")) == 3
-    assert not soup.select("[src], link")
+    assert not soup.select("img, [src], link")
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
     listed = render("overview", sweeps=[{"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}])
     assert BeautifulSoup(listed, "html.parser").find(["img", "script"]) is None
 
 
-@pytest.mark.parametrize(
-    ("part", "whole", "said"),
-    [(0, 0, "0"), (0, 9, "0"), (1, 1000, "< 1"), (1, 200, "< 1"), (1, 100, "1"), (9, 9, "100")],
-)
-def test_some_of_very_many_cells_are_not_none(part: int, whole: int, said: str) -> None:
-    assert percent(part, whole) == said
+def test_some_of_very_many_cells_are_not_none() -> None:
+    shares = (0, 0), (0, 9), (1, 1000), (1, 200), (1, 100), (9, 9)
+    assert [percent(*share) for share in shares] == ["0", "0", "< 1", "< 1", "1", "100"]
 
 
 def test_a_series_is_kept_as_means(folded: Folded) -> None:
@@ -161,9 +154,7 @@ def test_a_series_is_kept_as_means(folded: Folded) -> None:
 
 
 @pytest.mark.parametrize("repeat", ["cells", "deployments"])
-def test_each_cell_has_the_command_that_measures_it_again(
-    folded: Folded, tmp_path: Path, repeat: str
-) -> None:
+def test_each_cell_can_be_measured_again(folded: Folded, tmp_path: Path, repeat: str) -> None:
     axes = {name: values for name, values in AXES.items() if name != "repetition"}
     text = {"parameters": axes, "repetitions": 1, "repeat": repeat}
     (tmp_path / "one.yaml").write_text(yaml.safe_dump(text))
@@ -177,8 +168,7 @@ def test_each_cell_has_the_command_that_measures_it_again(
 
 
 def test_limits_have_names_for_people_and_each_a_different_one() -> None:
-    assert set(LIMIT_NAMES) == set(LIMITS)
-    assert len(set(LIMIT_NAMES.values())) == len(LIMITS)
+    assert set(LIMIT_NAMES) == set(LIMITS) and len(set(LIMIT_NAMES.values())) == len(LIMITS)
     assert not any("_" in name for name in LIMIT_NAMES.values())
 
 
@@ -196,15 +186,13 @@ def test_all_sweeps_are_listed_those_that_cannot_be_read_too(folded: Folded, tmp
 def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
     summary, samples, transfers = large(tmp_path)
     summary.attrs |= {"cells": "results/large/cells", "command": "snakemake", "repeat": "cells"}
-    html = render("page", **content(summary, samples, transfers, Beside()))
-    assert len(html.encode()) < 10e6
+    page = render("page", **content(summary, samples, transfers, Beside()))
+    assert len(page.encode()) < 10e6
 
 
 def test_every_flag_that_occurs_is_counted(folded: Folded) -> None:
     summary = folded.summary.copy(deep=True)
     summary["flags"][:] = sum(masks_of(summary).values())
     doubts = content(summary, folded.samples, folded.transfers, Beside())["doubts"]
-    assert [doubt["count"] for doubt in doubts] == [CELLS] * len(FLAGS)
-    assert [doubt["grade"] for doubt in doubts] == sorted(
-        (flag.grade for flag in FLAGS.values()), key=["invalid", "warning", "note"].index
-    )
+    grades = sorted((flag.grade for flag in FLAGS.values()), key=["invalid", "warning", "note"].index)
+    assert [(doubt["count"], doubt["grade"]) for doubt in doubts] == [(CELLS, grade) for grade in grades]

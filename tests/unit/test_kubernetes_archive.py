@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 from tpcsweep.testbeds.kubernetes import archive
+
+from tests.support.workflow import finished
 
 MOST = 1 << 20
 """What a ConfigMap may hold, base64 included."""
@@ -34,10 +35,8 @@ def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> No
     )
     packed = tmp_path / "tpcsweep.zip"
     packed.write_bytes(archive.content())
-    command = [sys.executable, "-S", "-c", ask]
-    environment = {"PYTHONPATH": str(packed)}
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = finished([sys.executable, "-S", "-c", ask], cwd=tmp_path, env={"PYTHONPATH": str(packed)})
+    assert done.returncode == 0, done.stdout
     said = done.stdout.split()
     assert {file.partition("/tpcsweep/")[0] for file in said[: len(names)]} == {str(packed)}
     assert said[len(names) :] == [str(packed)] * 2

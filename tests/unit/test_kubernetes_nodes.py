@@ -45,17 +45,12 @@ def waiting(message: str) -> V1Pod:
     return made
 
 
-# How they are told
-
-
 def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() -> None:
-    others = [
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.",
-        "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
-        "",
-    ]
-    assert [nodes_in_use(waiting(message)) for message in (*SAID, *others)] == [*SAID, None, None, None]
-    assert nodes_in_use(V1Pod()) is None
+    affinity = "didn't match Pod's node affinity/selector"
+    others = f"1 Insufficient cpu, 2 node(s) {affinity}.", "3 node(s) didn't match pod affinity rules.", ""
+    assert [nodes_in_use(waiting(message)) for message in SAID] == [*SAID]
+    assert not any(nodes_in_use(waiting(f"0/3 nodes are available: {message}")) for message in others)
+    assert nodes_in_use(waiting("")) is nodes_in_use(V1Pod()) is None
 
 
 @pytest.fixture
@@ -71,19 +66,14 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[PodWatch]:
     made.close()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "hold", "patient"),
-    [(600.0, 0.02, True), (0.0, 0.02, True), (600.0, 3600.0, False)],
-    ids=["there is time", "there is no time left", "a trial"],
-)
-def test_pods_hold_their_nodes_for_a_while_only(
-    looking: PodWatch, monkeypatch: pytest.MonkeyPatch, seconds: float, hold: float, patient: bool
-) -> None:
-    monkeypatch.setattr(watch, "HOLD_SECONDS", hold)
-    looking._patient = patient
+def test_pods_hold_their_nodes_for_a_while_only(looking: PodWatch, monkeypatch: pytest.MonkeyPatch) -> None:
     looking._see(waiting(SAID[0]))
-    with pytest.raises(OccupiedError, match="didn't match pod anti-affinity rules"):
-        looking.running(2, seconds)
+    # There is time; there is none left; a trial.
+    for seconds, hold, patient in ((600.0, 0.02, True), (0.0, 0.02, True), (600.0, 3600.0, False)):
+        monkeypatch.setattr(watch, "HOLD_SECONDS", hold)
+        looking._patient = patient
+        with pytest.raises(OccupiedError, match="didn't match pod anti-affinity rules"):
+            looking.running(2, seconds)
 
 
 def test_a_full_node_is_none_that_others_use(looking: PodWatch) -> None:
@@ -93,12 +83,7 @@ def test_a_full_node_is_none_that_others_use(looking: PodWatch) -> None:
     assert not isinstance(raised.value, OccupiedError)
 
 
-# What a deployment does
-
-
-def test_nodes_in_use_are_waited_for_while_nothing_is_held(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log, stages = list[str](), list[str]()
     in_use = [True, True, False]
 
@@ -131,24 +116,15 @@ def test_nodes_in_use_are_waited_for_while_nothing_is_held(
         *("placed 1", "given back 1", "heeded"),
         *("placed 2", "up", "torn down", "given back 2"),
     ]
-    assert stages == [
-        "deploying rtt=20",
-        "waiting for nodes that other deployments use: 0/3 nodes are available",
-    ]
+    said = "waiting for nodes that other deployments use: 0/3 nodes are available"
+    assert stages == ["deploying rtt=20", said]
 
 
-# Of which namespaces
-
-
-def test_nodes_are_kept_from_all_namespaces_and_no_pod_is_made_to_see_whether_they_can(
-    server: PlayedApi,
-) -> None:
+def test_no_pod_is_made_to_see_whether_nodes_can_be_kept_from_all_namespaces(server: PlayedApi) -> None:
     assert testbed._everywhere(server.cluster(), SETTINGS, NAMING)
     assert [verb for verb, _ in server.asked] == ["POST"]
     assert server.get("pods", "tpc-aaaaaa-src1") is None
-
-
-def test_what_keeps_pods_from_being_made_at_all_is_raised(server: PlayedApi) -> None:
+    # What keeps pods from being made at all is raised.
     for status in (403, 404):
         server.refuse = lambda *_, status=status: status
         with pytest.raises(RefusedError, match="refused"):

@@ -39,15 +39,11 @@ def hosts(pairs: tuple[Pair, ...]) -> list[list[str]]:
     return [[placed.node_selector["kubernetes.io/hostname"] for _, placed in pair.sides] for pair in pairs]
 
 
-# Which there are
-
 names = st.sets(st.integers(0, 12).map(str))
 
 
 @given(sources=names, destinations=names)
-def test_no_name_is_in_two_pairs_and_there_can_be_no_more_of_them(
-    sources: set[str], destinations: set[str]
-) -> None:
+def test_pairs_share_no_name_and_are_as_many_as_can_be(sources: set[str], destinations: set[str]) -> None:
     found = disjoint(sources, destinations)
     used = list(itertools.chain.from_iterable(found))
     assert len(set(used)) == len(used)
@@ -61,8 +57,7 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
     for number in range(5):
         put(server, f"n{number}", role="dtn")
     put(server, "other", role="web")
-    given = settings()
-    found = pairs_of(server.cluster(), given)
+    found = pairs_of(server.cluster(), settings())
     assert hosts(found) == [["n0-host", "n1-host"], ["n2-host", "n3-host"]]
     assert all(pair.rtt == 20 for pair in found)
     # Who names one of these nodes himself waits for the same Lease.
@@ -72,9 +67,8 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
 
 
 def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
-    for site in ("near", "far"):
-        for number in range(3):
-            put(server, f"{site}{number}", site=site)
+    for site, number in itertools.product(("near", "far"), range(3)):
+        put(server, f"{site}{number}", site=site)
     given = settings({"node_selector": {"site": "near"}}, {"node_selector": {"site": "far"}})
     expected = [[f"near{number}-host", f"far{number}-host"] for number in range(3)]
     assert hosts(pairs_of(server.cluster(), given)) == expected
@@ -89,27 +83,23 @@ def test_pairs_are_the_same_while_a_node_is_not_ready(server: PlayedApi) -> None
 def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: PlayedApi) -> None:
     for number in range(3):
         put(server, f"n{number}", *([OURS] if number == 1 else []), role="dtn")
-    for toleration, partner in (
-        ({"key": "dedicated", "value": "dtn"}, "n1-host"),
-        ({"operator": "Exists"}, "n1-host"),
-        ({"key": "dedicated", "value": "web"}, "n2-host"),
-        ({"key": "dedicated", "effect": "NoExecute"}, "n2-host"),
+    for tolerations, partner in (
+        ([{"key": "dedicated", "value": "dtn"}], "n1-host"),
+        ([{"operator": "Exists"}], "n1-host"),
+        ([{"key": "dedicated", "value": "web"}], "n2-host"),
+        ([{"key": "dedicated", "effect": "NoExecute"}], "n2-host"),
+        ([], "n2-host"),
     ):
-        placed = {**DTN, "tolerations": [toleration]}
+        placed = {**DTN, "tolerations": tolerations}
         assert hosts(pairs_of(server.cluster(), settings(placed, placed))) == [["n0-host", partner]]
-    assert hosts(pairs_of(server.cluster(), settings())) == [["n0-host", "n2-host"]]
 
 
 def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
     put(server, "n0", role="dtn")
     put(server, "n1", OURS, role="dtn")
-    with pytest.raises(
-        ClusterError, match=r"no pair of nodes.*nodes found: role=dtn: 2, 1 of them tolerated"
-    ):
+    with pytest.raises(ClusterError, match=r"no pair of nodes.*found: role=dtn: 2, 1 of them tolerated"):
         pairs_of(server.cluster(), settings())
-
-
-def test_who_may_not_list_nodes_is_told_what_to_do(server: PlayedApi) -> None:
+    # Who may not list nodes is told what to do.
     server.refuse = lambda _, path, __: 403 if path.endswith("/nodes") else None
     with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml .* paths\.pairs"):
         pairs_of(server.cluster(), settings())
@@ -122,13 +112,9 @@ def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
     assert server.asked == []
 
 
-# Which a deployment takes, and where its client goes
-
-
-def test_deployments_begin_with_different_pairs_and_take_any_that_is_free(
+def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_that_is_free(
     server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each attempt of a deployment begins with another pair too."""
     for number in range(6):
         put(server, f"n{number}", role="dtn")
     monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
@@ -155,13 +141,10 @@ def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(ser
         put(server, f"n{number}", OURS, role="dtn")
     tolerant = {**DTN, "tolerations": [{"operator": "Exists"}]}
     given = settings(tolerant, tolerant, client={"annotations": {"a": "b"}})
-    [pair] = pairs_of(server.cluster(), given)
+    elsewhere = settings(tolerant, tolerant, client={"node_selector": {"role": "client"}})
+    by_hand = settings(paths={"kind": "nodes", "pairs": [{"rtt": 1}]})
+    [pair], [told], [alone] = (pairs_of(server.cluster(), one) for one in (given, elsewhere, by_hand))
     assert pair.client.node_selector == {"kubernetes.io/hostname": "n0-host"}
     assert pair.client.tolerations == pair.source.tolerations
     assert pair.client.annotations == {"a": "b"}
-    elsewhere = settings(tolerant, tolerant, client={"node_selector": {"role": "client"}})
-    [pair] = pairs_of(server.cluster(), elsewhere)
-    assert pair.client.node_selector == {"role": "client"}
-    by_hand = settings(paths={"kind": "nodes", "pairs": [{"rtt": 1}]})
-    [pair] = pairs_of(server.cluster(), by_hand)
-    assert pair.client.node_selector == {}
+    assert (told.client.node_selector, alone.client.node_selector) == ({"role": "client"}, {})

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -38,18 +37,14 @@ def refused(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> list[s
     return str(error.value).splitlines()
 
 
-# --- quantities
-
-
 @given(st.integers(0, 10**9), st.integers(0, 999), st.sampled_from(SUFFIXES))
 def test_quantities_amount_to_what_kubernetes_takes_them_for(whole: int, part: int, suffix: str) -> None:
     text = f"{whole}.{part:03}{suffix}"
     assert amount_of(text) == parse_quantity(text)
 
 
-@pytest.mark.parametrize("text", ["", "1 Gi", "-1", "1e3", "Gi", "1GiB", "1,5", "٣"])
-def test_what_is_no_quantity_amounts_to_nothing(text: str) -> None:
-    assert not amount_of(text)
+def test_what_is_no_quantity_amounts_to_nothing() -> None:
+    assert not any(map(amount_of, ["", "1 Gi", "-1", "1e3", "Gi", "1GiB", "1,5", "٣"]))
 
 
 @given(
@@ -57,17 +52,13 @@ def test_what_is_no_quantity_amounts_to_nothing(text: str) -> None:
     st.dictionaries(st.sampled_from(["cpu", "memory", "example.com/vf"]), st.integers(64, 128), max_size=3),
     st.sampled_from(["guaranteed", "near", "burstable"]),
 )
-def test_nothing_requests_more_than_it_is_limited_to(
-    requests: dict[str, int], limits: dict[str, int], qos: str
-) -> None:
-    given_ = Resources.model_validate({"requests": requests, "limits": limits})
-    made = given_.over({"cpu": "2", "memory": "64Mi"}, qos)
+def test_no_request_exceeds_its_limit(requests: dict[str, int], limits: dict[str, int], qos: str) -> None:
+    said = {"requests": requests, "limits": limits}
+    made = Resources.model_validate(said).over({"cpu": "2", "memory": "64Mi"}, qos)
     for name, limit in made["limits"].items():
         assert amount_of(made["requests"][name]) <= amount_of(limit)
-    for name, value in limits.items():
-        assert amount_of(made["limits"][name]) == value
-    for name, value in requests.items():
-        assert amount_of(made["requests"][name]) == value
+    for kind, values in said.items():
+        assert {name: amount_of(made[kind][name]) for name in values} == values
 
 
 REFUSED = """
@@ -112,9 +103,7 @@ origins: [{port: 80}]
     ("side", "messages", "more"),
     [(*case, more) for text, more in ((REFUSED, {}), (ON_NODES, HOST)) for case in cases(text)],
 )
-def test_what_no_pod_can_have_or_contradicts_the_sweep_is_refused(
-    side: str, messages: list[str], more: dict[str, Any]
-) -> None:
+def test_what_no_pod_can_have_is_refused(side: str, messages: list[str], more: dict[str, Any]) -> None:
     [problem], [message] = refused({"rtt": 1, "source": yaml.safe_load(side)}, **more), messages
     assert problem.startswith(f"paths.pairs[0].source.{message}")
 
@@ -125,13 +114,7 @@ def test_what_the_testbed_says_for_all_pairs_is_refused_once_and_there() -> None
     [problem] = refused({}, destination={"resources": {"limits": {"cpu": 16}}}, paths=paths)
     assert problem.startswith("destination.resources.limits.cpu: given 16")
     [problem] = refused({"rtt": 1}, source={"origins": [{}]})
-    assert (
-        problem
-        == "source.origins: given what is a pair's own, allowed: nothing: it stands with each of paths.pairs"
-    )
-
-
-# --- ports and addresses
+    assert problem.startswith("source.origins: given what is a pair's own, allowed: nothing: ")
 
 
 @given(
@@ -139,13 +122,9 @@ def test_what_the_testbed_says_for_all_pairs_is_refused_once_and_there() -> None
     st.one_of(st.none(), st.integers(8070, 8130)),
     st.integers(1, 8),
 )
-def test_no_two_servers_of_a_side_want_a_port_twice(
-    ports: list[int | None], redirector: int | None, origins: int
-) -> None:
-    said = {
-        "origins": [{"port": port} if port else {} for port in ports],
-        "redirector": {"port": redirector} if redirector else {},
-    }
+def test_servers_share_no_port(ports: list[int | None], redirector: int | None, origins: int) -> None:
+    first, *others = [{"port": port} if port else {} for port in (redirector, *ports)]
+    said = {"origins": others, "redirector": first}
     explicit = [port for port in (redirector, *ports) if port]
     clash = any(abs(one - another) < BLOCK for one, another in itertools.combinations(explicit, 2))
     try:
@@ -164,10 +143,8 @@ def test_a_port_is_refused_where_servers_may_be_on_one_node_and_not_where_they_c
     nodes = [{"kubernetes.io/hostname": name} for name in ("a", "b")]
     origins = [{"port": 8100, "address": "10.0.0.1"}, {"port": 8102, "address": "10.0.0.2"}]
     [problem] = refused({"rtt": 1, "source": {"origins": origins}}, **HOST)
-    assert problem == (
-        "paths.pairs[0].source.origins[1].port: given 8102, allowed: 5 ports that follow each other and are none of "
-        "8100 to 8104, those of origins[0]: they may be on one node, and XRootD listens at all addresses of that"
-    )
+    said = "given 8102, allowed: 5 ports that follow each other and are none of 8100 to 8104, those of origins[0]"
+    assert problem.startswith(f"paths.pairs[0].source.origins[1].port: {said}: they may be on one node")
     placed = [{**origin, "node_selector": node} for origin, node in zip(origins, nodes, strict=True)]
     assert settings({"rtt": 1, "source": {"origins": placed}}, **HOST)
 
@@ -188,11 +165,9 @@ def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
 
 
 def test_pairs_of_the_same_nodes_share_a_lock_whoever_names_the_node() -> None:
-    node = {"kubernetes.io/hostname": "a"}
-    by_side = settings({"rtt": 1, "source": {"node_selector": node}}).pairs[0]
-    by_origin = settings({"rtt": 1, "source": {"origins": [{"node_selector": node}]}}).pairs[0]
-    by_testbed = settings({"rtt": 1}, source={"node_selector": node}).pairs[0]
-    assert locks(by_side) & locks(by_origin) & locks(by_testbed)
+    node = {"node_selector": {"kubernetes.io/hostname": "a"}}
+    by_pair = [settings({"rtt": 1, "source": source}) for source in (node, {"origins": [node]})]
+    assert set.intersection(*(locks(one.pairs[0]) for one in (*by_pair, settings({"rtt": 1}, source=node))))
 
 
 def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
@@ -202,16 +177,8 @@ def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
     assert [origin.place for origin in origins] == ["10.0.0.1:8100", "10.0.0.1:8110"]
     assert {origin.manager for origin in origins} == {"10.0.0.9:8081"}
     text = xrootd.configuration(origins[1], places.PRIVATE)
-    for line in ("xrd.port 8110", "xrd.protocol http:8110 libXrdHttp.so", "all.manager 10.0.0.9:8081"):
-        assert line in text.splitlines()
-    assert "127.0.0.1:8112" in text
-
-
-# --- sizes
-
-
-def memory(limits: dict[str, str]) -> Decimal:
-    return amount_of(limits["memory"])
+    lines = {"xrd.port 8110", "xrd.protocol http:8110 libXrdHttp.so", "all.manager 10.0.0.9:8081"}
+    assert lines <= {*text.splitlines()} and "127.0.0.1:8112" in text
 
 
 @given(
@@ -221,13 +188,12 @@ def test_agents_and_redirectors_are_no_smaller_for_more_streams_and_hold_the_buf
     streams: int, origins: int, rtt: float, bandwidth: float, power: int
 ) -> None:
     wanted = DeploymentParameters(origins=origins, rtt=rtt, bandwidth=bandwidth, tcp_buffer=2**power)
-    small, large = sizes.agent(wanted, streams), sizes.agent(wanted, 2 * streams)
-    assert amount_of(small["cpu"]) <= amount_of(large["cpu"])
-    assert memory(small) == memory(large) >= sizes.AGENT_MEMORY * sizes.MIB
-    assert memory(small) >= sizes.probe_connections(wanted, origins) * 2**power
-    of_few, of_many = sizes.redirector(streams), sizes.redirector(2 * streams)
-    assert amount_of(of_few["cpu"]) <= amount_of(of_many["cpu"])
-    assert memory(of_few) <= memory(of_many)
+    agents = sizes.agent(wanted, streams), sizes.agent(wanted, 2 * streams)
+    for few, many in (agents, (sizes.redirector(streams), sizes.redirector(2 * streams))):
+        assert all(amount_of(few[of]) <= amount_of(many[of]) for of in ("cpu", "memory"))
+    memory, same = (amount_of(one["memory"]) for one in agents)
+    assert memory == same >= sizes.AGENT_MEMORY * sizes.MIB
+    assert memory >= sizes.probe_connections(wanted, origins) * 2**power
 
 
 def test_few_streams_need_little() -> None:

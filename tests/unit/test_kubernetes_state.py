@@ -19,13 +19,11 @@ ROLE = Path(__file__).parents[2] / "config/kubernetes/rbac.yaml"
 
 @pytest.fixture(autouse=True)
 def secrets(server: PlayedApi) -> None:
-    """Those of a deployment."""
     for of in objects.SECRETS:
         server.put("secrets", {"metadata": {"name": f"tpc-aaaaaa-{of}"}})
 
 
 def asked_of_secrets(server: PlayedApi) -> list[tuple[str, str]]:
-    """Verbs and queries."""
     return [(verb, address.partition("?")[2]) for verb, address in server.asked if "/secrets" in address]
 
 

@@ -16,25 +16,8 @@ from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import PathError, Rtt
 from tpcsweep.paths.verify import CALM_LOOKS
-from tpcsweep.testbeds.kubernetes import verify as module
+from tpcsweep.testbeds.kubernetes import verify as judging
 from tpcsweep.testbeds.kubernetes.pod.probes import under_way
-from tpcsweep.testbeds.kubernetes.verify import (
-    CONNECTIONS,
-    ENOUGH,
-    WINDOW,
-    WINDOWS,
-    Flow,
-    FoundPath,
-    FoundRate,
-    Window,
-    fillable,
-    path_complaints,
-    probe_connections,
-    rate_of,
-    shortfalls,
-    verify,
-    windows,
-)
 from tpcsweep.xrootd.servers import Server
 
 MSS, HEADER = 8948, 66
@@ -42,32 +25,30 @@ SEGMENT = MSS + HEADER
 STEP = 0.01
 WARM_UP = 0.3
 WANTED = DeploymentParameters(rtt=20, bandwidth=1, mtu=9000)
-FITS = FoundRate(1.0, known=True, windows=10, full=10)
-UNKNOWN = FoundRate(0.3, known=False, windows=30, full=2)
-SLOW = FoundRate(0.8, known=True, windows=10, full=10)
+FITS = judging.FoundRate(1.0, known=True, windows=10, full=10)
+UNKNOWN = judging.FoundRate(0.3, known=False, windows=30, full=2)
+SLOW = judging.FoundRate(0.8, known=True, windows=10, full=10)
+FAST = judging.FoundRate(1.2, known=True, windows=10, full=0)
 
 
 def flow(
     capacity: float, rtt: float, offered: Callable[[float], float], seconds: float = 2.0, late: float = 0.0
-) -> Flow:
+) -> judging.Flow:
     """What ends see of a path of `capacity` Gbit/s and `rtt` ms that holds `offered` of its RTT times capacity.
 
-    Super-packets of ten segments: the interface counts one header for each. late: nobody looks from 1.02 s on so long.
+    Super-packets of ten segments: the interface counts one header for each. For `late` s from 1.02 s on nobody looks.
     """
     times = [i * STEP for i in range(round(seconds / STEP) + 1)]
     held = capacity * 125e6 * rtt / 1000
-    segments = [math.floor(offered(time) * held / SEGMENT + 2 * CONNECTIONS[0]) for time in times]
+    segments = [math.floor(offered(time) * held / SEGMENT + 2 * judging.CONNECTIONS[0]) for time in times]
     arrived = [0.0]
     for time in times[1:]:
         arrived.append(arrived[-1] + min(1.0, offered(time)) * capacity * 125e6 * STEP / SEGMENT)
-    looks = [
-        (time, count) for time, count in zip(times, segments, strict=True) if not 1.025 < time < 1.015 + late
-    ]
+    looks = [look for look in zip(times, segments, strict=True) if not 1.025 < look[0] < 1.015 + late]
     counts = [
-        (time, round(count * MSS + count / 10 * HEADER), round(count / 10))
-        for time, count in zip(times, arrived, strict=True)
+        (at, round(n * MSS + n / 10 * HEADER), round(n / 10)) for at, n in zip(times, arrived, strict=True)
     ]
-    return Flow(looks, counts, CONNECTIONS[0], MSS, HEADER)
+    return judging.Flow(looks, counts, judging.CONNECTIONS[0], MSS, HEADER)
 
 
 capacities, rtts = st.floats(0.05, 10), st.floats(5, 200)
@@ -77,87 +58,75 @@ capacities, rtts = st.floats(0.05, 10), st.floats(5, 200)
 @settings(max_examples=15)
 @given(st.floats(0.2, 10), rtts, st.floats(1.2, 5))
 def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered: float) -> None:
-    seen = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
-    assert len(seen) >= WINDOWS
+    seen = judging.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
+    assert len(seen) >= judging.WINDOWS
     assert all(window.full for window in seen)
-    assert rate_of(seen, asked=2 * capacity) == FoundRate(
-        pytest.approx(capacity, rel=0.01), known=True, windows=len(seen), full=len(seen)
-    )
+    about, count = pytest.approx(capacity, rel=0.01), len(seen)
+    assert judging.rate_of(seen, asked=2 * capacity) == judging.FoundRate(about, True, count, count)
 
 
 @settings(max_examples=15)
 @given(capacities, rtts, st.floats(0.05, 0.95))
-def test_connections_whose_windows_are_too_small_say_nothing_of_a_path(
-    capacity: float, rtt: float, offered: float
-) -> None:
-    seen = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
+def test_small_windows_say_nothing_of_a_path(capacity: float, rtt: float, offered: float) -> None:
+    seen = judging.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
     assert not any(window.full for window in seen)
-    rate = rate_of(seen, asked=capacity)
+    rate = judging.rate_of(seen, asked=capacity)
     assert rate.found == pytest.approx(offered * capacity, rel=0.02)
     # Only where it brings what was asked is it known to have that.
     assert rate.known == (rate.found >= 0.95 * capacity)
-    assert not rate_of(seen, asked=10 * capacity).known
+    assert not judging.rate_of(seen, asked=10 * capacity).known
 
 
 @settings(max_examples=15)
 @given(rtts, st.floats(0.4, 1.9), st.floats(0.03, 0.3))
-def test_windows_in_which_a_sender_had_nothing_to_send_are_left_out(
-    rtt: float, begin: float, length: float
-) -> None:
-    def offered(time: float) -> float:
-        return 0.0 if begin <= time < begin + length else 2.0
-
-    seen = windows([flow(1, rtt, offered, seconds=3)], rtt, WARM_UP)
-    rate = rate_of(seen, asked=1)
+def test_windows_of_an_idle_sender_are_left_out(rtt: float, begin: float, length: float) -> None:
+    offered = lambda time: 0.0 if begin <= time < begin + length else 2.0  # noqa: E731
+    seen = judging.windows([flow(1, rtt, offered, seconds=3)], rtt, WARM_UP)
+    rate = judging.rate_of(seen, asked=1)
     assert rate.found == pytest.approx(1, rel=0.01)
     first = max(WARM_UP, rtt / 1000)
     for i, window in enumerate(seen):
-        opens = first + i * WINDOW
-        touched = opens - rtt / 1000 - STEP < begin + length and begin < opens + WINDOW + STEP
+        opens = first + i * judging.WINDOW
+        touched = opens - rtt / 1000 - STEP < begin + length and begin < opens + judging.WINDOW + STEP
         assert window.full or touched
 
 
 @pytest.mark.parametrize(("late", "full"), [(0.0, 10), (0.02, 10), (0.05, 9)])
 def test_windows_that_nobody_has_seen_all_of_are_left_out(late: float, full: int) -> None:
-    seen = windows([flow(1, 5, lambda _: 2.0, seconds=1.31, late=late)], 5, WARM_UP)
+    seen = judging.windows([flow(1, 5, lambda _: 2.0, seconds=1.31, late=late)], 5, WARM_UP)
     assert sum(window.full for window in seen) == full
 
 
 def test_pairs_that_share_a_path_are_added_up_and_each_must_fill_it() -> None:
     both = [flow(0.5, 20, lambda _: 2.0), flow(0.25, 20, lambda _: 2.0)]
-    seen = windows(both, 20, WARM_UP)
-    assert rate_of(seen, asked=1).found == pytest.approx(0.75, rel=0.01)
+    seen = judging.windows(both, 20, WARM_UP)
+    assert judging.rate_of(seen, asked=1).found == pytest.approx(0.75, rel=0.01)
     assert all(window.full for window in seen)
-    idle = windows([both[0], flow(0.25, 20, lambda _: 0.5)], 20, WARM_UP)
+    idle = judging.windows([both[0], flow(0.25, 20, lambda _: 0.5)], 20, WARM_UP)
     assert not any(window.full for window in idle)
-    assert windows([Flow([], [(0.0, 0, 0)], 4, MSS, HEADER)], 20, WARM_UP) == []
-    assert rate_of([], asked=1) == FoundRate(0.0, known=False, windows=0, full=0)
+    assert judging.windows([judging.Flow([], [(0.0, 0, 0)], 4, MSS, HEADER)], 20, WARM_UP) == []
+    assert judging.rate_of([], asked=1) == judging.FoundRate(0.0, known=False, windows=0, full=0)
 
 
-@given(st.lists(st.builds(Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
-def test_too_little_is_held_against_a_path_only_by_windows_in_which_it_was_full(seen: list[Window]) -> None:
-    rate = rate_of(seen, asked=1)
-    slow = shortfalls(WANTED, measured(near_to_far=rate))
+@given(st.lists(st.builds(judging.Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
+def test_only_full_windows_make_a_path_slow(seen: list[judging.Window]) -> None:
+    rate = judging.rate_of(seen, asked=1)
+    slow = judging.shortfalls(WANTED, measured(near_to_far=rate))
     if slow:
         full = [window.rate for window in seen if window.full]
-        assert len(full) >= ENOUGH
+        assert len(full) >= judging.ENOUGH
         assert min(full) <= rate.found <= max(full)
     assert not (slow and rate.found >= 0.95)
 
 
-# Little's law: connections × window / RTT
-
-
 @given(st.floats(0.01, 100), st.floats(0, 500), st.integers(4096, 2**28), st.integers(1, 8))
-def test_as_many_connections_are_opened_as_it_takes_to_fill_the_path(
-    bandwidth: float, rtt: float, buffer: int, sources: int
-) -> None:
+def test_enough_connections_are_opened(bandwidth: float, rtt: float, buffer: int, sources: int) -> None:
     wanted = DeploymentParameters(rtt=rtt, bandwidth=bandwidth, tcp_buffer=buffer)
-    number = probe_connections(wanted, sources)
-    assert CONNECTIONS[0] <= number <= CONNECTIONS[1]
+    number = judging.probe_connections(wanted, sources)
+    assert judging.CONNECTIONS[0] <= number <= judging.CONNECTIONS[1]
     most = sources * number * buffer / 2  # bytes under way, a window being half of a buffer
-    assert fillable(wanted, sources) == (most > bandwidth * 125e6 * rtt / 1000)
-    assert fillable(wanted, sources) or number == CONNECTIONS[1]
+    assert judging.fillable(wanted, sources) == (most > bandwidth * 125e6 * rtt / 1000)
+    assert judging.fillable(wanted, sources) or number == judging.CONNECTIONS[1]
 
 
 def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
@@ -165,12 +134,9 @@ def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
     assert under_way(information) == 78
 
 
-# What becomes of a path
-
-
-def measured(**changes: Any) -> FoundPath:
+def measured(**changes: Any) -> judging.FoundPath:
     seen = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": FITS, "far_to_near": FITS}
-    return FoundPath(**{**seen, "attempts": 1, **changes})
+    return judging.FoundPath(**{**seen, "attempts": 1, **changes})
 
 
 @pytest.mark.parametrize(
@@ -179,62 +145,62 @@ def measured(**changes: Any) -> FoundPath:
         ({}, None),
         ({"rtt": Rtt(24, 25, 26, 17)}, "rtt asked 20 ms, found 25 ms"),
         ({"mtu": 1500}, "mtu asked 9000, found 1500"),
-        (
-            {"near_to_far": FoundRate(1.2, known=True, windows=10, full=0)},
-            "bandwidth from source to destination asked 1 Gbit/s, found 1.2 Gbit/s",
-        ),
+        ({"near_to_far": FAST}, "bandwidth from source to destination asked 1 Gbit/s, found 1.2 Gbit/s"),
         ({"far_to_near": UNKNOWN}, None),
         ({"far_to_near": SLOW}, None),
     ],
 )
 def test_what_no_path_may_be_is_described(changes: dict[str, Any], complaint: str | None) -> None:
-    said = path_complaints(WANTED, measured(**changes))
+    said = judging.path_complaints(WANTED, measured(**changes))
     assert (said == []) if complaint is None else (complaint in said[0])
 
 
 def test_a_path_whose_queue_is_limited_may_have_less_than_was_asked() -> None:
-    assert shortfalls(WANTED, measured(far_to_near=SLOW)) == [
-        "bandwidth from destination to source asked 1 Gbit/s, found 0.8 Gbit/s, allowed -5% to +3%"
-    ]
+    [said] = judging.shortfalls(WANTED, measured(far_to_near=SLOW))
+    assert said.startswith(
+        "bandwidth from destination to source asked 1 Gbit/s, found 0.8 Gbit/s, allowed -5%"
+    )
     limited = WANTED.model_copy(update={"queue_limit": 1000})
-    assert shortfalls(limited, measured(far_to_near=SLOW)) == []
+    assert judging.shortfalls(limited, measured(far_to_near=SLOW)) == []
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[FoundPath]:
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[judging.FoundPath]:
     """What is found of a path of 20 ms and 1 Gbit/s, one look after another; the last for ever."""
-    seen: list[FoundPath] = []
-    monkeypatch.setattr(module, "_measure", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
+    seen: list[judging.FoundPath] = []
+    monkeypatch.setattr(judging, "_measure", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
     return seen
 
 
 SESSION: Any = SimpleNamespace(tell=lambda *_, **__: {})
 
 
-def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list[FoundPath]) -> None:
+def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list[judging.FoundPath]) -> None:
     looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
-    seen = verify(SESSION, WANTED, [], strict=True)
+    seen = judging.verify(SESSION, WANTED, [], strict=True)
     assert not seen.slow
     assert seen.bandwidth is None
     assert seen.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
 
 
 @pytest.mark.parametrize("other", [FITS, UNKNOWN], ids=["as asked", "unknown"])
-def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[FoundPath], other: FoundRate) -> None:
+def test_a_path_that_is_too_slow_is_measured_on_or_refused(
+    looks: list[Any], other: judging.FoundRate
+) -> None:
     looks.append(measured(near_to_far=other, far_to_near=SLOW))
-    seen = verify(SESSION, WANTED, [], strict=False)
+    seen = judging.verify(SESSION, WANTED, [], strict=False)
     assert seen.slow
     assert seen.bandwidth == 0.8
     with pytest.raises(PathError, match=r"from destination to source asked 1 Gbit/s, found 0.8 Gbit/s"):
-        verify(SESSION, WANTED, [], strict=True)
+        judging.verify(SESSION, WANTED, [], strict=True)
     looks[:] = [measured(rtt=Rtt(24.9, 25, 25.1, 17), near_to_far=other, far_to_near=SLOW)]
     with pytest.raises(PathError, match=r"rtt asked 20 ms, found 25 ms .* found 0.8 Gbit/s"):
-        verify(SESSION, WANTED, [], strict=False)
+        judging.verify(SESSION, WANTED, [], strict=False)
 
 
-def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[FoundPath]) -> None:
+def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[judging.FoundPath]) -> None:
     looks += [measured(far_to_near=SLOW)] * (CALM_LOOKS - 1) + [measured()]
-    assert not verify(SESSION, WANTED, [], strict=True).slow
+    assert not judging.verify(SESSION, WANTED, [], strict=True).slow
 
 
 class Played:
@@ -253,17 +219,12 @@ class Played:
         self.asked.append(verb)
         [name] = to
         behind = {"src1": 100.0, "dst1": -100.0}[name]
+        looks = [[at - behind, count] for at, count in self._flow.looks]
+        counts = [[at - behind, *rest] for at, *rest in self._flow.counts]
         answers = {
             "round_trips": ([self._rtt] * 5, 9000),
-            "pour": {
-                "looks": [[at - behind, count] for at, count in self._flow.looks],
-                "mss": MSS,
-                "header": HEADER,
-            },
-            "arriving": {
-                "counts": [[at - behind, *rest] for at, *rest in self._flow.counts],
-                "interface": to[0],
-            },
+            "pour": {"looks": looks, "mss": MSS, "header": HEADER},
+            "arriving": {"counts": counts, "interface": name},
             "emptied": True,
         }
         return lambda: {name: answers[verb]}
@@ -275,19 +236,18 @@ class Played:
         return self.start("tell", to=to, verb=verb)()
 
 
-ENDS = [
-    (
-        Server("src1", "10.0.0.1", "server", None, Path(), Path()),
-        Server("dst1", "10.0.0.2", "server", None, Path(), Path()),
-    )
-]
+SOURCE, DESTINATION = (
+    Server(name, address, "server", None, Path(), Path())
+    for name, address in (("src1", "10.0.0.1"), ("dst1", "10.0.0.2"))
+)
+ENDS = [(SOURCE, DESTINATION)]
 
 
 def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile() -> None:
     session: Any = Played(20, 1)
-    seen = verify(session, WANTED, ENDS, strict=True)
+    seen = judging.verify(session, WANTED, ENDS, strict=True)
     assert seen.bandwidth == pytest.approx(1, rel=0.01)
-    assert seen.near_to_far.full == seen.near_to_far.windows >= ENOUGH
+    assert seen.near_to_far.full == seen.near_to_far.windows >= judging.ENOUGH
     assert (session.asked[0], session.asked[-1]) == ("open_probes", "close_probes")
     assert len([verb for verb in session.asked if "probes" in verb]) == 2
 
@@ -295,6 +255,6 @@ def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile()
 def test_a_path_is_empty_again_before_its_rtt_is_looked_at_again() -> None:
     session: Any = Played(1, 1)
     with pytest.raises(PathError, match=rf"measured {CALM_LOOKS} times, .* asked 20 ms, found 1 ms"):
-        verify(session, WANTED, ENDS, strict=True)
+        judging.verify(session, WANTED, ENDS, strict=True)
     loaded = [verb for verb in session.asked if verb in ("round_trips", "pour", "emptied")]
     assert loaded == ["round_trips", "pour", "emptied", "pour", "emptied"] * CALM_LOOKS

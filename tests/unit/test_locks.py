@@ -52,12 +52,7 @@ def test_who_waits_for_a_lock_is_told_for_whom_and_gets_it(tmp_path: Path) -> No
     file = tmp_path / "lock"
     told: list[str] = []
     with held(file) as process:
-
-        def waiting(name: str) -> None:
-            told.append(name)
-            process.kill()
-
-        os.close(take(file, "me", waiting))
+        os.close(take(file, "me", lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
     assert told == [f"rtt=20 of sweep one, pid {process.pid}"]
     assert file.read_text() == f"me, pid {os.getpid()}"
 
@@ -81,11 +76,6 @@ def test_the_machines_lock_is_one_for_all_and_goes_with_a_holder_that_is_killed(
     with held(name) as process:
         with pytest.raises(HeldError, match=f"^a process of this user, pid {process.pid}$"):
             take_machine(name)
-
-        def waiting(name: str) -> None:
-            told.append(name)
-            process.kill()
-
-        os.close(take_machine(name, waiting))
+        os.close(take_machine(name, lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
     assert told == [f"a process of this user, pid {process.pid}"]
     os.close(take_machine(name))

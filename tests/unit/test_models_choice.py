@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
-from matplotlib.figure import Figure
 from tpcsweep.figures import models as draw
 from tpcsweep.models import MODELS, Fit, Observations, choose, fit, fit_hybrid, observe, saved
 from tpcsweep.models.choice import LEARNED, Choice, _losses, _scores, cross_validate, leave_out
@@ -140,25 +139,23 @@ def observations(kept: Path) -> Observations:
 
 def test_what_was_saved_predicts(kept: Path, content: Saved, observations: Observations) -> None:
     best = content.best(observations)
-    assert best is content.formula
-    assert best.name == "window"
+    assert best is content.formula and best.name == "window"
     found = best.predict(xr.Dataset(coords={"streams": [3], "rtt": [30.0]})).squeeze()
     assert float(found.throughput_low) < float(found.throughput) < float(found.throughput_high)
     assert [path.name for path in kept.glob(".*")] == []
 
 
 @pytest.mark.parametrize("problem", ["format", "parameters of window"])
-def test_fits_of_another_format_or_of_a_formula_that_has_changed_are_refused(
-    kept: Path, tmp_path: Path, problem: str
-) -> None:
+def test_fits_of_another_format_or_formula_are_refused(kept: Path, tmp_path: Path, problem: str) -> None:
     content = json.loads((kept / "models.json").read_text())
     if problem == "format":
         content["format"] = 0
     else:
         del content["fits"]["window"]["parameters"]["base"]
     (tmp_path / "models.json").write_text(json.dumps(content))
-    says = rf"models\.json: no fits of format 4.*{problem}.*run snakemake"
-    with pytest.raises(saved.SavedError, match=says):
+    with pytest.raises(
+        saved.SavedError, match=rf"models\.json: no fits of format 4.*{problem}.*run snakemake"
+    ):
         saved.read(tmp_path / "models.json")
 
 
@@ -171,9 +168,7 @@ def waves(height: float) -> Observations:
 
 
 @pytest.mark.parametrize(("height", "learns"), [(0.0, False), (0.6, True)])
-def test_what_learns_the_cells_is_taken_where_no_formula_is_as_good(
-    tmp_path: Path, height: float, learns: bool
-) -> None:
+def test_a_learner_is_taken_where_no_formula_is_as_good(tmp_path: Path, height: float, learns: bool) -> None:
     observations = waves(height)
     fits = fits_of(observations, "window", "constant", resamples=5)
     choice = scored(observations, fits, {"table": LEARNED["table"]})
@@ -215,22 +210,17 @@ def test_what_shares_cells_is_drawn_together() -> None:
     assert found[0]["tied"].all()
 
 
-def texts(figure: Figure) -> str:
-    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
-
-
 def test_figures_show_every_cell_and_say_what_they_are(content: Saved, observations: Observations) -> None:
     fits = draw.fitted(observations, content.formula)
-    assert "measured on netns" in texts(fits)
+    assert "measured on netns" in " ".join(text.get_text() for text in fits.texts)
     assert len(fits.axes) == 2
     points = [len(bars[0].get_xdata()) for axes in fits.axes for bars in axes.containers]
     assert sum(points) == len(observations)
     residuals = draw.against_measured(observations, content.fits)
-    assert len([axes for axes in residuals.axes if axes.get_label() != "<colorbar>"]) == 2 * len(content.fits)
+    assert sum(axes.get_label() != "<colorbar>" for axes in residuals.axes) == 2 * len(content.fits)
     errors = draw.prediction_errors(content.choice, content.label)
     assert next(t.get_text() for t in errors.axes[0].get_yticklabels()).startswith("window")
-    table = draw.parameter_table(content.fits["lu"]).set_index("parameter")
-    assert set(table.index) == {"a", "b"}
+    assert {*draw.parameter_table(content.fits["lu"])["parameter"]} == {"a", "b"}
 
 
 def test_what_is_not_determined_has_no_number() -> None:
@@ -245,8 +235,7 @@ def test_the_surface_needs_no_network_and_two_axes(content: Saved, observations:
     assert surface is not None
     page = surface.to_html(full_html=False, include_plotlyjs=True)
     scripts = BeautifulSoup(page, "html.parser").find_all("script")
-    assert scripts
-    assert not any(script.get("src") for script in scripts)
+    assert scripts and not any(script.get("src") for script in scripts)
     assert len(page) < 6e6
     assert len(surface.layout.updatemenus[0].buttons) == 2
     one = observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS}))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, finished
 
 NEEDS = ROOT / "tests/cluster/local/needs.sh"
 MODULE = (NEEDS.parent / "go/go.mod").read_text()
@@ -19,8 +19,7 @@ WANTED = (
 
 def asked(machine: Path, go: str | None, user: int = 0) -> subprocess.CompletedProcess[str]:
     """What is said on a machine with that Go, whose user has that number."""
-    answers = {"id": str(user), **({"go": go} if go else {})}
-    for name, answer in answers.items():
+    for name, answer in (("id", user), *([("go", go)] if go else [])):
         (machine / name).write_text(f"#!/bin/sh\necho {answer}\n")
         (machine / name).chmod(0o755)
     path = {"PATH": f"{machine}:/usr/bin:/bin"}
@@ -36,29 +35,24 @@ def test_a_go_that_is_new_enough_is_said_and_taken(tmp_path: Path, go: str, show
 @pytest.mark.parametrize("go", ["go1.9.2", "go1.23.12"])
 def test_one_that_is_too_old_is_refused(tmp_path: Path, go: str) -> None:
     done = asked(tmp_path, go)
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        f"{WANTED}; here is {tmp_path}/go, Go {go.removeprefix('go')}",
-        "cluster: that is too old; https://go.dev/dl has newer ones",
-    ]
+    said = f"{WANTED}; here is {tmp_path}/go, Go {go.removeprefix('go')}\n"
+    said += "cluster: that is too old; https://go.dev/dl has newer ones\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 @pytest.mark.skipif(Path("/usr/bin/go").exists(), reason="this machine's own Go would be found")
 def test_none_is_refused(tmp_path: Path) -> None:
     done = asked(tmp_path, None)
-    assert done.returncode == 1
-    assert done.stderr == f"{WANTED}, and there is no `go` on the PATH; https://go.dev/dl has it\n"
+    said = f"{WANTED}, and there is no `go` on the PATH; https://go.dev/dl has it\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 def test_who_is_not_root_is_refused(tmp_path: Path) -> None:
     done = asked(tmp_path, "go1.26", user=1000)
-    assert done.returncode == 1
-    assert "takes root" in done.stderr
+    assert done.returncode == 1 and "takes root" in done.stderr
 
 
 def test_make_asks_for_it_before_it_sets_anything_up() -> None:
-    done = subprocess.run(
-        ["make", "--dry-run", "cluster"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = finished(["make", "--dry-run", "cluster"])
     needs, setup = (done.stdout.index(words) for words in ("local/needs.sh", "envs/setup.sh"))
     assert needs < setup

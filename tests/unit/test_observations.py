@@ -13,11 +13,13 @@ from scipy import stats
 from tpcsweep.claims.cells import cells_of
 from tpcsweep.comparing.comparison import compare
 from tpcsweep.dataset import STATUS
-from tpcsweep.dataset.labels import MASKS, about_flags
+from tpcsweep.dataset.labels import MASKS
 from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS
 from tpcsweep.models import Observations, observe
 from tpcsweep.models.observations import SAMPLE
+
+from tests.support import synthetic
 
 AXES = ("rtt", "streams", "repetition")
 
@@ -25,18 +27,8 @@ AXES = ("rtt", "streams", "repetition")
 def made(shape: tuple[int, int, int] = (2, 3, 2), half: float = 0.2) -> xr.Dataset:
     """A dataset whose cells are told apart by their throughput: 1, 2, 3 … Gbit/s ± half."""
     throughput = np.arange(1.0, np.prod(shape) + 1).reshape(shape)
-    return xr.Dataset(
-        {
-            "throughput": (AXES, throughput),
-            "throughput_low": (AXES, throughput - half),
-            "throughput_high": (AXES, throughput + half),
-            "status": (AXES, np.full(shape, STATUS.index("ok"), np.int8)),
-            "flags": (AXES, np.zeros(shape, np.int32), about_flags()),
-        },
-        {name: np.arange(1, size + 1) for name, size in zip(AXES, shape, strict=True)}
-        | {"tool": "curl", "record": ("record", [0])},
-        {"measurement_confidence": 0.95, "testbed_kind": "netns"},
-    )
+    axes = {name: np.arange(1, size + 1) for name, size in zip(AXES, shape, strict=True)}
+    return synthetic.bare(throughput, half, axes).assign_coords(record=[0]).assign_attrs(testbed_kind="netns")
 
 
 def with_freedom(ds: xr.Dataset, freedom: int) -> xr.Dataset:
@@ -47,16 +39,13 @@ def test_every_cell_is_a_row_in_the_order_of_the_dimensions() -> None:
     rows = observations(made())
     assert rows["throughput"].tolist() == list(range(1, 13))
     assert rows.loc[7, ["rtt", "streams", "repetition", "tool"]].tolist() == [2, 1, 2, "curl"]
-    assert (rows["reason"] == "").all()
-    assert not rows[list(FLAGS)].any(axis=None)
+    assert (rows["reason"] == "").all() and not rows[list(FLAGS)].any(axis=None)
     assert not {"record", "status", "flags", "throughput_low", "throughput_high"} & set(rows)
 
 
 @given(st.floats(0.5, 0.999), st.floats(1e-6, 10), st.integers(1, 30))
 @settings(max_examples=8)
-def test_an_error_gives_back_the_interval_that_it_stands_for(
-    confidence: float, half: float, freedom: int
-) -> None:
+def test_an_error_gives_back_its_interval(confidence: float, half: float, freedom: int) -> None:
     ds = made(half=half).assign_attrs(measurement_confidence=confidence)
     unsaid = observations(ds)
     said = observations(with_freedom(ds, freedom))
@@ -79,7 +68,6 @@ def test_intervals_whose_confidence_is_not_said_are_of_95_percent_to_everybody()
     unsaid = said.assign_attrs()
     del unsaid.attrs["measurement_confidence"]
     for rows in (
-        observations,
         lambda ds: observe(ds).frame,
         lambda ds: cells_of(ds).trusted,
         lambda ds: compare(ds, ds).cells,
@@ -89,8 +77,7 @@ def test_intervals_whose_confidence_is_not_said_are_of_95_percent_to_everybody()
 
 def test_without_an_interval_the_error_is_not_known() -> None:
     bare = observations(made()[["throughput"]])
-    assert bare["error"].isna().all()
-    assert (bare["reason"] == "").all()
+    assert bare["error"].isna().all() and (bare["reason"] == "").all()
     half = made()
     half["throughput_low"][0, 0, 0] = np.nan
     assert observations(half)["error"].isna().tolist() == [True] + [False] * 11
@@ -104,10 +91,8 @@ def test_reasons_are_the_first_that_holds() -> None:
     ds["throughput"].loc[{"rtt": 1}] = np.where(np.arange(3)[:, None] < 2, np.nan, 7.0)
     ds["flags"].loc[{"rtt": 1, "streams": 3}] = MASKS["disturbed"] | MASKS["path_slow"]
     rows = observations(ds, untrusted=("path_slow", "disturbed"))
-    assert rows["reason"].tolist() == [
-        *("not measured", "failed", "without throughput", "without throughput", "path_slow", "path_slow"),
-        *[""] * 6,
-    ]
+    expected = ["not measured", "failed", *["without throughput"] * 2, *["path_slow"] * 2, *[""] * 6]
+    assert rows["reason"].tolist() == expected
     # What is untrusted is the caller's to say.
     assert observations(ds)["reason"].tolist()[4:] == [""] * 8
     assert np.flatnonzero(rows["disturbed"]).tolist() == [4, 5]
@@ -123,17 +108,15 @@ def test_flags_have_the_bits_that_the_dataset_says() -> None:
 
 def test_more_columns_are_there_also_where_the_dataset_has_none() -> None:
     rows = observations(made().assign(limit=xr.full_like(made()["throughput"], 3.0)), also=("limit", "cores"))
-    assert (rows["limit"] == 3).all()
-    assert rows["cores"].isna().all()
+    assert (rows["limit"] == 3).all() and rows["cores"].isna().all()
 
 
 @pytest.mark.parametrize("selection", [{"repetition": 1}, {"repetition": 1, "rtt": 0, "streams": 2}])
 def test_a_part_of_a_dataset_has_the_same_rows(selection: dict[str, int]) -> None:
     whole, part = observations(made()), observations(made().isel(selection))
     chosen = whole[np.all([whole[name] == at + 1 for name, at in selection.items()], axis=0)]
-    pd.testing.assert_frame_equal(
-        part[list(chosen)], chosen.reset_index(drop=True), check_dtype=False, check_names=False
-    )
+    rows = part[list(chosen)], chosen.reset_index(drop=True)
+    pd.testing.assert_frame_equal(*rows, check_dtype=False, check_names=False)
     bare = observations(made().isel(selection).drop_vars("repetition"))
     assert bare["throughput"].tolist() == part["throughput"].tolist()
 

@@ -16,63 +16,28 @@ from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import parse_net_dev, within
 from tpcsweep.paths import plan
 from tpcsweep.paths.delayline import Direction
-from tpcsweep.paths.link import (
-    Rtt,
-    calibrate_line,
-    line_counters,
-    offloads,
-    parse_ping,
-    qdisc_counters,
-)
+from tpcsweep.paths.link import Rtt, calibrate_line, line_counters, offloads, parse_ping, qdisc_counters
 from tpcsweep.paths.plan import HEADERS, Path, PathError
-from tpcsweep.paths.verify import (
-    CALM_LOOKS,
-    LARGEST_DATAGRAM,
-    Rate,
-    allowed_rtt,
-    bandwidth_fits,
-    calm_rtt,
-    complaints,
-    packets,
-    rtt_fits,
-    verify,
-    wire_bytes,
-)
 
-MODULE = import_module("tpcsweep.paths.verify")
+judged = import_module("tpcsweep.paths.verify")
 """The package has a function of that name."""
 
-paths = st.builds(
-    Path,
-    rtt=st.floats(0, 2000),
-    bandwidth=st.floats(0.001, 100),
-    loss=st.floats(0, 0.15),
-    mtu=st.integers(576, 65521),
-)
-limited = st.builds(
-    replace,
-    paths,
-    rtt=st.floats(0.1, 2000),
-    loss=st.sampled_from([0.0, 0.01]),
-    queue_limit=st.integers(1, 2**32 - 1),
-)
+rates, losses, mtus = st.floats(0.001, 100), st.floats(0, 0.15), st.integers(576, 65521)
+paths = st.builds(Path, rtt=st.floats(0, 2000), bandwidth=rates, loss=losses, mtu=mtus)
+losses, limits = st.sampled_from([0.0, 0.01]), st.integers(1, 2**32 - 1)
+limited = st.builds(replace, paths, rtt=st.floats(0.1, 2000), loss=losses, queue_limit=limits)
 
 
 def test_the_commands_of_a_path_are_these() -> None:
     lossy = Path(rtt=50, bandwidth=2, loss=0.001, mtu=9000)
-    for how, limit, queue in (
-        (("netem",), 5167, 12_500_000),
-        (("netem", 9_000_000, "change"), 6167, 21_500_000),
-    ):
-        do = f"qdisc {how[2] if how[1:] else 'add'} dev tpc-path"
-        assert plan.qdiscs(lossy, *how) == [
-            f"{do} root handle 1: netem delay 25000us loss 0.1% limit {limit}",
-            f"{do} parent 1:1 handle 10: tbf rate 2000000000bit burst 250000b limit {queue}b",
+    for ahead, do, limit, queue in ((0, "add", 5167, 12_500_000), (9_000_000, "change", 6167, 21_500_000)):
+        assert plan.qdiscs(lossy, "netem", ahead, do) == [
+            f"qdisc {do} dev tpc-path root handle 1: netem delay 25000us loss 0.1% limit {limit}",
+            f"qdisc {do} dev tpc-path parent 1:1 handle 10: tbf rate 2000000000bit burst 250000b limit {queue}b",
         ]
     assert plan.qdiscs(replace(lossy, queue_limit=7), "netem", 9_000_000)[0].endswith(" limit 7")
-    assert plan.qdiscs(Path(rtt=0, bandwidth=0.1), "none") == [
-        "qdisc add dev tpc-path root handle 10: tbf rate 100000000bit burst 131072b limit 262144b"
-    ]
+    [rate] = plan.qdiscs(Path(rtt=0, bandwidth=0.1), "none")
+    assert rate == "qdisc add dev tpc-path root handle 10: tbf rate 100000000bit burst 131072b limit 262144b"
 
 
 @given(paths)
@@ -82,14 +47,10 @@ def test_netems_limit_is_never_the_throughput_cap(path: Path) -> None:
     assert plan.netem_limit(path) * path.mtu >= plan.queue_bytes(path) + plan.bdp(path)
 
 
-@pytest.mark.parametrize(
-    ("mtu", "limit", "cap"), [(9000, 1000, 0.6), (1500, 1000, 0.1), (1500, None, float("inf"))]
-)
-def test_netems_default_limit_at_120_ms_is_the_cap_that_was_measured(
-    mtu: int, limit: int | None, cap: float
-) -> None:
+def test_netems_default_limit_at_120_ms_is_the_cap_that_was_measured() -> None:
     # Without super-packets: docs/paths.md.
-    assert plan.queue_cap(Path(240, 1, mtu=mtu, queue_limit=limit), mtu) == pytest.approx(cap)
+    for mtu, limit, cap in ((9000, 1000, 0.6), (1500, 1000, 0.1), (1500, None, float("inf"))):
+        assert plan.queue_cap(Path(240, 1, mtu=mtu, queue_limit=limit), mtu) == pytest.approx(cap)
 
 
 @given(limited)
@@ -114,7 +75,7 @@ def test_every_queue_holds_a_bdp_and_several_super_packets(path: Path) -> None:
 def test_a_tick_is_short_beside_what_an_rtt_may_be_off(path: Path) -> None:
     tick = plan.tick_ns(path) / 1e6
     assert 0.1 <= tick <= 1
-    assert tick <= allowed_rtt(path.rtt) + 1e-6
+    assert tick <= judged.allowed_rtt(path.rtt) + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -126,9 +87,7 @@ def test_a_tick_is_short_beside_what_an_rtt_may_be_off(path: Path) -> None:
         (Path(10, 1), False, "delayline"),
     ],
 )
-def test_the_emulator_follows_from_the_path_and_the_kernel(
-    path: Path, netem_works: bool, emulator: str
-) -> None:
+def test_path_and_kernel_decide_on_the_emulator(path: Path, netem_works: bool, emulator: str) -> None:
     assert plan.choose(path, netem_works=netem_works) == emulator
     # Only netem with loss needs origins that send single packets.
     alone = plan.segmenting(path, plan.choose(path, netem_works=netem_works), "eth0")
@@ -138,18 +97,18 @@ def test_the_emulator_follows_from_the_path_and_the_kernel(
 @pytest.mark.parametrize(
     ("figures", "message"),
     [
-        ({"rtt": -1, "bandwidth": 1}, "rtt is -1 ms; allowed is 0 to 2000 ms"),
-        ({"rtt": float("nan"), "bandwidth": 1}, "rtt is nan ms"),
-        ({"rtt": 1, "bandwidth": 0}, "bandwidth is 0 Gbit/s; allowed is 0.001 to 100 Gbit/s"),
-        ({"rtt": 1, "bandwidth": 1, "loss": 0.5}, "loss is 0.5 per direction; allowed is 0 to 0.15"),
-        ({"rtt": 1, "bandwidth": 1, "mtu": 100}, "mtu is 100 bytes; allowed is 576 to 65521"),
-        ({"rtt": 1, "bandwidth": 1, "queue_limit": 0}, "queue_limit is 0 packets; allowed is 1 to"),
-        ({"rtt": 0, "bandwidth": 1, "queue_limit": 9}, "none at rtt 0 ms"),
+        ({"rtt": -1}, "rtt is -1 ms; allowed is 0 to 2000 ms"),
+        ({"rtt": float("nan")}, "rtt is nan ms"),
+        ({"bandwidth": 0}, "bandwidth is 0 Gbit/s; allowed is 0.001 to 100 Gbit/s"),
+        ({"loss": 0.5}, "loss is 0.5 per direction; allowed is 0 to 0.15"),
+        ({"mtu": 100}, "mtu is 100 bytes; allowed is 576 to 65521"),
+        ({"queue_limit": 0}, "queue_limit is 0 packets; allowed is 1 to"),
+        ({"rtt": 0, "queue_limit": 9}, "none at rtt 0 ms"),
     ],
 )
-def test_impossible_figures_are_refused(figures: dict[str, float], message: str) -> None:
+def test_impossible_figures_are_refused(figures: dict[str, Any], message: str) -> None:
     with pytest.raises(PathError, match=message):
-        Path(**figures)  # type: ignore[arg-type]
+        replace(Path(rtt=1, bandwidth=1), **figures)
 
 
 @pytest.mark.parametrize(
@@ -161,13 +120,9 @@ def test_impossible_figures_are_refused(figures: dict[str, float], message: str)
         (1.25, 0, 0.25, 0),
     ],
 )
-def test_the_delay_lines_own_cost_is_subtracted_within_reason(
-    measured: float, rtt: float, base: float, delay: int
-) -> None:
-    line = SimpleNamespace(delay=0)
-    link: Any = SimpleNamespace(
-        line=line, path=Path(rtt, 1), base_rtt=0.0, rtt=lambda: SimpleNamespace(median=measured)
-    )
+def test_the_delay_lines_own_cost_is_subtracted(measured: float, rtt: float, base: float, delay: int) -> None:
+    line, found = SimpleNamespace(delay=0), SimpleNamespace(median=measured)
+    link: Any = SimpleNamespace(line=line, path=Path(rtt, 1), base_rtt=0.0, rtt=lambda: found)
     calibrate_line(link)
     assert (link.base_rtt, line.delay) == (pytest.approx(base), delay)
 
@@ -190,40 +145,36 @@ def test_ping_is_read_line_by_line() -> None:
 
 
 def test_the_tolerances_are_the_documented_ones() -> None:
-    fits = [rtt_fits(asked, found) for asked, found in ((1, 1.29), (1, 1.31), (100, 98), (100, 97.9))]
+    fits = [judged.rtt_fits(asked, found) for asked, found in ((1, 1.29), (1, 1.31), (100, 98), (100, 97.9))]
     assert fits == [True, False, True, False]
-    assert [bandwidth_fits(Path(1, 1), found) for found in (0.951, 0.949, 1.029, 1.031)] == fits
+    assert [judged.bandwidth_fits(Path(1, 1), found) for found in (0.951, 0.949, 1.029, 1.031)] == fits
 
 
 def test_round_trips_are_calm_where_half_of_them_take_as_long_as_the_shortest() -> None:
-    assert calm_rtt(10, Rtt(min=14.9, median=15.0, max=80.0, samples=17))  # another path, and sure of it
-    assert not calm_rtt(10, Rtt(min=10.0, median=10.4, max=80.0, samples=17))
-    assert calm_rtt(100, Rtt(min=100.0, median=101.9, max=120.0, samples=17))
+    assert judged.calm_rtt(10, Rtt(14.9, 15.0, 80.0, 17))  # another path, and sure of it
+    assert not judged.calm_rtt(10, Rtt(10.0, 10.4, 80.0, 17))
+    assert judged.calm_rtt(100, Rtt(100.0, 101.9, 120.0, 17))
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[Rate]:
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[judged.Rate]:
     """The rates of a path of 10 ms and 1 Gbit/s as they are measured, one after another; the last for ever."""
-    rates: list[Rate] = []
-
-    def look(*_: object, **__: object) -> Rate:
-        return rates.pop(0) if len(rates) > 1 else rates[0]
-
-    monkeypatch.setattr(MODULE, "measure_bandwidth", look)
+    rates: list[judged.Rate] = []
+    look = lambda *_, **__: rates.pop(0) if len(rates) > 1 else rates[0]  # noqa: E731
+    monkeypatch.setattr(judged, "measure_bandwidth", look)
     return rates
 
 
-LINK: Any = SimpleNamespace(
-    near="near", far="far", emulator="none", line=None, rtt=lambda: Rtt(9.9, 10.0, 10.1, 17)
-)
-CALM, SLOW, BUSY = Rate(1.0, calm=True), Rate(0.8, calm=True), Rate(0.64, calm=False)
+FOUND = Rtt(9.9, 10.0, 10.1, 17)
+LINK: Any = SimpleNamespace(near="near", far="far", emulator="none", line=None, rtt=lambda: FOUND)
+CALM, SLOW, BUSY = judged.Rate(1.0, calm=True), judged.Rate(0.8, calm=True), judged.Rate(0.64, calm=False)
 
 
-def test_what_a_busy_machine_shows_of_a_path_is_not_held_against_it(looks: list[Rate]) -> None:
+def test_what_a_busy_machine_shows_of_a_path_is_not_held_against_it(looks: list[judged.Rate]) -> None:
     looks += [BUSY] * 9 + [CALM]
-    measured = verify(Path(10, 1), LINK)
+    measured = judged.verify(Path(10, 1), LINK)
     assert measured.near_to_far == measured.far_to_near == 1.0
-    assert measured.attempts > CALM_LOOKS
+    assert measured.attempts > judged.CALM_LOOKS
 
 
 @pytest.mark.parametrize(
@@ -232,29 +183,23 @@ def test_what_a_busy_machine_shows_of_a_path_is_not_held_against_it(looks: list[
         ([CALM, BUSY, BUSY, SLOW], 10, 20, True, r"5 times, 3 of them on a calm .* found 0\.8 G"),
         ([BUSY], 10, 0.01, True, "0 of them on a calm machine"),
         # Another path is refused however slow it may be.
-        ([SLOW, Rate(1.2, calm=True)], 10, 20, False, r"found 1\.2 Gbit/s"),
+        ([SLOW, judged.Rate(1.2, calm=True)], 10, 20, False, r"found 1\.2 Gbit/s"),
         ([SLOW], 15, 20, False, "found 15 ms"),
     ],
 )
 def test_a_path_is_refused_for_what_calm_looks_have_shown_or_in_the_end(
-    looks: list[Rate],
-    monkeypatch: pytest.MonkeyPatch,
-    seen: Any,
-    rtt: Any,
-    patience: Any,
-    strict: Any,
-    message: Any,
+    looks: list[Any], monkeypatch: Any, seen: Any, rtt: Any, patience: Any, strict: Any, message: Any
 ) -> None:
-    monkeypatch.setattr(MODULE, "PATIENCE", patience)
+    monkeypatch.setattr(judged, "PATIENCE", patience)
     monkeypatch.setattr(LINK, "rtt", lambda: Rtt(rtt - 0.1, rtt, rtt + 0.1, 17))
     looks += seen
     with pytest.raises(PathError, match=message):
-        verify(Path(10, 1), LINK, strict=strict)
+        judged.verify(Path(10, 1), LINK, strict=strict)
 
 
-def test_a_path_that_is_too_slow_and_nothing_else_may_be_measured_on(looks: list[Rate]) -> None:
+def test_a_path_that_is_too_slow_and_nothing_else_may_be_measured_on(looks: list[judged.Rate]) -> None:
     looks += [CALM, SLOW]
-    found = verify(Path(10, 1), LINK, strict=False)
+    found = judged.verify(Path(10, 1), LINK, strict=False)
     assert found.slow
     assert found.bandwidth == found.far_to_near == 0.8
 
@@ -262,30 +207,27 @@ def test_a_path_that_is_too_slow_and_nothing_else_may_be_measured_on(looks: list
 @given(limited, st.floats(0, 1))
 def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: Path, share: float) -> None:
     rtt = Rtt(path.rtt, path.rtt, path.rtt, 17)
-    assert complaints(path, rtt, [share * path.bandwidth, path.bandwidth]) == []
-    [said] = complaints(path, rtt, [path.bandwidth, 1.05 * path.bandwidth])
+    assert judged.complaints(path, rtt, [share * path.bandwidth, path.bandwidth]) == []
+    [said] = judged.complaints(path, rtt, [path.bandwidth, 1.05 * path.bandwidth])
     assert said.startswith("bandwidth far_to_near asked") and said.endswith("allowed -100% to +3%")
 
 
 def test_complaints_give_both_figures() -> None:
-    assert complaints(Path(10, 1), Rtt(14.9, 15.0, 16.0, 17), [1.0, 0.5]) == [
-        "rtt asked 10 ms, found 15 ms (median of 17, 14.9 to 16), allowed ±0.3 ms",
-        "bandwidth far_to_near asked 1 Gbit/s, found 0.5 Gbit/s, allowed -5% to +3%",
-    ]
+    said = judged.complaints(Path(10, 1), Rtt(14.9, 15.0, 16.0, 17), [1.0, 0.5])
+    assert said[0] == "rtt asked 10 ms, found 15 ms (median of 17, 14.9 to 16), allowed ±0.3 ms"
+    assert said[1:] == ["bandwidth far_to_near asked 1 Gbit/s, found 0.5 Gbit/s, allowed -5% to +3%"]
 
 
 @given(paths, st.integers(1, 1000), st.sampled_from([28, 42]))
-def test_the_counters_give_the_bytes_that_tbf_counts_whether_segmented_or_not(
-    path: Path, count: int, header: int
-) -> None:
-    payload, segments = packets(path)
+def test_counters_give_the_bytes_that_tbf_counts(path: Path, count: int, header: int) -> None:
+    payload, segments = judged.packets(path)
     assert payload + HEADERS == path.mtu
-    assert 1 <= segments <= 64 and segments * payload <= LARGEST_DATAGRAM
+    assert 1 <= segments <= 64 and segments * payload <= judged.LARGEST_DATAGRAM
     on_the_wire = count * segments * (payload + header)
-    whole = {"rx_packets": count, "rx_bytes": count * (segments * payload + header)}
-    cut = {"rx_packets": count * segments, "rx_bytes": on_the_wire}
-    assert wire_bytes(whole, payload, header) == pytest.approx(on_the_wire)
-    assert wire_bytes(cut, payload, header) == pytest.approx(on_the_wire)
+    # Whole super-packets, or cut into segments.
+    for number, size in ((count, count * (segments * payload + header)), (count * segments, on_the_wire)):
+        counted = {"rx_packets": number, "rx_bytes": size}
+        assert judged.wire_bytes(counted, payload, header) == pytest.approx(on_the_wire)
 
 
 def test_netems_losses_are_told_from_its_childs_full_queue() -> None:
@@ -305,19 +247,12 @@ def test_netems_losses_are_told_from_its_childs_full_queue() -> None:
     ("held", "now", "queued"),
     [(500_000, 10_000_000, 250_000), (500_000, 12_000_000, 0), (500_000, 10**12, 0), (100, 10_000_000, 100)],
 )
-def test_what_the_delay_line_holds_waits_for_the_rate_or_is_in_the_delay(
-    held: int, now: int, queued: int
-) -> None:
+def test_bytes_in_the_delay_line_are_queued_or_delayed(held: int, now: int, queued: int) -> None:
     """The queue is as long as the bottleneck is busy: 2 ms of 1 Gbit/s are 250,000 bytes."""
     seen = Direction(7, 9000, 3, 2, 7 * 4000, 9000, held, busy=12_000_000)
-    assert line_counters(seen, Path(10, 1), now, refused=1) == {
-        "dropped_queue": 3,
-        "dropped_random": 3,
-        "queued_bytes": queued,
-        "delayed_bytes": held - queued,
-        "late_mean_us": 4,
-        "late_max_us": 9,
-    }
+    counted = {"dropped_queue": 3, "dropped_random": 3, "late_mean_us": 4, "late_max_us": 9}
+    bytes_held = {"queued_bytes": queued, "delayed_bytes": held - queued}
+    assert line_counters(seen, Path(10, 1), now, refused=1) == counted | bytes_held
 
 
 def test_offloads_are_read_from_ethtool() -> None:
@@ -329,10 +264,15 @@ def test_offloads_are_read_from_ethtool() -> None:
 def test_net_dev_is_read_by_column() -> None:
     numbers = " ".join(map(str, range(1, 17)))
     text = f"Inter-| Receive | Transmit\n face |bytes ...\n  tpc-path: {numbers}\n"
-    received = {"rx_bytes": 1, "rx_packets": 2, "rx_dropped": 4}
-    assert parse_net_dev(text) == {
-        "tpc-path": {**received, "tx_bytes": 9, "tx_packets": 10, "tx_dropped": 12}
+    columns = {
+        "rx_bytes": 1,
+        "rx_packets": 2,
+        "rx_dropped": 4,
+        "tx_bytes": 9,
+        "tx_packets": 10,
+        "tx_dropped": 12,
     }
+    assert parse_net_dev(text) == {"tpc-path": columns}
 
 
 def test_a_missing_namespace_is_named() -> None:

@@ -17,18 +17,6 @@ from hypothesis import strategies as st
 from tpcsweep.configuration.loading import load, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.running import results
-from tpcsweep.running.results import (
-    ResultsError,
-    damage,
-    hold,
-    is_placeholder,
-    publish,
-    read,
-    set_aside,
-    stale,
-    write,
-    write_placeholder,
-)
 
 from tests.support.workflow import ROOT
 
@@ -37,75 +25,62 @@ OTHER = {**SPEC, "repetition": 2}
 WHOLE = {"format": 1, "status": "ok", "flags": [], "summary": {}, "provenance": {}}
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-20])
-
-
-def emptied(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def listed(path: Path) -> None:
-    path.write_text("[]")
-
-
-def edited(path: Path) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "status": "failed"}))
-
-
-def changed(path: Path) -> None:
-    """Damage in the middle, which `stale` does not see."""
-    path.write_bytes(path.read_bytes().replace(b'"flags"', b'"falgs"'))
-
-
-def test_a_cell_is_stale_if_it_is_missing_damaged_a_placeholder_or_of_another_specification(
-    tmp_path: Path,
-) -> None:
-    cell = tmp_path / "a=1" / "repetition=1.json"
-    assert stale(cell, SPEC)
-    write(cell, SPEC, {"status": "failed"})
-    assert not stale(cell, SPEC)  # a failed transfer is data
-    assert stale(cell, OTHER)
-    cell.write_text('{"spec"')
-    assert stale(cell, SPEC)
-    cell.unlink()
-    write_placeholder(cell, SPEC, "no path")
-    assert stale(cell, SPEC)
-
-
-def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -> None:
-    now = {**SPEC, "parameters": Parameters().model_dump()}
-    before = {**SPEC, "parameters": {k: v for k, v in now["parameters"].items() if k != "encryption"}}
-    write(tmp_path / "c.json", before, {"status": "ok"})
-    assert not stale(tmp_path / "c.json", now)
-    assert stale(tmp_path / "c.json", {**now, "parameters": {**now["parameters"], "encryption": "none"}})
-
-
-STATES: dict[str, Callable[[Path], object]] = {
-    "missing": lambda _: None,
-    "current": lambda path: write(path, SPEC, WHOLE | {"message": str(path)}),
-    "stale": lambda path: write(path, OTHER, WHOLE),
-    "placeholder": lambda path: write_placeholder(path, SPEC, "no path"),
-    **{
-        how.__name__: lambda path, how=how: (write(path, SPEC, WHOLE), how(path))  # type: ignore[misc]
-        for how in (cut, emptied, listed, edited, changed)
-    },
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda whole: whole[:-20],
+    "emptied": lambda _: b"",
+    "listed": lambda _: b"[]",
+    "edited": lambda whole: json.dumps({**json.loads(whole), "status": "failed"}).encode(),
+    # In the middle, which `stale` does not see.
+    "changed": lambda whole: whole.replace(b'"flags"', b'"falgs"'),
 }
 
 
-@given(place=st.sampled_from([*STATES]), staged=st.sampled_from([*STATES]))
+def test_a_cell_is_stale_if_it_is_missing_or_of_another_specification(tmp_path: Path) -> None:
+    cell = tmp_path / "a=1" / "repetition=1.json"
+    assert results.stale(cell, SPEC)
+    results.write(cell, SPEC, {"status": "failed"})
+    assert not results.stale(cell, SPEC)  # a failed transfer is data
+    assert results.stale(cell, OTHER)
+
+
+def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -> None:
+    parameters = Parameters().model_dump()
+    now, other = SPEC | {"parameters": parameters}, SPEC | {"parameters": parameters | {"encryption": "none"}}
+    before = SPEC | {"parameters": {k: v for k, v in parameters.items() if k != "encryption"}}
+    results.write(tmp_path / "c.json", before, {"status": "ok"})
+    assert not results.stale(tmp_path / "c.json", now)
+    assert results.stale(tmp_path / "c.json", other)
+
+
+STATES = ["missing", "current", "stale", "placeholder", *DAMAGES]
+
+
+def bring(path: Path, state: str) -> None:
+    if state == "placeholder":
+        results.write_placeholder(path, SPEC, "no path")
+    elif state != "missing":
+        results.write(path, OTHER if state == "stale" else SPEC, WHOLE | {"message": str(path)})
+    if state in DAMAGES:
+        path.write_bytes(DAMAGES[state](path.read_bytes()))
+
+
+@given(place=st.sampled_from(STATES), staged=st.sampled_from(STATES))
 def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: str, staged: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         path, source = Path(name, "cells/c.json"), Path(name, "staging/c.json")
         for state, file in ((place, path), (staged, source)):
-            STATES[state](file)
+            bring(file, state)
         before = path.read_bytes() if path.exists() else None
-        current = publish(source, path, SPEC)
-        assert current == (not stale(path, SPEC)) == (place in ("current", "changed") or staged == "current")
+        current = results.publish(source, path, SPEC)
+        assert (
+            current
+            == (not results.stale(path, SPEC))
+            == (place in ("current", "changed") or staged == "current")
+        )
         if place in ("current", "changed") or not current:
             assert (path.read_bytes() if path.exists() else None) == before  # a measured cell is not replaced
         else:
-            assert read(path)["message"] == str(source)
+            assert results.read(path)["message"] == str(source)
             assert path.read_bytes() == source.read_bytes()  # the staged copy outlives Snakemake's clean-up
             damaged = place in ("cut", "emptied", "listed", "edited")
             assert [file.read_bytes() for file in path.parent.glob("*.damaged")] == [before] * damaged
@@ -117,9 +92,9 @@ def test_files_that_are_set_aside_are_all_kept(states: list[str]) -> None:
         path = Path(name, "c.json")
         kept = {}
         for state in states:
-            STATES[state](path)
+            bring(path, state)
             content = path.read_bytes()
-            kept[set_aside(path, "damaged")] = content
+            kept[results.set_aside(path, "damaged")] = content
             assert not path.exists()
         assert len(kept) == len(states)
         assert {file: file.read_bytes() for file in Path(name).iterdir()} == kept
@@ -128,25 +103,23 @@ def test_files_that_are_set_aside_are_all_kept(states: list[str]) -> None:
 @pytest.mark.parametrize("state", ["current", "stale", "edited", "placeholder", "missing"])
 def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> None:
     cell = tmp_path / "c.json"
-    STATES[state](cell)
+    bring(cell, state)
     before = cell.read_bytes() if cell.exists() else b""
-    write_placeholder(cell, SPEC, "no path now")
-    assert is_placeholder(cell)
-    assert damage(cell) == ""
-    assert read(cell)["message"] == "no path now"
+    results.write_placeholder(cell, SPEC, "no path now")
+    assert results.is_placeholder(cell)
+    assert results.damage(cell) == ""
+    assert results.read(cell)["message"] == "no path now"
     aside = [file.read_bytes() for file in tmp_path.glob("c.json.*")]
     assert aside == ([before] if state in ("current", "stale", "edited") else [])
 
 
-@pytest.mark.parametrize("how", [cut, emptied, listed, edited])
-def test_damage_is_stale_and_described(tmp_path: Path, how: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("state", ["cut", "emptied", "listed", "edited"])
+def test_damage_is_stale_and_described(tmp_path: Path, state: str) -> None:
     cell = tmp_path / "c.json"
-    write(cell, SPEC, WHOLE)
-    assert damage(cell) == ""
-    how(cell)
-    assert stale(cell, SPEC)
-    assert damage(cell)
-    assert not is_placeholder(cell)
+    bring(cell, "current")
+    assert results.damage(cell) == ""
+    bring(cell, state)
+    assert results.stale(cell, SPEC) and results.damage(cell) and not results.is_placeholder(cell)
 
 
 @pytest.mark.parametrize("lacking", ["status", "flags", "summary", "provenance"])
@@ -155,21 +128,21 @@ def test_a_cell_needs_its_keys(tmp_path: Path, lacking: str) -> None:
     content = {"spec": SPEC, **WHOLE}
     for wrong in ({key: value for key, value in content.items() if key != lacking}, content | {lacking: 7}):
         cell.write_text(json.dumps(wrong))  # as files without a checksum are
-        assert damage(cell) == f"without {lacking} as cells have them"
+        assert results.damage(cell) == f"without {lacking} as cells have them"
     cell.unlink()
-    assert damage(cell) == ""
+    assert results.damage(cell) == ""
 
 
 def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
     study = load({"sweep": "smoke", "testbed": "netns", "results": str(tmp_path)}, ROOT)
     folded, deleted = study.grid.cells
     for cell in (folded, deleted):
-        write(results.staged_file(study, cell), wanted(study, cell), WHOLE)
-        publish(results.staged_file(study, cell), study.cell_file(cell), wanted(study, cell))
+        results.write(results.staged_file(study, cell), wanted(study, cell), WHOLE)
+        results.publish(results.staged_file(study, cell), study.cell_file(cell), wanted(study, cell))
     study.cell_file(deleted).unlink()
     results.empty_staging(study)
     assert [*results.staging(study).rglob("*.json")] == [results.staged_file(study, deleted)]
-    publish(results.staged_file(study, deleted), study.cell_file(deleted), wanted(study, deleted))
+    results.publish(results.staged_file(study, deleted), study.cell_file(deleted), wanted(study, deleted))
     results.empty_staging(study)
     assert not results.staging(study).exists()
 
@@ -180,26 +153,27 @@ def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         holder.stdout.readline()
-        with pytest.raises(ResultsError, match=f"pid {holder.pid}.* writes here: wait for its end"):
-            hold(tmp_path)
+        with pytest.raises(results.ResultsError, match=f"pid {holder.pid}.* writes here: wait for its end"):
+            results.hold(tmp_path)
         holder.kill()
         holder.wait()
-    hold(tmp_path)
+    results.hold(tmp_path)
 
 
 def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("all of it")
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / ".lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(ResultsError, match=r"\.lock: .+: choose another folder with --config results=FOLDER"):
-        hold(tmp_path / "results")
+    said = r"\.lock: .+: choose another folder with --config results=FOLDER"
+    with pytest.raises(results.ResultsError, match=said):
+        results.hold(tmp_path / "results")
     assert (tmp_path / "precious").read_text() == "all of it"
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ResultsError, match=r"demo/\.lock: Not a directory: choose another folder"):
-        hold(tmp_path / "file" / "demo")
+    with pytest.raises(results.ResultsError, match=r"demo/\.lock: Not a directory: choose another folder"):
+        results.hold(tmp_path / "file" / "demo")
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
-    with pytest.raises(ResultsError, match=f"user {os.geteuid()} cannot write to it"):
-        hold(tmp_path / "results")
+    with pytest.raises(results.ResultsError, match=f"user {os.geteuid()} cannot write to it"):
+        results.hold(tmp_path / "results")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.flags import graded
@@ -19,15 +18,11 @@ def cell(
     status: str = "ok",
     limit: str | None = "bandwidth",
     work: float | None = 0.25,
-    throughput: float = 1.0,
+    rate: float = 1,
 ) -> dict[str, Any]:
-    return {
-        "status": status,
-        "flags": [*flags],
-        "limit": limit,
-        "summary": {"throughput": throughput, "machine_work": work},
-        "provenance": {"started": "2026-01-01"},
-    }
+    summary = {"throughput": rate, "machine_work": work}
+    about = {"status": status, "flags": [*flags], "limit": limit}
+    return {**about, "summary": summary, "provenance": {"started": "2026-01-01"}}
 
 
 CELLS = st.builds(
@@ -36,8 +31,8 @@ CELLS = st.builds(
     status=st.sampled_from(["ok", "failed"]),
     limit=st.sampled_from([None, "bandwidth", *CPU_LIMITS]),
     work=st.none() | st.floats(0.1, 1),
-    throughput=st.floats(0, 10),
-) | st.builds(cell, throughput=st.floats(0, 10))
+    rate=st.floats(0, 10),
+) | st.builds(cell, rate=st.floats(0, 10))
 
 
 @given(st.lists(CELLS, max_size=10), st.floats(0, 1))
@@ -51,36 +46,27 @@ def test_a_share_of_the_cells_is_chosen_failed_ones_first(cells: list[dict[str, 
 
 
 @given(st.lists(CELLS, max_size=10), st.floats(0, 1), st.data())
-def test_the_throughput_chooses_nothing(
-    cells: list[dict[str, Any]], share: float, data: st.DataObject
-) -> None:
-    others = [
-        {**one, "summary": {**one["summary"], "throughput": data.draw(st.floats(0, 10))}} for one in cells
-    ]
+def test_the_throughput_chooses_nothing(cells: list[Any], share: float, data: st.DataObject) -> None:
+    rates = data.draw(st.lists(st.floats(0, 10), min_size=len(cells), max_size=len(cells)))
+    summaries = [one["summary"] | {"throughput": rate} for one, rate in zip(cells, rates, strict=True)]
+    others = [one | {"summary": summary} for one, summary in zip(cells, summaries, strict=True)]
     assert cells_to_retry(others, share) == cells_to_retry(cells, share)
     for one, other in zip(cells, others, strict=True):
         assert (better(cells[0], one)["flags"]) == (better(cells[0], other)["flags"])
 
 
 @given(CELLS, CELLS)
-def test_the_better_of_two_is_one_of_them_and_describes_the_other(
-    earlier: dict[str, Any], later: dict[str, Any]
-) -> None:
+def test_the_better_of_two_describes_the_other(earlier: dict[str, Any], later: dict[str, Any]) -> None:
     kept = better(earlier, later)
     assert kept["summary"]["attempts"] == 2
 
     def faults(one: dict[str, Any]) -> tuple[bool, int, int]:
-        return (
-            one["status"] != "ok",
-            len(graded(one["flags"], "invalid")),
-            len(graded(one["flags"], "warning")),
-        )
+        invalid, warnings = (graded(one["flags"], grade) for grade in ("invalid", "warning"))
+        return one["status"] != "ok", len(invalid), len(warnings)
 
     assert faults(kept) == min(faults(earlier), faults(later))
-    [other] = kept["others"]
-    assert sorted([kept["summary"]["throughput"], other["throughput"]]) == sorted(
-        [earlier["summary"]["throughput"], later["summary"]["throughput"]]
-    )
+    rates = [one["throughput"] for one in (kept["summary"], *kept["others"])]
+    assert sorted(rates) == sorted(one["summary"]["throughput"] for one in (earlier, later))
 
 
 def test_cells_of_a_slow_machine_come_after_those_with_a_flag() -> None:
@@ -101,21 +87,17 @@ def test_cells_of_a_slow_machine_come_after_those_with_a_flag() -> None:
     assert found == ["failed", "disturbed", "slowest", "slow"]
 
 
-@pytest.mark.parametrize(
-    ("earlier", "later", "kept"),
-    [
-        (cell(limit="client", work=0.25), cell(limit="client", work=0.31), 0.25),
-        (cell(limit="client", work=0.31), cell(limit="client", work=0.25), 0.25),
-        (cell("disturbed", limit="client", work=0.25), cell(limit="client", work=0.31), 0.31),
-        (cell("not_steady", limit="client", work=0.25), cell(limit="client", work=0.31), 0.25),
-        (cell(limit="window", work=0.25), cell(limit="client", work=0.31), 0.31),
-        (cell(work=None), cell(limit="client", work=0.31), 0.31),
-    ],
-)
-def test_two_that_a_cpu_bound_are_judged_by_the_machine(
-    earlier: dict[str, Any], later: dict[str, Any], kept: float
-) -> None:
-    assert better(earlier, later)["summary"]["machine_work"] == kept
+def test_two_that_a_cpu_bound_are_judged_by_the_machine() -> None:
+    fast, slow = cell(limit="client", work=0.25), cell(limit="client", work=0.31)
+    for earlier, later, kept in (
+        (fast, slow, 0.25),
+        (slow, fast, 0.25),
+        (fast | {"flags": ["disturbed"]}, slow, 0.31),
+        (fast | {"flags": ["not_steady"]}, slow, 0.25),
+        (fast | {"limit": "window"}, slow, 0.31),
+        (cell(work=None), slow, 0.31),
+    ):
+        assert better(earlier, later)["summary"]["machine_work"] == kept
 
 
 def test_attempts_count_all_measurements() -> None:

@@ -22,8 +22,7 @@ def test_a_full_path_keeps_its_narrow_scatter_beside_slow_cells_that_stall() -> 
     spread = np.where(fitted < 0.5, 0.5, 0.02)
     scatter = Scatter.of(spread * generator.standard_normal(fitted.size), fitted)
     slow, full = scatter.residuals(LEVELS, np.array([0.1, 1.0])).std(axis=0)
-    assert 0.4 < slow < 0.6
-    assert 0.015 < full < 0.025
+    assert 0.4 < slow < 0.6 and 0.015 < full < 0.025
 
 
 def test_between_bands_it_changes_evenly() -> None:
@@ -40,8 +39,7 @@ def test_the_order_of_rows_makes_no_difference(sizes: list[int], random: Random)
     residuals = np.linspace(-1, 1, fitted.size)  # as if runs with other luck came one after another
     order = np.array(random.sample(range(fitted.size), fitted.size))
     one, other = Scatter.of(residuals, fitted), Scatter.of(residuals[order], fitted[order])
-    assert np.allclose(one.quantiles, other.quantiles)
-    assert np.allclose(one.at, other.at)
+    assert np.allclose(one.quantiles, other.quantiles) and np.allclose(one.at, other.at)
     assert len(one.at) <= max(1, fitted.size // BAND)
 
 

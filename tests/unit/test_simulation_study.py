@@ -45,6 +45,10 @@ def asked(folder: Path, measurement: dict[str, Any] | None = None, **parameters:
     return load({"sweep": str(path), "testbed": "simulation", "results": str(folder / "results")}, ROOT)
 
 
+def specifications(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [cell["spec"] for cell in cells]
+
+
 def simulated(configuration: Configuration, folder: Path, processes: int = 2) -> list[dict[str, Any]]:
     study.simulate(configuration, folder / "cells.jsonl", folder, processes)
     assert sorted(file.name for file in folder.iterdir() if "cells" in file.name) == ["cells.jsonl"]
@@ -60,14 +64,15 @@ def test_cells_are_in_the_order_of_the_grid_and_complete(
         monkeypatch.setattr(engine, "SIMGRID_PYTHON", "/nowhere")
     configuration = asked(tmp_path, measurement)
     cells = simulated(configuration, tmp_path)
-    assert [cell["spec"] for cell in cells] == [
-        wanted(configuration, one) for one in configuration.grid.cells
-    ]
+    assert specifications(cells) == [wanted(configuration, one) for one in configuration.grid.cells]
     for cell in cells:
-        assert (cell["format"], cell["status"], cell["flags"]) == (1, "ok", [])
-        assert cell["summary"].keys() == SUMMARY.keys()
-        assert cell["summary"]["attempts"] == 1
-        assert cell["limit"]
+        assert (cell["format"], cell["status"], cell["flags"], cell["summary"]["attempts"]) == (
+            1,
+            "ok",
+            [],
+            1,
+        )
+        assert cell["summary"].keys() == SUMMARY.keys() and cell["limit"]
         assert ("simgrid" in cell["provenance"]["software"]) == bool(measurement)
 
 
@@ -76,12 +81,10 @@ def test_cells_until_steady_are_those_of_simgrid(tmp_path: Path, simgrid: Engine
     configuration = asked(tmp_path, rtt=60, origins=[1, 2], streams=[8, 200], queue_limit=[None, 1000])
     settings = shipped()
     deviations = []
-    cells = zip(configuration.grid.cells, simulated(configuration, tmp_path), strict=True)
-    for one, cell in cells:
+    for one, cell in zip(configuration.grid.cells, simulated(configuration, tmp_path), strict=True):
         course = simulated_course(simgrid, one.parameters, settings.parameters, settings.queues)
         deviations.append(abs(course.throughput / cell["summary"]["throughput"] - 1))
-    assert np.max(deviations) < 0.1
-    assert np.median(deviations) < 0.01
+    assert np.max(deviations) < 0.1 and np.median(deviations) < 0.01
 
 
 def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path: Path) -> None:
@@ -91,38 +94,30 @@ def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path
     file.write_bytes(file.read_bytes().rstrip())  # whatever editor has dropped the last end of line
     turned = asked(tmp_path, streams=STREAMS[::-1], rtt=[60, 1])
     after = simulated(turned, tmp_path)
-    assert [cell["spec"] for cell in after] == [wanted(turned, cell) for cell in turned.grid.cells]
+    assert specifications(after) == [wanted(turned, cell) for cell in turned.grid.cells]
     assert sorted(map(orjson.dumps, after)) == sorted(map(orjson.dumps, before))
     more = asked(tmp_path, rtt=[0.5, 1, 60], streams=[*STREAMS, 300])
     cells = simulated(more, tmp_path)
-    assert [cell["spec"] for cell in cells] == [wanted(more, cell) for cell in more.grid.cells]
+    assert specifications(cells) == [wanted(more, cell) for cell in more.grid.cells]
     assert [cell for cell in cells if cell["provenance"]["started"] in started] == before
     # Another fixed parameter changes every cell, and a smaller grid drops lines.
     assert not [cell for cell in simulated(asked(tmp_path, mtu=1500), tmp_path) if cell in cells]
     assert len(simulated(asked(tmp_path, mtu=1500, rtt=1), tmp_path)) == len(STREAMS)
 
 
-def test_a_cell_that_simgrid_cannot_compute_fails_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_that_simgrid_refuses_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = study.cell_plan
-
-    def plan(one: Any, *rest: Any) -> dict[str, Any]:
-        return usual(one, *rest) | ({"phases": []} if one.streams == 8 else {})
-
+    plan = lambda one, *rest: usual(one, *rest) | ({"phases": []} if one.streams == 8 else {})  # noqa: E731
     monkeypatch.setattr(study, "cell_plan", plan)
     configuration = asked(tmp_path, SECONDS, rtt=1)
     [failed] = [cell for cell in simulated(configuration, tmp_path) if cell["status"] == "failed"]
-    assert failed["spec"]["parameters"]["streams"] == 8
-    assert "exit code 1" in failed["message"]
+    assert failed["spec"]["parameters"]["streams"] == 8 and "exit code 1" in failed["message"]
     summary = folded(configuration, tmp_path).summary
-    assert summary["status"].sel(streams=8).item() == 2
-    assert summary["throughput"].isnull().sum() == 1
+    assert summary["status"].sel(streams=8).item() == 2 and summary["throughput"].isnull().sum() == 1
 
 
 @pytest.mark.parametrize(
-    ("python", "said"),
-    [(sys.executable, r"make setup EXTRAS=simulation`$"), ("/nowhere", "cannot be run")],
+    ("python", "said"), [(sys.executable, r"make setup EXTRAS=simulation`$"), ("/nowhere", "cannot be run")]
 )
 def test_without_simgrid_one_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, said: str
@@ -135,9 +130,7 @@ def test_without_simgrid_one_error_says_what_to_install(
     assert not (tmp_path / "cells.jsonl").exists()
 
 
-def test_a_simgrid_that_ends_ends_the_study_and_computed_cells_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_computed_cells_outlive_a_simgrid_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual, computed = Engine.simulate, []
 
     def simulate(simgrid: Engine, cell: Any) -> dict[str, Any]:
@@ -178,9 +171,7 @@ study.simulate(load(config, Path(sys.argv[2])), folder / "cells.jsonl", folder, 
 """Computes two cells at a time, and is killed while it computes the third two."""
 
 
-def test_a_killed_job_leaves_its_cells_to_the_next_and_damaged_lines_are_computed_again(
-    tmp_path: Path,
-) -> None:
+def test_cells_of_a_killed_job_are_kept_and_damaged_lines_computed_again(tmp_path: Path) -> None:
     configuration = asked(tmp_path)
     child = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(ROOT)], check=False)
     assert child.returncode == -signal.SIGKILL
@@ -196,8 +187,8 @@ def test_a_killed_job_leaves_its_cells_to_the_next_and_damaged_lines_are_compute
     lines[:6] = [b"{", lines[1].replace(b'"ok"', b'"OK"'), b"\xff", b'{"spec":7}', b"[]", b"null"]
     (tmp_path / "cells.jsonl").write_bytes(b"\n".join(lines))
     again = simulated(configuration, tmp_path)
-    assert [cell["summary"] for cell in again] == [cell["summary"] for cell in cells]
     assert {cell["status"] for cell in again} == {"ok"}
+    assert [cell["summary"] for cell in again] == [cell["summary"] for cell in cells]
 
 
 @given(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import pytest
@@ -34,12 +35,8 @@ from tpcsweep.configuration.units import (
 
 def table(text: str) -> list[tuple[Any, Dimension, Any]]:
     """The entries of a table, each with the dimension whose name in `units` its line begins with."""
-    content = yaml.safe_load(text)
-    return [
-        (key, getattr(units, name), entry)
-        for name, entries in content.items()
-        for key, entry in entries.items()
-    ]
+    content = yaml.safe_load(text).items()
+    return [(key, getattr(units, name), entry) for name, entries in content for key, entry in entries.items()]
 
 
 READ = """
@@ -62,23 +59,8 @@ def test_values_are_read_in_base_units(text: object, dimension: Dimension, value
 
 
 REFUSED: list[tuple[Dimension, list[object]]] = [
-    (
-        RTT,
-        [
-            "50 Mbit/s",
-            "1e3",
-            "50",
-            "",
-            "ms",
-            "-5 ms",
-            math.nan,
-            math.inf,
-            None,
-            [5],
-            "1" * 400 + " ms",
-            10**400,
-        ],
-    ),
+    (RTT, ["50 Mbit/s", "1e3", "50", "", "ms", "-5 ms", "1" * 400 + " ms"]),
+    (RTT, [math.nan, math.inf, None, [5], 10**400]),
     (SIZE, ["50 ms", "64 mib", "64 Mib", "64 Mb", "2 Gbit", "0.5 B", "9999999999 TiB"]),
     # Bits to vendors, bytes to tc; and letters that heed no case.
     (RATE, ["2 mb/s", "2 gbps", "2 bps", "2 Bps", "2 gb/s", "2 GB"]),
@@ -96,8 +78,7 @@ REFUSED: list[tuple[Dimension, list[object]]] = [
 def test_what_is_no_quantity_is_refused(given_: object, dimension: Dimension) -> None:
     with pytest.raises(UnitError) as error:
         parse(given_, dimension)
-    assert quoted(given_) in str(error.value)
-    assert dimension.describe() in str(error.value)
+    assert quoted(given_) in str(error.value) and dimension.describe() in str(error.value)
 
 
 SHOWN = """
@@ -163,22 +144,16 @@ def test_bounds_are_kept_and_said(bounds: dict[str, int], outside: int, says: st
     with pytest.raises(ValidationError, match=says):
         adapter.validate_python(outside)
     assert adapter.validate_python("2 KiB") == 2048
+    assert not Draft202012Validator(adapter.json_schema()).is_valid(outside)
+
+
+TEXTS = ["64 MiB", "64MiB", "64 bytes", "64 µs", "2 Gbps", "64 Mib", "64 ms", "-1 B", "1e3"]
+
+
+@pytest.mark.parametrize("kind", [Annotated[int, Quantity(SIZE)], Annotated[float, Quantity(RTT)]])
+def test_the_schema_of_a_quantity_agrees_with_its_validator(kind: Any) -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
     schema = Draft202012Validator(adapter.json_schema())
-    assert not schema.is_valid(outside)
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["64 MiB", "64MiB", "64 bytes", "64 µs", "2 Gbps", 64, "64 Mib", "64 ms", "-1 B", -1, True, "1e3", None],
-)
-def test_the_schema_of_a_quantity_agrees_with_its_validator(value: object) -> None:
-    for adapter in (
-        TypeAdapter(Annotated[int, Quantity(SIZE)]),
-        TypeAdapter(Annotated[float, Quantity(RTT)]),
-    ):
-        try:
+    for value in (*TEXTS, 64, -1, True, None):
+        with nullcontext() if schema.is_valid(value) else pytest.raises(ValidationError):
             adapter.validate_python(value)
-            valid = True
-        except ValidationError:
-            valid = False
-        assert Draft202012Validator(adapter.json_schema()).is_valid(value) == valid

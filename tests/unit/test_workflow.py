@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,12 @@ import yaml
 
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT, finished
+
+
+def planned(*arguments: str) -> str:
+    done = snakemake("-n", *arguments)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 @pytest.mark.parametrize("listing", ["-n", "--summary", "--dag", "--list-rules"])
@@ -36,24 +42,23 @@ def test_a_configfile_is_honoured(tmp_path: Path) -> None:
 
 
 def test_the_profile_k8s_runs_a_sweep_on_the_testbed_kubernetes(tmp_path: Path) -> None:
-    done = snakemake("--profile", "k8s", "-n", "--config", f"results={tmp_path}")
-    assert done.returncode == 0, done.stdout
-    assert f"{tmp_path}/nodes@kubernetes/index.html" in done.stdout
     (tmp_path / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
     # Another sweep on the command line leaves the testbed of the profile.
-    other = [f"sweep={tmp_path}/mine.yaml", f"results={tmp_path}"]
-    done = snakemake("--profile", "k8s", "-n", "--config", *other)
-    assert done.returncode == 0, done.stdout
-    assert f"{tmp_path}/mine@kubernetes/index.html" in done.stdout
+    for sweep, name in (([], "nodes"), ([f"sweep={tmp_path}/mine.yaml"], "mine")):
+        said = planned("--profile", "k8s", "--config", f"results={tmp_path}", *sweep)
+        assert f"{tmp_path}/{name}@kubernetes/index.html" in said
 
 
-def test_the_keys_of_other_profiles_count() -> None:
+def test_profiles_have_keys_of_their_own_and_slurms_groups_every_rule_that_computes_for_a_study() -> None:
     # The profile that Snakemake always reads wins over the others, key by key.
-    always, k8s, slurm = (
-        yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text())
-        for name in ("default", "k8s", "slurm")
-    )
+    profiles = (ROOT / f"profiles/{name}/config.yaml" for name in ("default", "k8s", "slurm"))
+    always, k8s, slurm = (yaml.safe_load(profile.read_text()) for profile in profiles)
     assert not set(always) & (set(k8s) | set(slurm))
+    rules = "".join(file.read_text() for file in (ROOT / "workflow/rules").glob("*.smk"))
+    _, *parts = re.split(r"^ *(?:use )?rule\b(?: \w+ as)? ?(\w*)", rules, flags=re.MULTILINE)
+    texts = dict(zip(parts[::2], parts[1::2], strict=True))
+    one_study = {name for name, text in texts.items() if "/{study}/logs/" in text and "localrule" not in text}
+    assert set(slurm["groups"]) == one_study
 
 
 def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Path) -> None:
@@ -65,24 +70,19 @@ def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Pa
 
 
 def test_a_grid_with_holes_asks_for_the_cells_that_exist(tmp_path: Path) -> None:
-    (tmp_path / "holes.yaml").write_text(
-        "parameters: {rtt: [1, 2], streams: [1, 2]}\nexclude: [{rtt: 1, streams: 2}]\n"
-    )
-    done = snakemake("-n", "cells", "--config", f"sweep={tmp_path}/holes.yaml", f"results={tmp_path}")
-    assert done.returncode == 0, done.stdout
-    assert "rtt=2/streams=2" in done.stdout
-    assert "rtt=1/streams=2" not in done.stdout
+    sweep = "parameters: {rtt: [1, 2], streams: [1, 2]}\nexclude: [{rtt: 1, streams: 2}]\n"
+    (tmp_path / "holes.yaml").write_text(sweep)
+    said = planned("cells", "--config", f"sweep={tmp_path}/holes.yaml", f"results={tmp_path}")
+    assert "rtt=2/streams=2" in said and "rtt=1/streams=2" not in said
 
 
 def test_a_dataset_from_elsewhere_takes_the_place_of_the_sweep(tmp_path: Path) -> None:
-    done = snakemake("-n", "--config", "dataset=examples/surface.nc", f"results={tmp_path}")
-    assert done.returncode == 0, done.stdout
-    assert f"{tmp_path}/surface/index.html" in done.stdout
-    assert "measure_" not in done.stdout
+    said = planned("--config", "dataset=examples/surface.nc", f"results={tmp_path}")
+    assert f"{tmp_path}/surface/index.html" in said and "measure_" not in said
 
 
-def loaded_by(*arguments: str) -> list[str]:
-    """Heavy libraries that a Snakemake has loaded by its end, beside those of its plugins: Slurm's loads pandas."""
+def test_planning_loads_no_science(tmp_path: Path) -> None:
+    """Plugins may load heavy libraries: Slurm's loads pandas."""
     code = """
 import json, sys
 from snakemake.cli import get_argument_parser, main
@@ -95,15 +95,8 @@ except SystemExit as end:
 heavy = "kubernetes", "matplotlib", "pandas", "scipy", "sklearn", "xarray"
 print(json.dumps([name for name in heavy if name not in plugins and sys.modules.get(name)]))
 """
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder, "snakemake")  # what the command is called
-        script.write_text(code)
-        done = subprocess.run(
-            [sys.executable, str(script), *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-    found: list[str] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def test_planning_loads_no_science(tmp_path: Path) -> None:
-    assert loaded_by("-n", "--config", f"results={tmp_path}") == []
+    script = tmp_path / "snakemake"  # what the command is called
+    script.write_text(code)
+    command = [sys.executable, str(script), "-n", "--config", f"results={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == []
