@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import socket
@@ -27,8 +28,8 @@ from tpcsweep.xrootd import monitoring, servers
 from tests.support.records import RECORD, datagram
 
 
-def inbox() -> Inbox:
-    made = Inbox(lambda: None, lambda: False)
+def inbox(fault: str | None = None, own: bool = False) -> Inbox:
+    made = Inbox(lambda: fault, lambda: own)
     made.ahead = 1000.0
     return made
 
@@ -39,11 +40,11 @@ def test_times_of_the_client_and_of_copies_become_those_of_this_machine() -> Non
     heard.hear({"client": {"event": "exhausted"}})
     heard.hear({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"]})
     lines = heard.lines()
-    event = json.loads(next(lines))
+    event, other = json.loads(next(lines)), json.loads(next(lines))
     assert (event["start"], event["end"]) == (1001.0, 1002.0)
     assert heard.arrival(event["arrival"]) == (1001.5, 7)
     assert heard.arrival([None, 9]) == (None, 9)  # nobody saw its first byte
-    assert json.loads(next(lines)) == {"event": "exhausted"}
+    assert other == {"event": "exhausted"}
     [copy] = heard.copies()
     assert (copy.begin, copy.end, copy.name) == (1001.25, 1001.75, "c.0.0")
     assert heard.copies() == []
@@ -78,11 +79,8 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
         agent: Any = SimpleNamespace(arrival=lambda *arrival: list(arrival))
         hub.agents = dict.fromkeys(("dst1", "dst2"), agent)
         events: asyncio.Queue[Any] = asyncio.Queue()
-        for event in (
-            {"event": "end", "name": "slow", "failure": None},
-            {"event": "end", "name": "fast", "failure": None},
-            {"event": "stopped"},
-        ):
+        ends = [{"event": "end", "name": name, "failure": None} for name in ("slow", "fast")]
+        for event in (*ends, {"event": "stopped"}):
             events.put_nowait(asyncio.create_task(hub._completed(event)))
         events.put_nowait(None)
         await hub._pass_on(events)
@@ -135,7 +133,7 @@ EVICTED, CRASHED = "pod src1: Evicted: low on memory", "pod src1: Error: contain
 def test_what_the_cluster_takes_away_costs_no_cell(
     monkeypatch: pytest.MonkeyPatch, fault: str | None, own: bool, said: dict[str, str], taken_away: bool
 ) -> None:
-    heard = Inbox(lambda: fault, lambda: own)
+    heard = inbox(fault, own)
     if said:
         heard.hear(said)
     site: Any = SimpleNamespace(inbox=heard, until=math.inf, whose=None)
@@ -156,9 +154,7 @@ def test_a_whole_cell_is_kept_though_something_breaks_behind_it_and_begun_only_i
     whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
-    site: Any = SimpleNamespace(
-        inbox=Inbox(lambda: EVICTED, lambda: False), until=1000.0 + needed, whose=None
-    )
+    site: Any = SimpleNamespace(inbox=inbox(EVICTED), until=1000.0 + needed, whose=None)
     assert testbed.measure(site, Parameters(), how) == whole
     site.until -= 1.0
     with pytest.raises(FaultError, match="time_limit of the testbed"):
@@ -176,18 +172,8 @@ def test_files_of_a_cell_go_when_no_server_can_make_another(ends: bool) -> None:
 
     session = mock.Mock(tell=tell, ask=lambda verb, **_: said.append((verb, [])))
     sides = {side: servers.side(side, "a", ["a"], Path(), Path()) for side in ("src", "dst")}
-    KubernetesSite(
-        session=session,
-        inbox=mock.Mock(),
-        client=mock.Mock(),
-        sides=sides,
-        machines={},
-        networks={},
-        provenance={},
-        rtt_idle=0.0,
-        bandwidth_found=None,
-        path_slow=False,
-    ).settle()
+    others = {field.name: mock.Mock() for field in dataclasses.fields(KubernetesSite) if field.init}
+    KubernetesSite(**others | {"session": session, "sides": sides}).settle()
     origins = ["src1", "dst1"]
     restarted = [] if ends else [("stop", origins), ("resume", origins), ("ready", []), ("ready", [])]
     assert [each for each in said if each[0] != "busy"] == [*restarted, ("clear", ["dst1"])]
