@@ -91,9 +91,7 @@ def test_a_file_twice_or_missing_is_named(files: list[Path]) -> None:
         dataset.fold(files, AXES, processes=2)
 
 
-def test_few_files_start_no_processes_and_any_thread_may_start_them(
-    files: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_files_start_no_processes(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     before = psutil.Process().children()
     seen = []
 

@@ -44,9 +44,7 @@ def throughput(found: Needed, path: Path, streams: int | None = None) -> float:
     buffer=st.sampled_from([None, 2**20, 2**26]),
     origins=st.sampled_from([1, 2, 4]),
 )
-def test_the_model_has_the_target_with_what_is_needed_and_less_with_less(
-    target: float, rtt: float, buffer: float | None, origins: int
-) -> None:
+def test_the_model_agrees(target: float, rtt: float, buffer: float | None, origins: int) -> None:
     path = Path(rtt, 1.0, 2**28, tcp_buffer=buffer)
     found = needed(target, path, CONSTANTS, origins)
     assert found is not None

@@ -92,9 +92,7 @@ def test_names_say_protocol_layer_and_buffer_and_make_no_other_fields(
         ((8_000_000, 8 * 2**20), ["08m_tcp_buffer=8000000", "08m_tcp_buffer=8388608"]),
     ],
 )
-def test_what_was_simulated_is_exported_with_the_word_and_buffers_that_look_alike_are_told_apart(
-    tmp_path: Path, sizes: tuple[int, int], ends: list[str]
-) -> None:
+def test_similar_buffers_of_simulated_cells(tmp_path: Path, sizes: tuple[int, int], ends: list[str]) -> None:
     axes = {"tcp_buffer": sizes, "repetition": [1]}
     made = dataset.fold(synthetic.write_sweep(tmp_path, axes, kind="simulation"), axes)
     lines = fields(made.summary, made.samples)

@@ -66,9 +66,7 @@ def test_an_extra_that_is_not_there_is_told_in_one_line(name: str, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", ["globus", "ns3", "simulation"])
-def test_programs_and_libraries_of_debian_are_looked_for(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_programs_are_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
     assert missing([name]) == [line_of(name)]
@@ -87,10 +85,8 @@ def test_looking_imports_nothing_of_an_extra() -> None:
 
 
 def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
-    needed = (
-        "comparing.comparison dataset figures models running.notebooks running.runner testbeds.netns.testbed"
-    )
-    done = run("\n".join(f"import tpcsweep.{name}" for name in needed.split()), bare)
+    needed = ["comparing.comparison", "dataset", "figures", "models", "running.notebooks", "running.runner"]
+    done = run("\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"]), bare)
     assert done.returncode == 0, done.stderr
 
 

@@ -48,10 +48,8 @@ def test_every_flag_that_is_raised_has_a_grade() -> None:
     """By the sources, as no cell has them all."""
 
     def dicts(module: ModuleType) -> list[dict[str, ast.expr]]:
-        found = [
-            node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Dict)
-        ]
-        pairs = [zip(one.keys, one.values, strict=True) for one in found]
+        nodes = ast.walk(ast.parse(inspect.getsource(module)))
+        pairs = [zip(one.keys, one.values, strict=True) for one in nodes if isinstance(one, ast.Dict)]
         return [{key.value: value for key, value in one if isinstance(key, ast.Constant)} for one in pairs]
 
     [measured] = [one for one in dicts(cell) if "not_steady" in one]

@@ -108,9 +108,7 @@ def test_the_cells_of_a_deployment_with_one_reason_are_listed_together(tmp_path:
     assert folding.holes(tmp_path) == []
 
 
-def test_a_run_keeps_the_files_that_its_rules_list_until_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(folding.CLEARS, "at its end")
     study = load_study(tmp_path)
     first, second, third, fourth = study.grid.cells

@@ -78,9 +78,7 @@ def by_pair(found: Hardware) -> pd.DataFrame:
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=10, deadline=None)
-def test_a_made_up_effect_is_recovered_whatever_the_settings(
-    effects: list[float], level: float, seed: int
-) -> None:
+def test_a_made_up_effect_is_recovered(effects: list[float], level: float, seed: int) -> None:
     count = len(effects)
     summary = made(effects, in_turn(count), seed, 7, (1e-5, 1e-5))
     summary["throughput"] = summary["throughput"] * level

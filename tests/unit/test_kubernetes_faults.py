@@ -82,6 +82,7 @@ FULL = "0/3 nodes are available: 3 Insufficient cpu."
 UNPLACED = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", "Unschedulable", FULL)]}
 RESTARTED = container(running={}) | {"restartCount": 1, "lastState": ended(1)["state"]}
 EVICTED = "EvictionByEvictionAPI", "Eviction API: evicting"
+ENDED_WITH = "container servers ended with exit code"
 IMAGE = "image registry.example/tpcsweep:1, pull policy IfNotPresent"
 
 
@@ -91,9 +92,7 @@ def described(fault: Fault | None) -> tuple[str, bool, bool]:
     return fault.text, fault.final, fault.own
 
 
-@pytest.mark.parametrize(
-    "status", [{}, {"phase": "Pending"}, waiting("ContainerCreating"), STARTING, RUNNING]
-)
+@pytest.mark.parametrize("status", [{"phase": "Pending"}, waiting("ContainerCreating"), STARTING, RUNNING])
 def test_nothing_is_wrong(status: dict[str, Any]) -> None:
     assert diagnose(pod(status)) is None
     assert ready(pod(status)) is (status is RUNNING)
@@ -101,47 +100,35 @@ def test_nothing_is_wrong(status: dict[str, Any]) -> None:
 
 PASSING, FINAL, OURS = (False, False), (True, False), (True, True)
 """Whether a fault is final, and whether it is a server's or a tool's own: by these alone a cell fails."""
-WRONG: dict[tuple[bool, bool], list[tuple[dict[str, Any], str]]] = {
+WRONG: dict[tuple[bool, bool], list[Any]] = {
     PASSING: [
         (waiting("ImagePullBackOff", "Back-off"), f"ImagePullBackOff: {IMAGE}: Back-off"),
         (
-            waiting("CreateContainerConfigError", 'secret "x" not found'),
-            'CreateContainerConfigError: container servers: secret "x" not found',
+            waiting("CreateContainerConfigError", "no x"),
+            "CreateContainerConfigError: container servers: no x",
         ),
     ],
     FINAL: [
         (waiting("ErrImageNeverPull"), f"ErrImageNeverPull: {IMAGE}"),
         (waiting("InvalidImageName"), f"InvalidImageName: {IMAGE}"),
         # What the kubelet says of a pod
-        (
-            {"phase": "Failed", "reason": "SysctlForbidden", "message": "not\nallowlisted"},
-            "SysctlForbidden: not allowlisted",
-        ),
+        ({"phase": "Failed", "reason": "SysctlForbidden", "message": "a\nb"}, "SysctlForbidden: a b"),
         (of(ended(139), reason="Evicted", message="low"), "Evicted: low"),
         (of(ended(139), reason="NodeShutdown"), "NodeShutdown"),
         # What watches takes what it watches along.
         (of(ended(137, name="agent"), ended(1)), "Error: container agent ended with exit code 137"),
         (of(ended(0, name="client"), ended(1, name="hub")), "Error: container hub ended with exit code 1"),
-        (
-            of(RESTARTED, phase="Running"),
-            "Error: container servers ended with exit code 1, and was started again",
-        ),
+        (of(RESTARTED, phase="Running"), f"Error: {ENDED_WITH} 1, and was started again"),
         # What becomes of pods whose containers run
         (SILENT, "NodeNotReady: nothing is heard of it any more"),
         ({**RUNNING, **disrupted(*EVICTED)}, ": ".join(EVICTED)),
         (of(ended(139), **disrupted("TerminationByKubelet")), "TerminationByKubelet"),
     ],
     OURS: [
-        (
-            of(ended(137, "OOMKilled")),
-            "OOMKilled: container servers ended with exit code 137, its memory limit is 4Gi",
-        ),
-        (
-            of(ended(3, message="no\nport\n"), phase="Running"),
-            "Error: container servers ended with exit code 3: no port",
-        ),
-        (of(ended(0, "")), "Completed: container servers ended with exit code 0"),
-        (of(ended(0, name="agent"), ended(139)), "Error: container servers ended with exit code 139"),
+        (of(ended(137, "OOMKilled")), f"OOMKilled: {ENDED_WITH} 137, its memory limit is 4Gi"),
+        (of(ended(3, message="no\nport\n"), phase="Running"), f"Error: {ENDED_WITH} 3: no port"),
+        (of(ended(0, "")), f"Completed: {ENDED_WITH} 0"),
+        (of(ended(0, name="agent"), ended(139)), f"Error: {ENDED_WITH} 139"),
     ],
 }
 
@@ -170,10 +157,8 @@ def test_unschedulable_says_what_was_requested() -> None:
 
 
 def test_room_on_nodes() -> None:
-    allocatable = {"allocatable": {"cpu": "1", "memory": "2Gi"}}
-    small = V1Node.from_dict(
-        {"metadata": {"name": "a"}, "spec": {"unschedulable": True}, "status": allocatable}
-    )
+    status = {"allocatable": {"cpu": "1", "memory": "2Gi"}}
+    small = V1Node.from_dict({"metadata": {"name": "a"}, "spec": {"unschedulable": True}, "status": status})
     assert small is not None
     needs = [*requested(pod({})), "example.com/vf 1", "node label site=a"]
     said = "nodes to choose from: a (unschedulable, cpu 1, memory 2Gi, example.com/vf none)"

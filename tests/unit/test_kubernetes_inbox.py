@@ -150,9 +150,7 @@ def test_what_the_cluster_takes_away_costs_no_cell(
         assert testbed.measure(site, Parameters(), Measurement()) == broken
 
 
-def test_a_whole_cell_is_kept_though_something_breaks_behind_it_and_begun_only_if_there_is_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_whole_cell_is_kept_and_none_begun_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     how = Measurement()
     needed = how.bounds[1] + CELL_MARGIN
     whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
@@ -203,9 +201,7 @@ def counting(times: list[float], rate: float, connections: int = 0) -> list[list
 
 @settings(max_examples=25)
 @given(st.lists(st.floats(0, 0.09), min_size=3, max_size=3), st.floats(1, 1e9), st.integers(5, 30))
-def test_counters_that_grow_evenly_are_found_whenever_they_were_looked_at(
-    offsets: list[float], rate: float, count: int
-) -> None:
+def test_steady_counters_are_found(offsets: list[float], rate: float, count: int) -> None:
     samples = {
         name: counting([offset + 0.1 * i for i in range(count)], rate)
         for name, offset in zip(MACHINES, offsets, strict=True)

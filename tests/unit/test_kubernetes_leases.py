@@ -74,9 +74,7 @@ def test_a_renewal_whose_answer_is_lost_was_our_own(server: PlayedApi, cluster: 
 
 
 @pytest.mark.usefixtures("fast")
-def test_a_server_that_stalls_takes_a_lease_from_nobody(
-    server: PlayedApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stall_takes_no_lease(server: PlayedApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(ahead=0.0)
     skipping = SimpleNamespace(monotonic=lambda: time.monotonic() + clock.ahead, sleep=time.sleep)
     monkeypatch.setattr(leases, "time", skipping)
@@ -127,9 +125,7 @@ def test_seconds_without_an_answer_make_no_lease_expire(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("ahead", [0.0, 10 * DAY, -10 * DAY], ids=["right", "behind", "ahead"])
-def test_a_lease_that_is_stale_is_taken_at_first_sight_whatever_this_machines_clock_says(
-    server: PlayedApi, cluster: Cluster, ahead: float
-) -> None:
+def test_a_stale_lease_is_taken_at_first_sight(server: PlayedApi, cluster: Cluster, ahead: float) -> None:
     server.ahead = ahead
     server.put("leases", lease_of(THEIRS, server.now() - leases.STALE + 60))
     with pytest.raises(leases.NodesInUseError, match=f"^the nodes are in use: {THEIRS}: "):
@@ -146,9 +142,7 @@ def test_a_lease_that_is_stale_is_taken_at_first_sight_whatever_this_machines_cl
     assert server.get("leases", "a") is None
 
 
-def test_who_takes_a_lease_removes_what_is_stale_for_whatever_that_was(
-    server: PlayedApi, cluster: Cluster
-) -> None:
+def test_who_takes_a_lease_removes_stale_ones(server: PlayedApi, cluster: Cluster) -> None:
     """The Lease of a trial that was killed has a name of its own: nobody else would ever take it over."""
     for name, silent in (("b", leases.STALE + 60), ("c", leases.STALE - 60)):
         server.put("leases", lease_of(THEIRS, server.now() - silent, name))
@@ -179,9 +173,7 @@ def test_who_has_taken_a_lease_is_said(server: PlayedApi, cluster: Cluster) -> N
 
 @pytest.mark.usefixtures("fast")
 @pytest.mark.parametrize("touched", [False, True])
-def test_a_lease_goes_with_the_job_until_it_is_given_back(
-    server: PlayedApi, cluster: Cluster, touched: bool
-) -> None:
+def test_a_lease_goes_with_the_job(server: PlayedApi, cluster: Cluster, touched: bool) -> None:
     with held_by(OURS, cluster) as held:
         assert owners(server) == []
         for job, expected in ((JOB, ["uid-of-the-job"]), (None, [])):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.testbeds import kubernetes as settings
+from tests.support.workflow import finished
 
 NAMING = Naming("abc123", "demo", "origins=2/rtt=20")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -102,9 +102,8 @@ def test_a_server_is_told_which_release_it_is() -> None:
 def test_servers_of_different_images_are_no_deployment() -> None:
     old, new = ({"release": "system", "version": version} for version in ("5.5.3", "5.8.1"))
     assert agreed({"src1": old, "dst1": old}) == old
-    with pytest.raises(
-        ClusterError, match=r"dst1 runs XRootD .*5\.8\.1.*, and src1 runs .*5\.5\.3.*pull_policy"
-    ):
+    said = r"dst1 runs XRootD .*5\.8\.1.*, and src1 runs .*5\.5\.3.*pull_policy"
+    with pytest.raises(ClusterError, match=said):
         agreed({"src1": old, "dst1": new})
 
 
@@ -139,10 +138,8 @@ def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
         "Python 3.11 or later (it has 3.6)",
         "no-such-program",
     ]
-    ended = subprocess.run(
-        [sys.executable, "-c", source, "none"], capture_output=True, text=True, check=False
-    )
-    assert (ended.returncode, ended.stderr) == (1, "the image lacks none\n")
+    ended = finished([sys.executable, "-c", source, "none"])
+    assert (ended.returncode, ended.stdout) == (1, "the image lacks none\n")
 
 
 def test_pods_are_within_the_restricted_security_standard_and_bring_what_runs_in_them() -> None:

@@ -14,9 +14,7 @@ from tpcsweep import figures
 from tests.support.pictures import colours, drawn, embedded, filled, hues, pixels
 
 
-def test_empty_axes_are_lines_and_text_and_what_is_drawn_has_hues_or_is_an_area_in_grey(
-    tmp_path: Path,
-) -> None:
+def test_empty_and_full_pictures_differ(tmp_path: Path) -> None:
     def saved(*areas: tuple[object, str]) -> np.ndarray:
         figure = Figure()
         axes = figure.add_subplot(title="A title of many words, and more of them")

@@ -67,9 +67,7 @@ def cost(row: Mapping[str, Any]) -> tuple[float, ...]:
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(st.floats(0.05, 5), st.floats(2, 80), st.floats(0.05, 0.99), st.floats(0.01, 0.8))
-def test_the_cheapest_reaches_the_target_and_nothing_cheaper_does(
-    target: float, rtt: float, probability: float, spread: float
-) -> None:
+def test_only_the_cheapest_reaches(target: float, rtt: float, probability: float, spread: float) -> None:
     model = Known(spread)
     answer = plan(model, target, probability, rtt=rtt)
     every = candidates(DOMAIN, {"rtt": rtt})
@@ -264,9 +262,7 @@ def test_a_real_fit_gives_the_streams_that_the_cells_need(observations: Observat
 
 
 @pytest.mark.parametrize("best", LEARNED)
-def test_a_plan_by_what_learns_the_cells_tells_words_apart(
-    observations: Observations, saved: Saved, best: str
-) -> None:
+def test_learning_models_plan(observations: Observations, saved: Saved, best: str) -> None:
     learned = replace(saved, choice=CHOICE | {"best": best})
     found, label = chosen_model(learned, observations, {"tool": "curl"})
     assert (found.name, label) == (best, saved.label)

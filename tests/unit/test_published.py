@@ -251,9 +251,7 @@ SCALES = st.integers(1, 400).map(lambda count: f"1/{count}")
 
 
 @settings(max_examples=15)
-@given(
-    scale=SCALES, name=st.sampled_from(SCALED), kind=st.sampled_from(["netns", "kubernetes", "simulation"])
-)
+@given(SCALES, st.sampled_from(SCALED), st.sampled_from(["netns", "kubernetes", "simulation"]))
 def test_one_factor_scales_every_rate_and_size(scale: str, name: str, kind: str) -> None:
     by = Fraction(scale)
     try:
@@ -320,9 +318,7 @@ def test_what_a_smaller_machine_has_not_is_said_and_the_factor_one_leaves_a_swee
         ({"bandwidth": 10, "cores": 1, "origins": 8}, "1/20", "0.1 cores for each origin"),
     ],
 )
-def test_what_cannot_be_scaled_is_refused_with_the_reason(
-    parameters: dict[str, Any], by: str, message: str
-) -> None:
+def test_scaling_is_refused_with_the_reason(parameters: dict[str, Any], by: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         scaled(Sweep.model_validate({"parameters": parameters}), by, "netns")
 
@@ -451,9 +447,7 @@ def test_a_scaled_dataset_says_its_scale_in_every_title(tmp_path: Path) -> None:
     assert said in words(lines(data.summary))  # a figure of the sweep's page
 
 
-def test_the_page_has_every_claim_and_every_figure_without_a_network(
-    tmp_path: Path, dataset: Simulated
-) -> None:
+def test_the_page_has_all_claims_and_figures_offline(tmp_path: Path, dataset: Simulated) -> None:
     picture = tmp_path / "published.png"
     make(FIGURES["chep2024_fig8"], dataset("chep2024_fig8"), picture)
     assert picture.with_suffix(".svg").is_file()
@@ -481,9 +475,7 @@ def test_the_page_has_every_claim_and_every_figure_without_a_network(
     assert drawn(pixels(tmp_path / "verdicts.png")) > 0.05
 
 
-def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, dataset: Simulated, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_notebook_runs(tmp_path: Path, dataset: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "results/published/chep2024_fig7@simulation/dataset.nc"
     place.parent.mkdir(parents=True)
     place.symlink_to(dataset("chep2024_fig7"))

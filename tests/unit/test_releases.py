@@ -60,9 +60,7 @@ def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:
         obtaining.obtain("mine", {"mine": folder}, print)
 
 
-def test_what_an_image_lacks_is_refused_with_what_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_lacks_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
     folder_of(tmp_path / "5.8.1", "v5.8.1")
     assert releases.in_image("5.8.1").version() == "5.8.1"
@@ -89,9 +87,7 @@ def test_what_the_cache_has_is_not_built(tmp_path: Path, monkeypatch: pytest.Mon
     assert obtaining.obtain("6.2.0", {}, print).folder == place
 
 
-def test_another_cache_is_asked_for_where_this_cannot_be_written_and_a_version_that_nobody_pinned_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_obtaining_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path / "cache"))
     with pytest.raises(ReleaseError, match=r"xrootd 9\.9\.9: no source archive .*envs/xrootd\.txt"):
         obtaining.obtain("9.9.9", {}, print)

@@ -101,9 +101,7 @@ def test_what_keeps_quotas_from_a_user_is_named_with_what_to_do(
         ),
     ],
 )
-def test_what_this_user_cannot_have_is_refused_and_the_rest_is_not(
-    root: Path, asked: str, machine: dict[str, Any], told: str
-) -> None:
+def test_a_users_limits_are_refused(root: Path, asked: str, machine: dict[str, Any], told: str) -> None:
     sweep = f"parameters: {{{asked}}}"
     assert problems(root, sweep) == []
     assert problems(root, sweep, **machine) == [f"config/sweeps/one.yaml: parameters.{told}"]
@@ -124,9 +122,7 @@ def test_a_stat_is_read_whatever_the_process_calls_itself() -> None:
 
 
 @given(st.dictionaries(st.integers(1, 30), st.integers(0, 30)), st.sets(st.integers(1, 30)))
-def test_descendants_are_those_whose_line_of_parents_meets_a_root(
-    parents: dict[int, int], roots: set[int]
-) -> None:
+def test_descendants_have_a_root_above(parents: dict[int, int], roots: set[int]) -> None:
     processes = {pid: Process(parent, False, 0, 0) for pid, parent in parents.items()}
 
     def descends(pid: int, seen: frozenset[int] = frozenset()) -> bool:
@@ -157,9 +153,7 @@ def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp
     assert cgroups.named(group.tree, "tpc-x-") == []
 
 
-def test_plain_groups_have_no_quota_and_are_had_where_their_folder_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plain_groups_have_no_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "PLAIN", tmp_path)
     assert hierarchy() == Hierarchy(0, tmp_path, tmp_path)
     with pytest.raises(CgroupError, match="without cgroups there are no quotas"):

@@ -45,9 +45,7 @@ def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("kernel-*"))
 
 
-def test_a_notebook_gets_its_parameters_and_imports_modules_beside_it_and_the_environment_stays(
-    tmp_path: Path,
-) -> None:
+def test_a_notebook_gets_parameters_and_modules_beside_it(tmp_path: Path) -> None:
     folder = tmp_path / "it's a folder"
     folder.mkdir()
     (folder / "beside.py").write_text("NUMBER = 42\n")

@@ -61,11 +61,9 @@ class Checkout:
 
     def set_up(self, *extras: str, **environment: str) -> subprocess.CompletedProcess[str]:
         self.log.write_text("")
-        path = {"PATH": f"{self.machine}:/usr/bin:/bin", "PLAYED_LOG": str(self.log)}
+        environment |= {"PATH": f"{self.machine}:/usr/bin:/bin", "PLAYED_LOG": str(self.log)}
         command = [self.folder / "envs/setup.sh", *extras]
-        return subprocess.run(
-            command, env={**path, **environment}, capture_output=True, text=True, check=False
-        )
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     def keeps(self, *extras: str, **environment: str) -> bool:
         """Whether set-up finds nothing to do."""
@@ -120,9 +118,7 @@ def _broken_off(checkout: Checkout) -> None:
 
 
 @pytest.mark.parametrize("what", [_changed, _copied, _broken_off])
-def test_what_is_no_more_whole_is_installed_into_the_same_venv(
-    checkout: Checkout, what: Callable[[Checkout], None]
-) -> None:
+def test_a_damaged_venv_is_repaired(checkout: Checkout, what: Callable[[Checkout], None]) -> None:
     checkout.set_up("zarr")
     what(checkout)
     assert "setup: done" in checkout.set_up().stdout
@@ -309,9 +305,8 @@ def test_an_environment_of_conda_has_what_the_image_has() -> None:
 
 
 def test_every_rule_that_runs_something_names_the_environment_of_conda() -> None:
-    rules = [*(ROOT / "workflow/rules").glob("*.smk")]
-    scripts = [
-        text for file in rules for text in re.split(r"(?m)^ *rule\b", file.read_text()) if "script:" in text
-    ]
-    assert len(scripts) >= len(rules)
+    files = [*(ROOT / "workflow/rules").glob("*.smk")]
+    rules = [text for file in files for text in re.split(r"(?m)^ *rule\b", file.read_text())]
+    scripts = [text for text in rules if "script:" in text]
+    assert len(scripts) >= len(files)
     assert all("conda:\n" in text and '"../../envs/tpcsweep.yaml"' in text for text in scripts)

@@ -91,9 +91,7 @@ def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None
 
 
 @pytest.mark.parametrize(("delay", "segments"), [(1.0, 1), (0.5, 1), (1.0, 2), (0.5, 2)])
-def test_many_streams_under_a_queue_limit_have_what_the_open_questions_arithmetic_says(
-    delay: float, segments: int
-) -> None:
+def test_many_streams_under_a_queue_limit_follow_the_arithmetic(delay: float, segments: int) -> None:
     one = Parameters(rtt=120, bandwidth=100, queue_limit=1000, file_size=LARGE, streams=500, tcp_buffer=2**28)
     physics = given_values(**NO_SETUP, queue_use=1, queue_delay=delay, queue_segments=segments)
     cap = Setup(delay=120 * delay, offloads=segments == 2).cap(500).low
@@ -227,9 +225,7 @@ ESTIMATE = {"value": 2, "low": 1, "high": 3, "unit": "s", "source": "made up"}
         ),
     ],
 )
-def test_what_a_testbeds_file_cannot_say_is_refused(
-    tmp_path: Path, said: str, contents: Sequence[Mapping[str, Any]]
-) -> None:
+def test_wrong_files_are_refused(tmp_path: Path, said: str, contents: Sequence[Mapping[str, Any]]) -> None:
     for content in contents:
         base = str(content.get("base", "simulation")).format(folder=tmp_path)
         with pytest.raises(ConfigurationError, match=said):
@@ -298,9 +294,7 @@ IN_FILE = "in config/testbeds/simulation.yaml"
         ("simulation-cambridge", {"tool": "davix-put", "copy_mode": "push"}, "none: what other encryption"),
     ],
 )
-def test_what_the_model_does_not_know_is_refused(
-    tmp_path: Path, testbed: str, parameters: dict[str, Any], said: str
-) -> None:
+def test_the_model_refuses(tmp_path: Path, testbed: str, parameters: dict[str, Any], said: str) -> None:
     assert said in " ".join(map(str, check(sweep(tmp_path, testbed, **parameters))))
 
 
@@ -312,9 +306,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
     return simulating.folded(sweep(folder, **axes, cores=8, bandwidth=20, file_size="1 GB"), folder)
 
 
-def test_a_simulated_dataset_says_so_and_has_what_the_model_knows_and_no_more(
-    groups: dataset.Folded, tmp_path: Path
-) -> None:
+def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> None:
     summary = groups.summary
     assert (summary.status == dataset.STATUS.index("ok")).all()
     assert (summary.throughput_low <= summary.throughput).all()

@@ -7,6 +7,7 @@ import json
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,7 @@ from tests.support.workflow import wait_until
 BEGAN = 100.0
 
 
-def ended(
-    stream: int, number: int, start: float, end: float, failure: str | None = None
-) -> dict[str, object]:
+def ended(stream: int, number: int, start: float, end: float, failure: str | None = None) -> dict[str, Any]:
     names = {"stream": stream, "number": number, "name": f"c.{stream}.{number}"}
     return {"event": "end", **names, "start": BEGAN + start, "end": BEGAN + end, "failure": failure}
 
@@ -48,9 +47,7 @@ def table(**columns: list[float]) -> dict[str, np.ndarray]:  # type: ignore[type
 NONE = table(stream=[], first_byte=[], end=[], size=[])
 
 
-def test_a_record_is_read_with_times_that_are_not_padded_and_those_of_the_root_protocol_are_left_out() -> (
-    None
-):
+def test_a_record_is_read_and_one_of_the_root_protocol_skipped() -> None:
     [copy] = parse(datagram({**RECORD, "TPC": "xroot", "Size": 0}, RECORD), float)
     assert copy.begin % 60 == pytest.approx(43.060931, abs=1e-5)
     assert copy.end - copy.begin == pytest.approx(1.199069, abs=1e-5)
@@ -146,14 +143,11 @@ def test_fairness_of_some_that_share_evenly_is_their_part(some: int, others: int
     ),
     st.floats(0, 100),
 )
-def test_bytes_of_streams_are_those_of_their_transfers_however_a_cell_is_divided(
-    rows: list[tuple[int, float, float, int]], middle: float
-) -> None:
+def test_bytes_of_streams_add_up(rows: list[tuple[int, float, float, int]], middle: float) -> None:
     stream, start, took, size = np.array(rows, float).reshape(-1, 4).T
     moved = {"stream": stream, "start": start, "first_byte": start, "end": start + took, "size": size}
-    whole, before, after = (
-        transfers.stream_bytes(moved, NONE, 5, *span) for span in ((0, 100), (0, middle), (middle, 100))
-    )
+    spans = (0, 100), (0, middle), (middle, 100)
+    whole, before, after = (transfers.stream_bytes(moved, NONE, 5, *span) for span in spans)
     assert whole.sum() == pytest.approx(size.sum())
     assert np.allclose(whole, before + after)
 
