@@ -35,10 +35,8 @@ def folded(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     files = synthetic.write_sweep(folder, AXES, failed=[FAILED], missing=[MISSING], flagged=steady)
     made = dataset.fold(files, AXES)
     dataset.write(made, folder / "dataset.nc")
-    groups = {"summary": None, "samples": "samples"}
-    return SimpleNamespace(
-        **{name: xr.load_dataset(folder / "dataset.nc", group=group) for name, group in groups.items()}
-    )
+    load = partial(xr.load_dataset, folder / "dataset.nc")
+    return SimpleNamespace(summary=load(), samples=load(group="samples"))
 
 
 def families(summary: xr.Dataset) -> dict[str, Any]:
@@ -75,9 +73,7 @@ def test_lines_have_the_published_form(folded: SimpleNamespace) -> None:
         ({"tool": "gfal-copy", "tcp_buffer": 1_500_001}, "http_m2m_avg_01s_1.5m_cores"),
     ],
 )
-def test_names_say_protocol_layer_and_buffer_and_make_no_other_fields(
-    folded: SimpleNamespace, parameters: dict[str, Any], begins: str
-) -> None:
+def test_names_of_monitoring_lines(folded: SimpleNamespace, parameters: dict[str, Any], begins: str) -> None:
     summary = folded.summary.assign_coords(parameters).assign_attrs(testbed="=1+1,\nx", sweep="a, b")
     lines = fields(summary, folded.samples)
     assert {tuple(line[1:3]) for line in lines} == {("'=1+1 x", "a b")}

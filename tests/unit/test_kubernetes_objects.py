@@ -86,9 +86,7 @@ MEMORY = str(5 << 30)
         ("burstable", None, {}, {"cpu": "10m", "memory": "32Mi"}),
     ],
 )
-def test_each_origin_gets_its_share_of_the_cores_and_requests_what_its_class_asks(
-    qos: str, cores: float | None, limit: dict[str, str], requests: dict[str, str]
-) -> None:
+def test_requests_and_limits_of_each_origin(qos: str, cores: float | None, limit: Any, requests: Any) -> None:
     made = resources(pod(settings(qos=qos), **({"cores": cores} if cores else {})), "servers")
     assert made == {"limits": {**limit, "memory": MEMORY}, "requests": requests}
 
