@@ -115,12 +115,7 @@ def test_packets_follow_the_rates(
     assert packet(cells, fixed, queues).tolist() == [mtu - HEADERS] * 2  # packets that do not grow
 
 
-GRID = (
-    (1, 1, 8, 0.1, None),
-    (7, 8, 64, 120, 1000),
-    (60, 2, 128, 3, None),
-    (520, 4, 128, 120, None),
-)
+GRID = ((1, 1, 8, 0.1, None), (7, 8, 64, 120, 1000), (60, 2, 128, 3, None), (520, 4, 128, 120, None))
 
 
 @pytest.mark.parametrize("name", SHIPPED)

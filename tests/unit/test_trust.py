@@ -104,8 +104,8 @@ def test_failures_keep_their_words() -> None:
     found.add({"event": "exhausted"})
     assert found.exhausted
     assert found.messages() == {"exit code 5": 2}
-    assert found.listed()["message"] == ["", "exit code 5", "exit code 5"]
-    assert found.listed()["ok"] == [True, False, False]
+    listed = found.listed()
+    assert (listed["message"], listed["ok"]) == (["", "exit code 5", "exit code 5"], [True, False, False])
 
 
 def test_a_cell_lists_so_many_transfers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
