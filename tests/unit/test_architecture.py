@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from docs import architecture
+from tests.support.workflow import ROOT, finished
 
-ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"(?<!/)\btpcsweep((?:\.[A-Za-z_][A-Za-z_0-9]*)+)")
 TEXTS = [
     *(file for file in ROOT.glob("*.md") if file.name != "CONTRIBUTING.md"),  # its examples are not there
@@ -27,16 +27,9 @@ TEXTS = [
 
 
 def linted(folder: Path) -> subprocess.CompletedProcess[str]:
-    """What `make lint` says of the imports of a package in a folder, whose settings are those of this project."""
-    return subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
-        cwd=folder,
-        # That of this checkout or copy, wherever the package is installed.
-        env={"PYTHONPATH": f"{folder / 'workflow'}:{folder}", "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """What `make lint` says of the imports of the package in a checkout or a copy, wherever it is installed."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo"]
+    return finished(command, cwd=folder, env={"PYTHONPATH": f"{folder / 'workflow'}:{folder}"})
 
 
 def test_imports_go_down_the_floors_and_in_no_circle() -> None:
@@ -81,7 +74,7 @@ def test_names_in_texts_exist(text: Path) -> None:
     missing = []
     for name in sorted({match[0] for match in NAME.finditer(text.read_text())}):
         try:
-            resolved(name)
+            pkgutil.resolve_name(name)
         except (ImportError, AttributeError):
             missing.append(name)
     assert not missing
@@ -91,22 +84,3 @@ def test_the_tests_that_show_guarantees_exist() -> None:
     named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs/architecture.md").read_text())
     assert len(named) > 10
     assert [test for file, test in named if f"def {test}(" not in (ROOT / file).read_text()] == []
-
-
-def resolved(name: str) -> object:
-    """The module, or what is in one, of a dotted name.
-
-    Raises:
-        ImportError: for a module that is not there.
-        AttributeError: for what a module has not.
-    """
-    parts = name.split(".")
-    for end in range(len(parts), 0, -1):
-        try:
-            value: object = importlib.import_module(".".join(parts[:end]))
-        except ModuleNotFoundError:
-            continue
-        for part in parts[end:]:
-            value = getattr(value, part)
-        return value
-    raise ImportError(name)

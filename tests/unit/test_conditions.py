@@ -73,7 +73,6 @@ def test_parquet_has_more_than_text() -> None:
     "condition",
     [
         "@pd.io.common.os.system('touch {owned}')",
-        "streams.map(__import__('os').system) == 1",
         "__import__('os').system('touch {owned}') == 0",
         "streams == (lambda: 1)()",
         "tool == f'{streams}'",
@@ -119,14 +118,8 @@ def test_any_text_is_a_condition_or_refused(text: str) -> None:
         assert set(rows(text)) <= set(range(len(TABLE)))
 
 
-OPERATORS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+OPERATORS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt}
+OPERATORS |= {"<=": operator.le, ">=": operator.ge}
 # Few digits, which pandas reads as exactly as Python.
 NUMBERS = st.integers(-(10**6), 10**6) | st.integers(-(10**6), 10**6).map(lambda number: number / 1000)
 

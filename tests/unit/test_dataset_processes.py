@@ -7,8 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tpcsweep import dataset
 from tpcsweep.dataset import cells
 
 from tests.support import synthetic
+from tests.support.workflow import wait_until
 
 AXES = {"origins": [1, 2], "streams": [*range(1, 11)], "repetition": [1, 2]}
 ENDLESS = """
@@ -66,21 +66,15 @@ def test_processes_make_the_same_dataset(files: list[Path], tmp_path: Path) -> N
     assert len(found[0]) > 50
 
 
-def unlike(text: bytes) -> bytes:
-    return text.replace(b'"mtu":9000', b'"mtu":1500')
+UNLIKE, UNFLAGGED = (b'"mtu":9000', b'"mtu":1500'), (b'"flags"', b'"flag"')
 
 
 @pytest.mark.parametrize("first", [6, 35])
-@pytest.mark.parametrize(
-    ("how", "says"),
-    [(unlike, r"mtu is 1500, not 9000"), (lambda text: text.replace(b'"flags"', b'"flag"'), "'flags'")],
-)
-def test_the_first_of_the_wrong_files_is_named(
-    files: list[Path], first: int, how: Callable[[bytes], bytes], says: str
-) -> None:
-    files[first].write_bytes(how(files[first].read_bytes()))
+@pytest.mark.parametrize(("how", "says"), [(UNLIKE, "mtu is 1500, not 9000"), (UNFLAGGED, "'flags'")])
+def test_the_first_of_the_wrong_files_is_named(files: list[Path], first: int, how: Any, says: str) -> None:
+    files[first].write_bytes(files[first].read_bytes().replace(*how))
     for other in files[first + 1 : first + 10]:
-        other.write_bytes(b"{" if how is unlike else unlike(other.read_bytes()))
+        other.write_bytes(b"{" if how is UNLIKE else other.read_bytes().replace(*UNLIKE))
     for processes in (1, 2):
         with pytest.raises(dataset.DatasetError, match=says) as caught:
             dataset.fold(files, AXES, processes=processes)
@@ -95,9 +89,7 @@ def test_a_file_twice_or_missing_is_named(files: list[Path]) -> None:
         dataset.fold(files, AXES, processes=2)
 
 
-def test_few_files_start_no_processes_and_any_thread_may_start_them(
-    files: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_files_start_no_processes(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     before = psutil.Process().children()
     seen = []
 
@@ -138,9 +130,8 @@ def endless(folder: Path, before: str = "") -> Iterator[psutil.Popen]:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_ends_folding_ends_its_processes(tmp_path: Path, how: signal.Signals) -> None:
     with endless(tmp_path) as child:
-        while len(processes := child.children()) < 2:
-            assert child.poll() is None
-            time.sleep(0.05)
+        wait_until(lambda: len(child.children()) == 2, "it reads with two processes")
+        processes = child.children()
         if how == signal.SIGINT:
             os.killpg(child.pid, how)  # as Ctrl-C
             assert child.wait(timeout=60) == 128 + how
@@ -150,8 +141,6 @@ def test_what_ends_folding_ends_its_processes(tmp_path: Path, how: signal.Signal
 
 
 def test_what_asks_to_end_while_processes_are_forked_is_heard(tmp_path: Path) -> None:
-    asks = (
-        "import os, signal\nos.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))"
-    )
-    with endless(tmp_path, asks) as child:
+    asks = "os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))"
+    with endless(tmp_path, f"import os, signal\n{asks}") as child:
         assert child.wait(timeout=60) == 128 + signal.SIGTERM

@@ -32,10 +32,8 @@ CONSTANTS = {
 
 def throughput(found: Needed, path: Path, streams: int | None = None) -> float:
     """What the model `combined` says of a setting."""
-    shared = ("rtt", "bandwidth", "file_size", "mtu")
-    values: dict[str, Any] = {name: getattr(path, name) for name in shared}
-    values |= {name: getattr(found, name) for name in ("cores", "origins", "tcp_buffer")}
-    values |= {"streams": streams or found.streams, "tcp_streams": 1, "loss": 0}
+    values: dict[str, Any] = vars(path) | vars(found) | {"tcp_streams": 1, "loss": 0}
+    values |= {"streams": streams or found.streams}
     points = {name: np.array([value], float) for name, value in values.items()}
     return float(MODELS["combined"](points, CONSTANTS)[0])
 
@@ -46,9 +44,7 @@ def throughput(found: Needed, path: Path, streams: int | None = None) -> float:
     buffer=st.sampled_from([None, 2**20, 2**26]),
     origins=st.sampled_from([1, 2, 4]),
 )
-def test_the_model_has_the_target_with_what_is_needed_and_less_with_less(
-    target: float, rtt: float, buffer: float | None, origins: int
-) -> None:
+def test_the_model_agrees(target: float, rtt: float, buffer: float | None, origins: int) -> None:
     path = Path(rtt, 1.0, 2**28, tcp_buffer=buffer)
     found = needed(target, path, CONSTANTS, origins)
     assert found is not None
@@ -61,13 +57,11 @@ def test_the_model_has_the_target_with_what_is_needed_and_less_with_less(
 def test_near_a_full_path_headroom_grows_and_beyond_it_nothing_helps() -> None:
     path = Path(10, 1.0, 2**28)
     few, many = (needed(target, path, CONSTANTS, 1) for target in (0.5, 0.95))
-    assert few is not None
-    assert many is not None
+    assert few is not None and many is not None
     assert few.headroom < 1.25 < 1.5 < many.headroom
     assert needed(0.97, path, CONSTANTS) is None
-    assert (
-        needed(3.0, Path(10, 100.0, 2**20), CONSTANTS) is None
-    )  # the client starts 50 files of 1 MiB a second
+    files = Path(10, 100.0, 2**20)  # of which the client starts 50 a second
+    assert needed(3.0, files, CONSTANTS) is None
 
 
 def test_origins_are_as_many_as_cores_ask_for_and_a_stream_has_one_core() -> None:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,49 +16,41 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep import dataset
-from tpcsweep.configuration.parameters import Value
 from tpcsweep.exporting import UNITS, ExportError, exposition, monitoring_lines, zarr
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import SUMMARY
 
 from tests.support import synthetic
 
-AXES: dict[str, Sequence[Value]] = {
-    "cores": [0.5, None],
-    "rtt": [5.0, 50.0],
-    "streams": [1, 12],
-    "repetition": [1, 2],
-}
+AXES = {"cores": [0.5, None], "rtt": [5.0, 50.0], "streams": [1, 12], "repetition": [1, 2]}
 FAILED = {"cores": 0.5, "rtt": 5.0, "streams": 1, "repetition": 1}
 MISSING = {"cores": None, "rtt": 50.0, "streams": 12, "repetition": 2}
 
 
-class Written(NamedTuple):
-    """A dataset as its file has it."""
-
-    summary: xr.Dataset
-    samples: xr.Dataset
-
-
 @pytest.fixture(scope="module")
-def folded(tmp_path_factory: pytest.TempPathFactory) -> Written:
+def folded(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """A sweep with a cell that failed, one that is missing, and one with a flag; read back from its file."""
     folder = tmp_path_factory.mktemp("export")
     steady = {"not_steady": [{"cores": None, "rtt": 5.0, "streams": 1, "repetition": 2}]}
     files = synthetic.write_sweep(folder, AXES, failed=[FAILED], missing=[MISSING], flagged=steady)
     made = dataset.fold(files, AXES)
     dataset.write(made, folder / "dataset.nc")
-    loaded = [xr.load_dataset(folder / "dataset.nc", group=group) for group in (None, "samples")]
-    return Written(*loaded)
+    load = partial(xr.load_dataset, folder / "dataset.nc")
+    return SimpleNamespace(summary=load(), samples=load(group="samples"))
 
 
-def families(lines: Iterator[str]) -> dict[str, Any]:
-    text = "".join(f"{line}\n" for line in lines)
+def families(summary: xr.Dataset) -> dict[str, Any]:
+    text = "".join(f"{line}\n" for line in exposition(summary))
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
-def test_lines_have_the_published_form(folded: Written) -> None:
-    found = [line.split(", ") for line in monitoring_lines(folded.summary, folded.samples)]
+def fields(summary: xr.Dataset, samples: xr.Dataset) -> list[list[str]]:
+    """The fields of each monitoring line."""
+    return [line.split(", ") for line in monitoring_lines(summary, samples)]
+
+
+def test_lines_have_the_published_form(folded: SimpleNamespace) -> None:
+    found = fields(folded.summary, folded.samples)
     assert len({(row[0], row[4]) for row in found}) == len(found) == 2 * (16 - 2)
     assert [int(row[0]) for row in found] == sorted(int(row[0]) for row in found)
     where = {"cores": np.inf, "rtt": 50, "streams": 12, "repetition": 1}
@@ -81,11 +73,9 @@ def test_lines_have_the_published_form(folded: Written) -> None:
         ({"tool": "gfal-copy", "tcp_buffer": 1_500_001}, "http_m2m_avg_01s_1.5m_cores"),
     ],
 )
-def test_names_say_protocol_layer_and_buffer_and_make_no_other_fields(
-    folded: Written, parameters: dict[str, Any], begins: str
-) -> None:
+def test_names_of_monitoring_lines(folded: SimpleNamespace, parameters: dict[str, Any], begins: str) -> None:
     summary = folded.summary.assign_coords(parameters).assign_attrs(testbed="=1+1,\nx", sweep="a, b")
-    lines = [line.split(", ") for line in monitoring_lines(summary, folded.samples)]
+    lines = fields(summary, folded.samples)
     assert {tuple(line[1:3]) for line in lines} == {("'=1+1 x", "a b")}
     assert {len(line) for line in lines} == {6}
     assert any(line[4].startswith(begins) for line in lines)
@@ -98,78 +88,69 @@ def test_names_say_protocol_layer_and_buffer_and_make_no_other_fields(
         ((8_000_000, 8 * 2**20), ["08m_tcp_buffer=8000000", "08m_tcp_buffer=8388608"]),
     ],
 )
-def test_what_was_simulated_is_exported_with_the_word_and_buffers_that_look_alike_are_told_apart(
-    tmp_path: Path, sizes: tuple[int, int], ends: list[str]
-) -> None:
-    axes: dict[str, Sequence[Value]] = {"tcp_buffer": sizes, "repetition": [1]}
+def test_similar_buffers_of_simulated_cells(tmp_path: Path, sizes: tuple[int, int], ends: list[str]) -> None:
+    axes = {"tcp_buffer": sizes, "repetition": [1]}
     made = dataset.fold(synthetic.write_sweep(tmp_path, axes, kind="simulation"), axes)
-    lines = monitoring_lines(made.summary, made.samples)
-    assert all("simulated:" in line for line in lines)
-    names = {line.split(", ")[4] for line in lines if "_avg_" in line}
+    lines = fields(made.summary, made.samples)
+    assert all(line[1].startswith("simulated:") for line in lines)
+    names = {line[4] for line in lines if "_avg_" in line[4]}
     assert names == {f"http_m2m_avg_01s_{end}" for end in ends}
-    found = families(exposition(made.summary))
+    found = families(made.summary)
     for family in found.values():
         assert all(sample.labels["testbed"].startswith("simulated:") for sample in family.samples)
     assert "simulated" in found["tpcsweep_throughput_bits_per_second"].documentation
 
 
-def test_the_official_parser_reads_every_figure_with_its_unit(folded: Written) -> None:
-    found = families(exposition(folded.summary))
+def test_the_official_parser_reads_every_figure_with_its_unit(folded: SimpleNamespace) -> None:
+    found = families(folded.summary)
     for name, variable in SUMMARY.items():
         unit, scale = UNITS[variable.units]
         family = found["_".join(filter(None, ("tpcsweep", name, unit)))]
         assert (family.type, family.unit, family.documentation) == ("gauge", unit, variable.long_name)
         for sample in family.samples:
+            assert sample.labels.keys() == {"sweep", "testbed", *AXES}
             assert sample.labels["sweep"] == "demo"
-            where = {
-                axis: math.inf if text == "none" else float(text)
-                for axis, text in sample.labels.items()
-                if axis not in ("sweep", "testbed")
-            }
-            assert set(where) == set(AXES)
-            cell = folded.summary.sel(where)
+            texts = {axis: sample.labels[axis] for axis in AXES}
+            cell = folded.summary.sel(
+                {axis: float(text.replace("none", "inf")) for axis, text in texts.items()}
+            )
             assert sample.value == pytest.approx(scale * float(cell[name]), rel=1e-9)
             ended = cell.started.values.astype("datetime64[ns]").astype(int) / 1e9
-            ended += float(cell.duration.fillna(0))
-            assert float(sample.timestamp) == pytest.approx(ended, abs=1e-3)
+            assert float(sample.timestamp) == pytest.approx(ended + float(cell.duration.fillna(0)), abs=1e-3)
     throughput = found["tpcsweep_throughput_bits_per_second"].samples
     assert len(throughput) == int((folded.summary.status == 1).sum()) == 14
 
 
-def test_what_failed_and_what_is_flagged_is_said(folded: Written) -> None:
-    found = families(exposition(folded.summary))
-    failed = [sample.labels for sample in found["tpcsweep_ok"].samples if sample.value == 0]
-    assert [{axis: labels[axis] for axis in AXES} for labels in failed] == [
-        {"cores": "0.5", "rtt": "5", "streams": "1", "repetition": "1"}
-    ]
-    assert len(found["tpcsweep_ok"].samples) == 15
+def test_what_failed_and_what_is_flagged_is_said(folded: SimpleNamespace) -> None:
+    found = families(folded.summary)
+    ok, flags = found["tpcsweep_ok"].samples, found["tpcsweep_flags"].samples
+    [failed] = [sample.labels for sample in ok if sample.value == 0]
+    assert failed.items() >= {"cores": "0.5", "rtt": "5", "streams": "1", "repetition": "1"}.items()
     assert found["tpcsweep_flags"].type == "stateset"
-    carried = [sample.labels for sample in found["tpcsweep_flags"].samples if sample.value == 1]
-    assert [labels["tpcsweep_flags"] for labels in carried] == ["not_steady"]
-    assert len(found["tpcsweep_flags"].samples) == 15 * len(FLAGS)
+    assert [sample.labels["tpcsweep_flags"] for sample in flags if sample.value == 1] == ["not_steady"]
+    assert (len(ok), len(flags)) == (15, 15 * len(FLAGS))
 
 
 @settings(max_examples=15)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
-def test_what_all_cells_share_is_said_once_and_any_text_survives(folded: Written, text: str) -> None:
+def test_what_all_cells_share_is_said_once_and_any_text_survives(folded: SimpleNamespace, text: str) -> None:
     summary = folded.summary.isel(cores=[0], rtt=[0])[["status", "flags", "started", "duration"]]
-    [sample] = families(exposition(summary.assign_attrs(cpu=text)))["tpcsweep_sweep"].samples
+    [sample] = families(summary.assign_attrs(cpu=text))["tpcsweep_sweep"].samples
     assert sample.name == "tpcsweep_sweep_info"
     expected = {"tool": "gfal-copy", "bandwidth": "1", "testbed_kind": "netns", "cpu": text}
     assert expected.items() <= sample.labels.items()
 
 
-def test_a_dataset_without_times_is_refused(folded: Written) -> None:
+def test_a_dataset_without_times_is_refused(folded: SimpleNamespace) -> None:
     summary = folded.summary.assign(started=folded.summary.started.where(folded.summary.streams > 1))
     says = r"does not say when the cell cores=0\.5, rtt=5, streams=1, repetition=1 was measured"
-    with pytest.raises(ExportError, match=says):
-        exposition(summary)
-    with pytest.raises(ExportError, match=says):
-        monitoring_lines(summary, folded.samples)
+    for export in (exposition, partial(monitoring_lines, samples=folded.samples)):
+        with pytest.raises(ExportError, match=says):
+            export(summary)
 
 
 def test_a_store_has_all_groups_as_they_are_or_is_not_there(tmp_path: Path) -> None:
-    axes: dict[str, Sequence[Value]] = {"tool": ["curl", "native"], "cores": [0.5, None], "repetition": [1]}
+    axes = {"tool": ["curl", "native"], "cores": [0.5, None], "repetition": [1]}
     files = synthetic.write_sweep(tmp_path, axes, failed=[{"cores": 0.5, "repetition": 1}])
     dataset.write(dataset.fold(files, axes), tmp_path / "dataset.nc")
     with warnings.catch_warnings():

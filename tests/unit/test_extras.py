@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -22,19 +23,14 @@ from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
 
 from tests.support.workflow import ROOT
 
-MODULES = {
-    "crate": ("rocrate",),
-    "history": ("ruptures",),
-    "parquet": ("pyarrow",),
-    "zarr": ("zarr",),
-    "slurm": ("snakemake_executor_plugin_slurm",),
-}
+MODULES = {"crate": "rocrate", "history": "ruptures", "parquet": "pyarrow", "zarr": "zarr"}
+MODULES |= {"slurm": "snakemake_executor_plugin_slurm"}
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
     """An environment in whose Pythons the extras from PyPI are not there."""
-    names = [name for several in MODULES.values() for name in several]
+    names = [*MODULES.values()]
     (tmp_path / "sitecustomize.py").write_text(
         "import pkgutil, sys\n"
         f"sys.modules.update(dict.fromkeys({names}))\n"
@@ -55,25 +51,22 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         monkeypatch.setitem(sys.modules, name, None)
 
 
-def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+def run(code: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_an_extra_that_is_not_there_is_told_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require(name)
-    without(monkeypatch, MODULES[name][-1])
+    without(monkeypatch, MODULES[name])
     with pytest.raises(MissingExtraError) as error:
         require(name)
     assert str(error.value) == line_of(name)
 
 
 @pytest.mark.parametrize("name", ["globus", "ns3", "simulation"])
-def test_programs_and_libraries_of_debian_are_looked_for(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_programs_are_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
     assert missing([name]) == [line_of(name)]
@@ -86,17 +79,14 @@ def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
 
 def test_looking_imports_nothing_of_an_extra() -> None:
     look = "import sys, tpcsweep.extras as e; e.missing(e.EXTRAS); print(*sys.modules)"
-    loaded = set(run(["-c", look], dict(os.environ)).stdout.split())
+    loaded = set(run(look, os.environ).stdout.split())
     assert "tpcsweep.extras" in loaded
-    assert not loaded & {name for several in MODULES.values() for name in several}
+    assert not loaded & set(MODULES.values())
 
 
 def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
-    needed = (
-        "comparing.comparison dataset figures models running.notebooks running.runner testbeds.netns.testbed"
-    )
-    modules = ", ".join(f"tpcsweep.{name}" for name in needed.split())
-    done = run(["-c", f"import {modules}"], bare)
+    needed = ["comparing.comparison", "dataset", "figures", "models", "running.notebooks", "running.runner"]
+    done = run("\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"]), bare)
     assert done.returncode == 0, done.stderr
 
 
@@ -119,16 +109,16 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
     without(monkeypatch, "pyarrow", "zarr", "rocrate")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingExtraError, match="EXTRAS=parquet"):
-        importing.read(tmp_path / "a.parquet")
-    with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
-        exporting.zarr(ROOT / "examples/surface.nc", tmp_path / "a.zarr")
-    with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
-        earlier.copy_completed(tmp_path / "a.zarr", tmp_path / "a.nc")
-    with pytest.raises(MissingExtraError, match="EXTRAS=crate"):
-        write_crate(tmp_path, None, None, tmp_path / "a", tmp_path / "a.zip")
-    with pytest.raises(MissingExtraError, match="EXTRAS=ns3"):
-        simulation.build(tmp_path / "program")
+    a = tmp_path / "a"
+    for extra, function, *arguments in (
+        ("parquet", importing.read, tmp_path / "a.parquet"),
+        ("zarr", exporting.zarr, ROOT / "examples/surface.nc", a),
+        ("zarr", earlier.copy_completed, tmp_path / "a.zarr", a),
+        ("crate", write_crate, tmp_path, None, None, a, a),
+        ("ns3", simulation.build, a),
+    ):
+        with pytest.raises(MissingExtraError, match=f"EXTRAS={extra}"):
+            function(*arguments)
 
 
 def test_a_notebook_shows_the_line_alone(capsys: pytest.CaptureFixture[str]) -> None:

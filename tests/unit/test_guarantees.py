@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import threading
 from pathlib import Path
 
 import pytest
@@ -25,11 +24,6 @@ ALL = ["rtt=5/streams=1", "rtt=5/streams=2", "rtt=20/streams=2", "rtt=20/streams
 """The cells in the order in which they are measured."""
 DEPLOYMENTS = r"wildcards: deployment=(\S+)"
 OUTPUTS = r"^rule (\w+):(?:\n    (?!output).*)*\n    output: (.+)"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.at(tmp_path)
 
 
 @pytest.fixture
@@ -66,8 +60,13 @@ def not_measured(project: Project) -> list[dict[str, object]]:
     return holes
 
 
-def edit(file: Path) -> None:
-    file.write_bytes(file.read_bytes().replace(b'"status":"ok"', b'"status":"KO"'))
+def killed(project: Project, cell: str) -> None:
+    """Kill the job that measures when it comes to a cell."""
+    snakemake, job = project.hanging(cell, "cells")
+    os.kill(job, signal.SIGKILL)
+    project.go_on()
+    snakemake.join(60)
+    assert snakemake.exitcode
 
 
 def test_a_deleted_cell_is_measured_and_no_other(measured: Project) -> None:
@@ -107,11 +106,8 @@ def test_nothing_is_measured_again_for_a_new_version_another_place_or_other_time
         with (measured.folder / "workflow" / part).open("a") as file:
             file.write("\n# another version\n")
     rules = measured.folder / "workflow/rules/measure.smk"
-    rules.write_text(
-        rules.read_text().replace("study=deployments", "version=2,\n            study=deployments")
-    )
-    measured.folder.rename(measured.folder.with_name("moved"))
-    measured.folder = measured.folder.with_name("moved")
+    rules.write_text(rules.read_text().replace("study=deployments", "version=2, study=deployments"))
+    measured.folder = measured.folder.rename(measured.folder.with_name("moved"))
     for number, file in enumerate(sorted(measured.results.rglob("*.json"))):
         os.utime(file, (2e9 - number, 2e9 - number))
     assert "measure_mine" in measured.well("-n", "cells")  # Snakemake starts the jobs
@@ -160,11 +156,7 @@ def test_whatever_is_deleted_is_made_again(measured: Project) -> None:
 
 
 def test_what_a_killed_job_measured_is_adopted(small: Project) -> None:
-    snakemake, job = small.hanging("rtt=5/streams=2", "cells")
-    os.kill(job, signal.SIGKILL)
-    small.go_on()
-    snakemake.join(60)
-    assert snakemake.exitcode
+    killed(small, "rtt=5/streams=2")
     kept = (small.results / "mine/staging/rtt=5/streams=1/repetition=1.json").read_bytes()
     assert small.measured() == [ALL[0]]
     assert not small.file("rtt=5/streams=1").exists()
@@ -178,10 +170,7 @@ def test_what_a_killed_job_measured_is_adopted(small: Project) -> None:
 def test_cells_of_another_specification_are_set_aside_and_measured_next(measured: Project) -> None:
     # Snakemake restores the files of a killed job, and takes its changed params for satisfied.
     measured.define(parameters={"bandwidth": 0.5})
-    snakemake, job = measured.hanging("rtt=5/streams=2", "cells")
-    os.kill(job, signal.SIGKILL)
-    measured.go_on()
-    snakemake.join(60)
+    killed(measured, "rtt=5/streams=2")
     assert measured.measured() == [ALL[0], *ALL[2:]]
     old = measured.file("rtt=5/streams=2").read_bytes()
     measured.run("--keep-going", DATASET)
@@ -198,7 +187,8 @@ def test_cells_of_another_specification_are_set_aside_and_measured_next(measured
     assert not any(results.stale(study.cell_file(cell), wanted(study, cell)) for cell in study.grid.cells)
 
 
-def test_cells_of_a_deployment_that_does_not_start_are_listed_and_measured_next(project: Project) -> None:
+def test_cells_of_a_deployment_that_does_not_start_are_listed_and_measured_next(tmp_path: Path) -> None:
+    project = Project.at(tmp_path)
     (project.fakes / "refused").write_text("rtt=5")
     said = project.well("cells", DATASET, code=1)
     assert project.log() == ["deploy rtt=5"] * 2 + ["deploy rtt=20", *ALL[2:], "tear down rtt=20"]
@@ -215,7 +205,7 @@ def test_cells_of_a_deployment_that_does_not_start_are_listed_and_measured_next(
 
 def test_damaged_cells_are_set_aside_and_measured_next(measured: Project) -> None:
     edited, cut = measured.file("rtt=5/streams=1"), measured.file("rtt=5/streams=2")
-    edit(edited)
+    edited.write_bytes(edited.read_bytes().replace(b'"status":"ok"', b'"status":"KO"'))
     cut.write_bytes(cut.read_bytes()[:-20])
     damaged = [file.read_bytes() for file in (edited, cut)]
     measured.well("cells", DATASET, code=1)
@@ -235,20 +225,11 @@ def test_two_runs_at_once_exclude_each_other_and_a_cell_deleted_meanwhile_loses_
     assert second.returncode
     assert f"results/mine: another snakemake (pid {snakemake.pid}) writes here" in second.stdout
     deleted = small.file("rtt=5/streams=1")
-    over = threading.Event()
-
-    def delete() -> None:
-        while not over.is_set():
-            if deleted.exists():
-                deleted.unlink()
-                return
-
-    watching = threading.Thread(target=delete)
-    watching.start()
     small.go_on()
+    while snakemake.is_alive() and not deleted.exists():
+        pass
+    deleted.unlink()
     snakemake.join(60)
-    over.set()
-    watching.join()
     assert snakemake.exitcode  # Snakemake deletes the other output of the job
     assert small.contents() == {}
     assert small.measured() == ALL[:2]
@@ -257,7 +238,8 @@ def test_two_runs_at_once_exclude_each_other_and_a_cell_deleted_meanwhile_loses_
     assert len(small.contents()) == 2
 
 
-def test_a_parameter_that_changes_during_a_run_is_measured_by_none_of_its_jobs(project: Project) -> None:
+def test_a_parameter_that_changes_during_a_run_is_measured_by_none_of_its_jobs(tmp_path: Path) -> None:
+    project = Project.at(tmp_path)
     snakemake, _ = project.hanging("rtt=5/streams=1", "cells")
     project.define(parameters={"bandwidth": "2 Gbit/s"})
     project.go_on()

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +17,7 @@ from tpcsweep import dataset, figures
 from tpcsweep.dataset.labels import about_flags
 from tpcsweep.hardware import TABLE, Hardware, node_effects
 
+from tests.support.notebooks import executed
 from tests.support.workflow import ROOT
 
 RTTS, STREAMS = (1.0, 10.0, 50.0, 100.0), (1, 4, 16)
@@ -65,15 +65,11 @@ def made(
 
 
 def in_turn(count: int) -> Callable[[int, int], int]:
-    """Deployments on so many pairs in turn."""
     return lambda rtt, repetition: (rtt + repetition) % count
 
 
 def by_pair(found: Hardware) -> pd.DataFrame:
     return found.pairs.set_index("pair")
-
-
-# What is found
 
 
 @given(
@@ -82,9 +78,7 @@ def by_pair(found: Hardware) -> pd.DataFrame:
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=10, deadline=None)
-def test_a_made_up_effect_is_recovered_whatever_the_settings(
-    effects: list[float], level: float, seed: int
-) -> None:
+def test_a_made_up_effect_is_recovered(effects: list[float], level: float, seed: int) -> None:
     count = len(effects)
     summary = made(effects, in_turn(count), seed, 7, (1e-5, 1e-5))
     summary["throughput"] = summary["throughput"] * level
@@ -107,51 +101,34 @@ def test_cells_that_failed_bias_nothing() -> None:
     assert found["ratio"].to_list() == pytest.approx(np.exp(effects), rel=1e-3)
 
 
-def spreads(size: float, runs: int) -> list[tuple[Hardware, np.ndarray]]:
-    """What is found in many made-up sweeps on four pairs, and the ratios that are true."""
-    results = []
-    for seed in range(runs):
+def test_intervals_cover_the_truth() -> None:
+    """Of ratios and of their spread, in made-up sweeps on four pairs: 95 % are asked for, of 40 × 4 and of 40."""
+    ratios, spread = [], []
+    for seed in range(40):
         generator = np.random.default_rng(seed)
-        effects = size * generator.normal(size=4)
+        effects = 0.05 * generator.normal(size=4)
         found = node_effects(made(list(effects), anywhere(generator, 4), seed, 5))
         if len(found.pairs) == 4 and not found.confounded:
-            order = [int(pair[1]) for pair in found.pairs["pair"]]
-            results.append((found, np.exp(effects - effects.mean())[order]))
-    assert len(results) > 0.9 * runs
-    return results
-
-
-def test_intervals_cover_the_truth() -> None:
-    """Of ratios and of their spread: 95 % are asked for, of 40 × 4 and of 40."""
-    results = spreads(0.05, 40)
-    ratios = [
-        ((found.pairs["ratio_low"] <= truth) & (truth <= found.pairs["ratio_high"])).mean()
-        for found, truth in results
-    ]
+            truth = np.exp(effects - effects.mean())[[int(pair[1]) for pair in found.pairs["pair"]]]
+            ratios.append(found.pairs["ratio_low"].le(truth) & found.pairs["ratio_high"].ge(truth))
+            assert found.spread is not None
+            spread.append(found.spread)
+    assert len(ratios) > 36
     assert 0.91 < np.mean(ratios) < 0.98
-    spread = [found.spread.low <= 0.05 <= found.spread.high for found, _ in results if found.spread]
-    assert len(spread) == len(results)
-    assert np.mean(spread) > 0.89
-    assert np.mean([found.spread.p < 0.05 for found, _ in results if found.spread]) > 0.8
+    assert np.mean([one.low <= 0.05 <= one.high for one in spread]) > 0.89
+    assert np.mean([one.p < 0.05 for one in spread]) > 0.8
 
 
-def test_where_nodes_do_nothing_an_effect_is_seldom_found() -> None:
-    results = spreads(0.0, 40)
-    assert np.mean([found.spread.p < 0.05 for found, _ in results if found.spread]) < 0.12
-
-
-def test_cells_of_one_deployment_are_no_evidence_of_their_own() -> None:
+@pytest.mark.parametrize(("pairs", "noise"), [(4, (0.02, 0.03)), (3, (0.1, 0.001))])
+def test_where_nodes_do_nothing_an_effect_is_seldom_found(pairs: int, noise: tuple[float, float]) -> None:
     """A deployment that is off is one observation, however many cells it has: taken singly they would accuse a pair."""
     found = []
     for seed in range(25):
-        summary = made([0.0] * 3, anywhere(np.random.default_rng(seed), 3), seed, 4, (0.1, 0.001))
-        spread = node_effects(summary).spread
+        on = anywhere(np.random.default_rng(seed), pairs)
+        spread = node_effects(made([0.0] * pairs, on, seed, 4, noise)).spread
         assert spread is not None
         found.append(spread.p < 0.05)
     assert np.mean(found) < 0.15
-
-
-# What cannot be told, and is said
 
 
 def test_each_setting_on_one_pair_is_confounded() -> None:
@@ -166,13 +143,11 @@ def test_each_setting_on_one_pair_is_confounded() -> None:
 def test_pairs_are_compared_where_they_share_settings_only() -> None:
     # Two RTTs on the first two pairs, one on the third and fourth, one on the fifth alone.
     pairs = [(0, 1), (0, 1), (2, 3), (4, 4)]
-    found = node_effects(
-        made([0.0, 0.2, 0.5, 0.9, 3.0], lambda rtt, repetition: pairs[rtt][repetition % 2], noise=(1e-4, 0))
-    )
+    effects = [0.0, 0.2, 0.5, 0.9, 3.0]
+    found = node_effects(made(effects, lambda rtt, number: pairs[rtt][number % 2], noise=(1e-4, 0)))
     assert found.pairs["with"].to_list() == [2, 2, 2, 2, 1]
-    wanted = np.exp([-0.1, 0.1, -0.2, 0.2])
-    assert found.pairs["ratio"].to_list()[:4] == pytest.approx(wanted, rel=1e-2)
-    assert np.isnan(found.pairs["ratio"][4])
+    wanted = [*np.exp([-0.1, 0.1, -0.2, 0.2]), np.nan]
+    assert found.pairs["ratio"].to_list() == pytest.approx(wanted, rel=1e-2, nan_ok=True)
     assert found.confounded == ["s4 → d4"]
     assert found.summary().endswith("Confounded: 1 of 5 pairs, which share no setting with another.")
 
@@ -201,30 +176,18 @@ def test_two_pairs_that_differ_one_pair_and_none_are_said() -> None:
         assert found.summary() == "No cell that can be used says on which nodes it was measured."
 
 
-# How it is shown
-
-
 @pytest.mark.parametrize("count", [1, 80])
-def test_the_notebook_draws_what_there_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_the_notebook_draws_what_there_is(tmp_path: Path, count: int) -> None:
     effects = list(0.1 * np.random.default_rng(3).normal(size=count))
     summary = made(effects, lambda rtt, repetition: (60 * rtt + repetition) % count, repetitions=60)
-    summary = summary.assign_attrs(title="made up")
     results = tmp_path / "results" / "nodes@kubernetes"
     results.mkdir(parents=True)
-    summary.to_netcdf(results / "dataset.nc")
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.chdir(tmp_path / "notebooks")
-    space: dict[str, Any] = {}
-    for cell in nbformat.read(ROOT / "notebooks/hardware.ipynb", as_version=4).cells:
-        if cell.cell_type == "code":
-            exec(cell.source, space)
+    summary.assign_attrs(title="made up").to_netcdf(results / "dataset.nc")
+    executed(ROOT / "notebooks/hardware.ipynb", tmp_path)
     written = {path.name for path in (results / "figures").iterdir()}
     assert written == {"hardware.png", "hardware.svg", "hardware.csv"}
     table = pd.read_csv(results / "figures/hardware.csv")
-    assert list(table) == list(TABLE)
-    assert len(table) == count
+    assert (list(table), len(table)) == (list(TABLE), count)
 
 
 def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:

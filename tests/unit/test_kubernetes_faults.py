@@ -82,8 +82,8 @@ FULL = "0/3 nodes are available: 3 Insufficient cpu."
 UNPLACED = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", "Unschedulable", FULL)]}
 RESTARTED = container(running={}) | {"restartCount": 1, "lastState": ended(1)["state"]}
 EVICTED = "EvictionByEvictionAPI", "Eviction API: evicting"
+ENDED_WITH = "container servers ended with exit code"
 IMAGE = "image registry.example/tpcsweep:1, pull policy IfNotPresent"
-GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
 def described(fault: Fault | None) -> tuple[str, bool, bool]:
@@ -92,9 +92,7 @@ def described(fault: Fault | None) -> tuple[str, bool, bool]:
     return fault.text, fault.final, fault.own
 
 
-@pytest.mark.parametrize(
-    "status", [{}, {"phase": "Pending"}, waiting("ContainerCreating"), STARTING, RUNNING]
-)
+@pytest.mark.parametrize("status", [{"phase": "Pending"}, waiting("ContainerCreating"), STARTING, RUNNING])
 def test_nothing_is_wrong(status: dict[str, Any]) -> None:
     assert diagnose(pod(status)) is None
     assert ready(pod(status)) is (status is RUNNING)
@@ -102,47 +100,35 @@ def test_nothing_is_wrong(status: dict[str, Any]) -> None:
 
 PASSING, FINAL, OURS = (False, False), (True, False), (True, True)
 """Whether a fault is final, and whether it is a server's or a tool's own: by these alone a cell fails."""
-WRONG: dict[tuple[bool, bool], list[tuple[dict[str, Any], str]]] = {
+WRONG: dict[tuple[bool, bool], list[Any]] = {
     PASSING: [
         (waiting("ImagePullBackOff", "Back-off"), f"ImagePullBackOff: {IMAGE}: Back-off"),
         (
-            waiting("CreateContainerConfigError", 'secret "x" not found'),
-            'CreateContainerConfigError: container servers: secret "x" not found',
+            waiting("CreateContainerConfigError", "no x"),
+            "CreateContainerConfigError: container servers: no x",
         ),
     ],
     FINAL: [
         (waiting("ErrImageNeverPull"), f"ErrImageNeverPull: {IMAGE}"),
         (waiting("InvalidImageName"), f"InvalidImageName: {IMAGE}"),
         # What the kubelet says of a pod
-        (
-            {"phase": "Failed", "reason": "SysctlForbidden", "message": "not\nallowlisted"},
-            "SysctlForbidden: not allowlisted",
-        ),
+        ({"phase": "Failed", "reason": "SysctlForbidden", "message": "a\nb"}, "SysctlForbidden: a b"),
         (of(ended(139), reason="Evicted", message="low"), "Evicted: low"),
         (of(ended(139), reason="NodeShutdown"), "NodeShutdown"),
         # What watches takes what it watches along.
         (of(ended(137, name="agent"), ended(1)), "Error: container agent ended with exit code 137"),
         (of(ended(0, name="client"), ended(1, name="hub")), "Error: container hub ended with exit code 1"),
-        (
-            of(RESTARTED, phase="Running"),
-            "Error: container servers ended with exit code 1, and was started again",
-        ),
+        (of(RESTARTED, phase="Running"), f"Error: {ENDED_WITH} 1, and was started again"),
         # What becomes of pods whose containers run
         (SILENT, "NodeNotReady: nothing is heard of it any more"),
         ({**RUNNING, **disrupted(*EVICTED)}, ": ".join(EVICTED)),
         (of(ended(139), **disrupted("TerminationByKubelet")), "TerminationByKubelet"),
     ],
     OURS: [
-        (
-            of(ended(137, "OOMKilled")),
-            "OOMKilled: container servers ended with exit code 137, its memory limit is 4Gi",
-        ),
-        (
-            of(ended(3, message="no\nport\n"), phase="Running"),
-            "Error: container servers ended with exit code 3: no port",
-        ),
-        (of(ended(0, "")), "Completed: container servers ended with exit code 0"),
-        (of(ended(0, name="agent"), ended(139)), "Error: container servers ended with exit code 139"),
+        (of(ended(137, "OOMKilled")), f"OOMKilled: {ENDED_WITH} 137, its memory limit is 4Gi"),
+        (of(ended(3, message="no\nport\n"), phase="Running"), f"Error: {ENDED_WITH} 3: no port"),
+        (of(ended(0, "")), f"Completed: {ENDED_WITH} 0"),
+        (of(ended(0, name="agent"), ended(139)), f"Error: {ENDED_WITH} 139"),
     ],
 }
 
@@ -157,13 +143,11 @@ def test_what_is_wrong_with_a_pod_is_told(kind: tuple[bool, bool], status: dict[
 def test_an_image_is_told_with_what_the_registry_has_said() -> None:
     said = [
         event("Pulling", "Pulling image", "Normal"),
-        event("Failed", 'Failed to pull image "registry.example/tpcsweep:1": not\n found'),
+        event("Failed", "Failed to pull image: not\n found"),
         event("Failed", "Error: ImagePullBackOff"),
     ]
     text, *_ = described(diagnose(pod(waiting("ImagePullBackOff", "Back-off")), said))
-    assert text.startswith(
-        f'ImagePullBackOff: {IMAGE}: Failed to pull image "registry.example/tpcsweep:1": not found'
-    )
+    assert text.startswith(f"ImagePullBackOff: {IMAGE}: Failed to pull image: not found")
 
 
 def test_unschedulable_says_what_was_requested() -> None:
@@ -173,28 +157,24 @@ def test_unschedulable_says_what_was_requested() -> None:
 
 
 def test_room_on_nodes() -> None:
-    small = V1Node.from_dict(
-        {
-            "metadata": {"name": "a"},
-            "spec": {"unschedulable": True},
-            "status": {"allocatable": {"cpu": "1", "memory": "2Gi"}},
-        }
-    )
+    status = {"allocatable": {"cpu": "1", "memory": "2Gi"}}
+    small = V1Node.from_dict({"metadata": {"name": "a"}, "spec": {"unschedulable": True}, "status": status})
     assert small is not None
     needs = [*requested(pod({})), "example.com/vf 1", "node label site=a"]
-    assert room([small], needs) == (
-        "nodes to choose from: a (unschedulable, cpu 1, memory 2Gi, example.com/vf none)"
-    )
+    said = "nodes to choose from: a (unschedulable, cpu 1, memory 2Gi, example.com/vf none)"
+    assert room([small], needs) == said
     assert room([], needs) == "no node has these labels"
 
 
 @pytest.mark.parametrize("noise", [1, 100])
 def test_the_end_of_what_a_container_has_said_is_told_without_tokens(noise: int) -> None:
-    lines = ["a.token cut by the kubelet"] * (noise > 1) + [
-        "GET /file?authz=Bearer%20secret.token HTTP/1.1"
-    ] * noise
-    message = "\n".join([*lines, "xrootd ended with exit code 1"])
-    told, *_ = described(diagnose(pod(of(ended(1, message=message)))))
+    cut = ["a.token cut by the kubelet"] if noise > 1 else []
+    lines = [
+        *cut,
+        *["GET /file?authz=Bearer%20secret.token HTTP/1.1"] * noise,
+        "xrootd ended with exit code 1",
+    ]
+    told, *_ = described(diagnose(pod(of(ended(1, message="\n".join(lines))))))
     assert told.endswith("authz=[removed] HTTP/1.1 xrootd ended with exit code 1 (node worker1)")
     assert "token" not in told
 
@@ -216,21 +196,17 @@ def test_an_init_container_may_end_but_not_fail(code: int, wrong: bool) -> None:
     ],
 )
 def test_a_pod_that_is_being_deleted_and_one_that_was(status: dict[str, Any], why: str) -> None:
-    going = pod(status, **GOING)
+    going = pod(status, deletionTimestamp="2026-01-01T00:00:00Z")
     assert not ready(going)
     assert described(diagnose(going)) == (f"{why}; it is being deleted (node worker1)", True, False)
     assert described(gone(going)) == (f"{why}; it was deleted (node worker1)", True, False)
-
-
-def test_a_pod_that_was_deleted_had_ended_before() -> None:
-    assert gone(pod(of(ended(139)))).own
+    assert gone(pod(of(ended(139)))).own  # it had ended before
 
 
 def test_progress_names_the_last_warning() -> None:
     said = [event("FailedMount", "first"), event("FailedCreatePodSandBox", "no\nnetwork")]
-    assert progress(pod(waiting("ContainerCreating")), said) == (
-        "Pending (ContainerCreating) (node worker1): FailedCreatePodSandBox: no network"
-    )
+    where = "Pending (ContainerCreating) (node worker1)"
+    assert progress(pod(waiting("ContainerCreating")), said) == f"{where}: FailedCreatePodSandBox: no network"
     assert progress(pod(STARTING)) == "Running (not ready) (node worker1)"
 
 

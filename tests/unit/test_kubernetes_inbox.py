@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes from the pods of a deployment unasked: in this machine's time, in its order, and never too much."""
+"""What comes from the pods of a deployment: in this machine's time, in order, never too much, and of one moment."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import socket
@@ -12,7 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BROKEN, FaultError
@@ -21,14 +25,15 @@ from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
-from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
+from tpcsweep.testbeds.kubernetes.pod.places import Sample
+from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, combine
 from tpcsweep.xrootd import monitoring, servers
 
 from tests.support.records import RECORD, datagram
 
 
-def inbox() -> Inbox:
-    made = Inbox(lambda: None, lambda: False)
+def inbox(fault: str | None = None, own: bool = False) -> Inbox:
+    made = Inbox(lambda: fault, lambda: own)
     made.ahead = 1000.0
     return made
 
@@ -39,11 +44,11 @@ def test_times_of_the_client_and_of_copies_become_those_of_this_machine() -> Non
     heard.hear({"client": {"event": "exhausted"}})
     heard.hear({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"]})
     lines = heard.lines()
-    event = json.loads(next(lines))
+    event, other = json.loads(next(lines)), json.loads(next(lines))
     assert (event["start"], event["end"]) == (1001.0, 1002.0)
     assert heard.arrival(event["arrival"]) == (1001.5, 7)
     assert heard.arrival([None, 9]) == (None, 9)  # nobody saw its first byte
-    assert json.loads(next(lines)) == {"event": "exhausted"}
+    assert other == {"event": "exhausted"}
     [copy] = heard.copies()
     assert (copy.begin, copy.end, copy.name) == (1001.25, 1001.75, "c.0.0")
     assert heard.copies() == []
@@ -78,11 +83,8 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
         agent: Any = SimpleNamespace(arrival=lambda *arrival: list(arrival))
         hub.agents = dict.fromkeys(("dst1", "dst2"), agent)
         events: asyncio.Queue[Any] = asyncio.Queue()
-        for event in (
-            {"event": "end", "name": "slow", "failure": None},
-            {"event": "end", "name": "fast", "failure": None},
-            {"event": "stopped"},
-        ):
+        ends = [{"event": "end", "name": name, "failure": None} for name in ("slow", "fast")]
+        for event in (*ends, {"event": "stopped"}):
             events.put_nowait(asyncio.create_task(hub._completed(event)))
         events.put_nowait(None)
         await hub._pass_on(events)
@@ -135,7 +137,7 @@ EVICTED, CRASHED = "pod src1: Evicted: low on memory", "pod src1: Error: contain
 def test_what_the_cluster_takes_away_costs_no_cell(
     monkeypatch: pytest.MonkeyPatch, fault: str | None, own: bool, said: dict[str, str], taken_away: bool
 ) -> None:
-    heard = Inbox(lambda: fault, lambda: own)
+    heard = inbox(fault, own)
     if said:
         heard.hear(said)
     site: Any = SimpleNamespace(inbox=heard, until=math.inf, whose=None)
@@ -148,17 +150,13 @@ def test_what_the_cluster_takes_away_costs_no_cell(
         assert testbed.measure(site, Parameters(), Measurement()) == broken
 
 
-def test_a_whole_cell_is_kept_though_something_breaks_behind_it_and_begun_only_if_there_is_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_whole_cell_is_kept_and_none_begun_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     how = Measurement()
     needed = how.bounds[1] + CELL_MARGIN
     whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
-    site: Any = SimpleNamespace(
-        inbox=Inbox(lambda: EVICTED, lambda: False), until=1000.0 + needed, whose=None
-    )
+    site: Any = SimpleNamespace(inbox=inbox(EVICTED), until=1000.0 + needed, whose=None)
     assert testbed.measure(site, Parameters(), how) == whole
     site.until -= 1.0
     with pytest.raises(FaultError, match="time_limit of the testbed"):
@@ -176,18 +174,74 @@ def test_files_of_a_cell_go_when_no_server_can_make_another(ends: bool) -> None:
 
     session = mock.Mock(tell=tell, ask=lambda verb, **_: said.append((verb, [])))
     sides = {side: servers.side(side, "a", ["a"], Path(), Path()) for side in ("src", "dst")}
-    KubernetesSite(
-        session=session,
-        inbox=mock.Mock(),
-        client=mock.Mock(),
-        sides=sides,
-        machines={},
-        networks={},
-        provenance={},
-        rtt_idle=0.0,
-        bandwidth_found=None,
-        path_slow=False,
-    ).settle()
+    others = {field.name: mock.Mock() for field in dataclasses.fields(KubernetesSite) if field.init}
+    KubernetesSite(**others | {"session": session, "sides": sides}).settle()
     origins = ["src1", "dst1"]
     restarted = [] if ends else [("stop", origins), ("resume", origins), ("ready", []), ("ready", [])]
     assert [each for each in said if each[0] != "busy"] == [*restarted, ("clear", ["dst1"])]
+
+
+MACHINES = {"src1": "a", "dst1": "a", "client": "b"}
+NETWORKS = {"src1": "a", "dst1": "b"}
+PARTS = (["src1"], ["dst1"], MACHINES, NETWORKS)
+
+
+def counting(times: list[float], rate: float, connections: int = 0) -> list[list[float | None]]:
+    """An agent whose counters all grow by `rate` a second since 0."""
+    state = {"rtt": 5.0, "cwnd": 10.0, "connections": connections} if connections else {}
+    counters = ("received", "sent", "cpu", "busy", "payload", "data_busy")
+    same = {"steal": 0, "pressure": None, "work": 0.2, "slowed": 0.1, "waiting": 1.0, **state}
+
+    def sample(t: float) -> list[float | None]:
+        thread = None if t == times[0] else 0.5
+        return list(Sample(t, total=2 * rate * t, thread=thread, **dict.fromkeys(counters, rate * t), **same))
+
+    return [sample(t) for t in times]
+
+
+@settings(max_examples=25)
+@given(st.lists(st.floats(0, 0.09), min_size=3, max_size=3), st.floats(1, 1e9), st.integers(5, 30))
+def test_steady_counters_are_found(offsets: list[float], rate: float, count: int) -> None:
+    samples = {
+        name: counting([offset + 0.1 * i for i in range(count)], rate)
+        for name, offset in zip(MACHINES, offsets, strict=True)
+    }
+    combined = combine(samples, *PARTS, 0.1)
+    assert len(combined) >= count - 1
+    for one in combined:
+        assert np.allclose([one.payload, one.source_bytes, one.destination_cpu[0], one.busy], rate * one.time)
+    assert np.allclose(np.diff([reading.time for reading in combined]), 0.1)
+
+
+def test_pods_of_one_machine_count_it_once_and_threads_are_known_when_all_have_looked_twice() -> None:
+    samples = {name: counting([0.0, 0.1, 0.2], 1.0) for name in MACHINES}
+    first, *_, last = combine(samples, *PARTS, 0.1)
+    assert np.isclose(last.machine_busy, 2 * 0.2)  # a and b, not three pods
+    assert np.isclose(last.machine_total, 4 * 0.2)
+    assert math.isnan(first.source_thread)
+    assert (last.source_thread, last.client_thread, last.destination_waiting) == (0.5, 0.5, 1)
+    assert combine(samples | {"dst1": []}, *PARTS, 0.1) == []
+
+
+def test_states_are_means_over_connections_and_nan_without_any() -> None:
+    samples = {name: counting([0.0, 0.1], 1.0) for name in MACHINES}
+    assert math.isnan(combine(samples, *PARTS, 0.1)[-1].rtt_loaded)
+    samples["src1"] = counting([0.0, 0.1], 1.0, connections=2)
+    combined = combine(samples, *PARTS, 0.1)[-1]
+    assert (combined.rtt_loaded, combined.cwnd, combined.connections) == (5.0, 10.0, 2)
+
+
+def test_origins_of_one_network_count_its_interface_and_connections_once() -> None:
+    times = [0.0, 0.1, 0.2]
+    machines = {"src1": "a", "src2": "a", "dst1": "b", "dst2": "b", "client": "c"}
+    samples = {name: counting(times, 1.0, connections=2) for name in machines}
+    sides = ["src1", "src2"], ["dst1", "dst2"]
+    shared, apart = (
+        combine(samples, *sides, machines, networks, 0.1)[-1]
+        for networks in ({name: name[:3] for name in machines}, {name: name for name in machines})
+    )
+    for field in ("source_bytes", "wire_bytes", "connections", "busy"):
+        assert np.isclose(getattr(apart, field), 2 * getattr(shared, field)), field
+    assert np.isclose(shared.payload, 2 * 0.2)  # files are each origin's own
+    assert len(shared.source_cpu) == 2
+    assert shared.rtt_loaded == apart.rtt_loaded == 5.0

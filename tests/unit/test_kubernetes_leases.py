@@ -36,19 +36,15 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(leases, name, value)
 
 
-def naming(identifier: str) -> Naming:
-    return Naming(identifier, "a sweep", "rtt=20")
+def held_by(identifier: str, cluster: Cluster, *says: Any) -> Any:
+    return leases.first_free(cluster, [["a"]], Naming(identifier, "a sweep", "rtt=20"), *says)
 
 
-def held_by(identifier: str, cluster: Cluster) -> Any:
-    return leases.first_free(cluster, [["a"]], naming(identifier))
-
-
-def lease_of(identifier: str, renewed: float) -> dict[str, Any]:
+def lease_of(identifier: str, renewed: float, name: str = "a", **metadata: object) -> dict[str, Any]:
     """A Lease whose holder is dead, renewed for the last time at a time in seconds since 1970."""
     at = datetime.datetime.fromtimestamp(renewed, datetime.UTC).isoformat(timespec="microseconds")
     spec = {"holderIdentity": identifier, "leaseDurationSeconds": 30, "acquireTime": at, "renewTime": at}
-    return {"metadata": {"name": "a", "labels": MANAGED}, "spec": spec}
+    return {"metadata": {"name": name, "labels": MANAGED, **metadata}, "spec": spec}
 
 
 def renewed_again(server: PlayedApi) -> None:
@@ -61,9 +57,6 @@ def owners(server: PlayedApi) -> list[str]:
     lease = server.get("leases", "a")
     assert lease is not None
     return [owner["uid"] for owner in lease["metadata"].get("ownerReferences", [])]
-
-
-# A server that stalls
 
 
 @pytest.mark.usefixtures("fast")
@@ -81,16 +74,14 @@ def test_a_renewal_whose_answer_is_lost_was_our_own(server: PlayedApi, cluster: 
 
 
 @pytest.mark.usefixtures("fast")
-def test_a_server_that_stalls_takes_a_lease_from_nobody(
-    server: PlayedApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stall_takes_no_lease(server: PlayedApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(ahead=0.0)
     skipping = SimpleNamespace(monotonic=lambda: time.monotonic() + clock.ahead, sleep=time.sleep)
     monkeypatch.setattr(leases, "time", skipping)
     waits, taken = threading.Event(), threading.Event()
 
     def wait() -> None:
-        with leases.first_free(server.cluster(), [["a"]], naming(THEIRS), lambda _: waits.set()):
+        with held_by(THEIRS, server.cluster(), lambda _: waits.set()):
             taken.set()
 
     with ThreadPoolExecutor(1) as pool:
@@ -110,16 +101,16 @@ def test_a_server_that_stalls_takes_a_lease_from_nobody(
 def test_seconds_without_an_answer_make_no_lease_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def now() -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(clock.now, datetime.UTC)
+
     lease = V1Lease(
         metadata=V1ObjectMeta(name="a", resource_version="1"),
-        spec=V1LeaseSpec(holder_identity=THEIRS, renew_time=datetime.datetime.fromtimestamp(0, datetime.UTC)),
+        spec=V1LeaseSpec(holder_identity=THEIRS, renew_time=now()),
     )
     listing = SimpleNamespace(list_namespaced_lease=lambda *_, **__: V1LeaseList(items=[lease]))
-    cluster: Any = SimpleNamespace(
-        namespace="default",
-        coordination=listing,
-        now=lambda: datetime.datetime.fromtimestamp(clock.now, datetime.UTC),
-    )
+    cluster: Any = SimpleNamespace(namespace="default", coordination=listing, now=now)
     watched = leases._Watched(cluster)
 
     def look(after: float) -> bool:
@@ -133,23 +124,14 @@ def test_seconds_without_an_answer_make_no_lease_expire(monkeypatch: pytest.Monk
     assert any(look(1) for _ in range(3))
 
 
-# Holders that are dead
-
-
 @pytest.mark.parametrize("ahead", [0.0, 10 * DAY, -10 * DAY], ids=["right", "behind", "ahead"])
-def test_a_lease_that_is_stale_is_taken_at_first_sight_whatever_this_machines_clock_says(
-    server: PlayedApi, cluster: Cluster, ahead: float
-) -> None:
+def test_a_stale_lease_is_taken_at_first_sight(server: PlayedApi, cluster: Cluster, ahead: float) -> None:
     server.ahead = ahead
     server.put("leases", lease_of(THEIRS, server.now() - leases.STALE + 60))
-    with (
-        pytest.raises(leases.NodesInUseError, match=f"^the nodes are in use: {THEIRS}: "),
-        held_by(OURS, cluster),
-    ):
-        pass
-    dead = lease_of(THEIRS, server.now() - leases.STALE - 60)
-    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "tpc-bbbbbb", "uid": "uid-of-another"}
-    server.put("leases", dead | {"metadata": dead["metadata"] | {"ownerReferences": [reference]}})
+    with pytest.raises(leases.NodesInUseError, match=f"^the nodes are in use: {THEIRS}: "):
+        held_by(OURS, cluster).__enter__()
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "tpc-bbbbbb", "uid": "uid-of-another"}
+    server.put("leases", lease_of(THEIRS, server.now() - leases.STALE - 60, ownerReferences=[job]))
     with held_by(OURS, cluster):
         assert leases.holders(cluster) == {OURS}
         assert owners(server) == []  # it does not go with the Job of the dead
@@ -160,13 +142,10 @@ def test_a_lease_that_is_stale_is_taken_at_first_sight_whatever_this_machines_cl
     assert server.get("leases", "a") is None
 
 
-def test_who_takes_a_lease_removes_what_is_stale_for_whatever_that_was(
-    server: PlayedApi, cluster: Cluster
-) -> None:
+def test_who_takes_a_lease_removes_stale_ones(server: PlayedApi, cluster: Cluster) -> None:
     """The Lease of a trial that was killed has a name of its own: nobody else would ever take it over."""
     for name, silent in (("b", leases.STALE + 60), ("c", leases.STALE - 60)):
-        lease = lease_of(THEIRS, server.now() - silent)
-        server.put("leases", lease | {"metadata": lease["metadata"] | {"name": name}})
+        server.put("leases", lease_of(THEIRS, server.now() - silent, name))
     with held_by(OURS, cluster):
         assert [bool(server.get("leases", name)) for name in "abc"] == [True, False, True]
 
@@ -192,14 +171,9 @@ def test_who_has_taken_a_lease_is_said(server: PlayedApi, cluster: Cluster) -> N
         assert held.lost() == "Lease a was deleted by somebody"
 
 
-# What is left when there is nobody to give a Lease back
-
-
 @pytest.mark.usefixtures("fast")
 @pytest.mark.parametrize("touched", [False, True])
-def test_a_lease_goes_with_the_job_until_it_is_given_back(
-    server: PlayedApi, cluster: Cluster, touched: bool
-) -> None:
+def test_a_lease_goes_with_the_job(server: PlayedApi, cluster: Cluster, touched: bool) -> None:
     with held_by(OURS, cluster) as held:
         assert owners(server) == []
         for job, expected in ((JOB, ["uid-of-the-job"]), (None, [])):
@@ -210,9 +184,6 @@ def test_a_lease_goes_with_the_job_until_it_is_given_back(
             renewed_again(server)
             assert owners(server) == expected
         assert held.lost() is None
-
-
-# The server's time
 
 
 def test_the_time_is_that_of_the_answer_that_came_quickest(server: PlayedApi, cluster: Cluster) -> None:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import http.client
+import re
 from contextlib import closing
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep.testbeds.kubernetes.pod.metrics import METRICS, TYPE, Running, serve
 from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, Sample
@@ -33,7 +32,8 @@ def running() -> Running:
     made.begin(WHOSE, CELL)
     made.hear({"client": {"event": "prepared"}})
     made.hear({"sample": sample(data_sent=900, retransmits=7, rtt=21.5, connections=4), "of": "src1"})
-    made.hear({"sample": sample(payload=800, periods=100, throttled=30), "of": "dst1"})
+    for payload in (900, 800):  # the last counts
+        made.hear({"sample": sample(payload=payload, periods=100, throttled=30), "of": "dst1"})
     made.hear({"sample": Sample(**{**LOOK, "cpu": 0.25}), "of": "client"})
     for failure in (None, "refused"):
         made.hear({"client": {"event": "end", "failure": failure}})
@@ -55,21 +55,21 @@ def scraped(running: Running) -> dict[str, dict[str, float]]:
 
 
 def test_a_running_cell_shows_what_has_arrived_and_what_it_took(running: Running) -> None:
-    found = scraped(running)
-    assert found["tpcsweep_goodput_bytes_total"] == {"dst1": 800}
-    assert found["tpcsweep_wire_bytes_total"] == {"dst1": 2000}
-    assert found["tpcsweep_sent_bytes_total"] == {"src1": 900}
-    assert found["tpcsweep_retransmits_total"] == {"src1": 7}
-    assert found["tpcsweep_rtt_loaded_seconds"] == {"src1": 0.0215}
-    assert found["tpcsweep_connections"] == {"src1": 4}
-    assert found["tpcsweep_source_cpu_seconds_total"] == {"src1": 1.5}
-    assert found["tpcsweep_destination_throttled_periods_total"] == {"dst1": 30}
-    assert found["tpcsweep_client_cpu_seconds_total"] == {"client": 0.25}
-    assert found["tpcsweep_streams"] == {"": 4}
-    assert found["tpcsweep_transfers_total"] == found["tpcsweep_transfers_failed_total"] == {"": 1}
-
-
-def test_its_parameters_are_labels_of_one_metric(running: Running) -> None:
+    found = {
+        "goodput_bytes_total": {"dst1": 800},
+        "wire_bytes_total": {"dst1": 2000},
+        "sent_bytes_total": {"src1": 900},
+        "retransmits_total": {"src1": 7},
+        "rtt_loaded_seconds": {"src1": 0.0215},
+        "connections": {"src1": 4},
+        "source_cpu_seconds_total": {"src1": 1.5},
+        "destination_throttled_periods_total": {"dst1": 30},
+        "client_cpu_seconds_total": {"client": 0.25},
+        "streams": {"": 4},
+        "transfers_total": {"": 1},
+        "transfers_failed_total": {"": 1},
+    }
+    assert {f"tpcsweep_{name}": value for name, value in found.items()}.items() <= scraped(running).items()
     (info,) = [family for family in families(running) if family.name == "tpcsweep_cell"]
     assert [each.labels for each in info.samples] == [WHOSE | CELL]
 
@@ -80,34 +80,14 @@ def test_between_cells_counters_stay_and_no_cell_is_shown(running: Running) -> N
     assert "tpcsweep_cell_info" not in found
     assert found["tpcsweep_streams"] == {"": 0}
     assert found["tpcsweep_goodput_bytes_total"] == {"dst1": 800}
-
-
-def test_before_the_first_cell_there_is_nothing() -> None:
-    assert [*Running().lines()] == ["# EOF"]
+    assert [*Running().lines()] == ["# EOF"]  # nothing before the first cell
 
 
 def test_figures_have_the_names_of_the_dataset() -> None:
-    known = {*SUMMARY, *SAMPLES, "wire_throughput"}
-    derived = {"wire": "wire_throughput"}  # counted, of which the dataset has rates
+    counted = {"wire": "wire_throughput"}  # of which the dataset has rates
     for metric in METRICS:
-        called = derived.get(metric.called, metric.called)
-        for suffix in ("_throttled_periods", "_periods"):
-            called = called.replace(suffix, "_throttled")
-        assert called in known, metric
-
-
-@given(st.lists(st.dictionaries(st.sampled_from(["src1", "src2", "dst1", "client"]), st.integers(0, 2**60))))
-def test_the_last_that_was_heard_of_each_counts(heard: list[dict[str, int]]) -> None:
-    running, last = Running(), {}
-    running.begin(WHOSE, CELL)
-    for told in heard:
-        for origin, number in told.items():
-            running.hear({"sample": sample(payload=number, retransmits=number), "of": origin})
-            last[origin] = number
-    found = scraped(running)
-    for name, side in (("tpcsweep_goodput_bytes_total", "dst"), ("tpcsweep_retransmits_total", "src")):
-        expected = {origin: number for origin, number in last.items() if origin.startswith(side)}
-        assert found.get(name, {}) == pytest.approx(expected)
+        called = re.sub("(_throttled)?_periods", "_throttled", counted.get(metric.called, metric.called))
+        assert called in {*SUMMARY, *SAMPLES}, metric
 
 
 def test_metrics_are_got_over_http_and_nothing_else_is(running: Running) -> None:

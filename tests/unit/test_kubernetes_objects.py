@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.testbeds import kubernetes as settings
+from tests.support.workflow import finished
 
 NAMING = Naming("abc123", "demo", "origins=2/rtt=20")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -36,32 +36,34 @@ OWNER = V1Job(metadata=V1ObjectMeta(name="tpc-abc123", uid="u"))
 
 def pod(of: Kubernetes, origins: int = 2, **parameters: Any) -> Any:
     """That of the first origin of a source side."""
-    return pods(of, 1, origins=origins, **parameters)[-origins]
+    return pods(of, origins=origins, **parameters)[-origins]
 
 
-def pods(of: Kubernetes, streams: int, **parameters: Any) -> list[Any]:
+def pods(of: Kubernetes, **parameters: Any) -> list[Any]:
     """Those of a source side, the redirector's first where there is one."""
-    return [made["spec"]["template"] for made in made_of(of, streams, DeploymentParameters(**parameters))]
+    return [made["spec"]["template"] for made in jobs(of, **parameters)]
 
 
-def made_of(of: Kubernetes, streams: int, wanted: DeploymentParameters) -> list[Any]:
+def jobs(of: Kubernetes, **parameters: Any) -> list[Any]:
     """The Jobs of the servers of a source side."""
+    wanted = DeploymentParameters(**parameters)
     spotted = spots(of.pairs[0].source, wanted.origins, host_network=of.host_network)
     addresses = [f"10.0.0.{2 + number}" for number in range(wanted.origins)]
     ports = [places.block(spot.port) for spot in spotted]
     servers = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
     return [
-        ApiClient().sanitize_for_serialization(
-            objects.server_job(NAMING, of, spot, server, wanted, streams, OWNER, 1234.5)
-        )
+        body(objects.server_job(NAMING, of, spot, server, wanted, 1, OWNER, 1234.5))
         for spot, server in zip(spotted, servers, strict=True)
     ]
 
 
+def body(made: object) -> Any:
+    """An object as the API gets it."""
+    return ApiClient().sanitize_for_serialization(made)
+
+
 def client_pod(of: Kubernetes) -> dict[str, Any]:
-    return dict(
-        ApiClient().sanitize_for_serialization(objects.client_job(NAMING, of, 60))["spec"]["template"]
-    )
+    return dict(body(objects.client_job(NAMING, of, 60))["spec"]["template"])
 
 
 def container(made: dict[str, Any], name: str) -> dict[str, Any]:
@@ -84,9 +86,7 @@ MEMORY = str(5 << 30)
         ("burstable", None, {}, {"cpu": "10m", "memory": "32Mi"}),
     ],
 )
-def test_each_origin_gets_its_share_of_the_cores_and_requests_what_its_class_asks(
-    qos: str, cores: float | None, limit: dict[str, str], requests: dict[str, str]
-) -> None:
+def test_requests_and_limits_of_each_origin(qos: str, cores: float | None, limit: Any, requests: Any) -> None:
     made = resources(pod(settings(qos=qos), **({"cores": cores} if cores else {})), "servers")
     assert made == {"limits": {**limit, "memory": MEMORY}, "requests": requests}
 
@@ -100,9 +100,8 @@ def test_a_server_is_told_which_release_it_is() -> None:
 def test_servers_of_different_images_are_no_deployment() -> None:
     old, new = ({"release": "system", "version": version} for version in ("5.5.3", "5.8.1"))
     assert agreed({"src1": old, "dst1": old}) == old
-    with pytest.raises(
-        ClusterError, match=r"dst1 runs XRootD .*5\.8\.1.*, and src1 runs .*5\.5\.3.*pull_policy"
-    ):
+    said = r"dst1 runs XRootD .*5\.8\.1.*, and src1 runs .*5\.5\.3.*pull_policy"
+    with pytest.raises(ClusterError, match=said):
         agreed({"src1": old, "dst1": new})
 
 
@@ -117,14 +116,14 @@ def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores:
 
 
 def test_a_trial_looks_at_each_image_once() -> None:
-    assert [(each.image, each.command[3:]) for each in objects.checks(settings())] == [
-        ("registry.example/tpcsweep:1", ["xrootd", "cmsd", "ip"])
-    ]
-    emulated = settings(
-        server_image="example/site:1", paths={"kind": "netem", "pairs": [{}]}, releases=["5.8.1"]
-    )
-    assert [(each.image, each.command[3:]) for each in objects.checks(emulated)] == [
-        ("registry.example/tpcsweep:1", []),
+    def looks(**changes: Any) -> list[tuple[str, list[str]]]:
+        return [(each.image, each.command[3:]) for each in objects.checks(settings(**changes))]
+
+    own = "registry.example/tpcsweep:1"
+    assert looks() == [(own, ["xrootd", "cmsd", "ip"])]
+    emulated = {"kind": "netem", "pairs": [{}]}
+    assert looks(server_image="example/site:1", paths=emulated, releases=["5.8.1"]) == [
+        (own, []),
         ("example/site:1", ["ip", "tc", "setpriv"]),
     ]
 
@@ -137,10 +136,8 @@ def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
         "Python 3.11 or later (it has 3.6)",
         "no-such-program",
     ]
-    ended = subprocess.run(
-        [sys.executable, "-c", source, "none"], capture_output=True, text=True, check=False
-    )
-    assert (ended.returncode, ended.stderr) == (1, "the image lacks none\n")
+    ended = finished([sys.executable, "-c", source, "none"])
+    assert (ended.returncode, ended.stdout) == (1, "the image lacks none\n")
 
 
 def test_pods_are_within_the_restricted_security_standard_and_bring_what_runs_in_them() -> None:
@@ -165,16 +162,16 @@ def test_pods_are_within_the_restricted_security_standard_and_bring_what_runs_in
 
 
 def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
-    secret = objects.secret(NAMING, "client", {"user.pem": b"x"}, OWNER)
     made = [make(NAMING, OWNER) for make in (objects.package, objects.network_policy)]
-    bodies = [
-        *made_of(settings(), 1, DeploymentParameters()),
-        *map(ApiClient().sanitize_for_serialization, [secret, objects.config_map(NAMING, {}, OWNER), *made]),
+    made += [
+        objects.secret(NAMING, "client", {"user.pem": b"x"}, OWNER),
+        objects.config_map(NAMING, {}, OWNER),
     ]
-    for body in bodies:
-        assert body["metadata"]["labels"]["tpcsweep/deployment"] == "abc123"
-        assert body["metadata"]["ownerReferences"][0]["uid"] == "u"
-        assert body["metadata"]["annotations"]["tpcsweep/cells"] == "origins=2/rtt=20"
+    for each in [*jobs(settings()), *map(body, made)]:
+        about = each["metadata"]
+        assert about["labels"]["tpcsweep/deployment"] == "abc123"
+        assert about["ownerReferences"][0]["uid"] == "u"
+        assert about["annotations"]["tpcsweep/cells"] == "origins=2/rtt=20"
 
 
 def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else() -> None:
@@ -187,15 +184,14 @@ def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else
     own = client_pod(settings(metrics=True, client={"annotations": {"prometheus.io/scrape": "false"}}))
     assert own["metadata"]["annotations"]["prometheus.io/scrape"] == "false"
     shut, let = (
-        ApiClient().sanitize_for_serialization(objects.network_policy(NAMING, OWNER, metrics=metrics))["spec"]
-        for metrics in (False, True)
+        body(objects.network_policy(NAMING, OWNER, metrics=metrics))["spec"] for metrics in (False, True)
     )
     assert let["ingress"] == [*shut["ingress"], {"ports": [{"port": 8445, "protocol": "TCP"}]}]
 
 
 def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
-    client = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1234.5))
-    [of_server] = made_of(settings(), 1, DeploymentParameters())
+    client = body(objects.client_job(NAMING, settings(), 1234.5))
+    [of_server] = jobs(settings())
     for made in (client, of_server):
         assert made["spec"]["activeDeadlineSeconds"] == 1234
         assert made["spec"]["backoffLimit"] == 0
@@ -218,7 +214,7 @@ def test_the_affinity_of_a_placement_is_kept() -> None:
     own = {"labelSelector": {"matchLabels": {"app": "storage"}}, "topologyKey": "rack"}
     given = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": racks}}, "podAntiAffinity": {REQUIRED: [own]}}
     placed = Placement(affinity=given)
-    made = ApiClient().sanitize_for_serialization(objects.apart(NAMING, placed, everywhere=False))
+    made = body(objects.apart(NAMING, placed, everywhere=False))
     assert made["nodeAffinity"] == given["nodeAffinity"]
     first, second = made["podAntiAffinity"][REQUIRED]
     assert first == own
@@ -238,28 +234,29 @@ def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_th
     ]
     pair = {"rtt": 60, "source": sides[0], "destination": sides[1]}
     of = settings(paths={"kind": "networks", "pairs": [pair]}, client=sides[2])
-    server = pods(of, 1, origins=2)[0]
+    server = pods(of, origins=2)[0]
     for each, name, address in (
         (server, "servers", "10.9.0.1/24"),
         (client_pod(of), "client", "10.9.2.1/24"),
     ):
-        annotations, resources = each["metadata"]["annotations"], container(each, name)["resources"]
+        annotations, asked = each["metadata"]["annotations"], resources(each, name)
         assert annotations["example.com/queue"] == "fast"
-        [entry] = json.loads(annotations[objects.NETWORKS])
         interface = {"interface": objects.NETWORK, "ips": [address]}
-        assert entry == {"name": "wan", "namespace": "data", **interface}
-        assert resources["limits"]["example.com/vf"] == resources["requests"]["example.com/vf"] == "1"
+        assert json.loads(annotations[objects.NETWORKS]) == [
+            {"name": "wan", "namespace": "data", **interface}
+        ]
+        assert asked["limits"]["example.com/vf"] == asked["requests"]["example.com/vf"] == "1"
 
 
 def test_pairs_that_choose_the_same_nodes_share_a_lock() -> None:
-    def pair(source: str, destination: str) -> Any:
-        chosen = [{"node_selector": {"site": site}} for site in (source, destination)]
-        paths = {"kind": "nodes", "pairs": [{"rtt": 0, "source": chosen[0], "destination": chosen[1]}]}
-        return settings(paths=paths).paths.pairs[0]
+    def locked(*sites: str) -> Any:
+        source, destination = ({"node_selector": {"site": site}} for site in sites)
+        pair = {"rtt": 0, "source": source, "destination": destination}
+        return locks(settings(paths={"kind": "nodes", "pairs": [pair]}).paths.pairs[0])
 
-    assert locks(pair("a", "b")) & locks(pair("a", "c"))
-    assert not locks(pair("a", "b")) & locks(pair("c", "d"))
-    assert locks(pair("a", "b")) == locks(pair("b", "a"))
+    assert locked("a", "b") & locked("a", "c")
+    assert not locked("a", "b") & locked("c", "d")
+    assert locked("a", "b") == locked("b", "a")
 
 
 def test_an_emulated_path_delays_what_goes_to_the_other_side_alone_and_origins_share_its_queue() -> None:
@@ -276,19 +273,15 @@ def test_an_emulated_path_delays_what_goes_to_the_other_side_alone_and_origins_s
 
 def test_what_no_pod_can_have_is_said_with_its_key() -> None:
     assert not list(objects.unfit(settings()))
-    pair = {
-        "rtt": 20,
-        "source": {"tolerations": [{"key": "dedicated", "operator": "Exists", "effekt": "NoSchedule"}]},
-    }
-    [problem] = objects.unfit(settings(paths={"kind": "nodes", "pairs": [pair]}))
-    assert str(problem).startswith(
-        "paths.pairs[0].source.tolerations[0].effekt: given 'NoSchedule', allowed: "
+    wrong = {"tolerations": [{"key": "dedicated", "operator": "Exists", "effekt": "NoSchedule"}]}
+    of = settings(
+        client={"affinity": {"nodeAffinity": 5}},
+        paths={"kind": "nodes", "pairs": [{"rtt": 20, "source": wrong}]},
     )
-    [problem] = objects.unfit(settings(client={"affinity": {"nodeAffinity": 5}}))
-    assert str(problem).startswith("client.affinity.nodeAffinity")
-
-
-# --- what pods request and are limited to
+    told = sorted(map(str, objects.unfit(of)), reverse=True)
+    key = "paths.pairs[0].source.tolerations[0].effekt: given 'NoSchedule', allowed: "
+    for problem, begins in zip(told, (key, "client.affinity.nodeAffinity"), strict=True):
+        assert problem.startswith(begins)
 
 
 def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
@@ -312,7 +305,7 @@ def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
         client={"resources": {"requests": {"cpu": 1}}, "annotations": {"of": "client"}},
         paths={"kind": "nodes", "pairs": [far]},
     )
-    redirector, origin, _ = pods(of, 1, origins=2, cores=4)
+    redirector, origin, _ = pods(of, origins=2, cores=4)
     assert resources(origin, "servers") == {
         "limits": {"cpu": "2.000", "memory": "16Gi", "example.com/vf": "1"},
         "requests": {"cpu": "500m", "memory": "32Mi", "example.com/vf": "1"},
@@ -320,9 +313,8 @@ def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
     limits = resources(redirector, "servers")["limits"]
     assert limits == {"cpu": "3", "memory": "512Mi", "example.com/vf": "1"}
     assert resources(origin, "agent")["limits"]["memory"] == "1Gi"
-    notes = [made["metadata"]["annotations"]["of"] for made in (redirector, origin)]
-    assert notes == ["redirector", "side"]
-    for made in (redirector, origin):
+    for made, note in ((redirector, "redirector"), (origin, "side")):
+        assert made["metadata"]["annotations"]["of"] == note
         assert [each["key"] for each in made["spec"]["tolerations"]] == ["mine"]
     sizes = {each["name"]: each.get("emptyDir", {}).get("sizeLimit") for each in origin["spec"]["volumes"]}
     assert sizes["files"] == str(8 * 2**30)
@@ -336,7 +328,7 @@ def test_servers_on_the_network_of_their_node_have_ports_of_their_own() -> None:
     side = {"redirector": {"port": 8085}, "origins": [{}, {"address": "10.1.0.1", "port": 9000}, {}]}
     paths = {"kind": "nodes", "pairs": [{"rtt": 1, "source": side}]}
     of = settings(host_network=True, tcp_buffer="4 MiB", paths=paths)
-    made = pods(of, 1, origins=3)
+    made = pods(of, origins=3)
     listening = [[port["containerPort"] for port in container(pod, "servers")["ports"]] for pod in made]
     assert [ports[0] for ports in listening] == [8085, 8080, 9000, 8090]
     everything = [port for ports in listening for port in ports]

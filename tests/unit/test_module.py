@@ -23,6 +23,13 @@ use rule * from tpcsweep
 """
 
 
+def planned(folder: Path, *arguments: str) -> str:
+    """The output of a dry run in a folder that ends well."""
+    done = snakemake("-c1", "-n", *arguments, folder=folder)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
     """A folder with a workflow of its own that has a sweep, and nothing else."""
@@ -51,8 +58,7 @@ def test_a_deployed_folder_has_its_configuration(elsewhere: Path) -> None:
     shutil.copytree(ROOT / "config", elsewhere / "config", dirs_exist_ok=True)
     (elsewhere / "config/config.yaml").write_text("sweep: mine\ntestbed: simulation\n")
     (elsewhere / "Snakefile").write_text(f'configfile: "config/config.yaml"\n{MODULE}')
-    done = snakemake("-c1", "-n", "--quiet", "rules", folder=elsewhere)
-    assert done.returncode == 0, done.stdout
+    planned(elsewhere, "--quiet", "rules")
     done = snakemake("-c1", "-n", "--config", "sweep=mien", folder=elsewhere)
     assert "sweep: given 'mien', allowed: mine? one of" in done.stdout
     assert done.returncode != 0
@@ -60,37 +66,31 @@ def test_a_deployed_folder_has_its_configuration(elsewhere: Path) -> None:
 
 def test_a_folder_without_sweeps_has_those_that_ship(elsewhere: Path) -> None:
     shutil.rmtree(elsewhere / "config")
-    done = snakemake("-c1", "-n", "--config", "sweep=smoke", "testbed=netns", folder=elsewhere)
-    assert done.returncode == 0, done.stdout
-    assert "results/smoke/index.html" in done.stdout
+    said = planned(elsewhere, "--config", "sweep=smoke", "testbed=netns")
+    assert "results/smoke/index.html" in said
 
 
 def test_rules_of_the_other_workflow_take_what_it_makes(elsewhere: Path) -> None:
     made = "results/mine@simulation/dataset.nc"
     rule = f'rule mine:\n    input: "{made}"\n    output: "mine.txt"\n    shell: "touch {{output}}"\n'
     (elsewhere / "Snakefile").write_text(f"{MODULE}\n{rule}")
-    done = snakemake("-c1", "-n", "mine", *SIMULATED, folder=elsewhere)
-    assert done.returncode == 0, done.stdout
-    assert "rule simulate:" in done.stdout
-    assert "rule mine:" in done.stdout
+    said = planned(elsewhere, "mine", *SIMULATED)
+    assert "rule simulate:" in said and "rule mine:" in said
 
 
-def test_the_catalogue_finds_what_it_looks_for() -> None:
+def test_the_catalogue_finds_what_it_looks_for_and_nothing_to_say_of_it() -> None:
     # https://snakemake.github.io/snakemake-workflow-catalog: "adding workflows"
-    assert (ROOT / "workflow/Snakefile").is_file()
-    assert list((ROOT / "workflow/rules").glob("*.smk"))
+    files = [ROOT / "workflow/Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]
+    assert len(files) > 1
     assert {"snakemake", "workflow"} <= set((ROOT / "README.md").read_text().lower().split())
     assert (ROOT / "config/README.md").read_text().startswith("# Configuration")
     usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
     assert set(usage) == {"mandatory-flags", "software-stack-deployment", "report"}
-    assert set(usage["software-stack-deployment"]) == {"conda", "apptainer", "apptainer+conda"}
-    assert all(isinstance(value, bool) for value in usage["software-stack-deployment"].values())
-
-
-def test_the_catalogue_finds_nothing_to_say_of_it() -> None:
+    deployment = usage["software-stack-deployment"]
+    assert set(deployment) == {"conda", "apptainer", "apptainer+conda"}
+    assert all(isinstance(value, bool) for value in deployment.values())
     # The two checks that it runs.
     linted = snakemake("--lint")
     assert linted.returncode == 0, linted.stdout
-    files = [ROOT / "workflow/Snakefile", *sorted((ROOT / "workflow/rules").glob("*.smk"))]
     formatted = finished([str(Path(sys.executable).with_name("snakefmt")), "--check", *map(str, files)])
     assert formatted.returncode == 0, formatted.stdout

@@ -14,31 +14,23 @@ from tpcsweep import figures
 from tests.support.pictures import colours, drawn, embedded, filled, hues, pixels
 
 
-def test_empty_axes_are_lines_and_text_and_what_is_drawn_has_hues(tmp_path: Path) -> None:
-    figure = Figure()
-    axes = figure.add_subplot()
-    figures.save(figure, tmp_path, "empty")
-    axes.fill_between([0, 1], 0.25, [0.5, 0.75], color="red")
-    axes.plot([0, 1], [0, 1], color="blue", linewidth=3)
-    figures.save(figure, tmp_path, "full")
-    empty, full = (pixels(tmp_path / f"{name}.png") for name in ("empty", "full"))
-    assert (hues(empty), hues(full)) == (0, 2)
+def test_empty_and_full_pictures_differ(tmp_path: Path) -> None:
+    def saved(*areas: tuple[object, str]) -> np.ndarray:
+        figure = Figure()
+        axes = figure.add_subplot(title="A title of many words, and more of them")
+        for area, colour in areas:
+            axes.fill_between([0, 1], 0.25, area, color=colour)
+        figures.save(figure, tmp_path, "figure")
+        return pixels(tmp_path / "figure.png")
+
+    empty, grey, full = saved(), saved((0.5, "grey")), saved(([0.5, 0.75], "red"), (0.1, "blue"))
+    assert (hues(empty), hues(grey), hues(full)) == (0, 0, 2)
     assert 0 < drawn(empty) < 0.05 < drawn(full)
+    assert filled(empty) < 0.01 < filled(grey)
     assert colours(full)[255, 0, 0] > 0.1
-    data = base64.b64encode((tmp_path / "full.png").read_bytes()).decode()
+    data = base64.b64encode((tmp_path / "figure.png").read_bytes()).decode()
     [shown] = embedded(f"<p><img src='elsewhere.png'><img src='data:image/png;base64,{data}'></p>")
     assert np.array_equal(shown, full)
-
-
-def test_an_area_in_grey_is_neither_background_nor_text(tmp_path: Path) -> None:
-    figure = Figure()
-    axes = figure.add_subplot(title="A title of many words, and more of them")
-    figures.save(figure, tmp_path, "empty")
-    axes.fill_between([0, 1], 0, [0.2, 0.2], color="grey")
-    figures.save(figure, tmp_path, "full")
-    empty, full = (pixels(tmp_path / f"{name}.png") for name in ("empty", "full"))
-    assert hues(full) == 0
-    assert filled(empty) < 0.01 < filled(full)
 
 
 def test_what_is_no_picture_is_refused(tmp_path: Path) -> None:

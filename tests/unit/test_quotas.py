@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import wanted
-from tpcsweep.linux.cgroups import (
-    ENOUGH,
-    FEWEST_CORES,
-    LONGEST_PERIOD,
-    PERIOD,
-    SHORTEST_QUOTA,
-    Cgroup,
-    CgroupError,
-    Hierarchy,
-    Quota,
-    quota,
-)
+from tpcsweep.linux import cgroups
+from tpcsweep.linux.cgroups import FEWEST_CORES, PERIOD, Cgroup, CgroupError, Hierarchy, Quota, quota
 
 from tests.support.projects import loaded, problems
 
@@ -29,20 +19,20 @@ from tests.support.projects import loaded, problems
 def test_a_quota_is_what_was_asked_for_with_the_shortest_period_that_gives_enough_time(cores: float) -> None:
     chosen = quota(cores)
     assert chosen.cores == pytest.approx(cores, rel=0.000501)
-    assert chosen.time >= SHORTEST_QUOTA
+    assert chosen.time >= cgroups.SHORTEST_QUOTA
     if cores >= 0.1:
         assert chosen.period == PERIOD
     elif cores >= 0.01:
-        assert chosen.time == pytest.approx(ENOUGH, abs=1)
-        assert PERIOD < chosen.period <= LONGEST_PERIOD
+        assert chosen.time == pytest.approx(cgroups.ENOUGH, abs=1)
+        assert PERIOD < chosen.period <= cgroups.LONGEST_PERIOD
     else:
-        assert chosen.period == LONGEST_PERIOD
+        assert chosen.period == cgroups.LONGEST_PERIOD
 
 
-def test_fewer_cores_are_no_quota() -> None:
-    for cores in (0.0, 0.0009):
-        with pytest.raises(ValueError, match=r"none of less than 0\.001"):
-            quota(cores)
+@pytest.mark.parametrize("cores", [0.0, 0.0009])
+def test_fewer_cores_are_no_quota(cores: float) -> None:
+    with pytest.raises(ValueError, match=r"none of less than 0\.001"):
+        quota(cores)
 
 
 V1 = {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}

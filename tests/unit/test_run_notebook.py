@@ -26,15 +26,18 @@ RUN = (
 )
 
 
-def write(file: Path, *cells: nbformat.NotebookNode) -> None:
+def write(file: Path, *codes: str) -> None:
+    """Write a notebook, the first cell of which has the parameters."""
+    first, *_ = cells = [nbformat.v4.new_code_cell(code) for code in codes]
+    first.metadata.tags = ["parameters"]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(nbformat.v4.new_notebook(cells=list(cells), metadata={"kernelspec": kernel}), file)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), file)
 
 
 def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
     running = []
     for number in range(NUMBER):
-        write(tmp_path / f"{number}.ipynb", nbformat.v4.new_code_cell(MEET.format(number=number)))
+        write(tmp_path / f"{number}.ipynb", MEET.format(number=number))
         command = [sys.executable, "-c", RUN, f"{number}.ipynb", f"{number}.done.ipynb"]
         running.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True))
     for number, one in enumerate(running):
@@ -45,19 +48,12 @@ def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("kernel-*"))
 
 
-def test_a_notebook_gets_its_parameters_and_imports_modules_beside_it_and_the_environment_stays(
-    tmp_path: Path,
-) -> None:
+def test_a_notebook_gets_parameters_and_modules_beside_it(tmp_path: Path) -> None:
     folder = tmp_path / "it's a folder"
     folder.mkdir()
     (folder / "beside.py").write_text("NUMBER = 42\n")
-    first = nbformat.v4.new_code_cell('base = "demo:cores=0.15"  # what is compared with\nrest = 1')
-    first.metadata.tags = ["parameters"]
-    write(
-        folder / "one.ipynb",
-        first,
-        nbformat.v4.new_code_cell("import beside; print(base, rest, beside.NUMBER)"),
-    )
+    parameters = 'base = "demo:cores=0.15"  # what is compared with\nrest = 1'
+    write(folder / "one.ipynb", parameters, "import beside; print(base, rest, beside.NUMBER)")
     before = dict(os.environ)
     notebooks.run_notebook(
         folder / "one.ipynb", tmp_path / "done.ipynb", {"base": "mine:cores=1", "unknown": 2}

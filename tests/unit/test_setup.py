@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Set-up: when it does something, and what, with programs in place that only say what they were asked for."""
+"""Set-up: when it does something, and what, with programs that only write down their calls; and lists of packages."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
+import tomllib
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
 
 from tests.support.workflow import ROOT
 
@@ -56,14 +62,13 @@ class Checkout:
 
     def set_up(self, *extras: str, **environment: str) -> subprocess.CompletedProcess[str]:
         self.log.write_text("")
-        path = {"PATH": f"{self.machine}:/usr/bin:/bin", "PLAYED_LOG": str(self.log)}
-        return subprocess.run(
-            [self.folder / "envs/setup.sh", *extras],
-            env={**path, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        environment |= {"PATH": f"{self.machine}:/usr/bin:/bin", "PLAYED_LOG": str(self.log)}
+        command = [self.folder / "envs/setup.sh", *extras]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    def keeps(self, *extras: str, **environment: str) -> bool:
+        """Whether set-up finds nothing to do."""
+        return "nothing is missing" in self.set_up(*extras, **environment).stdout
 
     @property
     def log(self) -> Path:
@@ -89,12 +94,12 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
     checkout.set_up("zarr")
     assert checkout.installed() == ["requirements", "requirements-zarr"]
-    assert "nothing is missing" in checkout.set_up().stdout
+    assert checkout.keeps()
     assert checkout.log.read_text() == ""
     checkout.set_up("parquet", "globus")
     assert checkout.installed() == ["requirements", "requirements-parquet", "requirements-zarr"]
     assert "-m venv" not in checkout.log.read_text()
-    assert "nothing is missing" in checkout.set_up("zarr", "globus").stdout
+    assert checkout.keeps("zarr", "globus")
 
 
 def _changed(checkout: Checkout) -> None:
@@ -114,16 +119,14 @@ def _broken_off(checkout: Checkout) -> None:
 
 
 @pytest.mark.parametrize("what", [_changed, _copied, _broken_off])
-def test_what_is_no_more_whole_is_installed_into_the_same_venv(
-    checkout: Checkout, what: Callable[[Checkout], None]
-) -> None:
+def test_a_damaged_venv_is_repaired(checkout: Checkout, what: Callable[[Checkout], None]) -> None:
     checkout.set_up("zarr")
     what(checkout)
     assert "setup: done" in checkout.set_up().stdout
     assert checkout.installed() == ["requirements", "requirements-zarr"]
     log = checkout.log.read_text()
     assert "--editable ." in log and "-m venv" not in log
-    assert "nothing is missing" in checkout.set_up().stdout
+    assert checkout.keeps()
 
 
 @pytest.mark.parametrize("how", [partial(shutil.copytree, symlinks=True), shutil.move])
@@ -137,7 +140,7 @@ def test_a_checkout_in_another_place_is_set_up_anew_with_its_extras(checkout: Ch
     assert f"replacing .venv: it was made in {checkout.folder}/.venv with" in done.stdout
     assert other.installed() == ["requirements", "requirements-zarr"]
     assert not (there / ".venv/of-the-first").exists()
-    assert "nothing is missing" in other.set_up().stdout
+    assert other.keeps()
     shutil.rmtree(there / ".venv")
     (there / ".venv").mkdir()  # without a Python
     assert "replacing .venv: it was made in another folder" in other.set_up().stdout
@@ -145,21 +148,20 @@ def test_a_checkout_in_another_place_is_set_up_anew_with_its_extras(checkout: Ch
 
 def test_a_venv_that_another_command_made_is_used(checkout: Checkout) -> None:
     command = [checkout.machine / "python3", "-m", "venv", ".venv"]
-    subprocess.run(
-        command, cwd=checkout.folder, env={"PATH": "/usr/bin:/bin", "PLAYED_LOG": "/dev/null"}, check=True
-    )
+    environment = {"PATH": "/usr/bin:/bin", "PLAYED_LOG": "/dev/null"}
+    subprocess.run(command, cwd=checkout.folder, env=environment, check=True)
     (checkout.folder / ".venv/of-the-first").touch()
-    assert "setup: done" in checkout.set_up().stdout
+    checkout.set_up()
     assert checkout.installed() == ["requirements"]
     assert (checkout.folder / ".venv/of-the-first").exists()
-    assert "nothing is missing" in checkout.set_up().stdout
+    assert checkout.keeps()
 
 
 def test_another_interpreter_is_taken_when_asked_for_and_kept(checkout: Checkout) -> None:
     checkout.set_up()
     assert "replacing .venv" in checkout.set_up(PYTHON="python3.12").stdout
     assert "python3.12 -m venv" in checkout.log.read_text()
-    assert "nothing is missing" in checkout.set_up().stdout
+    assert checkout.keeps()
     (checkout.machine / "python3.12").unlink()
     assert "replacing .venv" in checkout.set_up().stdout
 
@@ -199,7 +201,7 @@ def test_on_almalinux_what_is_missing_comes_by_dnf_with_epel(checkout: Checkout)
     assert "apt-get" not in log
     assert checkout.installed() == ["requirements", "requirements-zarr"]
     assert "python3.11 -m venv .venv" in log
-    assert "nothing is missing" in checkout.set_up(**ALMA).stdout
+    assert checkout.keeps(**ALMA)
 
 
 DEBIAN_EXTRAS = "crate, docs, globus, history, ns3, parquet, simulation, slurm, test, xrootd, zarr"
@@ -220,8 +222,8 @@ FOR_TESTS = sorted([*EVERY, "requirements-docs", "requirements-test"])
         ("zarr", {"PYTHON": "python3", "PLAYED_OLD": "python3"}, "Python 3.11 or later is needed"),
     ],
 )
-def test_extras_are_those_of_the_system_and_others_are_refused(
-    checkout: Checkout, extra: str, machine: dict[str, str], lists: list[str] | str
+def test_extras_are_of_the_system(
+    checkout: Checkout, extra: str, machine: dict[str, str], lists: Any
 ) -> None:
     done = checkout.set_up(extra, **machine)
     if isinstance(lists, list):
@@ -234,10 +236,10 @@ def test_extras_are_those_of_the_system_and_others_are_refused(
 
 def pinned(file: Path) -> dict[str, set[str]]:
     """The packages of a list with their versions, of which it can have one for each Python."""
-    found: dict[str, set[str]] = {}
+    found = defaultdict(set)
     for name, version in re.findall(r"^([a-z0-9][a-z0-9._-]*)==([^\s;]+)", file.read_text(), re.MULTILINE):
-        found.setdefault(name, set()).add(version)
-    return found
+        found[name].add(version)
+    return dict(found)
 
 
 @pytest.mark.parametrize("file", LISTS, ids=lambda file: file.stem)
@@ -252,30 +254,60 @@ def test_every_requirement_is_pinned_with_hashes(file: Path) -> None:
 
 def test_all_lists_can_be_installed_together() -> None:
     base, *others = [pinned(file) for file in TOGETHER]
-    for name, versions in ((name, versions) for other in others for name, versions in other.items()):
-        assert base.setdefault(name, versions) == versions, name
+    for other in others:
+        for name, versions in other.items():
+            assert base.setdefault(name, versions) == versions, name
 
 
 def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
-    base = pinned(ENVS / "requirements.txt")
-    asked = {
-        line
-        for file in ENVS.glob("requirements-*.in")
-        for line in file.read_text().splitlines()
-        if line and not line.startswith(("#", "-"))
-    }
+    asked = {line for file in ENVS.glob("requirements-*.in") for line in file.read_text().splitlines()}
     assert {"pyarrow", "rocrate", "statsmodels", "pytest"} <= asked
     # Tests look at pictures, notebooks and threads with libraries that base requirements need, too.
-    assert asked & set(base) <= {"pillow", "beautifulsoup4", "jsonschema"}
+    assert asked & set(pinned(ENVS / "requirements.txt")) <= {"pillow", "beautifulsoup4", "jsonschema"}
 
 
 @pytest.mark.parametrize("system", ["debian", "alma9"])
 def test_a_list_has_each_package_once_and_an_extra_none_that_every_sweep_has(system: str) -> None:
-    lists = {
-        file.stem: [line for line in file.read_text().splitlines() if not line.startswith("#")]
-        for file in ENVS.glob(f"{system}*.txt")
-    }
-    always = set(lists[system])
-    for name, packages in lists.items():
-        assert len(packages) == len(set(packages))
-        assert name == system or not always & set(packages)
+    always: list[str] = []
+    for file in (ENVS / f"{system}.txt", *ENVS.glob(f"{system}-*.txt")):
+        packages = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert len({*always, *packages}) == len(always) + len(packages)
+        always = always or packages
+
+
+CONTAINERFILE = (ROOT / "envs/image/Containerfile").read_text()
+EXTRAS = {"docs", "test", "slurm"}
+"""Those from PyPI that neither an image nor an environment of conda has: the last one is where Slurm's commands are."""
+
+
+def named(text: str) -> set[str]:
+    """The lists that a file names."""
+    return set(re.findall(r"envs/(?:image/)?(?:requirements|debian)[\w-]*\.txt", text))
+
+
+def test_the_image_has_what_the_lists_of_this_machine_say() -> None:
+    lists = {f"envs/{file.name}" for file in ROOT.glob("envs/debian*.txt")}
+    assert lists - named(CONTAINERFILE) == {"envs/debian-test.txt", "envs/debian-xrootd.txt"}
+
+
+def test_an_environment_of_conda_has_what_the_image_has() -> None:
+    asked = re.findall(r"envs/requirements[\w-]*\.txt", CONTAINERFILE)
+    script = (ROOT / "envs/tpcsweep.post-deploy.sh").read_text()
+    assert named(script) == {*asked}
+    mine = {f"envs/{file.name}" for file in ROOT.glob("envs/requirements*.txt")}
+    assert mine.difference(asked) == {f"envs/requirements-{extra}.txt" for extra in EXTRAS}
+    # Snakemake makes an environment anew where its files change, and the lists are none of them.
+    lists = hashlib.sha256(b"".join((ROOT / file).read_bytes() for file in asked)).hexdigest()
+    assert f"# sha256 {lists}" in script.splitlines()
+    environment = yaml.safe_load((ROOT / "envs/tpcsweep.yaml").read_text())
+    (python,) = (line for line in environment["dependencies"] if line.startswith("python "))
+    allowed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert python.removeprefix("python =") in SpecifierSet(allowed)
+
+
+def test_every_rule_that_runs_something_names_the_environment_of_conda() -> None:
+    files = [*(ROOT / "workflow/rules").glob("*.smk")]
+    rules = [text for file in files for text in re.split(r"(?m)^ *rule\b", file.read_text())]
+    scripts = [text for text in rules if "script:" in text]
+    assert len(scripts) >= len(files)
+    assert all("conda:\n" in text and '"../../envs/tpcsweep.yaml"' in text for text in scripts)

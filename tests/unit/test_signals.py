@@ -13,7 +13,7 @@ import psutil
 import pytest
 from tpcsweep.linux import signals
 
-from tests.support.workflow import gone, wait_until
+from tests.support.workflow import finished, gone, wait_until
 
 JOB = """
 import os, pathlib, sys, time
@@ -61,9 +61,7 @@ def test_a_job_that_begins_when_its_snakemake_has_ended_ends_at_once(tmp_path: P
     with subprocess.Popen(["true"]) as ended:
         pass
     environment = os.environ | {"TPCSWEEP_STARTER": str(ended.pid)}
-    job = subprocess.run(
-        [sys.executable, "-c", JOB, str(tmp_path / "pid")], env=environment, check=False, timeout=60
-    )
+    job = finished([sys.executable, "-c", JOB, str(tmp_path / "pid")], 60, env=environment)
     assert job.returncode == -signal.SIGTERM
     assert not (tmp_path / "pid").exists()
 

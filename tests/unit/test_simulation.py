@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,29 +29,10 @@ from tpcsweep.models.observations import observe
 from tpcsweep.paths.plan import SUPER_PACKET
 from tpcsweep.testbeds.simulation import model as simulated
 from tpcsweep.testbeds.simulation.engine import MOST, Engine, SimulationError, cell_plan, dealt
-from tpcsweep.testbeds.simulation.model import (
-    HEADERS,
-    TLS,
-    central,
-    model_cells,
-    packet,
-    random_sets,
-    solve,
-    spread,
-)
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, packet, solve
 
-from tests.support import synthetic
-from tests.support.simulating import (
-    AT_ONCE,
-    PHYSICS,
-    ROOT,
-    by_simgrid,
-    fixed_point,
-    folded,
-    given_values,
-    lasting,
-    shipped,
-)
+from tests.support import simulating, synthetic
+from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, by_simgrid, fixed_point, given_values, shipped
 
 SHIPPED = tuple(path.stem for path in sorted((ROOT / "config/testbeds").glob("simulation*.yaml")))
 CLOSE = 0.02
@@ -110,30 +91,23 @@ def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None
 
 
 @pytest.mark.parametrize(("delay", "segments"), [(1.0, 1), (0.5, 1), (1.0, 2), (0.5, 2)])
-def test_many_streams_under_a_queue_limit_have_what_the_open_questions_arithmetic_says(
-    delay: float, segments: int
-) -> None:
+def test_many_streams_under_a_queue_limit_follow_the_arithmetic(delay: float, segments: int) -> None:
     one = Parameters(rtt=120, bandwidth=100, queue_limit=1000, file_size=LARGE, streams=500, tcp_buffer=2**28)
-    physics = given_values(
-        setup_time=0, setup_rtts=0, setup_cpu=0, queue_use=1, queue_delay=delay, queue_segments=segments
-    )
-    setup = Setup(delay=120 * delay, offloads=segments == 2)
-    payload = (9000 - HEADERS) / 9000
-    assert fixed_point(one, physics) == pytest.approx(setup.cap(500).low * payload, rel=CLOSE)
+    physics = given_values(**NO_SETUP, queue_use=1, queue_delay=delay, queue_segments=segments)
+    cap = Setup(delay=120 * delay, offloads=segments == 2).cap(500).low
+    assert fixed_point(one, physics) == pytest.approx(cap * (9000 - HEADERS) / 9000, rel=CLOSE)
 
 
 @pytest.mark.parametrize("queues", ["path", "origin"])
 @pytest.mark.parametrize("mtu", [1500, 9000])
 @given(limit=st.integers(100, 5000), rtt=st.floats(1, 200))
-def test_packets_are_as_large_as_the_rates_of_the_streams_that_share_a_queue_make_them(
+def test_packets_follow_the_rates(
     queues: Literal["path", "origin"], mtu: int, limit: int, rtt: float
 ) -> None:
     """Up to the arithmetic's crossover they grow to super-packets, and beyond they shrink to two segments."""
     p = central(PHYSICS) | {"queue_pacing": np.array(RATIO.low), "queue_delay": np.array(1.0)}
-    counts = (2, 2000)
-    cells = model_cells(
-        Parameters(streams=streams, origins=2, rtt=rtt, queue_limit=limit, mtu=mtu) for streams in counts
-    )
+    counts, one = (2, 2000), Parameters(origins=2, rtt=rtt, queue_limit=limit, mtu=mtu)
+    cells = model_cells(one.model_copy(update={"streams": streams}) for streams in counts)
     crossover = Setup(delay=rtt, mtu=mtu, limit=limit, queues=2 if queues == "origin" else 1).crossover.low
     sizes = [SUPER_PACKET - HEADERS if streams <= crossover else 2 * (mtu - HEADERS) for streams in counts]
     assert packet(cells, p, queues).tolist() == sizes
@@ -141,12 +115,7 @@ def test_packets_are_as_large_as_the_rates_of_the_streams_that_share_a_queue_mak
     assert packet(cells, fixed, queues).tolist() == [mtu - HEADERS] * 2  # packets that do not grow
 
 
-GRID = (
-    (1, 1, 8, 0.1, None),
-    (7, 8, 64, 120, 1000),
-    (60, 2, 128, 3, None),
-    (520, 4, 128, 120, None),
-)
+GRID = ((1, 1, 8, 0.1, None), (7, 8, 64, 120, 1000), (60, 2, 128, 3, None), (520, 4, 128, 120, None))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -204,7 +173,7 @@ ENDLESS = Parameters(streams=20, rtt=20, bandwidth=10, file_size=10**6, tcp_buff
     ("planned", "said"),
     [
         ({"phases": []}, "KeyError"),
-        (cell_plan(ENDLESS, PHYSICS, "path", lasting(3600)), "1 s of CPU time: ask for less time"),
+        (cell_plan(ENDLESS, PHYSICS, "path", simulating.lasting(3600)), "1 s of CPU time: ask for less time"),
     ],
 )
 def test_a_simulation_that_fails_says_why(simgrid: Engine, planned: Mapping[str, Any], said: str) -> None:
@@ -214,55 +183,44 @@ def test_a_simulation_that_fails_says_why(simgrid: Engine, planned: Mapping[str,
 
 
 def test_draws_stay_in_their_ranges_and_intervals_hold_the_value() -> None:
-    for name, values in random_sets(PHYSICS, 100).items():
+    for name, values in simulated.random_sets(PHYSICS, 100).items():
         low, high = getattr(PHYSICS, name).range
         if low is not None and low != high:
             assert low <= values.min() < values.max() <= high
     cells = model_cells([Parameters(streams=streams, rtt=20) for streams in (1, 10, 100)])
-    low, high = spread(cells, PHYSICS, "path", 100, 0.95)
-    assert (low < 1).all()
-    assert (high > 1).all()
-    certain = PHYSICS.model_copy(
-        update={
-            name: getattr(PHYSICS, name).model_copy(update={"low": None, "high": None})
-            for name in Physics.model_fields
-        }
-    )
-    assert np.allclose(spread(cells, certain, "path", 20, 0.95), 1)
+    low, high = simulated.spread(cells, PHYSICS, "path", 100, 0.95)
+    assert (low < 1).all() and (high > 1).all()
+    certain = given_values(**{name: getattr(PHYSICS, name).value for name in Physics.model_fields})
+    assert np.allclose(simulated.spread(cells, certain, "path", 20, 0.95), 1)
 
 
-JOINED = ("parameters", "inputs", "assumptions")
 ESTIMATE = {"value": 2, "low": 1, "high": 3, "unit": "s", "source": "made up"}
 
 
-NOWHERE = ({"inputs": ["chep2024.nothing"]}, {"assumptions": {"chep2024.nothing": "x"}})
-
-
 @pytest.mark.parametrize(
-    ("said", "contents"),
+    ("said", "content"),
     [
-        ("unit 'ms', allowed: 's'", [{"parameters": {"setup_time": ESTIMATE | {"unit": "ms"}}}]),
-        ("2 in a range from 2.5 to 3", [{"parameters": {"setup_time": ESTIMATE | {"low": 2.5}}}]),
-        ("at least 0", [{"parameters": {"setup_time": ESTIMATE | {"low": -1}}}]),
-        ("null, allowed: a number of s", [{"parameters": {"setup_time": ESTIMATE | {"value": None}}}]),
-        ("source", [{"parameters": {"setup_time": ESTIMATE | {"source": ""}}}]),
-        ("not based on this one", [{"base": "{folder}/mine.yaml"}]),
-        ("of kind simulation", [{"base": "netns"}]),
-        ("given 'nowhere', allowed: one of", [{"base": "nowhere"}]),
-        (r"chep2024\.(nothing|server_cap)", NOWHERE),
+        ("unit 'ms', allowed: 's'", {"parameters": {"setup_time": ESTIMATE | {"unit": "ms"}}}),
+        ("2 in a range from 2.5 to 3", {"parameters": {"setup_time": ESTIMATE | {"low": 2.5}}}),
+        ("at least 0", {"parameters": {"setup_time": ESTIMATE | {"low": -1}}}),
+        ("null, allowed: a number of s", {"parameters": {"setup_time": ESTIMATE | {"value": None}}}),
+        ("source", {"parameters": {"setup_time": ESTIMATE | {"source": ""}}}),
+        ("not based on this one", {"base": "{folder}/mine.yaml"}),
+        ("of kind simulation", {"base": "netns"}),
+        ("given 'nowhere', allowed: one of", {"base": "nowhere"}),
+        (r"chep2024\.nothing", {"inputs": ["chep2024.nothing"]}),
+        (r"chep2024\.(nothing|server_cap)", {"assumptions": {"chep2024.nothing": "x"}}),
         *(
-            (f"mine.yaml: {key}", [{key: value} for value in (5, "x", [[1]], {"x": {"y": 1}})])
-            for key in JOINED
+            (f"mine.yaml: {key}", {key: value})
+            for key in ("parameters", "inputs", "assumptions")
+            for value in (5, "x", [[1]], {"x": {"y": 1}})
         ),
     ],
 )
-def test_what_a_testbeds_file_cannot_say_is_refused(
-    tmp_path: Path, said: str, contents: Sequence[Mapping[str, Any]]
-) -> None:
-    for content in contents:
-        base = str(content.get("base", "simulation")).format(folder=tmp_path)
-        with pytest.raises(ConfigurationError, match=said):
-            on_base(tmp_path, **content | {"base": base})
+def test_wrong_files_are_refused(tmp_path: Path, said: str, content: dict[str, Any]) -> None:
+    base = str(content.get("base", "simulation")).format(folder=tmp_path)
+    with pytest.raises(ConfigurationError, match=said):
+        on_base(tmp_path, **content | {"base": base})
 
 
 def on_base(folder: Path, **content: Any) -> Configuration:
@@ -285,10 +243,12 @@ def test_a_testbed_has_what_its_base_has_and_it_does_not_say(tmp_path: Path) -> 
 
 
 def test_other_parameters_make_cells_stale(tmp_path: Path) -> None:
-    one, other = on_base(tmp_path), on_base(tmp_path, parameters={"setup_time": ESTIMATE})
-    specification = wanted(one, one.grid.cells[0])
-    assert specification != wanted(other, other.grid.cells[0])
-    assert specification == json.loads(json.dumps(specification))
+    one, other = (
+        wanted(configuration, configuration.grid.cells[0])
+        for configuration in (on_base(tmp_path), on_base(tmp_path, parameters={"setup_time": ESTIMATE}))
+    )
+    assert one != other
+    assert one == json.loads(json.dumps(one))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -321,18 +281,11 @@ IN_FILE = "in config/testbeds/simulation.yaml"
         ("simulation", {"file_size": "4 TB"}, f"memory {IN_FILE}"),
         ("simulation", {"encryption": "tls"}, "allowed: usual: what other encryption"),
         ("simulation-usatlas2007", {"tool": "gfal-copy"}, "globus-url-copy or iperf3"),
-        (
-            "simulation-usatlas2007",
-            GRIDFTP | {"loss": 0.01},
-            "loss: given 1 %, allowed: 0 %: testbeds of kind",
-        ),
         ("simulation-cambridge", GRIDFTP, "allowed: davix-put"),
         ("simulation-cambridge", {"tool": "davix-put", "copy_mode": "push"}, "none: what other encryption"),
     ],
 )
-def test_what_the_model_does_not_know_is_refused(
-    tmp_path: Path, testbed: str, parameters: dict[str, Any], said: str
-) -> None:
+def test_the_model_refuses(tmp_path: Path, testbed: str, parameters: dict[str, Any], said: str) -> None:
     assert said in " ".join(map(str, check(sweep(tmp_path, testbed, **parameters))))
 
 
@@ -341,12 +294,10 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
     """A small sweep, simulated as a run does it."""
     folder = tmp_path_factory.mktemp("sweep")
     axes = {"streams": [1, 8], "rtt": [1, 60], "origins": [1, 2]}
-    return folded(sweep(folder, **axes, cores=8, bandwidth=20, file_size="1 GB"), folder)
+    return simulating.folded(sweep(folder, **axes, cores=8, bandwidth=20, file_size="1 GB"), folder)
 
 
-def test_a_simulated_dataset_says_so_and_has_what_the_model_knows_and_no_more(
-    groups: dataset.Folded, tmp_path: Path
-) -> None:
+def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> None:
     summary = groups.summary
     assert (summary.status == dataset.STATUS.index("ok")).all()
     assert (summary.throughput_low <= summary.throughput).all()

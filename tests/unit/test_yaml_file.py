@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML that people write: aliases, texts that look like numbers, and errors that stay readable."""
+"""Files that people write: aliases, texts that look like numbers, errors; `python -m tests.fuzz` tries more."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tpcsweep.configuration import yaml_file
 
+from tests.support.fuzzing import KINDS, TEXTS, Case, cases, taken
 from tests.support.projects import errors, problems
 
 
 def test_an_alias_stands_for_its_value(tmp_path: Path) -> None:
     file = tmp_path / "near.yaml"
     file.write_text("source: &near {rack: a}\ndestination: *near\nclient: {<<: *near, row: 1}\n")
-    assert yaml_file.read(file, "near") == {
-        "source": {"rack": "a"},
-        "destination": {"rack": "a"},
-        "client": {"rack": "a", "row": 1},
-    }
+    near = {"rack": "a"}
+    content = {"source": near, "destination": near, "client": {**near, "row": 1}}
+    assert yaml_file.read(file, "near") == content
 
 
 @pytest.mark.parametrize("text", ["2026-01-02", "010", "1:30", "1e3", "9" * 101, "0x10"])
@@ -48,27 +50,36 @@ def test_of_many_mistakes_the_first_are_listed(root: Path) -> None:
     assert len(problems(root, f"parameters: {{rtt: [{values}], streams: [1, 2]}}")) == 1000
     axis = ", ".join(f"{n} ms" for n in range(1000))
     [line] = errors(root, f"parameters: {{rtt: [{axis}]}}\nexclude: [{{rtt: 0.5}}]")
-    assert line.endswith(
-        "exclude[0].rtt: given rtt: 0.5 ms, allowed: one of " + ", ".join(axis.split(", ")[:20]) + ", …"
-    )
-
-
-def test_a_long_value_is_abbreviated(root: Path) -> None:
+    allowed = ", ".join(f"{n} ms" for n in range(20))
+    assert line.endswith(f"exclude[0].rtt: given rtt: 0.5 ms, allowed: one of {allowed}, …")
     [line] = errors(root, f"description: [{', '.join(['x' * 100] * 1000)}]")
     assert len(line) < 3000
 
 
 def test_every_pair_of_64_nodes_is_a_testbed(root: Path) -> None:
     names = [f"dtn{n}.example.org" for n in range(64)]
+    node = "{{node_selector: {{kubernetes.io/hostname: {}}}}}".format
     pairs = [
-        f"    - {{rtt: 20 ms, source: {{node_selector: {{kubernetes.io/hostname: {one}}}}}, "
-        f"destination: {{node_selector: {{kubernetes.io/hostname: {other}}}}}}}"
-        for one in names
-        for other in names
-        if one != other
+        f"    - {{rtt: 20 ms, source: {node(one)}, destination: {node(other)}}}"
+        for one, other in itertools.permutations(names, 2)
     ]
     text = "kind: kubernetes\nimage: tpcsweep\nbandwidth: 800 Gbit/s\npaths:\n  kind: nodes\n  pairs:\n"
     said = errors(root, "parameters: {}", text + "\n".join([*pairs, pairs[0]]))
-    assert said[1:] == [
-        "config/testbeds/one.yaml: paths.pairs[4032]: given the same as pairs[0], allowed: each pair once"
-    ]
+    told = "paths.pairs[4032]: given the same as pairs[0], allowed: each pair once"
+    assert said[1:] == [f"config/testbeds/one.yaml: {told}"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_file_is_refused_or_planned(kind: str, data: st.DataObject, tmp_path: Path) -> None:
+    taken(data.draw(cases(kind)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "beside"),
+    [("sweep", "simulation"), ("testbed", "nodes"), ("import", ""), ("question", ""), ("citation", "")],
+)
+def test_files_as_they_are_shipped_are_mostly_taken(kind: str, beside: str, tmp_path: Path) -> None:
+    shipped = [taken(Case(kind, text, beside), tmp_path) for text in TEXTS[kind]]
+    assert any(shipped)
