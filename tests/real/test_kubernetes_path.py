@@ -31,8 +31,8 @@ def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> Foun
 def test_a_path_is_found_as_it_is_or_not_known(asked: float, rtt: float, mtu: int, tmp_path: File) -> None:
     found = look(Path(rtt, asked, mtu=mtu), Path(rtt, 0.2, mtu=mtu), tmp_path)
     for rate in found.rates:
-        # On a machine that is busy with other things nobody may see all of it.
-        assert abs(rate.found / 0.2 - 1) < 0.05 or not rate.known
+        # Less than was asked may be this machine, busy with other things: then nobody saw all of it.
+        assert abs(rate.found / 0.2 - 1) < 0.05 if rate.known else asked > 0.2
     assert found.slow == (asked > 0.2 and any(rate.known for rate in found.rates))
 
 
