@@ -17,7 +17,7 @@ release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 root_doc = FRONT
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-include_patterns = ["*.md", "docs/*.md", "benchmarks/**README.md", "studies/*/README.md"]
+include_patterns = ["*.md", "docs/**.md", "benchmarks/**README.md", "studies/*/README.md"]
 include_patterns += [f"{folder}/README.md" for folder in ("config", "envs/image", "examples", "results")]
 exclude_patterns = [".*", "build", "k8s", "workflow"]
 # As GitHub makes anchors of headings: links are the same in both.

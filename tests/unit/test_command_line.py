@@ -8,7 +8,7 @@ import re
 from docs import commands
 from tests.support.workflow import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md")]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")]
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 RULES = {"all", "cells", "published"}
 

@@ -214,7 +214,8 @@ TWICE = "twice, allowed: YAML, each key once"
     {
         "parameters: {rtt: [5 ms, 50 Mbit/s]}": f"parameters.rtt[1]: given '50 Mbit/s', allowed: {A_TIME}",
         "parameters: {rtt: 1:30}": f"parameters.rtt: given '1:30', allowed: {A_TIME}",
-        "parameters: {rtt: yes}": f"parameters.rtt: given True, allowed: {A_TIME}",
+        "parameters: {rtt: true}": f"parameters.rtt: given True, allowed: {A_TIME}",
+        "parameters: {rtt: yes}": f"parameters.rtt: given 'yes', allowed: {A_TIME}",
         "parameters: {rtt: {a: 1}}": f"parameters.rtt: given {{'a': 1}}, allowed: {A_TIME}",
         "parameters: {cores: [0]}": f"parameters.cores[0]: given 0, allowed: {CORES}",
         "parameters: {streams: 0}": f"parameters.streams: given 0, allowed: {units.STREAMS.allowed()}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CONTRIBUTING.md: every example is applied to a copy of the project, and does there what the text says."""
+"""docs/adding: every example is applied to a copy of the project, and does there what its page says."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ import pytest
 from tests.support.workflow import ROOT, finished
 
 BLOCK = re.compile(r"^```(python|yaml|diff)\n# (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SECTIONS = re.split(r"^### (.*)\n", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)[1:]
-EXAMPLES = {name: BLOCK.findall(text) for name, text in zip(SECTIONS[::2], SECTIONS[1::2], strict=True)}
-"""By heading: the language of each block, the file that it is or changes, and its text."""
+EXAMPLES = {page.stem: BLOCK.findall(page.read_text()) for page in sorted(ROOT.glob("docs/adding/*.md"))}
+"""By page: the language of each block, the file that it is or changes, and its text."""
 
 
 def changed(text: str, diff: str) -> str:
@@ -95,7 +94,7 @@ def test_the_examples_go_together_and_are_as_the_linters_want_them(project: Path
 
 
 CHECKS = {
-    "A tool": """
+    "tool": """
 from tpcsweep.configuration.checks import broken, everywhere
 from tpcsweep.tools import TOOLS, Credentials, Transfer
 
@@ -114,7 +113,7 @@ assert command[0] == "/usr/bin/curl" and command[-3:] == ["--upload-file", "/s/f
 assert tool.failure(0, "") is None and "no route" in tool.failure(7, "curl: no route")
 assert tool.versions()["curl"]
 """,
-    "A model": """
+    "model": """
 from pytest import approx
 from tests.support.made_up import STREAMS, measured
 from tpcsweep.models import MODELS, fit, observe
@@ -124,7 +123,7 @@ data = measured(MODELS["exponential"], truth, {"streams": STREAMS}, noise=0.01, 
 fitted = fit(MODELS["exponential"], observe(data))
 assert fitted.values == approx(truth, rel=0.05)
 """,
-    "A command": """
+    "command": """
 import json
 from click.testing import CliRunner
 from tpcsweep.cli import main
@@ -142,7 +141,7 @@ assert found.pop("throughput") == throughput.max()
 assert throughput.sel(found) == throughput.max()
 assert f"{throughput.max().item():.3g} Gbit/s: " in said("best", surface)
 """,
-    "A claim": """
+    "claim": """
 import typing
 from tpcsweep.claims import judge
 from tpcsweep.configuration.testbeds import ClaimName
@@ -152,7 +151,7 @@ assert list(verdicts) == list(typing.get_args(ClaimName))
 verdict = verdicts["example2026.more_streams"]
 assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
 """,
-    "A published figure": """
+    "published-figure": """
 from tpcsweep.figures import save
 from tpcsweep.published.base import Data, judged
 from tpcsweep.published.figures import FIGURES, figure_of
@@ -167,13 +166,13 @@ assert [claim.word for claim in shown.claims] == ["holds"]
 save(FIGURES[name].draw(data, shown), folder, name)
 assert (folder / f"{name}.png").stat().st_size > 10_000
 """,
-    "A figure of a sweep": """
+    "figure": """
 from tpcsweep import figures as draw
 
 draw.save(draw.sent_again(xr.load_dataset(surface)), folder, "sent_again")
 assert (folder / "sent_again.png").stat().st_size > 10_000
 """,
-    "A figure recorded for each cell": """
+    "recorded-figure": """
 from collections import defaultdict
 import orjson
 from tpcsweep.configuration.imports import Import
@@ -199,7 +198,7 @@ assert any(line.startswith("tpcsweep_rtt_stretch{") for line in exposition(summa
 columns = {"throughput": {"column": "t", "unit": "Gbit/s"}, "rtt_stretch": {"column": "s"}}
 Import.model_validate({"variables": columns})
 """,
-    "A parameter that becomes an axis": """
+    "parameter": """
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.testbeds.netns import topology
 
@@ -220,7 +219,7 @@ summary = dataset.fold(list(write_sweep(folder, axes)), axes).summary
 assert summary.initial_window.values.tolist() == [2, 10]
 assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
 """,
-    "A testbed": """
+    "testbed": """
 from tpcsweep.configuration.loading import wanted
 from tpcsweep.running import results
 from tpcsweep.running.runner import run
@@ -246,7 +245,7 @@ files = [configuration.cell_file(cell) for cell in cells]
 summary = dataset.fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells)).summary
 assert (summary["throughput"] > 0).all() and summary.attrs["testbed_kind"] == "sockets"
 """,
-    "A path": """
+    "path": """
 from tpcsweep.paths import link, plan
 from tpcsweep.paths.plan import LARGEST
 
@@ -269,7 +268,7 @@ assert not any("qdisc" in line for line in commands.lines)
 assert made.counters()["drops"] == 0
 """,
 }
-"""By the heading of an example: a program that does what the text says of it, with a folder and a shipped dataset."""
+"""By page: a program that does what the text says of its example, with a folder and a shipped dataset."""
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

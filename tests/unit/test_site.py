@@ -72,7 +72,7 @@ def test_every_page_is_in_one_of_four_parts(pages: dict[Path, BeautifulSoup], si
     assert [caption.text for caption in front.select(".sidebar-tree .caption-text")] == PARTS
     links = front.select(".sidebar-tree a.internal[href]")
     listed = {(site / "docs" / str(link["href"])).resolve() for link in links}
-    made = {site / "docs" / f"{page.stem}.html" for page in ROOT.glob("docs/*.md")}
+    made = {(site / page.relative_to(ROOT)).with_suffix(".html") for page in ROOT.glob("docs/**/*.md")}
     assert made - listed == {site / "docs/README.html"}
 
 

@@ -12,18 +12,20 @@ from yaml import CSafeLoader
 
 from tpcsweep.configuration.problems import refused
 
-_INT, _FLOAT, _TIMESTAMP = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp"))
+_INT, _FLOAT, _BOOL, _TIMESTAMP = (
+    f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "timestamp")
+)
 
 
 class _Loader(CSafeLoader):
     """A loader that refuses a repeated key; YAML's own silently keeps the last value.
 
     Only decimal numbers are numbers: YAML 1.1 reads 010 as 8, 1:30 as 90 and 2026-01-02 as a date. Here they are text,
-    which every quantity refuses without a unit.
+    which every quantity refuses without a unit. Only true and false are booleans, as in YAML 1.2: on and off are words.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
-        first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_INT, _FLOAT, _TIMESTAMP)]
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_INT, _FLOAT, _BOOL, _TIMESTAMP)]
         for first, resolvers in CSafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -40,6 +42,7 @@ class _Loader(CSafeLoader):
 
 # Python refuses to read a number of 4300 digits.
 _Loader.add_implicit_resolver(_INT, re.compile(r"-?(0|[1-9][0-9]{0,99})$"), list("-0123456789"))
+_Loader.add_implicit_resolver(_BOOL, re.compile(r"true$|True$|TRUE$|false$|False$|FALSE$"), list("tTfF"))
 _Loader.add_implicit_resolver(
     _FLOAT, re.compile(r"-?(0|[1-9][0-9]*)?\.[0-9]+$|[-+]?\.inf$|\.nan$"), list("-+.0123456789")
 )

@@ -16,6 +16,9 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
 from tpcsweep.figures.grid import Arrangement, values_of
 
+CAPITALS = ("mtu", "rtt", "tcp")
+"""Words that figures write in capitals."""
+
 
 def title_of(where: Mapping[str, Any]) -> str:
     """Give the values of some axes as one text, each with its unit."""
@@ -29,7 +32,7 @@ def literal(text: str) -> str:
 
 def words(name: str) -> str:
     """Give an axis's name for people."""
-    return " ".join(word.upper() if word in ("rtt", "mtu", "tcp") else word for word in name.split("_"))
+    return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
 
 def value_text(name: str, value: Any) -> str:

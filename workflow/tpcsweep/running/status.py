@@ -53,7 +53,7 @@ class Status:
 def counted(study: Configuration) -> Status:
     found: Counter[str] = Counter()
     tried = {path for hole in folding.holes(study.folder) for path in hole.cells}
-    for path, content in _contents(study):
+    for path, content in contents(study):
         if content is None:
             found["not_measured" if path in tried else "left"] += 1
             continue
@@ -65,7 +65,7 @@ def counted(study: Configuration) -> Status:
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
     """Return the files of current cells that carry a flag."""
-    found = (path for path, content in _contents(study) if content and flag in content.get("flags", []))
+    found = (path for path, content in contents(study) if content and flag in content.get("flags", []))
     files = (study.folder / "cells" / f"{path}.json" for path in found)
     return [file for file in files if file.exists()]  # a new cell is in staging alone
 
@@ -91,7 +91,8 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
     return Group(*parts)
 
 
-def _contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
+def contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield the path of each cell with the content of its file, staged or published; None unless it is current."""
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
         with file.open("rb") as lines:
