@@ -43,7 +43,7 @@ def _unsupported(configuration: Configuration) -> list[Rule]:
         why = f"{show_value(name, default)}: testbeds of kind {testbed.kind} do not support other values"
         return Rule((name,), lambda value: None if value == default else why)
 
-    return [rule(name, value) for name, value in known if name not in testbed.supports]
+    return [rule(name, value) for name, value in known if name not in testbed.supports.split()]
 
 
 def extras(configuration: Configuration) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Interface
@@ -154,7 +154,7 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
 class Kubernetes(Settings):
     """Pods of a Kubernetes cluster."""
 
-    supports: ClassVar[Sequence[str]] = DEPLOYED
+    supports: ClassVar[str] = DEPLOYED
     deploy_seconds: ClassVar[float] = 20.0
 
     kind: Literal["kubernetes"]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 from types import MappingProxyType
@@ -60,8 +60,8 @@ class Settings(Strict):
 
     simulated: ClassVar[bool] = False
     """Whether cells are computed: at once, side by side, and never to be mixed with measured ones."""
-    supports: ClassVar[Sequence[str]]
-    """Names of the parameters that have an effect. The others must have their default."""
+    supports: ClassVar[str]
+    """Names of the parameters that have an effect, with spaces. The others must have their default."""
     deploy_seconds: ClassVar[float]
     """Time to start a deployment, verify its path and tear it down, for the expected duration."""
     cell_seconds: ClassVar[float] = 1.0
@@ -96,7 +96,7 @@ class Settings(Strict):
 DEPLOYED = (
     "xrootd origins cores rtt bandwidth loss queue_limit mtu tcp_buffer congestion_control layer "
     "authorization tool copy_mode encryption endpoint tcp_streams file_size source_content streams"
-).split()
+)
 """The parameters that have an effect where servers are deployed."""
 
 Folder = Annotated[AnyText, Field(pattern="^/")]
@@ -113,9 +113,11 @@ class OwnRelease(Strict):
 class Netns(Settings):
     """Network namespaces on this machine."""
 
-    supports: ClassVar[Sequence[str]] = [
-        *DEPLOYED,
-    ]
+    supports: ClassVar[str] = " ".join(
+        [
+            DEPLOYED,
+        ]
+    )
     deploy_seconds: ClassVar[float] = 6.0
 
     kind: Literal["netns"]
@@ -168,10 +170,10 @@ class Simulation(Settings):
     """A model of servers and path, computed: nothing is deployed and nothing is measured."""
 
     simulated: ClassVar[bool] = True
-    supports: ClassVar[Sequence[str]] = (
+    supports: ClassVar[str] = (
         "origins cores rtt bandwidth queue_limit mtu tcp_buffer layer authorization tool copy_mode "
         "encryption endpoint file_size source_content streams"
-    ).split()
+    )
     deploy_seconds: ClassVar[float] = 3.0
     cell_seconds: ClassVar[float] = 0.1
 
