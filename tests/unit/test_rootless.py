@@ -184,7 +184,7 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
     [
         (
             {"programs": "xrootd tc"},
-            "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-server",
+            "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-",
         ),
         ({"refused": "sysctl -w this=1"}, "which takes root or user namespaces.*: sysctl -w this=1"),
         ({"netem": False, "tun": "none"}, "/none .* modprobe tun"),

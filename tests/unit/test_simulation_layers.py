@@ -15,6 +15,7 @@ from matplotlib.text import Text
 from tpcsweep import dataset
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.cambridge import PUBLISHED_LAST, flows, rates, sums
@@ -43,12 +44,10 @@ FULL = (1500 - HEADERS) / 1538 * PHYSICS.saturation.value
 WINDOW = PHYSICS.window_share.value * 65536 * 8e-9 / 0.02
 
 
-def physics(**rates: float) -> Any:
-    known = {}
-    for name, rate in rates.items():
-        estimate = getattr(PHYSICS, f"disk_{name}_rate")
-        known[f"disk_{name}_rate"] = estimate.model_copy(update={"value": rate, "low": None, "high": None})
-    return PHYSICS.model_copy(update=known)
+def physics(read: float, write: float) -> Physics:
+    known = {"disk_read_rate": read, "disk_write_rate": write}
+    made = {name: Estimate(value=value, unit="Gbit/s", source="made up") for name, value in known.items()}
+    return PHYSICS.model_copy(update=made)
 
 
 IPERF = {"layer": "network", "tool": "iperf3"}
