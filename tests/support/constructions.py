@@ -178,19 +178,13 @@ BLKIO = Path("/sys/fs/cgroup/blkio")  # where version 1 has the controller that 
 DISK = 1 << 30
 GROUPS = {
     "bandwidth": Group(
-        {"rtt": 5, "bandwidth": 0.2},
-        [built("bandwidth", 2)],
-        [built("bandwidth", 8), pushed("bandwidth", 4)],
+        {"rtt": 5, "bandwidth": 0.2}, [built("bandwidth", 2)], [built("bandwidth", 8), pushed("bandwidth", 4)]
     ),
     "long path": Group(
         {"rtt": 100, "bandwidth": 1, "tcp_buffer": MIB},
         # Who pushes polls for room in its buffer, which the kernel counts as something else.
         [built("window", 1), pushed("window", 2), built("slow_start", 2, size=256 * KIB)],
-        [
-            built("window", 4),
-            built("slow_start", 1, size=64 * KIB),
-            built("slow_start", 4, size=256 * KIB),
-        ],
+        [built("window", 4), built("slow_start", 1, size=64 * KIB), built("slow_start", 4, size=256 * KIB)],
     ),
     "loss": Group(
         {"rtt": 40, "bandwidth": 0.5, "loss": 0.01, "mtu": 1500},

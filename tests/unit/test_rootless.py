@@ -192,9 +192,7 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
         ({"programs": GRIDFTP}, r"make setup EXTRAS=globus`$"),
     ],
 )
-def test_what_is_missing_is_named_with_what_to_do(
-    here: Callable[..., None], lacking: dict[str, str], told: str
-) -> None:
+def test_what_is_missing_is_named(here: Callable[..., None], lacking: dict[str, str], told: str) -> None:
     here(GRIDFTP)
     machine.require(["curl"])  # which needs none of them
     here(**lacking)

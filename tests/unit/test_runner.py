@@ -158,9 +158,7 @@ def test_retries_stay_within_their_share_and_lose_no_cell(script: list[str], sha
         ([DISTURBED, OK], [NOT_BEGUN], 0.5, [1, 1]),
     ],
 )
-def test_deployments_and_cells_are_tried_again(
-    script: list[str], more: list[str], share: float, tried: list[int]
-) -> None:
+def test_cells_are_tried_again(script: list[str], more: list[str], share: float, tried: list[int]) -> None:
     with played([*script, *more], len(script), retry_share=share) as (testbed, configuration, logs):
         for _ in range(2):  # the second job measures nothing
             run(configuration, logs)

@@ -220,9 +220,7 @@ FOR_TESTS = sorted([*EVERY, "requirements-docs", "requirements-test"])
         ("zarr", {"PYTHON": "python3", "PLAYED_OLD": "python3"}, "Python 3.11 or later is needed"),
     ],
 )
-def test_extras_are_of_the_system(
-    checkout: Checkout, extra: str, machine: dict[str, str], lists: Any
-) -> None:
+def test_extras_fit_the_system(checkout: Checkout, extra: str, machine: dict[str, str], lists: Any) -> None:
     done = checkout.set_up(extra, **machine)
     if isinstance(lists, list):
         assert checkout.installed() == ["requirements", *lists]

@@ -96,9 +96,7 @@ def test_many_streams_under_a_queue_limit_follow_the_arithmetic(delay: float, se
 @pytest.mark.parametrize("queues", ["path", "origin"])
 @pytest.mark.parametrize("mtu", [1500, 9000])
 @given(limit=st.integers(100, 5000), rtt=st.floats(1, 200))
-def test_packets_follow_the_rates(
-    queues: Literal["path", "origin"], mtu: int, limit: int, rtt: float
-) -> None:
+def test_packets_follow_rates(queues: Literal["path", "origin"], mtu: int, limit: int, rtt: float) -> None:
     """Up to the arithmetic's crossover they grow to super-packets, and beyond they shrink to two segments."""
     p = central(PHYSICS) | {"queue_pacing": np.array(RATIO.low), "queue_delay": np.array(1.0)}
     counts, one = (2, 2000), Parameters(origins=2, rtt=rtt, queue_limit=limit, mtu=mtu)

@@ -83,9 +83,7 @@ LAYERS = st.sampled_from(["memory_to_memory", "memory_to_disk", "disk_to_disk"])
 
 
 @given(st.integers(1, 40), LAYERS, st.floats(0.01, 10), st.floats(0.01, 10), st.integers(10**6, 10**11))
-def test_disks_bound_what_uses_them_and_nothing_else(
-    streams: int, layer: str, read: float, write: float, size: int
-) -> None:
+def test_disks_bound_what_uses_them(streams: int, layer: str, read: float, write: float, size: int) -> None:
     one = GRIDFTP.model_copy(update={"streams": streams, "layer": layer, "file_size": size})
     known = physics(read=read, write=write)
     in_memory = fixed_point(one.model_copy(update={"layer": "memory_to_memory"}), known)

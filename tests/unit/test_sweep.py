@@ -66,7 +66,7 @@ REPEAT = st.sampled_from(["cells", "deployments"])
 
 
 @given(st.data(), axes(), st.integers(1, 2))
-def test_excluded_cells_are_left_out_and_included_ones_added(
+def test_rules_exclude_and_include_cells(
     data: st.DataObject, values: dict[str, Any], repetitions: int
 ) -> None:
     exclude = data.draw(st.lists(subset(values), max_size=2))
@@ -94,7 +94,7 @@ def test_excluded_cells_are_left_out_and_included_ones_added(
 
 
 @given(axes(), st.integers(1, 3), st.integers(0, 100), REPEAT)
-def test_deployments_and_groups_partition_the_cells(
+def test_deployments_partition_cells(
     values: dict[str, Any], repetitions: int, seed: int, repeat: str
 ) -> None:
     found = grid(values, repetitions=repetitions, seed=seed, repeat=repeat)
@@ -124,9 +124,7 @@ def test_paths_name_cells(values: dict[str, Any], repetitions: int, repeat: str)
 
 
 @given(st.data(), axes(), st.integers(0, 100))
-def test_a_new_value_leaves_other_cells_and_their_order_alone(
-    data: st.DataObject, values: dict[str, Any], seed: int
-) -> None:
+def test_a_new_value_leaves_other_cells_alone(data: st.DataObject, values: dict[str, Any], seed: int) -> None:
     name = data.draw(st.sampled_from(sorted(values)))
     new = data.draw(VALUES[name].filter(lambda value: value not in values[name]))
     before = grid(values, seed=seed)
