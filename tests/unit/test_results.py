@@ -71,6 +71,8 @@ def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: s
         path, source = Path(name, "cells/c.json"), Path(name, "staging/c.json")
         for state, file in ((place, path), (staged, source)):
             bring(file, state)
+            assert bool(results.damage(file)) == (state in DAMAGES)
+            assert state == "missing" or results.is_placeholder(file) == (state == "placeholder")
         before = path.read_bytes() if path.exists() else None
         current, kept = results.publish(source, path, SPEC), place in ("current", "changed")
         assert current == (not results.stale(path, SPEC)) == (kept or staged == "current")
@@ -107,15 +109,6 @@ def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> 
     assert results.read(cell)["message"] == "no path now"
     aside = [file.read_bytes() for file in tmp_path.glob("c.json.*")]
     assert aside == ([before] if state in ("current", "stale", "edited") else [])
-
-
-@pytest.mark.parametrize("state", ["cut", "emptied", "listed", "edited"])
-def test_damage_is_stale_and_described(tmp_path: Path, state: str) -> None:
-    cell = tmp_path / "c.json"
-    bring(cell, "current")
-    assert results.damage(cell) == ""
-    bring(cell, state)
-    assert results.stale(cell, SPEC) and results.damage(cell) and not results.is_placeholder(cell)
 
 
 @pytest.mark.parametrize("lacking", ["status", "flags", "summary", "provenance"])

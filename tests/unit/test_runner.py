@@ -174,8 +174,7 @@ def test_cells_that_cannot_be_measured_get_placeholders(capsys: pytest.CaptureFi
         assert sorted(statuses(configuration)) == [NOT_MEASURED] * 2 + ["ok"]
         assert {cell.get("message") for cell in read(configuration)} == {OK, "rtt asked 5 ms, found 9 ms"}
         run(configuration, logs)
-        assert testbed.deployments[3:] == [[OK, OK]]
-        assert statuses(configuration) == ["ok"] * 3
+        assert (testbed.deployments[3:], statuses(configuration)) == ([[OK, OK]], ["ok"] * 3)
     assert ": replacing " in capsys.readouterr().err
 
 
@@ -201,8 +200,7 @@ def test_a_failed_teardown_is_an_error_and_its_cells_are_adopted_by_the_next_job
             run(configuration, logs)
         testbed.script.clear()
         run(configuration, logs)
-        assert testbed.deployments == [[OK]]
-        assert statuses(configuration) == ["ok"]
+        assert (testbed.deployments, statuses(configuration)) == ([[OK]], ["ok"])
 
 
 # Each stream's file and two that are written or deleted; what the path brings.

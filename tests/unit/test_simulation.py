@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -323,20 +323,22 @@ def test_simulated_and_measured_cells_are_never_folded_together(tmp_path: Path) 
         dataset.fold(files, axes)
 
 
-def test_a_dataset_of_another_version_of_the_model_is_to_be_simulated_again(groups: dataset.Folded) -> None:
-    summary = groups.summary.copy(deep=True)
+def recorded(summary: xr.Dataset, change: Callable[[dict[str, Any]], object]) -> xr.Dataset:
+    """A dataset with something else in the record of its simulation."""
     [record] = [orjson.loads(str(one)) for one in summary["provenance_record"].values]
-    record["simulation"]["parameters"]["haste"] = record["simulation"]["parameters"].pop("spill")
-    summary["provenance_record"][:] = orjson.dumps(record).decode()
+    change(record["simulation"])
+    return summary.assign(provenance_record=("record", [orjson.dumps(record).decode()]))
+
+
+def test_a_dataset_of_another_version_of_the_model_is_to_be_simulated_again(groups: dataset.Folded) -> None:
+    other = recorded(groups.summary, lambda it: it["parameters"].update(haste=it["parameters"].pop("spill")))
     with pytest.raises(ValueError, match=r"unknown: haste; missing: spill\): simulate it again"):
-        simulated.settings_of(summary)
+        simulated.settings_of(other)
 
 
 def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups: dataset.Folded) -> None:
     summary = groups.summary
-    [record] = [orjson.loads(str(one)) for one in summary["provenance_record"].values]
-    record["simulation"]["draws"] = 30
-    fewer = summary.assign(provenance_record=("record", [orjson.dumps(record).decode()]))
+    fewer = recorded(summary, lambda simulation: simulation.update(draws=30))
     throughput = xr.concat([one.throughput for one in simulated.datasets(fewer)], "draw")
     assert throughput.sizes["draw"] == 30
     assert (throughput.min("draw") < summary.throughput).all()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.text import Text
 from tpcsweep import dataset
@@ -82,6 +82,7 @@ def test_simgrid_and_the_fixed_point_agree_over_the_tests_of_2007(simgrid: Engin
 LAYERS = st.sampled_from(["memory_to_memory", "memory_to_disk", "disk_to_disk"])
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 40), LAYERS, st.floats(0.01, 10), st.floats(0.01, 10), st.integers(10**6, 10**11))
 def test_disks_bound_what_uses_them(streams: int, layer: str, read: float, write: float, size: int) -> None:
     one = GRIDFTP.model_copy(update={"streams": streams, "layer": layer, "file_size": size})
@@ -96,6 +97,7 @@ def test_disks_bound_what_uses_them(streams: int, layer: str, read: float, write
         assert found == pytest.approx(in_memory)
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 40), st.floats(0, 200), st.integers(2**16, 2**30))
 def test_streams_without_files_have_no_set_up_and_no_tls(streams: int, rtt: float, buffer: int) -> None:
     path = {"streams": streams, "rtt": rtt, "tcp_buffer": buffer}

@@ -82,8 +82,7 @@ def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
 def sawtooth(full: float, rounds: int, rtt: float) -> tuple[list[float], list[float], float]:
     """Reno over one loss, a sample a round trip: times, windows, and when the packet was dropped."""
     windows = [full] * 5 + [min(full, full / 2 + n) for n in range(rounds)]
-    times = [n * rtt for n in range(len(windows))]
-    return times, windows, times[4]
+    return [n * rtt for n in range(len(windows))], windows, 4 * rtt
 
 
 @given(st.integers(20, 500), st.floats(0.001, 0.3))
@@ -209,8 +208,7 @@ def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
 
 
 def test_figures_say_how_each_point_was_made() -> None:
-    case = next(case for case in SIMULATED if case.kind == "loss")
-    runs = [made(case, "simulated", [{"goodputs": [0.5]}])]
+    runs = [made(next(case for case in SIMULATED if case.kind == "loss"), "simulated", [{"goodputs": [0.5]}])]
     for figure in (draw.fairness(runs), draw.recovery(runs), draw.utilisation(runs)):
         said = " ".join(" ".join(text.get_text() for text in figure.texts).split())
         assert "snakemake -s studies/terena2005/Snakefile measured" in said
