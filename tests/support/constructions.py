@@ -137,36 +137,34 @@ def queue(packets: int) -> Arranged:
 
 def disk(rate: int) -> Arranged:
     """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
-    return partial(_disk, rate=rate)
 
-
-@contextlib.contextmanager
-def _disk(site: NetnsSite, rate: int) -> Iterator[None]:
-    side = site.sides["dst"]
-    image = side.files.parent / "image"
-    group = BLKIO / f"{site.prefix}-disk"
-    owner = side.files.stat()
-    with image.open("wb") as file:
-        file.truncate(DISK)
-    site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
-    site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
-    try:
-        (side.files / "lost+found").rmdir()
-        os.chown(side.files, owner.st_uid, owner.st_gid)
-        device = side.files.stat().st_dev
-        group.mkdir()
-        (group / "blkio.throttle.write_bps_device").write_text(
-            f"{os.major(device)}:{os.minor(device)} {rate}"
-        )
-        _move(site.groups["dst1"].pids(), group)
+    @contextlib.contextmanager
+    def arranged(site: NetnsSite) -> Iterator[None]:
+        side = site.sides["dst"]
+        image, group = side.files.parent / "image", BLKIO / f"{site.prefix}-disk"
+        owner = side.files.stat()
+        image.touch()
+        os.truncate(image, DISK)
+        site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
+        site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
         try:
-            yield
+            (side.files / "lost+found").rmdir()
+            os.chown(side.files, owner.st_uid, owner.st_gid)
+            device = side.files.stat().st_dev
+            group.mkdir()
+            limit = f"{os.major(device)}:{os.minor(device)} {rate}"
+            (group / "blkio.throttle.write_bps_device").write_text(limit)
+            _move(site.groups["dst1"].pids(), group)
+            try:
+                yield
+            finally:
+                _move(site.groups["dst1"].pids(), BLKIO)
+                group.rmdir()
         finally:
-            _move(site.groups["dst1"].pids(), BLKIO)
-            group.rmdir()
-    finally:
-        site.commands.run(["umount", "--lazy", str(side.files)])
-        image.unlink()
+            site.commands.run(["umount", "--lazy", str(side.files)])
+            image.unlink()
+
+    return arranged
 
 
 def _move(pids: set[int], group: Path) -> None:
