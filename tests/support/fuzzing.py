@@ -100,23 +100,10 @@ BESIDE = {
     "sweep": (*ROOMY, *ROOMY, "kubernetes", "simulation", "simulation"),
     "testbed": ("demo", "smoke", "nodes", "matrix"),
 }
-_MODELS = (
-    *(
-        Parameters,
-        Measurement,
-        Sweep,
-        WorkflowSettings,
-        Question,
-        Import,
-        Axis,
-        Column,
-        Netns,
-        Simulation,
-        Physics,
-    ),
-    *(Estimate, Kubernetes, Paths, Pair, Side, Redirector, Resources),
-)
-KEYS = sorted({name for model in _MODELS for name in model.model_fields})
+_SWEEPS = Parameters, Measurement, Sweep, WorkflowSettings, Question
+_TESTBEDS = Netns, Kubernetes, Paths, Pair, Side, Redirector, Resources, Simulation, Physics, Estimate
+_IMPORTS = Import, Axis, Column
+KEYS = sorted({name for model in (*_SWEEPS, *_TESTBEDS, *_IMPORTS) for name in model.model_fields})
 
 # --- what is written
 
@@ -174,11 +161,8 @@ def _changed(draw: st.DrawFn, kind: str) -> str:
             case "drop":
                 del holder[key]
             case "list":
-                held = holder[key]
-                holder[key] = [
-                    *(held if isinstance(held, list) else [held]),
-                    *draw(st.lists(_value, max_size=3)),
-                ]
+                held = holder[key] if isinstance(holder[key], list) else [holder[key]]
+                holder[key] = [*held, *draw(st.lists(_value, max_size=3))]
             case "add" if isinstance(holder, dict):
                 holder[draw(st.sampled_from(KEYS) | st.text(max_size=5))] = draw(_any)
             case "rename" if isinstance(holder, dict):

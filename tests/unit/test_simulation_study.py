@@ -142,7 +142,7 @@ def killed(configuration: Configuration, folder: Path) -> None:
         left[0] -= 1
         return usual(*given)
 
-    study._Lines.of, study.AT_ONCE = texts, 2  # type: ignore[method-assign]
+    study._Lines.of, study.AT_ONCE = texts, 2  # type: ignore[assignment]
     study.simulate(configuration, folder / "cells.jsonl", folder, 1)
 
 

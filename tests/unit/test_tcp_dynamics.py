@@ -159,13 +159,9 @@ def test_intervals_are_students() -> None:
 
 
 def test_goodput_is_of_what_was_sent_for_the_first_time_by_those_that_carry_data() -> None:
-    then, now = (
-        [Connection(cookie, "10.88.2.1", 40.0, 10, 0, 0.0, 0.0, 0.0, *sent) for cookie, *sent in counted]
-        for counted in (
-            [(1, 500, 0), (2, 1_000_000, 0), (3, 2_000_000, 0)],
-            [(1, 500, 0), (2, 2_250_000, 250_000), (3, 2_000_000, 0)],
-        )
-    )
+    idle = Connection(1, "10.88.2.1", 40.0, 10, 0, 0.0, 0.0, 0.0, 500, 0)
+    then = [idle, idle._replace(cookie=2, sent=1_000_000), idle._replace(cookie=3, sent=2_000_000)]
+    now = [idle, idle._replace(cookie=2, sent=2_250_000, resent=250_000), then[2]]
     chosen = largest(then, 2)
     assert [connection.cookie for connection in chosen] == [2, 3]
     assert goodputs(chosen, now, 2.0) == {2: pytest.approx(0.004), 3: 0}
