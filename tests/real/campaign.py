@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -66,16 +66,18 @@ class Machine:
     @contextlib.contextmanager
     def bystanders(self) -> Iterator[Callable[[], list[str]]]:
         with contextlib.ExitStack() as kept:
-            tree = hierarchy()
-            groups = [Cgroup(tree, name).create() for name in OTHERS]
-            for group in groups:
-                kept.callback(group.remove)
+            groups: list[Cgroup] = []
             processes: dict[str, psutil.Process] = {}
-            for group in groups:
+            for name in OTHERS:
+                group = Cgroup(hierarchy(), name).create()
+                kept.callback(group.remove)
+                groups.append(group)
                 subprocess.run(["ip", "netns", "add", group.name], check=True)
                 kept.callback(subprocess.run, ["ip", "netns", "delete", group.name], check=False)
-                inside = [*group.entry(), "ip", "netns", "exec", group.name]
-                processes[group.name] = kept.enter_context(_sleeping(inside))
+                command = [*group.entry(), "ip", "netns", "exec", group.name, "sleep", "infinity"]
+                sleeping = kept.enter_context(subprocess.Popen(command, start_new_session=True))
+                kept.callback(sleeping.kill)
+                processes[group.name] = psutil.Process(sleeping.pid)
 
             def gone() -> list[str]:
                 there = {path.name for path in FOLDER.iterdir()}
@@ -86,16 +88,6 @@ class Machine:
                 ]
 
             yield gone
-
-
-@contextlib.contextmanager
-def _sleeping(command: Sequence[str]) -> Iterator[psutil.Process]:
-    process = subprocess.Popen([*command, "sleep", "infinity"], start_new_session=True)
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _lives(process: psutil.Process) -> bool:

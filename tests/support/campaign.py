@@ -29,6 +29,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import orjson
 import psutil
 import xarray as xr
@@ -38,7 +39,6 @@ from tests.support.ledger import Ledger, mistake, read
 from tests.support.workflow import Sweep, fill, finished, jobs, wait_until
 
 START = 8.0  # seconds in which a run has read its rules and planned, about
-SAID = 8000  # characters of what runs have said that are shown where there was something to count: their ends
 ROOM = "64m"  # for results, which some faults fill
 AXES = {"origins": [1, 2], "streams": [1, 2]}
 RUNS = 4  # runs after a fault: the first one may set cells aside, and the second one measures them
@@ -140,7 +140,7 @@ def _to_snakemake(number: signal.Signals) -> Callable[[Run], None]:
 
 
 def _to_all(number: signal.Signals) -> Callable[[Run], None]:
-    """As from a terminal, or by whoever ends a whole session."""
+    """As from a terminal, or by anyone who ends a whole session."""
     return lambda run: os.killpg(run.process.pid, number)
 
 
@@ -159,6 +159,10 @@ def _truncated(content: bytes, random: Random) -> bytes:
     return content[: random.randrange(len(content))]
 
 
+def _emptied(*_: object) -> bytes:
+    return b""
+
+
 def _garbled(content: bytes, random: Random) -> bytes:
     place = random.randrange(len(content))
     return content[:place] + random.randbytes(64) + content[place + 64 :]
@@ -170,7 +174,7 @@ def _not_a_number(content: bytes, _: Random) -> bytes:
 
 def _shortened(content: bytes, _: Random) -> bytes:
     cell = orjson.loads(content)
-    cell["samples"]["goodput"] = cell["samples"]["goodput"][:-1]
+    cell["samples"]["goodput"].pop()
     return orjson.dumps(cell)
 
 
@@ -182,9 +186,8 @@ def _without(content: bytes, random: Random) -> bytes:
 
 def _edited(content: bytes, _: Random) -> bytes:
     cell = orjson.loads(content)
-    cell["summary"] |= {
-        name: 3 * (cell["summary"][name] or 1) for name in ("throughput", "throughput_average")
-    }
+    for name in ("throughput", "throughput_average"):
+        cell["summary"][name] = 3 * (cell["summary"][name] or 1)
     return orjson.dumps(cell)
 
 
@@ -230,10 +233,9 @@ def _removed_as_its_job_ends(run: Run) -> None:
 
 
 def _inode(file: Path) -> int | None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         return file.stat().st_ino
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def _staging_removed(run: Run) -> None:
@@ -282,16 +284,14 @@ FAULTS = (
     Fault("a cell is removed as its job ends", "staging", _removed_as_its_job_ends),
     Fault("cells are swapped", "corrupt", _swapped),
     Fault("a cell is cut short", "corrupt", _damaged(_truncated)),
-    Fault("a cell is emptied", "corrupt", _damaged(lambda *_: b"")),
+    Fault("a cell is emptied", "corrupt", _damaged(_emptied)),
     Fault("a cell is garbled", "corrupt", _damaged(_garbled)),
     Fault("a cell has no number", "corrupt", _damaged(_not_a_number)),
     Fault("a cell lacks a sample", "corrupt", _damaged(_shortened)),
     Fault("a cell lacks a key", "corrupt", _damaged(_without)),
     Fault("a cell's figure is edited", "corrupt", _damaged(_edited)),
     Fault(
-        "a staged cell is damaged",
-        "staging",
-        _damaged(_truncated, lambda *_: b"", _garbled, _without, staged=True),
+        "a staged cell is damaged", "staging", _damaged(_truncated, _emptied, _garbled, _without, staged=True)
     ),
     Fault("staging is removed", "staging", _staging_removed),
     Fault("a parameter is changed", "change", _changed(1)),
@@ -323,14 +323,13 @@ class Campaign:
 
     def run(self, seconds: float, iterations: int) -> None:
         """Iterate for so long or so often, with each fault in turn, in a random order in each turn."""
-        over, numbers = time.monotonic() + seconds, range(iterations)
+        over, left = time.monotonic() + seconds, iter(range(iterations))
         with self._target.bystanders() as gone, self.ledger.watching():
             before = self._target.present()
             for _ in range(2):
                 self._refer()
                 self._change()
                 self.ledger.want(self._wanted())
-            left = iter(numbers)
             for turn in itertools.count():
                 order = Random(f"{self._seed} {turn}").sample(self.faults, len(self.faults))
                 for fault in order:
@@ -345,9 +344,8 @@ class Campaign:
         """Tabulate the counts in Markdown, a row for each fault that was tried, and one for all."""
         counters = self.counts.values()
         rows = [["what was done", *self.counts], ["---"] * (1 + len(counters))]
-        for fault in self.faults:
-            if self.counts["iterations"][fault.name]:
-                rows.append([fault.name, *(str(counter[fault.name]) for counter in counters)])
+        tried = [fault.name for fault in self.faults if self.counts["iterations"][fault.name]]
+        rows += [[name, *(str(counter[name]) for counter in counters)] for name in tried]
         rows.append(["all", *(str(counter.total()) for counter in counters)])
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -410,7 +408,7 @@ class Campaign:
         found["gone"] = gone()
         self._note(fault, landed, f"{run.done}, {moment}", found)
         if any(found.values()):
-            sys.stderr.write(said[-SAID:])
+            sys.stderr.write(said[-8000:])
 
     def _prepare(self, random: Random, *, stale: bool) -> None:
         """Make all cells stale, or remove some: also the failed ones, which are to be kept by no run."""
@@ -441,9 +439,7 @@ class Campaign:
             content = read(self.ledger.file(cell.path)) or {}
             # Bytes that arrived before a cell failed are no throughput in the dataset.
             file = content["summary"].get("throughput") if content.get("status") == "ok" else None
-            if not math.isclose(there, math.nan if file is None else file) and not (
-                file is None and math.isnan(there)
-            ):
+            if not np.isclose(there, math.nan if file is None else file, rtol=1e-9, atol=0, equal_nan=True):
                 wrong.append(f"{cell.path}: {file} Gbit/s in its file, {there} in the dataset")
         return wrong
 
@@ -462,14 +458,12 @@ class Campaign:
         def reached() -> bool:
             if stage == "measured":
                 return len({_inode(file) for file in self.ledger.files()} - at_first) >= count
-            return stage == "started" or self._target.up()
-
-        give_up = time.monotonic() + pace.hangs
-        while not run.ended and time.monotonic() < give_up:
             with contextlib.suppress(FileNotFoundError):
-                if reached():
-                    break
-            time.sleep(0.02)
+                return stage == "started" or self._target.up()
+            return False
+
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: run.ended or reached(), stage, pace.hangs)
         late = run.random.uniform(0, longest)
         time.sleep(late)
         return f"{late:.2f} s after {stage}{f' {count} cells' if stage == 'measured' else ''}"

@@ -13,7 +13,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,16 +28,32 @@ from tests.support.sites import MIB, cell, site_of
 KIB = 1 << 10
 
 
+Arranged = Callable[[NetnsSite], AbstractContextManager[None]]
+"""What is done to a deployment for a cell, and undone after it."""
+
+
 @dataclass(frozen=True)
 class Built:
     """A cell with a known limit."""
 
     limit: str
     parameters: Mapping[str, Any]
-    arranged: Callable[[NetnsSite], AbstractContextManager[None]] = field(
-        default=lambda _: contextlib.nullcontext()
-    )
-    """What is done to the deployment for the cell, and undone after it."""
+    arranged: Arranged
+
+
+def built(
+    limit: str,
+    streams: int,
+    arranged: Arranged = lambda _: contextlib.nullcontext(),
+    size: int = 256 * MIB,
+    tool: str = "curl",
+    copy_mode: str = "pull",
+) -> Built:
+    asked = {"streams": streams, "file_size": size, "tool": tool, "copy_mode": copy_mode}
+    return Built(limit, asked, arranged)
+
+
+pushed = partial(built, copy_mode="push")
 
 
 @dataclass(frozen=True)
@@ -47,7 +63,7 @@ class Group:
     alike: Sequence[Built] = ()  # more of the same kinds, for the benchmark
 
 
-def quota(side: str, cores: float) -> Callable[[NetnsSite], AbstractContextManager[None]]:
+def quota(side: str, cores: float) -> Arranged:
     """A CPU quota for `src`, `dst` or `client`, where the deployment has none."""
 
     @contextlib.contextmanager
@@ -104,7 +120,7 @@ def _signal(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def queue(packets: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
+def queue(packets: int) -> Arranged:
     """Queues before the path's rate that hold some packets alone."""
 
     @contextlib.contextmanager
@@ -119,38 +135,36 @@ def queue(packets: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
     return arranged
 
 
-def disk(rate: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
+def disk(rate: int) -> Arranged:
     """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
-    return partial(_disk, rate=rate)
 
-
-@contextlib.contextmanager
-def _disk(site: NetnsSite, rate: int) -> Iterator[None]:
-    side = site.sides["dst"]
-    image = side.files.parent / "image"
-    group = BLKIO / f"{site.prefix}-disk"
-    owner = side.files.stat()
-    with image.open("wb") as file:
-        file.truncate(DISK)
-    site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
-    site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
-    try:
-        (side.files / "lost+found").rmdir()
-        os.chown(side.files, owner.st_uid, owner.st_gid)
-        device = side.files.stat().st_dev
-        group.mkdir()
-        (group / "blkio.throttle.write_bps_device").write_text(
-            f"{os.major(device)}:{os.minor(device)} {rate}"
-        )
-        _move(site.groups["dst1"].pids(), group)
+    @contextlib.contextmanager
+    def arranged(site: NetnsSite) -> Iterator[None]:
+        side = site.sides["dst"]
+        image, group = side.files.parent / "image", BLKIO / f"{site.prefix}-disk"
+        owner = side.files.stat()
+        image.touch()
+        os.truncate(image, DISK)
+        site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
+        site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
         try:
-            yield
+            (side.files / "lost+found").rmdir()
+            os.chown(side.files, owner.st_uid, owner.st_gid)
+            device = side.files.stat().st_dev
+            group.mkdir()
+            limit = f"{os.major(device)}:{os.minor(device)} {rate}"
+            (group / "blkio.throttle.write_bps_device").write_text(limit)
+            _move(site.groups["dst1"].pids(), group)
+            try:
+                yield
+            finally:
+                _move(site.groups["dst1"].pids(), BLKIO)
+                group.rmdir()
         finally:
-            _move(site.groups["dst1"].pids(), BLKIO)
-            group.rmdir()
-    finally:
-        site.commands.run(["umount", "--lazy", str(side.files)])
-        image.unlink()
+            site.commands.run(["umount", "--lazy", str(side.files)])
+            image.unlink()
+
+    return arranged
 
 
 def _move(pids: set[int], group: Path) -> None:
@@ -160,86 +174,59 @@ def _move(pids: set[int], group: Path) -> None:
 
 BLKIO = Path("/sys/fs/cgroup/blkio")  # where version 1 has the controller that a slow disk is made with
 DISK = 1 << 30
-LARGE = {"tool": "curl", "file_size": 256 * MIB}
 GROUPS = {
     "bandwidth": Group(
-        {"rtt": 5, "bandwidth": 0.2},
-        [Built("bandwidth", {**LARGE, "streams": 2})],
-        [
-            Built("bandwidth", {**LARGE, "streams": 8}),
-            Built("bandwidth", {**LARGE, "streams": 4, "copy_mode": "push"}),
-        ],
+        {"rtt": 5, "bandwidth": 0.2}, [built("bandwidth", 2)], [built("bandwidth", 8), pushed("bandwidth", 4)]
     ),
     "long path": Group(
         {"rtt": 100, "bandwidth": 1, "tcp_buffer": MIB},
-        [
-            Built("window", {**LARGE, "streams": 1}),
-            # Who pushes polls for room in its buffer, which the kernel counts as something else.
-            Built("window", {**LARGE, "streams": 2, "copy_mode": "push"}),
-            Built("slow_start", {"tool": "curl", "file_size": 256 * KIB, "streams": 2}),
-        ],
-        [
-            Built("window", {**LARGE, "streams": 4}),
-            Built("slow_start", {"tool": "curl", "file_size": 64 * KIB, "streams": 1}),
-            Built("slow_start", {"tool": "curl", "file_size": 256 * KIB, "streams": 4}),
-        ],
+        # Who pushes polls for room in its buffer, which the kernel counts as something else.
+        [built("window", 1), pushed("window", 2), built("slow_start", 2, size=256 * KIB)],
+        [built("window", 4), built("slow_start", 1, size=64 * KIB), built("slow_start", 4, size=256 * KIB)],
     ),
     "loss": Group(
         {"rtt": 40, "bandwidth": 0.5, "loss": 0.01, "mtu": 1500},
-        [Built("loss", {**LARGE, "streams": 2})],
-        [Built("loss", {**LARGE, "streams": 1}), Built("loss", {**LARGE, "streams": 4})],
+        [built("loss", 2)],
+        [built("loss", 1), built("loss", 4)],
     ),
     "queue": Group(
         {"rtt": 20, "bandwidth": 1},
-        [
-            Built("path_queue", {**LARGE, "streams": 1}, queue(10)),
-            Built("path_queue", {**LARGE, "streams": 2, "copy_mode": "push"}, queue(10)),
-        ],
-        [Built("path_queue", {**LARGE, "streams": 2}, queue(8))],
+        [built("path_queue", 1, queue(10)), pushed("path_queue", 2, queue(10))],
+        [built("path_queue", 2, queue(8))],
     ),
     "short path": Group(
         {"rtt": 2, "bandwidth": 1},
         [
-            Built("cpu_source", {**LARGE, "streams": 4}, quota("src", 0.03)),
-            Built("cpu_source", {**LARGE, "streams": 4, "copy_mode": "push"}, quota("src", 0.05)),
-            Built("cpu_destination", {**LARGE, "streams": 4}, quota("dst", 0.05)),
-            Built("cpu_destination", {**LARGE, "streams": 4, "copy_mode": "push"}, quota("dst", 0.1)),
-            Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 1}, quota("client", 0.1)),
-            Built("client", {"tool": "curl", "file_size": MIB, "streams": 4}, quota("client", 0.02)),
-            Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 1}, resting),
-            Built(
-                "none_found", {"tool": "curl", "file_size": MIB, "streams": 2, "copy_mode": "push"}, resting
-            ),
+            built("cpu_source", 4, quota("src", 0.03)),
+            pushed("cpu_source", 4, quota("src", 0.05)),
+            built("cpu_destination", 4, quota("dst", 0.05)),
+            pushed("cpu_destination", 4, quota("dst", 0.1)),
+            built("client", 1, quota("client", 0.1), 4 * MIB, "gfal-copy"),
+            built("client", 4, quota("client", 0.02), MIB),
+            built("none_found", 1, resting, 4 * MIB),
+            pushed("none_found", 2, resting, MIB),
         ],
         [
-            Built("cpu_source", {**LARGE, "streams": 1}, quota("src", 0.03)),
-            Built("cpu_destination", {**LARGE, "streams": 1}, quota("dst", 0.05)),
-            Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 4}, quota("client", 0.2)),
-            Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 2}, resting),
+            built("cpu_source", 1, quota("src", 0.03)),
+            built("cpu_destination", 1, quota("dst", 0.05)),
+            built("client", 4, quota("client", 0.2), 4 * MIB, "gfal-copy"),
+            built("none_found", 2, resting, 4 * MIB),
         ],
     ),
     "machine": Group(
         {"rtt": 0, "bandwidth": 5},
         # More streams are more threads, which get enough of the CPUs to fill the path now and then.
-        [Built("machine", {**LARGE, "streams": 1}, burning)],
-        [
-            Built("machine", {**LARGE, "streams": 2}, burning),
-            Built("machine", {**LARGE, "streams": 2, "copy_mode": "push"}, burning),
-        ],
+        [built("machine", 1, burning)],
+        [built("machine", 2, burning), pushed("machine", 2, burning)],
     ),
 }
 
 if BLKIO.is_dir():
-    slow_disk = disk(10_000_000)
+    slow = disk(10_000_000)
     GROUPS["disk"] = Group(
         {"rtt": 2, "bandwidth": 1},
-        [Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 1}, slow_disk)],
-        [
-            Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 4}, slow_disk),
-            Built(
-                "disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 2, "copy_mode": "push"}, slow_disk
-            ),
-        ],
+        [built("disk", 1, slow, 64 * MIB)],
+        [built("disk", 4, slow, 64 * MIB), pushed("disk", 2, slow, 64 * MIB)],
     )
 
 
@@ -253,16 +240,16 @@ def measured(
     machine does binds cells too, or makes connections send again what was late.
     """
     with site_of(folder, **group.deployment) as site:
-        for built in cells:
-            wanted = {**group.deployment, **built.parameters}
-            with built.arranged(site):
+        for one in cells:
+            wanted = {**group.deployment, **one.parameters}
+            with one.arranged(site):
                 for _ in range(tries):
                     found = cell(site, _of(seconds), **wanted)
                     if found["message"].startswith("no byte arrived"):
                         found = cell(site, _of(4 * seconds), **wanted)
-                    if found["limit"] == built.limit:
+                    if found["limit"] == one.limit:
                         break
-                yield built, found
+                yield one, found
 
 
 def _of(seconds: float) -> Measurement:

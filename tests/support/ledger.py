@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -108,9 +107,7 @@ class Ledger:
     def repeated(self) -> list[Measurement]:
         """Give those in whose place another one is, although they had not been lost. They are not given again."""
         self.look()
-        present = {
-            measurement for cell in self.wanted for measurement in self._read(self.file(cell), anywhere=False)
-        }
+        present = {one for cell in self.wanted for one in self._read(self.file(cell)) if one.cell == cell}
         again = self._seen - self._void - self._lost - present
         self._void |= again
         return sorted(again)
@@ -125,10 +122,11 @@ class Ledger:
         return [cell for cell in self.wanted if not is_measured(cell)]
 
     def wrong(self, reference: Mapping[str, float]) -> list[str]:
-        said = (
-            (cell, mistake(self.file(cell), spec, reference.get(cell))) for cell, spec in self.wanted.items()
-        )
-        return [f"{cell}: {why}" for cell, why in said if why]
+        return [
+            f"{cell}: {why}"
+            for cell, spec in self.wanted.items()
+            if (why := mistake(self.file(cell), spec, reference.get(cell)))
+        ]
 
     def files(self) -> list[Path]:
         # os.walk skips a folder that is deleted meanwhile; rglob raises.
@@ -140,16 +138,14 @@ class Ledger:
             if name.endswith(".json")
         ]
 
-    def _read(self, path: Path, *, anywhere: bool = True) -> set[Measurement]:
-        """The measurement that a file has, wherever that is, or only in its place; none of what is not wanted."""
+    def _read(self, path: Path) -> set[Measurement]:
+        """The measurement that a file has, wherever that is; none of what is not wanted."""
         content = read(path)
         if content is None or content.get("status") == NOT_MEASURED:
             return set()
         cell = self._cells.get(orjson.dumps(content.get("spec")))
         started = (content.get("provenance") or {}).get("started")
-        if cell is None or not isinstance(started, str):
-            return set()
-        return {Measurement(cell, started)} if anywhere or self.file(cell) == path else set()
+        return set() if cell is None or not isinstance(started, str) else {Measurement(cell, started)}
 
 
 def read(path: Path) -> dict[str, Any] | None:
@@ -180,20 +176,16 @@ def _misstated(cell: Mapping[str, Any], spec: Mapping[str, Any], reference: floa
     throughput, average = float(summary["throughput"]), float(summary["throughput_average"])
     goodput = np.array(cell["samples"]["goodput"], float)
     mean, plain = analyse(goodput, how["interval"], how["confidence"]).mean, float(goodput.mean())
-    if not (
-        math.isclose(throughput, mean, rel_tol=ROUNDED) and math.isclose(average, plain, rel_tol=ROUNDED)
-    ):
+    if not np.allclose([throughput, average], [mean, plain], rtol=ROUNDED, atol=0):
         return f"has {throughput} and {average} Gbit/s, and its samples {mean:.4g} and {plain:.4g}"
     # Of the whole cell: after a warm-up more may arrive than the path carries, out of buffers that had filled.
     if not (throughput > 0 and average <= OVER * spec["parameters"]["bandwidth"]):
         return f"has {throughput} and {average} Gbit/s, which its path cannot carry"
-    if (
-        reference is None
-        or abs(throughput / reference - 1) <= ALIKE
-        or graded(cell["flags"], "warning", "invalid")
-    ):
+    if reference is None or graded(cell["flags"], "warning", "invalid"):
         return None
     low, high = summary["throughput_low"], summary["throughput_high"]
     if low is None or high is None or low <= reference <= high:  # its interval says how little it is worth
+        return None
+    if abs(throughput / reference - 1) <= ALIKE:
         return None
     return f"has {throughput} Gbit/s without a warning, and {reference} when nothing is done to it"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from matplotlib.figure import Figure
 
 
 def code_of(notebook: Path) -> list[str]:
@@ -37,3 +38,10 @@ def executed(notebook: Path, root: Path | None = None, /, **parameters: object) 
         for source in others:
             exec(source, space)
     return space
+
+
+def sketched(figure: Figure, folder: Path, name: str) -> None:
+    """Write a figure as `panels.save` does, but coarsely, without a layout, and as PNG alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.set_layout_engine("none")
+    figure.savefig(folder / f"{name}.png", dpi=40)

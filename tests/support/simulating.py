@@ -76,7 +76,7 @@ def folded(configuration: Configuration, folder: Path) -> dataset.Folded:
     """Simulate a sweep and fold it, as a run does both."""
     assert not check(configuration)
     file = folder / "cells.jsonl"
-    simulate(configuration, file, folder, 2)
+    simulate(configuration, file, folder, 1)
     specifications = (wanted(configuration, cell) for cell in configuration.grid.cells)
     lines = dataset.lines_of(file, len(configuration.grid.cells))
     return dataset.fold(lines, configuration.grid.axes, specifications)

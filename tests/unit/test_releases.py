@@ -27,24 +27,21 @@ def test_each_version_has_a_hash_and_all_can_be_named() -> None:
     assert known[:2] == ["system", "patched"]
     assert {"5.5.3", "5.8.1", "5.9.9", "6.2.0", "5.8.1-source"} < set(known)
     assert len(known) == len(set(known))
-    assert (
-        releases.RECOMMENDED in releases.DEBIAN.keys() < releases.sources().keys()
-    )  # in seconds, everywhere
+    # It comes in seconds, everywhere.
+    assert releases.RECOMMENDED in releases.DEBIAN.keys() < releases.sources().keys()
 
 
 def test_a_release_is_started_by_its_loader_or_its_own_libraries_or_is_the_systems(tmp_path: Path) -> None:
     assert Release("system").command("cmsd") == [shutil.which("cmsd") or "cmsd"]
     folder = folder_of(tmp_path / "x", "v6.3.0-rc1", "lib64")
     made = releases.read("patched", folder)
-    command = made.command("xrootd")
-    assert command[-1] == str(folder / "bin/xrootd")
-    assert f"{folder}/lib64" in command[1]
+    _, libraries, *_, program = made.command("xrootd")
+    assert f"{folder}/lib64" in libraries and program == str(folder / "bin/xrootd")
     assert made.version() == "6.3.0-rc1"
     (folder / "loader").mkdir()
     (folder / "loader/cmsd").touch()
-    libraries = ["--library-path", f"{folder}/lib:{folder}/lib64"]
-    started = [f"{folder}/loader/cmsd", "--argv0", "cmsd", *libraries, f"{folder}/bin/cmsd"]
-    assert made.command("cmsd") == started
+    paths = ["--library-path", f"{folder}/lib:{folder}/lib64"]
+    assert made.command("cmsd") == [f"{folder}/loader/cmsd", "--argv0", "cmsd", *paths, f"{folder}/bin/cmsd"]
 
 
 @pytest.mark.parametrize("said", ["", "Segmentation fault", "version 5"])

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
 import tempfile
+import time
 from collections.abc import Callable
+from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
 
 import pytest
@@ -70,14 +71,12 @@ def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: s
         path, source = Path(name, "cells/c.json"), Path(name, "staging/c.json")
         for state, file in ((place, path), (staged, source)):
             bring(file, state)
+            assert bool(results.damage(file)) == (state in DAMAGES)
+            assert state == "missing" or results.is_placeholder(file) == (state == "placeholder")
         before = path.read_bytes() if path.exists() else None
-        current = results.publish(source, path, SPEC)
-        assert (
-            current
-            == (not results.stale(path, SPEC))
-            == (place in ("current", "changed") or staged == "current")
-        )
-        if place in ("current", "changed") or not current:
+        current, kept = results.publish(source, path, SPEC), place in ("current", "changed")
+        assert current == (not results.stale(path, SPEC)) == (kept or staged == "current")
+        if kept or not current:
             assert (path.read_bytes() if path.exists() else None) == before  # a measured cell is not replaced
         else:
             assert results.read(path)["message"] == str(source)
@@ -91,12 +90,11 @@ def test_files_that_are_set_aside_are_all_kept(states: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "c.json")
         kept = {}
-        for state in states:
+        for number, state in enumerate(states, 1):
             bring(path, state)
             content = path.read_bytes()
             kept[results.set_aside(path, "damaged")] = content
-            assert not path.exists()
-        assert len(kept) == len(states)
+            assert len(kept) == number and not path.exists()
         assert {file: file.read_bytes() for file in Path(name).iterdir()} == kept
 
 
@@ -113,24 +111,14 @@ def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> 
     assert aside == ([before] if state in ("current", "stale", "edited") else [])
 
 
-@pytest.mark.parametrize("state", ["cut", "emptied", "listed", "edited"])
-def test_damage_is_stale_and_described(tmp_path: Path, state: str) -> None:
-    cell = tmp_path / "c.json"
-    bring(cell, "current")
-    assert results.damage(cell) == ""
-    bring(cell, state)
-    assert results.stale(cell, SPEC) and results.damage(cell) and not results.is_placeholder(cell)
-
-
 @pytest.mark.parametrize("lacking", ["status", "flags", "summary", "provenance"])
 def test_a_cell_needs_its_keys(tmp_path: Path, lacking: str) -> None:
     cell = tmp_path / "c.json"
+    assert results.damage(cell) == ""
     content = {"spec": SPEC, **WHOLE}
     for wrong in ({key: value for key, value in content.items() if key != lacking}, content | {lacking: 7}):
         cell.write_text(json.dumps(wrong))  # as files without a checksum are
         assert results.damage(cell) == f"without {lacking} as cells have them"
-    cell.unlink()
-    assert results.damage(cell) == ""
 
 
 def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
@@ -147,16 +135,22 @@ def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
     assert not results.staging(study).exists()
 
 
+def holding(folder: Path, held: EventType) -> None:
+    results.hold(folder)
+    held.set()
+    time.sleep(60)
+
+
 def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
-    code = "import sys, time, pathlib; from tpcsweep.running.results import hold; hold(pathlib.Path(sys.argv[1]));"
-    code += "print('held', flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as holder:
-        assert holder.stdout
-        holder.stdout.readline()
-        with pytest.raises(results.ResultsError, match=f"pid {holder.pid}.* writes here: wait for its end"):
-            results.hold(tmp_path)
-        holder.kill()
-        holder.wait()
+    fork = multiprocessing.get_context("fork")
+    held = fork.Event()
+    holder = fork.Process(target=holding, args=(tmp_path, held))
+    holder.start()
+    assert held.wait(60)
+    with pytest.raises(results.ResultsError, match=f"pid {holder.pid}.* writes here: wait for its end"):
+        results.hold(tmp_path)
+    holder.kill()
+    holder.join()
     results.hold(tmp_path)
 
 

@@ -14,11 +14,7 @@ from tpcsweep.variables import CPU_LIMITS
 
 
 def cell(
-    *flags: str,
-    status: str = "ok",
-    limit: str | None = "bandwidth",
-    work: float | None = 0.25,
-    rate: float = 1,
+    *flags: str, status: str = "ok", limit: Any = "bandwidth", work: Any = 0.25, rate: float = 1
 ) -> dict[str, Any]:
     summary = {"throughput": rate, "machine_work": work}
     about = {"status": status, "flags": [*flags], "limit": limit}

@@ -160,11 +160,8 @@ def test_plain_groups_have_no_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         hierarchy().group("tpc-x-src1").create(0.5)
 
 
-Machine = Callable[..., None]
-
-
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes a machine of a root who lacks nothing but what is given."""
     (tmp_path / "tun").touch()
 
@@ -179,28 +176,25 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return lacking
 
 
+GRIDFTP = "globus-url-copy globus-gridftp-server"
+
+
 @pytest.mark.parametrize(
     ("lacking", "told"),
     [
         (
             {"programs": "xrootd tc"},
-            "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-server",
+            "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-",
         ),
         ({"refused": "sysctl -w this=1"}, "which takes root or user namespaces.*: sysctl -w this=1"),
         ({"netem": False, "tun": "none"}, "/none .* modprobe tun"),
         ({"netem": False}, r"tun .* may not be opened by this user: as root .*chmod 666"),
+        ({"programs": GRIDFTP}, r"make setup EXTRAS=globus`$"),
     ],
 )
-def test_what_is_missing_is_named_with_what_to_do(here: Machine, lacking: dict[str, str], told: str) -> None:
-    here()
-    machine.require()
+def test_what_is_missing_is_named(here: Callable[..., None], lacking: dict[str, str], told: str) -> None:
+    here(GRIDFTP)
+    machine.require(["curl"])  # which needs none of them
     here(**lacking)
     with pytest.raises(MachineError, match=told):
-        machine.require()
-
-
-def test_the_programs_of_a_tool_are_asked_for_where_it_is_used(here: Machine) -> None:
-    here("globus-url-copy globus-gridftp-server")
-    machine.require(["curl"])
-    with pytest.raises(MachineError, match=r"make setup EXTRAS=globus`$"):
         machine.require(["curl", "globus-url-copy"])

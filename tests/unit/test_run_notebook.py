@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
+import pytest
 from tpcsweep.running import notebooks
 
 NUMBER = 2
@@ -20,10 +20,6 @@ while len(list(pathlib.Path().glob("*.up"))) < {NUMBER}:
 print("number {{number}}")
 """
 """What each does: it waits until all of them run."""
-RUN = (
-    "import pathlib, sys; from tpcsweep.running.notebooks import run_notebook; "
-    "run_notebook(*map(pathlib.Path, sys.argv[1:]), {})"
-)
 
 
 def write(file: Path, *codes: str) -> None:
@@ -34,15 +30,17 @@ def write(file: Path, *codes: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), file)
 
 
-def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
-    running = []
+def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fork, running = multiprocessing.get_context("fork"), []
     for number in range(NUMBER):
         write(tmp_path / f"{number}.ipynb", MEET.format(number=number))
-        command = [sys.executable, "-c", RUN, f"{number}.ipynb", f"{number}.done.ipynb"]
-        running.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True))
+        files = Path(f"{number}.ipynb"), Path(f"{number}.done.ipynb")
+        running.append(fork.Process(target=notebooks.run_notebook, args=(*files, {})))
+        running[-1].start()
     for number, one in enumerate(running):
-        _, said = one.communicate(timeout=300)
-        assert one.returncode == 0, said
+        one.join(300)
+        assert one.exitcode == 0
         (cell,) = nbformat.read(tmp_path / f"{number}.done.ipynb", as_version=4).cells
         assert cell.outputs[0].text == f"number {number}\n"
     assert not list(tmp_path.glob("kernel-*"))

@@ -45,8 +45,7 @@ class Played:
     def __init__(self, script: list[str]) -> None:
         self.script = list(script)
         self.deployments: list[list[str]] = []  # how the cells of each have ended
-        self.logs: list[Path] = []
-        self.arriving: list[int] = []
+        self.requests: list[Request] = []
         self.up = False
         self.meanwhile: Callable[[], object] = lambda: None  # while a deployment waits for the machine
 
@@ -58,8 +57,7 @@ class Played:
         self.meanwhile()
         self.up = True
         self.deployments.append([])
-        self.logs.append(request.logs)
-        self.arriving.append(request.arriving)
+        self.requests.append(request)
         provenance = {"deployment": len(self.deployments), "software": {}}
         try:
             if self.script[:1] in ([NOT_UP], [REFUSED]):
@@ -118,11 +116,9 @@ OUTCOMES = st.lists(st.sampled_from([OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT
 CALM = st.lists(st.sampled_from([OK, FAILED, DISTURBED]), max_size=12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(script=OUTCOMES, cells=st.integers(1, 8))
-def test_every_cell_is_measured_once_unless_deployments_break_without_end(
-    script: list[str], cells: int
-) -> None:
+def test_every_cell_is_measured_once_unless_deployments_break(script: list[str], cells: int) -> None:
     with played(script, cells) as (testbed, configuration, logs):
         run(configuration, logs)
         ended = [outcome for deployment in testbed.deployments for outcome in deployment]
@@ -138,7 +134,7 @@ def test_every_cell_is_measured_once_unless_deployments_break_without_end(
             assert bad == [False] * (len(deployment) - 1) + [True]
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(script=OUTCOMES | CALM, share=st.sampled_from([0, 0.2, 0.5, 1]))
 def test_retries_stay_within_their_share_and_lose_no_cell(script: list[str], share: float) -> None:
     with played(script, 5, retry_share=share) as (testbed, configuration, logs):
@@ -162,9 +158,7 @@ def test_retries_stay_within_their_share_and_lose_no_cell(script: list[str], sha
         ([DISTURBED, OK], [NOT_BEGUN], 0.5, [1, 1]),
     ],
 )
-def test_deployments_and_cells_are_tried_again(
-    script: list[str], more: list[str], share: float, tried: list[int]
-) -> None:
+def test_cells_are_tried_again(script: list[str], more: list[str], share: float, tried: list[int]) -> None:
     with played([*script, *more], len(script), retry_share=share) as (testbed, configuration, logs):
         for _ in range(2):  # the second job measures nothing
             run(configuration, logs)
@@ -173,17 +167,14 @@ def test_deployments_and_cells_are_tried_again(
         assert statuses(configuration) == ["ok"] * len(script)
 
 
-def test_cells_that_cannot_be_measured_get_placeholders_and_the_next_job_measures_them(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_cells_that_cannot_be_measured_get_placeholders(capsys: pytest.CaptureFixture[str]) -> None:
     with played([OK, NOT_BEGUN, REFUSED, REFUSED], 3) as (testbed, configuration, logs):
         run(configuration, logs)
         assert testbed.deployments == [[OK, NOT_BEGUN], [REFUSED], [REFUSED]]
         assert sorted(statuses(configuration)) == [NOT_MEASURED] * 2 + ["ok"]
         assert {cell.get("message") for cell in read(configuration)} == {OK, "rtt asked 5 ms, found 9 ms"}
         run(configuration, logs)
-        assert testbed.deployments[3:] == [[OK, OK]]
-        assert statuses(configuration) == ["ok"] * 3
+        assert (testbed.deployments[3:], statuses(configuration)) == ([[OK, OK]], ["ok"] * 3)
     assert ": replacing " in capsys.readouterr().err
 
 
@@ -209,8 +200,7 @@ def test_a_failed_teardown_is_an_error_and_its_cells_are_adopted_by_the_next_job
             run(configuration, logs)
         testbed.script.clear()
         run(configuration, logs)
-        assert testbed.deployments == [[OK]]
-        assert statuses(configuration) == ["ok"]
+        assert (testbed.deployments, statuses(configuration)) == ([[OK]], ["ok"])
 
 
 # Each stream's file and two that are written or deleted; what the path brings.
@@ -220,16 +210,22 @@ def test_a_deployment_knows_how_much_memory_its_cells_write_to(seconds: float, a
     measurement = {"min_time": f"{seconds} s", "max_time": f"{seconds} s"}
     with played([], 1, parameters=parameters, measurement=measurement) as (testbed, configuration, logs):
         run(configuration, logs)
-        assert testbed.arriving == [arriving]
+        assert [request.arriving for request in testbed.requests] == [arriving]
 
 
 def test_each_deployment_has_logs_of_its_own_old_ones_go_and_cells_name_theirs() -> None:
     with played([OK, DIED, NOT_BEGUN], 4) as (testbed, configuration, logs):
         (logs / "replacement-7").mkdir()
         run(configuration, logs)
-        assert testbed.logs == [logs, logs / "replacement-1", logs / "replacement-2"]
+        used = [request.logs for request in testbed.requests]
+        assert used == [logs, logs / "replacement-1", logs / "replacement-2"]
         assert not (logs / "replacement-7").exists()
         assert sorted(cell["provenance"]["deployment"] for cell in read(configuration)) == [1, 1, 3, 3]
+
+
+def put(configuration: Configuration, cell: Cell, file: Path, message: str) -> None:
+    record = {"status": "ok", "message": message, "flags": [], "summary": {}, "provenance": {}}
+    results.write(file, wanted(configuration, cell), record)
 
 
 def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not_measured_again() -> None:
@@ -243,12 +239,6 @@ def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not
         run(configuration, logs)
         assert testbed.deployments == [[OK]]
         assert [cell["message"] for cell in read(configuration)] == [*["another's"] * 2, OK]
-
-
-def put(configuration: Configuration, cell: Cell, file: Path, message: str) -> None:
-    """Write a measured cell."""
-    record = {"status": "ok", "message": message, "flags": [], "summary": {}, "provenance": {}}
-    results.write(file, wanted(configuration, cell), record)
 
 
 def test_staged_cells_are_adopted_and_those_of_another_specification_are_not() -> None:

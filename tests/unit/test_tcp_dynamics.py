@@ -26,9 +26,10 @@ from simulation import Sample, simulate, stall
 from tpcsweep import tcp
 from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.extras import missing
+from tpcsweep.figures import panels
 from tpcsweep.linux.sockets import Connection
 
-from tests.support.notebooks import executed
+from tests.support.notebooks import executed, sketched
 from tests.support.workflow import ROOT
 
 SHIPPED_VERDICTS = ROOT / "examples/terena2005-verdicts.json"
@@ -59,13 +60,6 @@ def test_loss_and_delayed_acks_cost_utilisation(bandwidth: float, rtt: float, mt
     assert used <= formulas.cubic_utilisation(bandwidth, rtt, mtu, loss) <= 1
 
 
-@given(st.lists(MTUS, min_size=1, max_size=5))
-def test_shares_are_of_the_whole_and_in_the_order_of_the_mtus(mtus: list[int]) -> None:
-    shares = formulas.shares(mtus)
-    assert sum(shares) == pytest.approx(1)
-    assert sorted(shares) == [share for _, share in sorted(zip(mtus, shares, strict=True))]
-
-
 def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
     [chicago] = [row for row in RECOVERIES if not row.agrees]
     assert (chicago.id, chicago.published / 60) == ("recovery.chicago", 92)
@@ -81,11 +75,10 @@ def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
 def sawtooth(full: float, rounds: int, rtt: float) -> tuple[list[float], list[float], float]:
     """Reno over one loss, a sample a round trip: times, windows, and when the packet was dropped."""
     windows = [full] * 5 + [min(full, full / 2 + n) for n in range(rounds)]
-    times = [n * rtt for n in range(len(windows))]
-    return times, windows, times[4]
+    return [n * rtt for n in range(len(windows))], windows, 4 * rtt
 
 
-@given(st.integers(20, 500), st.floats(0.001, 0.3))
+@pytest.mark.parametrize(("full", "rtt"), [(20, 0.3), (499, 0.001)])
 def test_a_window_is_followed_from_its_fall_to_what_it_was(full: int, rtt: float) -> None:
     times, windows, drop = sawtooth(full, full, rtt)
     fall = follow(times, windows, drop)
@@ -118,18 +111,10 @@ def test_packets_are_dropped_where_the_window_fills_the_path() -> None:
     assert full / 3 <= drops[0][1] < full
     assert len(drops) > 4
     # Each finds the window at what it was when the last was known, or above.
-    assert all(now >= before for (_, before), (_, now) in itertools.pairwise(drops[1:]))
-    assert all(full <= at < 1.25 * full for _, at in drops[1:])
+    times, windows = np.transpose(drops[1:])
+    assert (np.diff(windows) >= 0).all() and (full <= windows).all() and (windows < 1.25 * full).all()
     # A recovery takes half a window of round trips, and a few more to rest.
-    gaps = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(drops[1:])]
-    assert gaps == pytest.approx([(full / 2 + 6) * rtt] * len(gaps), rel=0.15)
-
-
-def test_a_window_that_does_not_fall_is_tried_again_in_time() -> None:
-    dropper = Dropper(50, 0.02, patience=1)
-    drops = [now for now in (step * 0.01 for step in range(500)) if dropper.look(now, 100)]
-    assert drops[0] == 0
-    assert all(1 <= later - earlier < 1.2 for earlier, later in itertools.pairwise(drops))
+    assert np.diff(times) == pytest.approx((full / 2 + 6) * rtt, rel=0.15)
 
 
 LOSSY = Case("lossy", "loss", 1, 120, 60, loss=1e-3, warm_up=10)
@@ -159,13 +144,10 @@ def test_intervals_are_students() -> None:
     assert interval([]) is None and math.isnan(alone.low)
 
 
-def connection(cookie: int, sent: int, resent: int = 0) -> Connection:
-    return Connection(cookie, "10.88.2.1", 40.0, 10, 0, 0.0, 0.0, 0.0, sent, resent)
-
-
 def test_goodput_is_of_what_was_sent_for_the_first_time_by_those_that_carry_data() -> None:
-    then = [connection(1, 500), connection(2, 1_000_000), connection(3, 2_000_000)]
-    now = [connection(1, 500), connection(2, 2_250_000, 250_000), connection(3, 2_000_000)]
+    idle = Connection(1, "10.88.2.1", 40.0, 10, 0, 0.0, 0.0, 0.0, 500, 0)
+    then = [idle, idle._replace(cookie=2, sent=1_000_000), idle._replace(cookie=3, sent=2_000_000)]
+    now = [idle, idle._replace(cookie=2, sent=2_250_000, resent=250_000), then[2]]
     chosen = largest(then, 2)
     assert [connection.cookie for connection in chosen] == [2, 3]
     assert goodputs(chosen, now, 2.0) == {2: pytest.approx(0.004), 3: 0}
@@ -208,8 +190,7 @@ def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
 
 
 def test_figures_say_how_each_point_was_made() -> None:
-    case = next(case for case in SIMULATED if case.kind == "loss")
-    runs = [made(case, "simulated", [{"goodputs": [0.5]}])]
+    runs = [made(next(case for case in SIMULATED if case.kind == "loss"), "simulated", [{"goodputs": [0.5]}])]
     for figure in (draw.fairness(runs), draw.recovery(runs), draw.utilisation(runs)):
         said = " ".join(" ".join(text.get_text() for text in figure.texts).split())
         assert "snakemake -s studies/terena2005/Snakefile measured" in said
@@ -242,7 +223,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_ns3_agrees_with_mathis_within_a_factor(program: Path) -> None:
-    case = Case("small", "loss", 0.02, 40, 25, loss=1e-2, warm_up=5, repetitions=2)
+    case = Case("small", "loss", 0.02, 40, 15, loss=1e-2, warm_up=3, repetitions=2)
     simulated = simulate(case, program)
     rates = [run["goodputs"][0] for run in simulated["repetitions"]]
     used = formulas.utilisation(case.bandwidth, case.rtt, 1500, case.loss)
@@ -268,12 +249,12 @@ def test_shipped_measurements_stand_in_until_something_is_measured_here(tmp_path
     assert measured_in(tmp_path) == [here]
 
 
-def test_the_notebook_makes_the_verdicts_that_ship(tmp_path: Path) -> None:
+def test_the_notebook_makes_the_verdicts_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panels, "save", sketched)
     executed(ROOT / "studies/terena2005/terena2005.ipynb", results=str(tmp_path))
-    figures = ("figures/utilisation.png", "figures/recovery.svg", "figures/fairness.svg")
+    figures = (f"figures/{name}.png" for name in ("utilisation", "recovery", "fairness"))
     assert all((tmp_path / name).stat().st_size > 0 for name in ("table.csv", "table.md", *figures))
     made, shipped = (json.loads(file.read_text()) for file in (tmp_path / "verdicts.json", SHIPPED_VERDICTS))
-    assert len(made) == len(shipped)
     for new, old in zip(made, shipped, strict=True):
         floats = {key: pytest.approx(value) for key, value in old.items() if isinstance(value, float)}
         assert new == old | floats

@@ -79,7 +79,7 @@ def test_a_third_party_copy_never_goes_through_the_client() -> None:
 
 
 @pytest.mark.parametrize(("release", "told"), [((5, 5, 3), "3"), ((5, 6, 7), "4"), ((6, 2, 0), "4")])
-def test_a_third_party_copy_by_xrdcp_has_the_connections_asked_for_in_every_release(
+def test_xrdcp_has_the_connections_asked_for_in_every_release(
     monkeypatch: pytest.MonkeyPatch, release: tuple[int, ...], told: str
 ) -> None:
     monkeypatch.setattr(xrdcp, "_release", lambda: release)
@@ -184,8 +184,8 @@ def test_memory_is_no_disk_and_files_on_a_disk_need_no_memory(root: Path) -> Non
         "tool: curl, encryption: none, origins: 2, endpoint: direct",
         "tool: xrdcp, encryption: [usual, none], authorization: [usual, none], origins: 2",
         *(
-            f"tool: {one.name}, copy_mode: {one.copy_modes[0]}, layer: {one.layers[0]}"
-            for one in TOOLS.values()
+            f"tool: {name}, copy_mode: {tool.copy_modes[0]}, layer: {tool.layers[0]}"
+            for name, tool in TOOLS.items()
         ),
     ],
 )

@@ -72,9 +72,7 @@ REFUSED: list[tuple[Dimension, list[object]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("given_", "dimension"), [(one, known) for known, several in REFUSED for one in several]
-)
+@pytest.mark.parametrize(("given_", "dimension"), [(one, known) for known, many in REFUSED for one in many])
 def test_what_is_no_quantity_is_refused(given_: object, dimension: Dimension) -> None:
     with pytest.raises(UnitError) as error:
         parse(given_, dimension)
@@ -100,8 +98,7 @@ def test_values_are_shown_for_people(value: float, dimension: Dimension, text: s
 @pytest.mark.parametrize("dimension", [SIZE, RTT, DURATION, RATE, FRACTION], ids=lambda d: d.example)
 @given(data=st.data())
 def test_what_is_shown_is_read_back(dimension: Dimension, data: st.DataObject) -> None:
-    values = st.integers(0, LARGEST) if dimension.whole else st.floats(0, 1e15)
-    value = data.draw(values)
+    value = data.draw(st.integers(0, LARGEST) if dimension.whole else st.floats(0, 1e15))
     assert parse(show(value, dimension), dimension) == value
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that people write: aliases, texts that look like numbers, errors; `python -m tests.fuzz` tries more."""
+"""Files that people write: aliases, texts that look like numbers, errors; `make fuzz` tries more of them."""
 
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_broken_yaml_is_refused_with_the_file(root: Path, text: str, says: str) 
 
 
 def test_of_many_mistakes_the_first_are_listed(root: Path) -> None:
-    *lines, last = errors(root, "parameters: {rtt: [" + "x, " * 900 + "]}")
+    *lines, last = errors(root, "parameters: {rtt: [" + "x, " * 90 + "]}")
     assert len(lines) == 50 and last == "and more like these"
     values = ", ".join(f"{n} ms" for n in range(600, 1600))
     assert len(problems(root, f"parameters: {{rtt: [{values}], streams: [1, 2]}}")) == 1000
@@ -56,8 +57,8 @@ def test_of_many_mistakes_the_first_are_listed(root: Path) -> None:
     assert len(line) < 3000
 
 
-def test_every_pair_of_64_nodes_is_a_testbed(root: Path) -> None:
-    names = [f"dtn{n}.example.org" for n in range(64)]
+def test_every_pair_of_32_nodes_is_a_testbed(root: Path) -> None:
+    names = [f"dtn{n}.example.org" for n in range(32)]
     node = "{{node_selector: {{kubernetes.io/hostname: {}}}}}".format
     pairs = [
         f"    - {{rtt: 20 ms, source: {node(one)}, destination: {node(other)}}}"
@@ -65,21 +66,21 @@ def test_every_pair_of_64_nodes_is_a_testbed(root: Path) -> None:
     ]
     text = "kind: kubernetes\nimage: tpcsweep\nbandwidth: 800 Gbit/s\npaths:\n  kind: nodes\n  pairs:\n"
     said = errors(root, "parameters: {}", text + "\n".join([*pairs, pairs[0]]))
-    told = "paths.pairs[4032]: given the same as pairs[0], allowed: each pair once"
+    told = "paths.pairs[992]: given the same as pairs[0], allowed: each pair once"
     assert said[1:] == [f"config/testbeds/one.yaml: {told}"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=int(os.environ.get("FUZZ_INPUTS", "15")),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_a_file_is_refused_or_planned(kind: str, data: st.DataObject, tmp_path: Path) -> None:
     taken(data.draw(cases(kind)), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("kind", "beside"),
-    [("sweep", "simulation"), ("testbed", "nodes"), ("import", ""), ("question", ""), ("citation", "")],
-)
-def test_files_as_they_are_shipped_are_mostly_taken(kind: str, beside: str, tmp_path: Path) -> None:
-    shipped = [taken(Case(kind, text, beside), tmp_path) for text in TEXTS[kind]]
-    assert any(shipped)
+@pytest.mark.parametrize("kind", TEXTS)
+def test_shipped_files_are_mostly_taken(kind: str, tmp_path: Path) -> None:
+    beside = {"sweep": "simulation", "testbed": "nodes"}.get(kind, "")
+    assert any(taken(Case(kind, text, beside), tmp_path) for text in TEXTS[kind])
