@@ -193,6 +193,7 @@ def test_the_mean_of_effects_is_that_of_statsmodels() -> None:
     assert error == pytest.approx(max(theirs.sd_eff_w_re, theirs.sd_eff_w_re_hksj))
 
 
+@settings(max_examples=20)
 @given(st.lists(st.floats(0, 1), max_size=30))
 def test_p_values_are_corrected_as_statsmodels_does(given_values: list[float]) -> None:
     from statsmodels.stats.multitest import multipletests

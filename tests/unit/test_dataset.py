@@ -93,6 +93,7 @@ def test_axes_figures_and_fixed_parameters_have_their_values_units_and_names(sum
         assert (summary[name].units, summary[name].long_name) == (one.units, one.long_name)
     assert summary.streams.dtype.kind == "i"
     assert (summary.tool.item(), summary.tcp_buffer.item()) == ("gfal-copy", 4 * 2**20)
+    assert "units" not in summary.tool.attrs
 
 
 def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
@@ -224,15 +225,6 @@ def test_simulated_says_so(tmp_path: Path) -> None:
         assert all(group[name].long_name.startswith("simulated: ") for name in names)
 
 
-def test_words_and_null_on_axes(tmp_path: Path) -> None:
-    axes = {"cores": [1.0, None], "tool": ["gfal-copy", "curl"], "endpoint": ["direct", "redirector"]}
-    axes["repetition"] = [1]
-    dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, axes), axes), tmp_path / "dataset.nc")
-    summary = xr.load_dataset(tmp_path / "dataset.nc")
-    assert summary.throughput.sel(cores=[1, np.inf], tool="curl", endpoint="direct").notnull().all()
-    assert "units" not in summary.tool.attrs
-
-
 def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
     folded = dataset.fold(two, TWO)
     (tmp_path / "dataset.nc").write_text("old")
@@ -348,14 +340,8 @@ def test_figures_that_cannot_be_are_flagged_whoever_wrote_them(two: Specs, throu
     assert dataset.flagged(summary, "implausible").values.ravel().tolist() == [False, True]
 
 
-def test_cells_off_the_grid_twice_or_unlike_are_refused(two: Specs) -> None:
-    for files, axes, said in (
-        ([*two], {**TWO, "streams": [1]}, "streams is 2, and the grid has 1"),
-        ([*two, *two], TWO, "same point"),
-        ([], TWO, "no cell files"),
-    ):
-        with pytest.raises(dataset.DatasetError, match=said):
-            dataset.fold(files, axes)
-    change(list(two)[-1], lambda c: c["spec"]["parameters"].update(mtu=1500))
-    with pytest.raises(dataset.DatasetError, match=r"what is no axis: parameters\.mtu is 1500, not 9000"):
-        dataset.fold(two, TWO)
+def test_cells_off_the_grid_and_no_cells_are_refused(two: Specs) -> None:
+    with pytest.raises(dataset.DatasetError, match="streams is 2, and the grid has 1"):
+        dataset.fold(two, {**TWO, "streams": [1]})
+    with pytest.raises(dataset.DatasetError, match="no cell files"):
+        dataset.fold([], TWO)
