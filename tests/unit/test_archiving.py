@@ -158,9 +158,7 @@ def test_the_sweep_can_be_run_from_the_crate(packed: Packed, tmp_path: Path) -> 
     assert str(ROOT / "workflow") not in done.stdout
 
 
-def test_without_a_citation_of_their_own_they_are_those_of_the_software(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_citation_the_softwares_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tpcsweep.archiving._copy_software", lambda _: None)
     packed = pack(tmp_path, monkeypatch)
     entities = packed.entities()

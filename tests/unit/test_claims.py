@@ -480,9 +480,7 @@ def test_verdicts_are_written_as_they_are(tmp_path: Path) -> None:
     assert {"rtt", "streams", "from", "to"} <= held["evidence"][0].keys()
 
 
-def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_notebook_runs_on_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ds = case_world("chep2023.origins_help", "true", kind="simulation").assign_attrs(title="A sweep")
     (tmp_path / "results/demo").mkdir(parents=True)
     ds.to_netcdf(tmp_path / "results/demo/dataset.nc")

@@ -347,9 +347,8 @@ def test_a_testbed_bounds_what_its_machine_gives_and_is_bounded_by_it(root: Path
 
 
 def test_require_raises_what_the_limits_of_this_machine_find(root: Path) -> None:
-    wrong = loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}")
     with pytest.raises(ConfigurationError, match=r"congestion_control: given perfect, allowed: one of"):
-        require(wrong)
+        require(loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}"))
 
 
 def test_this_machine_is_described() -> None:

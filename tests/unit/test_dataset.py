@@ -285,8 +285,11 @@ def test_an_unusable_file_is_set_aside_and_its_cell_says_why(
         dataset.fold([first], axes, [specs[first]], processes, set_aside=told.__setitem__)
 
 
+Lines = tuple[Path, list[dict[str, Any]]]
+
+
 @pytest.fixture
-def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[dict[str, Any]]]:
+def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lines:
     """A file with a line for each of 8 cells, of which processes read three at a time after the first one."""
     monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
     monkeypatch.setattr("tpcsweep.dataset.cells._BATCH", 3)
@@ -300,7 +303,7 @@ def of_lines(file: Path, specs: list[dict[str, Any]], processes: int = 2) -> dat
     return dataset.fold(dataset.lines_of(file, len(specs)), LINES, specs, processes, {"scale": "1/200"})
 
 
-def test_lines_fold_as_files_do(tmp_path: Path, lines: tuple[Path, list[dict[str, Any]]]) -> None:
+def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:
     found = of_lines(*lines)
     expected = dataset.fold(synthetic.write_sweep(tmp_path, LINES), LINES, attributes={"scale": "1/200"})
     for group in ("summary", "samples", "transfers"):
@@ -322,10 +325,7 @@ def test_lines_fold_as_files_do(tmp_path: Path, lines: tuple[Path, list[dict[str
     ],
 )
 def test_an_unusable_line_is_named_with_what_to_do(
-    lines: tuple[Path, list[dict[str, Any]]],
-    change: Callable[[list[bytes]], list[bytes]],
-    said: str,
-    processes: int,
+    lines: Lines, change: Callable[[list[bytes]], list[bytes]], said: str, processes: int
 ) -> None:
     file = lines[0]
     file.write_bytes(b"\n".join(change(file.read_bytes().splitlines())))

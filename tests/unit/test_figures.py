@@ -174,9 +174,7 @@ def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     assert "No cell" in texts(figures.series(groups.summary, groups.samples))
 
 
-def test_every_cell_has_its_series_or_a_selection_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_cell_has_a_series_or_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = folded(tmp_path, FOUR, flagged={"not_steady": [EACH[4]]})
     figure = figures.series(groups.summary, groups.samples)
     assert len(panels(figure)) == 4
