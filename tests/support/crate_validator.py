@@ -29,13 +29,11 @@ class Library(BaseAdapter):
     def send(self, request: PreparedRequest, *_: object, **__: object) -> Response:
         text = (Path(rocrate.__file__).parent / "data/ro-crate.jsonld").read_bytes()
         assert json.loads(text)["@id"] == request.url
-        answer = HTTPResponse(
-            BytesIO(text), {"Content-Type": "application/ld+json"}, 200, preload_content=False
-        )
+        headers = {"Content-Type": "application/ld+json"}
+        answer = HTTPResponse(BytesIO(text), headers, 200, preload_content=False)
         return HTTPAdapter().build_response(request, answer)
 
-    def close(self) -> None:
-        pass
+    def close(self) -> None: ...
 
 
 def keep_context(cache: Path) -> None:
@@ -48,16 +46,13 @@ def keep_context(cache: Path) -> None:
 def found(crate: Path, profile: str, folder: Path) -> list[tuple[str, str, str]]:
     cache = folder / "http"
     keep_context(cache)
-    result = services.validate(
-        {
-            "rocrate_uri": str(crate),
-            "profile_identifier": profile,
-            "requirement_severity": Severity.RECOMMENDED,
-            "cache_path": cache,
-            "offline": True,
-        }
-    )
-    issues = result.get_issues()
+    settings = {
+        "rocrate_uri": str(crate),
+        "profile_identifier": profile,
+        "cache_path": cache,
+        "offline": True,
+    }
+    issues = services.validate({**settings, "requirement_severity": Severity.RECOMMENDED}).get_issues()
     return [(issue.severity.name, str(issue.message), str(issue.violatingEntity or "")) for issue in issues]
 
 

@@ -23,7 +23,7 @@ from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.files import write_text
 
 from tests.support.synthetic import write_sweep
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, finished
 
 VALIDATOR = Path(sys.prefix, "validator/bin/python")
 MEASURED_BY = """
@@ -59,13 +59,8 @@ class Packed:
 
     def validated(self, folder: Path) -> list[tuple[str, str, str]]:
         """What the validator says of this profile and those it extends: each with severity and subject."""
-        command = [
-            VALIDATOR,
-            ROOT / "tests/support/crate_validator.py",
-            self.folder,
-            "workflow-run-crate",
-            folder,
-        ]
+        program = ROOT / "tests/support/crate_validator.py"
+        command = [VALIDATOR, program, self.folder, "workflow-run-crate", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return [tuple(issue) for issue in json.loads(done.stdout.splitlines()[-1])]
@@ -100,7 +95,7 @@ def test_a_crate_has_what_was_found_what_was_asked_for_and_the_software(packed: 
     assert {"dataset.nc", "index.html", "cells.csv", "figures/limits.svg", "README.md"} <= files
     assert {"config/sweeps/demo.yaml", "config/testbeds/netns.yaml"} <= files
     assert {"tpcsweep/workflow/Snakefile", "tpcsweep/envs/requirements.txt", "tpcsweep/LICENSE"} <= files
-    # What is of an earlier dataset, what others have asked for, and what is made anew.
+    # Of an earlier dataset, asked for by others, and made again.
     assert "report.html" not in files
     assert not [name for name in files if "tpcsweep/config/testbeds" in name or "__pycache__" in name]
     with zipfile.ZipFile(packed.archive) as archive:
@@ -155,22 +150,15 @@ def test_the_sweep_can_be_run_from_the_crate(packed: Packed, tmp_path: Path) -> 
     shutil.unpack_archive(packed.archive, tmp_path)
     # What the README says, but that nothing is run.
     [line] = re.findall(r"^snakemake .*$", (tmp_path / "README.md").read_text(), re.MULTILINE)
-    done = subprocess.run(
-        [sys.executable, "-m", *line.split(), "--dry-run"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "tpcsweep/workflow")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-m", *line.split(), "--dry-run"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "tpcsweep/workflow")}
+    done = finished(command, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stdout
     assert "measure_demo" in done.stdout
-    assert str(ROOT / "workflow") not in done.stdout + done.stderr
+    assert str(ROOT / "workflow") not in done.stdout
 
 
-def test_without_a_citation_of_their_own_they_are_those_of_the_software(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_citation_the_softwares_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tpcsweep.archiving._copy_software", lambda _: None)
     packed = pack(tmp_path, monkeypatch)
     entities = packed.entities()

@@ -90,9 +90,8 @@ class MemorySite:
         )
 
     def readings(self) -> list[Reading]:
-        return [
-            self._reading(self.interval * n) for n in range(math.floor(self.spent / self.interval + 1e-6) + 1)
-        ]
+        count = math.floor(self.spent / self.interval + 1e-6) + 1
+        return [self._reading(self.interval * n) for n in range(count)]
 
     def run(self, **_: object) -> None:
         if self.refused:
@@ -100,20 +99,12 @@ class MemorySite:
 
     def events(self) -> list[Event]:
         found = []
-        while (self.told + 1) * SECONDS <= self.spent:
-            start, end = self.told * SECONDS, (self.told + 1) * SECONDS
-            for stream in range(WANTED.streams):
-                found.append(
-                    {
-                        "event": "end",
-                        "stream": stream,
-                        "number": self.told,
-                        "name": f"p.{stream}.{self.told}",
-                        "start": Clock.now + start,
-                        "end": Clock.now + end,
-                        "failure": None if end <= self.well_until else "refused",
-                    }
-                )
+        while (end := (self.told + 1) * SECONDS) <= self.spent:
+            number = self.told
+            event: Event = {"event": "end", "number": number, "start": Clock.now + number * SECONDS}
+            event |= {"end": Clock.now + end, "failure": None if end <= self.well_until else "refused"}
+            names = enumerate(f"p.{stream}.{number}" for stream in range(WANTED.streams))
+            found += [{**event, "stream": stream, "name": name} for stream, name in names]
             self.told += 1
         return found
 
@@ -123,28 +114,21 @@ class MemorySite:
         return Arrival(event["start"], 0 if event["failure"] else WANTED.file_size)
 
     def copies(self) -> list[Copy]:
-        ended = [(stream, n) for n in range(self.told) for stream in range(WANTED.streams)]
-        return [
-            Copy(
-                f"p.{stream}.{n}",
-                Clock.now + n * SECONDS,
-                Clock.now + (n + 1) * SECONDS,
-                1,
-                WANTED.file_size,
-                0,
-                "pull",
-            )
-            for stream, n in ended
-            if (n + 1) * SECONDS <= self.well_until
-        ]
+        found = []
+        for n in range(self.told):
+            start, end = n * SECONDS, (n + 1) * SECONDS
+            if end <= self.well_until:
+                rest = Clock.now + start, Clock.now + end, 1, WANTED.file_size, 0, "pull"
+                found += [Copy(f"p.{stream}.{n}", *rest) for stream in range(WANTED.streams)]
+        return found
 
     def totals(self) -> dict[str, int | None]:
-        throttling = {
-            f"{side}_{name}": 0
+        none = [
+            f"{side}_{name}"
             for side in ("source", "destination", "client")
             for name in ("periods", "throttled")
-        }
-        return {"path_drops": 3 * self.told, "path_queue_drops": 0, **throttling}
+        ]
+        return {"path_drops": 3 * self.told, **dict.fromkeys(["path_queue_drops", *none], 0)}
 
     check, settle, ready = (asked(name) for name in ("check", "settle", "ready"))
 
@@ -166,8 +150,11 @@ class MemorySite:
     sampler = client_of
 
 
+Measured = Callable[..., tuple[dict[str, Any], MemorySite]]
+
+
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Any], MemorySite]]:
+def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
     def measure(how: Measurement, **what: Any) -> tuple[dict[str, Any], MemorySite]:
         clock = Clock()
         monkeypatch.setattr(cell, "time", clock)
@@ -177,7 +164,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, A
     return measure
 
 
-Measured = Callable[..., tuple[dict[str, Any], MemorySite]]
+DEAD, KILLED = {"bytes_end": 0, "well_until": 0}, "dst1: xrootd was killed"
 TEN = Measurement(until="seconds", seconds=10)
 
 
@@ -186,13 +173,11 @@ def test_a_steady_cell_ends_early_and_has_every_figure(measured: Measured) -> No
     assert (found["status"], found["message"], found["flags"]) == ("ok", "", [])
     summary = found["summary"]
     assert 4 <= summary["duration"] <= 8
-    assert summary["throughput"] == pytest.approx(1)
-    assert summary["throughput_max"] == pytest.approx(1)
+    assert (summary["throughput"], summary["throughput_max"]) == pytest.approx((1, 1))
     assert (summary["fairness"], summary["xrootd_share"]) == (1, 1)
     assert summary["transfers"] == summary["xrootd_transfers"] == 2 * site.told
     assert summary["path_drops"] == 3 * site.told
-    assert summary["source_cpu"] == pytest.approx(0.75)
-    assert summary["source_cpu_busiest"] == pytest.approx(0.5)
+    assert (summary["source_cpu"], summary["source_cpu_busiest"]) == pytest.approx((0.75, 0.5))
     assert summary["length_rtts"] == pytest.approx((summary["duration"] - summary["warmup"]) / 0.01)
     assert summary["bandwidth_found"] == 1.1
     assert len(found["samples"]["goodput"]) == pytest.approx(summary["duration"] / 0.1, abs=1)
@@ -202,16 +187,11 @@ def test_a_steady_cell_ends_early_and_has_every_figure(measured: Measured) -> No
     ("what", "status", "message", "flags"),
     [
         ({"refused": "no such option"}, "failed", "no such option", []),
-        ({"bytes_end": 0, "well_until": 0}, "failed", "100 × refused", None),
-        (
-            {"bytes_end": 0, "well_until": 0, "broken": {"ready": 0}},
-            "failed",
-            "dst1: xrootd was killed",
-            [BROKEN],
-        ),
-        ({"broken": {"check": 5}}, "failed", "dst1: xrootd was killed", [BROKEN]),
+        (DEAD, "failed", "100 × refused", None),
+        ({**DEAD, "broken": {"ready": 0}}, "failed", KILLED, [BROKEN]),
+        ({"broken": {"check": 5}}, "failed", KILLED, [BROKEN]),
         # Breaks while transfers are being stopped: the measurement is over.
-        ({"broken": {"settle": 0}}, "ok", "dst1: xrootd was killed", [BROKEN]),
+        ({"broken": {"settle": 0}}, "ok", KILLED, [BROKEN]),
         # Every stream fails and no byte arrives in the last second: with more time all would have given up.
         ({"bytes_end": 5, "well_until": 5}, "failed", "50 × refused", None),
         # Failures while bytes arrive leave the figure.

@@ -68,7 +68,6 @@ def summary(tmp_path: Path) -> xr.Dataset:
 
 
 def broke(summary: xr.Dataset, repetition: int, message: str, status: str = "failed") -> None:
-    """Have a cell of the first release broken."""
     values = {"status": STATUS.index(status), "flags": MASKS[BROKEN], "message": message}
     for name, value in values.items():
         summary[name].loc[{"xrootd": "5.5.3", "repetition": repetition}] = value

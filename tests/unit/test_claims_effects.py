@@ -90,9 +90,7 @@ def test_levels_of_unknown_error_can_be_anything_and_shares_of_counts_are_exact(
         ([1, 2, 4, 3.8, 3.9], 0.02, {None}),
     ],
 )
-def test_a_peak_is_a_rise_and_then_a_fall(
-    levels: list[float], error: float, decisions: set[bool | None]
-) -> None:
+def test_a_peak_is_a_rise_and_a_fall(levels: list[float], error: float, decisions: set[bool | None]) -> None:
     found = peak(levels, [error] * 5)
     assert found is not None and found.decision in decisions
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -31,7 +30,6 @@ EXAMPLE = str(ROOT / "examples/surface.nc")
 
 
 def failed(*arguments: str) -> str:
-    """The message of a command that ends with an error."""
     done = tpcsweep(*arguments)
     assert done.exit_code == 2, done.output
     return done.stderr
@@ -137,9 +135,7 @@ def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
     assert "writes here: wait for its end" in failed("dataset")  # this process holds the folder to its end
 
 
-def test_adaptive_gives_snakemake_the_cells_and_the_arguments_behind_two_dashes(
-    study: Configuration, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_adaptive_passes_cells_and_arguments(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Sequence[str]] = []
 
     def run(argv: Sequence[str]) -> int:
@@ -173,14 +169,14 @@ def test_an_error_that_is_no_share_and_a_testbed_that_simulates_are_refused() ->
 
 
 def test_a_snakemake_of_a_killed_command_is_killed(tmp_path: Path) -> None:
-    code = (
-        "from tpcsweep.cli.sweeps import run_to_end; run_to_end(['sh', '-c', 'echo $$ >pid; exec sleep 60'])"
-    )
+    pid = tmp_path / "pid"
+    command = ["sh", "-c", "echo $$ >pid; exec sleep 60"]
+    code = f"from tpcsweep.cli.sweeps import run_to_end; run_to_end({command})"
     started = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
-    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "it runs")
-    started.send_signal(signal.SIGKILL)
+    wait_until(lambda: pid.exists() and pid.read_text().strip(), "it runs")
+    started.kill()
     started.wait()
-    wait_until(lambda: gone(int((tmp_path / "pid").read_text())), "the round has ended")
+    wait_until(lambda: gone(int(pid.read_text())), "the round has ended")
 
 
 @pytest.mark.usefixtures("study")

@@ -75,24 +75,25 @@ os._exit(0)
 """Copies by sleeping for as many seconds as the copy mode says; `fail` and `die` are other ways to end."""
 
 
+Started = subprocess.Popen[bytes]
+
+
 @pytest.fixture
-def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(tmp_path: Path) -> Iterator[Started]:
     command = [sys.executable, "-c", DRIVER, str(PACKAGE), WORKER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         yield started
         started.kill()
 
 
-def run(
-    client: Client | subprocess.Popen[bytes], tool: str, streams: int, copy_mode: str, **more: Any
-) -> Client:
+def run(client: Client | Started, tool: str, streams: int, copy_mode: str, **more: Any) -> Client:
     client = client if isinstance(client, Client) else of_process(client)
     given = {"pairs": [("https://s", "https://d")], "file_name": "f", "prefix": "p", "tcp_streams": 1, **more}
     client.run(tool=tool, streams=streams, copy_mode=copy_mode, **given)
     return client
 
 
-def tools(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+def tools(process: Started) -> list[psutil.Process]:
     """The client's children that run: tools, or one worker."""
     children = psutil.Process(process.pid).children()
     return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
@@ -114,9 +115,7 @@ def gather(client: Client, count: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("tool", ["sleeps", "works"])
-def test_each_stream_starts_its_next_transfer_as_it_ends_one(
-    process: subprocess.Popen[bytes], tool: str
-) -> None:
+def test_each_stream_starts_its_next_transfer_as_it_ends_one(process: Started, tool: str) -> None:
     client = run(process, tool, 3, "0.1")
     events = gather(client, 9)
     client.stop()
@@ -131,8 +130,8 @@ def test_each_stream_starts_its_next_transfer_as_it_ends_one(
 
 
 @pytest.mark.parametrize(("tool", "processes"), [("sleeps", 4), ("works", 1)])
-def test_stopping_ends_every_tool_and_the_client_can_run_again(
-    process: subprocess.Popen[bytes], tool: str, processes: int
+def test_stopping_ends_tools_and_the_client_can_run_again(
+    process: Started, tool: str, processes: int
 ) -> None:
     client = run(process, tool, 4, "60")
     wait_until(lambda: len(tools(process)) == processes, "the tools run")
@@ -152,7 +151,7 @@ def test_stopping_ends_every_tool_and_the_client_can_run_again(
     ],
 )
 def test_a_stream_that_keeps_failing_gives_up(
-    process: subprocess.Popen[bytes], tool: str, copy_mode: str, files: int | None, said: str
+    process: Started, tool: str, copy_mode: str, files: int | None, said: str
 ) -> None:
     events = gather(run(process, tool, 2, copy_mode, files=files), 7)
     assert [event["event"] for event in events].count("end") == 6
@@ -160,7 +159,7 @@ def test_a_stream_that_keeps_failing_gives_up(
     assert events[-1] == {"event": "exhausted"}
 
 
-def test_streams_that_have_their_files_end_and_the_last_one_says_so(process: subprocess.Popen[bytes]) -> None:
+def test_streams_that_have_their_files_end_and_the_last_one_says_so(process: Started) -> None:
     client = run(process, "sleeps", 2, "0.05", files=3)
     events = gather(client, 7)
     assert [event["number"] for event in events[:-1] if event["stream"] == 1] == [0, 1, 2]
@@ -168,7 +167,7 @@ def test_streams_that_have_their_files_end_and_the_last_one_says_so(process: sub
     assert client.stop() == []
 
 
-def test_a_tool_that_cannot_begin_is_refused_with_its_words(process: subprocess.Popen[bytes]) -> None:
+def test_a_tool_that_cannot_begin_is_refused_with_its_words(process: Started) -> None:
     client = of_process(process)
     with pytest.raises(ToolRefusedError, match="no token to be had"):
         run(client, "refuses", 1, "0")
@@ -179,9 +178,7 @@ def test_a_tool_that_cannot_begin_is_refused_with_its_words(process: subprocess.
 @pytest.mark.parametrize(
     ("tool", "processes", "killed"), [("sleeps", 2, False), ("works", 1, False), ("works", 1, True)]
 )
-def test_the_client_and_its_tools_end_with_whoever_started_it(
-    process: subprocess.Popen[bytes], tool: str, processes: int, killed: bool
-) -> None:
+def test_tools_end_with_the_clients_parent(process: Started, tool: str, processes: int, killed: bool) -> None:
     run(process, tool, 2, "60")
     wait_until(lambda: len(tools(process)) == processes, "the tools run")
     running = tools(process)
@@ -191,7 +188,7 @@ def test_the_client_and_its_tools_end_with_whoever_started_it(
     wait_until(lambda: all(map(over, running)), "the tools have ended")
 
 
-def test_a_client_that_dies_is_noticed(process: subprocess.Popen[bytes]) -> None:
+def test_a_client_that_dies_is_noticed(process: Started) -> None:
     client = run(process, "sleeps", 1, "60")
     process.kill()
     process.wait()

@@ -16,16 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep import dataset, figures
-from tpcsweep.comparing.comparison import (
-    TABLE,
-    Comparison,
-    ComparisonError,
-    align,
-    compare,
-    gate_failures,
-    load_side,
-    write,
-)
+from tpcsweep.comparing.comparison import TABLE, ComparisonError, compare, gate_failures, load_side, write
 from tpcsweep.comparing.effects import (
     FASTER,
     NOT_COMPARABLE,
@@ -62,9 +53,9 @@ def made(
     return synthetic.bare(found, half, axes)
 
 
-def sweep_of(found: Comparison) -> pd.Series:
-    """Which of the sweeps that lie side by side each cell is of."""
-    return (found.cells["streams"] - 1) // 8
+def by_sweep(cells: pd.DataFrame) -> list[pd.DataFrame]:
+    """The cells of each of the sweeps that lie side by side."""
+    return [part for _, part in cells.groupby((cells["streams"] - 1) // 8)]
 
 
 @pytest.mark.parametrize("repetitions", [1, 3])
@@ -78,12 +69,10 @@ def test_a_dataset_compared_with_itself_has_no_difference(repetitions: int) -> N
 
 @pytest.mark.parametrize("repetitions", [1, 3])
 def test_equals_are_called_different_as_rarely_as_said(repetitions: int) -> None:
-    """Many sweeps, measured twice."""
     equals = compare(made(1, repetitions, sweeps=160), made(2, repetitions, sweeps=160))
-    cells = equals.cells.assign(streams=(equals.cells["streams"] - 1) % 8 + 1)
     axes = {"rtt": equals.alignment.axes["rtt"], "streams": range(1, 9)}
-    sweeps = [one for _, one in cells.groupby(sweep_of(equals))]
-    assert 0.02 < (cells["p"] < 0.05).mean() < 0.055
+    sweeps = [one.assign(streams=(one["streams"] - 1) % 8 + 1) for one in by_sweep(equals.cells)]
+    assert 0.02 < (equals.cells["p"] < 0.05).mean() < 0.055
     # The share of 160 draws at 5 % lies below 9.5 % but once in 100; of errors a fifth too small it is 12 % or more.
     assert np.mean([one["p"].min() * 48 < 0.05 for one in sweeps]) < 0.095
     assert np.mean([combined(one).verdict != SAME for one in sweeps]) < 0.095
@@ -125,7 +114,7 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
 def test_a_known_effect_is_found_and_covered(repetitions: int, between: float) -> None:
     base, new = made(3, repetitions, sweeps=60), made(4, repetitions, 0.9, between=between, sweeps=60)
     found = compare(base, new)
-    means = [combined(part) for _, part in found.cells.groupby(sweep_of(found))]
+    means = [*map(combined, by_sweep(found.cells))]
     assert np.mean([mean.low <= 0.9 <= mean.high for mean in means]) > 0.91
     assert np.mean([mean.verdict == SLOWER for mean in means]) > 0.99
     cells = found.cells["ratio_low"].le(0.9) & found.cells["ratio_high"].ge(0.9)
@@ -193,6 +182,7 @@ def test_the_mean_of_effects_is_that_of_statsmodels() -> None:
     assert error == pytest.approx(max(theirs.sd_eff_w_re, theirs.sd_eff_w_re_hksj))
 
 
+@settings(max_examples=20)
 @given(st.lists(st.floats(0, 1), max_size=30))
 def test_p_values_are_corrected_as_statsmodels_does(given_values: list[float]) -> None:
     from statsmodels.stats.multitest import multipletests
@@ -261,12 +251,12 @@ def test_a_slower_machine_is_said_of_cells_that_a_cpu_bound() -> None:
 def test_what_is_not_common_is_said() -> None:
     base = made(1).isel(streams=slice(0, 6)).assign_coords(tool="curl", mtu=9000)
     new = made(2).isel(streams=slice(2, 8), rtt=[0, 2]).assign_coords(tool="gfal-copy")
-    found = align(base, new)
+    compared = compare(base, new)
+    found = compared.alignment
     assert found.axes == {"rtt": (0.0, 10.0), "streams": (3, 4, 5, 6)}
     assert found.only["base"] == {"rtt": (5.0, 20.0, 50.0, 100.0), "streams": (1, 2)}
     assert found.only["new"] == {"streams": (7, 8)}
     assert found.different == {"mtu": (9000, None), "tool": ("curl", "gfal-copy")}
-    compared = compare(base, new)
     assert len(compared.cells) == 8
     first = float(base["throughput"].sel(rtt=0, streams=3).mean("repetition"))
     assert compared.cells["base"].iloc[0] == pytest.approx(first)
@@ -346,7 +336,7 @@ def test_files_hold_everything(tmp_path: Path) -> None:
 def test_figures_say_what_was_found(repetitions: int) -> None:
     new = made(2, repetitions, 0.5).assign_coords(tool="gfal-copy")
     new["status"][0, 0] = STATUS.index("not_measured")
-    found: Comparison = compare(made(1, repetitions), new, ("old", "young"))
+    found = compare(made(1, repetitions), new, ("old", "young"))
     for figure in (figures.forest(found), figures.ratios(found)):
         text = " ".join(" ".join(one.get_text() for one in figure.texts).split())
         assert "tool curl → gfal-copy" in text

@@ -37,9 +37,11 @@ from tests.support.projects import MACHINE, cases, errors, loaded, problems
 ROOT = Path(__file__).parents[2]
 SHIPPED = [
     *(("config", ROOT / f"config/{name}.yaml") for name in ("config", "k8s")),
-    *(("sweep", path) for path in sorted((ROOT / "config/sweeps").glob("*.yaml"))),
-    *(("testbed", path) for path in sorted((ROOT / "config/testbeds").glob("*.yaml"))),
-    *(("import", path) for path in sorted((ROOT / "config/imports").glob("*.yaml"))),
+    *(
+        (kind, path)
+        for kind in ("sweep", "testbed", "import")
+        for path in sorted(ROOT.glob(f"config/{kind}s/*.yaml"))
+    ),
 ]
 
 
@@ -345,9 +347,8 @@ def test_a_testbed_bounds_what_its_machine_gives_and_is_bounded_by_it(root: Path
 
 
 def test_require_raises_what_the_limits_of_this_machine_find(root: Path) -> None:
-    wrong = loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}")
     with pytest.raises(ConfigurationError, match=r"congestion_control: given perfect, allowed: one of"):
-        require(wrong)
+        require(loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}"))
 
 
 def test_this_machine_is_described() -> None:
@@ -364,16 +365,16 @@ def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root:
     with console.capture() as capture:
         console.print(grid_table(configuration))
     lines = capture.get().splitlines()
-    said = "one on one: 6 cells in 4 deployments (2 cores × 2 rtt × 2 streams, 1 repetition)"
-    assert lines[0].startswith(said)
+    assert lines[0].startswith(
+        "one on one: 6 cells in 4 deployments (2 cores × 2 rtt × 2 streams, 1 repetition)"
+    )
     rows = [[part.strip() for part in line.strip("│").split("│")] for line in lines if line.startswith("│")]
     assert ["rtt", "5 ms, 50 ms"] in rows
     deployments = [row for row in rows if len(row) == 5]
     assert [row[0] for row in deployments] == ["1", "2", "3", "4"]
     streams = {("5 ms", "1", "streams 1"), ("50 ms", "2", "streams 1, 2")}
     assert {tuple(row[2:]) for row in deployments} == streams
-    rank = configuration.grid.rank
-    first = max(rank, key=lambda path: rank[path])
+    first = max(configuration.grid.rank.items(), key=lambda ranked: ranked[1])[0]
     cores, rtt = deployments[0][1:3]
     assert first == f"cores={'none' if cores == 'null' else cores}/rtt={rtt.removesuffix(' ms')}"
 
@@ -388,12 +389,9 @@ def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> No
 
 
 def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
-    text = (ROOT / "docs/sweeps.md").read_text()
-    example = re.search(r"```yaml\n(.+?)```", text, re.DOTALL)
-    assert example
-    grid = loaded(root, example[1]).grid
+    example, *_ = re.findall(r"```yaml\n(.+?)```", (ROOT / "docs/sweeps.md").read_text(), re.DOTALL)
     # 3 rtt × 2 origins × 4 streams, less 1 × 2 × 2, plus 3 rtt, each three times
-    assert len(grid.cells) == (24 - 4 + 3) * 3
+    assert len(loaded(root, example).grid.cells) == (24 - 4 + 3) * 3
 
 
 def test_a_large_site_is_within_the_bounds(root: Path) -> None:
@@ -406,9 +404,8 @@ def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
     testbed = f"{{kind: netns, releases: [{{name: mine, path: {root}/none}}]}}"
     assert problems(root, "parameters: {rtt: 5}", testbed) == []
     [line] = problems(root, "parameters: {xrootd: mine}", testbed)
-    assert (
-        "parameters.xrootd: given mine, allowed: a release that is there (releases " + IN_FILE + "): " in line
-    )
+    said = f"allowed: a release that is there (releases {IN_FILE}): "
+    assert f"parameters.xrootd: given mine, {said}" in line
     assert f": xrootd mine: {root}/none/bin/xrootd is not there" in line
 
 
@@ -416,10 +413,8 @@ def test_a_delay_line_carries_less_than_a_path_without_one(root: Path) -> None:
     asked = root, "parameters: {rtt: [0, 5], bandwidth: 10 Gbit/s}", "{kind: netns, max_bandwidth: 20 Gbit/s}"
     assert problems(*asked) == []
     [problem] = problems(*asked, largest_bandwidth=5.0)
-    assert (
-        ": parameters.bandwidth: given 10 Gbit/s with rtt 5 ms, loss 0 %, allowed: at most 5 Gbit/s, "
-        in problem
-    )
+    said = "parameters.bandwidth: given 10 Gbit/s with rtt 5 ms, loss 0 %, allowed: at most 5 Gbit/s, "
+    assert f": {said}" in problem
 
 
 def test_what_a_testbed_adds_to_its_base_must_be_of_the_same_kind(root: Path) -> None:

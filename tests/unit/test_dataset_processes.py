@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import multiprocessing
 import os
 import signal
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +19,13 @@ import numpy as np
 import psutil
 import pytest
 from tpcsweep import dataset
-from tpcsweep.dataset import cells
+from tpcsweep.dataset import cells, folding
+from tpcsweep.linux.signals import interruptible
 
 from tests.support import synthetic
 from tests.support.workflow import wait_until
 
 AXES = {"origins": [1, 2], "streams": [*range(1, 11)], "repetition": [1, 2]}
-ENDLESS = """
-import itertools, sys
-from pathlib import Path
-from tpcsweep import dataset
-from tpcsweep.dataset import folding, cells
-from tpcsweep.linux.signals import interruptible
-
-cells.FEW = 0
-folding._Grid.add = lambda *_: None
-with interruptible():
-    dataset.fold(itertools.repeat(Path(sys.argv[1])), {"streams": [1], "repetition": [1]}, processes=2)
-"""
-"""Folds one file again and again."""
 
 
 @pytest.fixture
@@ -70,7 +60,9 @@ UNLIKE, UNFLAGGED = (b'"mtu":9000', b'"mtu":1500'), (b'"flags"', b'"flag"')
 
 
 @pytest.mark.parametrize("first", [6, 35])
-@pytest.mark.parametrize(("how", "says"), [(UNLIKE, "mtu is 1500, not 9000"), (UNFLAGGED, "'flags'")])
+@pytest.mark.parametrize(
+    ("how", "says"), [(UNLIKE, r"no axis: parameters\.mtu is 1500, not 9000"), (UNFLAGGED, "'flags'")]
+)
 def test_the_first_of_the_wrong_files_is_named(files: list[Path], first: int, how: Any, says: str) -> None:
     files[first].write_bytes(files[first].read_bytes().replace(*how))
     for other in files[first + 1 : first + 10]:
@@ -116,31 +108,48 @@ def test_a_process_that_dies_is_an_error(files: list[Path], monkeypatch: pytest.
 
 
 @contextlib.contextmanager
-def endless(folder: Path, before: str = "") -> Iterator[psutil.Popen]:
-    """A process that folds without end, after something else."""
-    [path] = synthetic.write_sweep(folder, {"streams": [1], "repetition": [1]})
-    child = psutil.Popen([sys.executable, "-c", f"{before}\n{ENDLESS}", str(path)], start_new_session=True)
+def endless(folder: Path, before: Callable[[], object] = os.getpid) -> Iterator[BaseProcess]:
+    """A process that folds one file again and again, after something else."""
+    axes = {"streams": [1], "repetition": [1]}
+    [path] = synthetic.write_sweep(folder, axes)
+
+    def fold() -> None:
+        os.setsid()
+        cells.FEW = 0
+        folding._Grid.add = lambda *_: None
+        before()
+        with interruptible():
+            dataset.fold(itertools.repeat(path), axes, processes=2)
+
+    child = multiprocessing.get_context("fork").Process(target=fold)
+    child.start()
     try:
         yield child
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
+        child.join()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_ends_folding_ends_its_processes(tmp_path: Path, how: signal.Signals) -> None:
     with endless(tmp_path) as child:
-        wait_until(lambda: len(child.children()) == 2, "it reads with two processes")
-        processes = child.children()
+        parent = psutil.Process(child.pid)
+        wait_until(lambda: len(parent.children()) == 2, "it reads with two processes")
+        processes = parent.children()
         if how == signal.SIGINT:
             os.killpg(child.pid, how)  # as Ctrl-C
-            assert child.wait(timeout=60) == 128 + how
+            child.join(60)
+            assert child.exitcode == 128 + how
         else:
             child.kill()
         assert not psutil.wait_procs(processes, timeout=60)[1]
 
 
 def test_what_asks_to_end_while_processes_are_forked_is_heard(tmp_path: Path) -> None:
-    asks = "os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))"
-    with endless(tmp_path, f"import os, signal\n{asks}") as child:
-        assert child.wait(timeout=60) == 128 + signal.SIGTERM
+    def ask() -> None:
+        os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+    with endless(tmp_path, ask) as child:
+        child.join(60)
+        assert child.exitcode == 128 + signal.SIGTERM

@@ -79,10 +79,9 @@ def test_origins_are_as_many_as_cores_ask_for_and_a_stream_has_one_core() -> Non
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The names of the notebook, after few resamples."""
     folder = tmp_path_factory.mktemp("equation")
     with contextlib.chdir(ROOT / "studies/equation"):
-        return executed(File("equation.ipynb"), folder=str(folder), resamples=8)
+        return executed(File("equation.ipynb"), folder=str(folder), resamples=3)
 
 
 def test_the_notebook_writes_tables_and_a_figure(notebook: dict[str, Any]) -> None:

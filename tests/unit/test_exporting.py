@@ -45,7 +45,6 @@ def families(summary: xr.Dataset) -> dict[str, Any]:
 
 
 def fields(summary: xr.Dataset, samples: xr.Dataset) -> list[list[str]]:
-    """The fields of each monitoring line."""
     return [line.split(", ") for line in monitoring_lines(summary, samples)]
 
 
@@ -110,10 +109,8 @@ def test_the_official_parser_reads_every_figure_with_its_unit(folded: SimpleName
         for sample in family.samples:
             assert sample.labels.keys() == {"sweep", "testbed", *AXES}
             assert sample.labels["sweep"] == "demo"
-            texts = {axis: sample.labels[axis] for axis in AXES}
-            cell = folded.summary.sel(
-                {axis: float(text.replace("none", "inf")) for axis, text in texts.items()}
-            )
+            where = {axis: float(sample.labels[axis].replace("none", "inf")) for axis in AXES}
+            cell = folded.summary.sel(where)
             assert sample.value == pytest.approx(scale * float(cell[name]), rel=1e-9)
             ended = cell.started.values.astype("datetime64[ns]").astype(int) / 1e9
             assert float(sample.timestamp) == pytest.approx(ended + float(cell.duration.fillna(0)), abs=1e-3)

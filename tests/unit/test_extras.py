@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import runpy
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -14,14 +13,14 @@ import pytest
 import simulation
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
-from tpcsweep import exporting, importing
+from tpcsweep import exporting, extras, importing
 from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import earlier
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, finished
 
 MODULES = {"crate": "rocrate", "history": "ruptures", "parquet": "pyarrow", "zarr": "zarr"}
 MODULES |= {"slurm": "snakemake_executor_plugin_slurm"}
@@ -51,11 +50,6 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         monkeypatch.setitem(sys.modules, name, None)
 
 
-def run(code: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("name", MODULES)
 def test_an_extra_that_is_not_there_is_told_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require(name)
@@ -77,17 +71,18 @@ def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
     assert lists - {"docs", "test"} == set(EXTRAS)
 
 
-def test_looking_imports_nothing_of_an_extra() -> None:
-    look = "import sys, tpcsweep.extras as e; e.missing(e.EXTRAS); print(*sys.modules)"
-    loaded = set(run(look, os.environ).stdout.split())
-    assert "tpcsweep.extras" in loaded
-    assert not loaded & set(MODULES.values())
+def test_looking_imports_nothing_of_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in MODULES.values():
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    runpy.run_path(extras.__file__)["missing"](EXTRAS)
+    assert not sys.modules.keys() & {*MODULES.values()}
 
 
 def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
     needed = ["comparing.comparison", "dataset", "figures", "models", "running.notebooks", "running.runner"]
-    done = run("\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"]), bare)
-    assert done.returncode == 0, done.stderr
+    code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
+    done = finished([sys.executable, "-c", code], env=bare)
+    assert done.returncode == 0, done.stdout
 
 
 def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -> None:

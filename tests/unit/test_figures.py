@@ -23,7 +23,7 @@ from tpcsweep.variables import LIMITS
 
 from tests.support import synthetic
 from tests.support.notebooks import code_of, executed
-from tests.support.pictures import Pixels, hues, pixels
+from tests.support.pictures import hues, pixels
 from tests.support.workflow import ROOT
 
 ONE = [1]
@@ -76,32 +76,26 @@ def test_every_other_value_has_a_panel(tmp_path: Path, axes: dict[str, Sequence[
     cpu = figures.cpu(groups.summary)
     assert panels(cpu)
     for figure in (*drawn[2:], cpu):
-        seen(figure, tmp_path)
+        assert_shows(figure, tmp_path)
 
 
-def seen(figure: Figure, folder: Path) -> None:
-    """Every panel shows something."""
-    figure.savefig(folder / "seen.png", dpi=72)
+def assert_shows(figure: Figure, folder: Path) -> None:
+    """Assert that every panel shows something."""
+    figure.savefig(folder / "seen.png", dpi=50)
     shown = pixels(folder / "seen.png")
-    for panel in panels(figure):
-        assert hues(within(shown, panel), 1e-4) > 0  # a point is enough
-
-
-def within(shown: Pixels, panel: Axes) -> Pixels:
-    """What is seen of a panel, without what surrounds it."""
     height, width, _ = shown.shape
-    at = panel.get_position()
-    return shown[
-        round((1 - at.y1) * height) : round((1 - at.y0) * height), round(at.x0 * width) : round(at.x1 * width)
-    ]
+    for panel in panels(figure):
+        at = panel.get_position()
+        rows = slice(round((1 - at.y1) * height), round((1 - at.y0) * height))
+        columns = slice(round(at.x0 * width), round(at.x1 * width))
+        assert hues(shown[rows, columns], 1e-4) > 0  # a point is enough
 
 
 def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
     flags = {flag: [EACH[2 + place % 4]] for place, flag in enumerate(FLAGS)}
     groups = folded(tmp_path, AXES, missing=[EACH[0]], failed=[EACH[1]], flagged=flags)
-    predicted = xr.zeros_like(groups.summary.status, bool)
-    predicted.loc[EACH[5]] = True
-    summary = groups.summary.assign(predicted=predicted)
+    summary = groups.summary.assign(predicted=xr.zeros_like(groups.summary.status, bool))
+    summary.predicted.loc[EACH[5]] = True
     heat_map = figures.heatmap(summary)
     for figure in (heat_map, figures.surface(summary), figures.lines(summary)):
         shown = texts(figure)
@@ -166,31 +160,29 @@ def test_repetitions_are_averaged_and_bands_span_all_of_them(clean: dataset.Fold
 
 def test_simulated_is_said_in_every_figure(tmp_path: Path) -> None:
     groups = folded(tmp_path, FOUR, kind="simulation")
-    drawn = [draw(groups.summary) for draw in (figures.heatmap, figures.surface, figures.lines, figures.cpu)]
-    for figure in (*drawn, figures.series(groups.summary, groups.samples)):
-        assert "simulated" in texts(figure)
+    assert "simulated" in texts(figures.series(groups.summary, groups.samples))
+    for draw in (figures.heatmap, figures.surface, figures.lines, figures.cpu):
+        assert "simulated" in texts(draw(groups.summary))
 
 
 def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     groups = folded(tmp_path, FOUR, failed=[{}])
     for draw in (figures.heatmap, figures.surface, figures.lines):
         assert "failed" in texts(draw(groups.summary))
-    series = figures.series(groups.summary, groups.samples)
-    for figure in (figures.cpu(groups.summary), figures.limits(groups.summary), series):
-        assert "No cell" in texts(figure)
+    for draw in (figures.cpu, figures.limits):
+        assert "No cell" in texts(draw(groups.summary))
+    assert "No cell" in texts(figures.series(groups.summary, groups.samples))
 
 
-def test_every_cell_has_its_series_or_a_selection_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups = folded(tmp_path, AXES, flagged={"not_steady": [EACH[5] | {"repetition": 2}]})
+def test_every_cell_has_a_series_or_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = folded(tmp_path, FOUR, flagged={"not_steady": [EACH[4]]})
     figure = figures.series(groups.summary, groups.samples)
-    assert len(panels(figure)) == 12
-    seen(figure, tmp_path)
-    monkeypatch.setattr("tpcsweep.figures.cells._MOST_PANELS", 6)
+    assert len(panels(figure)) == 4
+    assert_shows(figure, tmp_path)
+    monkeypatch.setattr("tpcsweep.figures.cells._MOST_PANELS", 2)
     figure = figures.series(groups.summary, groups.samples)
-    assert "6 of 12 measured cells" in texts(figure) and "not steady" in texts(figure)
-    assert len(panels(figure)) == 6
+    assert "2 of 4 measured cells" in texts(figure) and "not steady" in texts(figure)
+    assert len(panels(figure)) == 2
 
 
 def test_more_panels_than_fit_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,8 +209,7 @@ def test_maps_of_many_values_stay_of_a_size_and_have_no_numbers(tmp_path: Path) 
 
 
 def test_marks_of_one_cell_are_side_by_side(tmp_path: Path) -> None:
-    where = {"streams": 2, "rtt": 50.0}
-    flags = {"not_steady": [where], "disturbed": [where]}
+    flags = {"not_steady": [EACH[4]], "disturbed": [EACH[4]]}
     [drawn] = panels(figures.heatmap(folded(tmp_path, FOUR, flagged=flags).summary))
     alone = [one.get_offsets()[0] for one in drawn.collections if len(one.get_offsets()) == 1]
     marks = sorted(map(tuple, alone))
@@ -238,9 +229,9 @@ def test_intervals_are_drawn_themselves_and_not_marked(tmp_path: Path) -> None:
 
 def test_the_same_dataset_gives_the_same_files(clean: dataset.Folded, tmp_path: Path) -> None:
     for name in ("one", "other"):
-        figures.save(figures.heatmap(clean.summary), tmp_path / name, "heatmap")
+        figures.save(figures.heatmap(clean.summary), tmp_path, name)
     for end in ("png", "svg"):
-        one, other = (tmp_path / name / f"heatmap.{end}" for name in ("one", "other"))
+        one, other = (tmp_path / f"{name}.{end}" for name in ("one", "other"))
         assert one.read_bytes() == other.read_bytes()
 
 
@@ -254,7 +245,7 @@ def test_chosen_axes_take_the_place_of_streams_and_rtt(tmp_path: Path) -> None:
 
 def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(tmp_path: Path) -> None:
     axes = {"xrootd": ["5.5.3", "5.8.1", "6.2.0"], **FOUR, "repetition": [1, 2, 3]}
-    broke = [{"xrootd": "5.5.3", "streams": 2, "rtt": 5.0}]
+    broke = [{"xrootd": "5.5.3", **EACH[1]}]
     groups = folded(tmp_path, axes, failed=broke, flagged={"deployment_broken": broke})
     figure = figures.releases(groups.summary, groups.transfers, "xrootd", "streams")
     assert len(panels(figure)) == 2 * 5
@@ -262,7 +253,7 @@ def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(
     assert [text.get_text() for text in panels(figure)[-1].get_xticklabels()] == axes["xrootd"]
     shares = [[line.get_ydata()[0] for line in panels(figure)[at].lines] for at in (4, 9)]
     assert shares == [[0.5, 0, 0, 0, 0, 0], [0] * 6]
-    seen(figure, tmp_path)
+    assert_shows(figure, tmp_path)
     groups.summary["status"].loc[{"rtt": 50.0}] = 0  # not measured: excluded, as likely as not
     figure = figures.releases(groups.summary, groups.transfers, "xrootd", "streams")
     assert [axes.get_title() for axes in panels(figure)[::5]] == ["RTT 5 ms"]
@@ -311,7 +302,7 @@ def test_the_notebooks_run_on_their_own(
 
 
 def test_a_text_with_dollars_is_no_formula(tmp_path: Path) -> None:
-    axes = {"tool": [r"a $\frac$ b", "$1 and $2"], "streams": [1, 4], "rtt": [5.0, 50.0], "repetition": ONE}
+    axes = {"tool": [r"a $\frac$ b", "$1 and $2"], **FOUR, "rtt": [5.0]}
     made = folded(tmp_path / "cells", axes)
     summary = made.summary.assign_attrs(sweep=r"$\nothing$", testbed="<b>$</b>")
     drawn = [

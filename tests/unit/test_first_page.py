@@ -63,9 +63,9 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
     told = findings(summary)
 
     throughput = summary.throughput.values
-    rates, limits, status = (summary[name].values.ravel() for name in ("throughput", "limit", "status"))
-    streams, cores = (
-        summary[axis].broadcast_like(summary.status).values.ravel() for axis in ("streams", "cores")
+    names = ("throughput", "limit", "status", "streams", "cores")
+    rates, limits, status, streams, cores = (
+        summary[name].broadcast_like(summary.status).values.ravel() for name in names
     )
     trusted = (status == STATUS.index("ok")) & ~flagged(summary, "files_missing").values.ravel()
     every_cell = r"With (\d) cores? (.*) binds every cell(?: from (\d) streams on)? \((\d+) cells\)"

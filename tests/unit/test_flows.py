@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -29,9 +30,7 @@ ADDED = st.lists(st.integers(0, 1000), min_size=5, max_size=5)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5), ADDED)))
-def test_counters_are_the_sums_over_all_connections_that_ever_were(
-    lives: list[tuple[int, int, list[int]]],
-) -> None:
+def test_counters_are_the_sums_over_all_connections(lives: list[tuple[int, int, list[int]]]) -> None:
     """lives: for each connection the look that first sees it, how many do, and what it adds before each."""
     followed, seen = Followed(), 0
     before = followed.look([])
@@ -45,8 +44,7 @@ def test_counters_are_the_sums_over_all_connections_that_ever_were(
         assert found["sent"] == seen
         assert all(new >= old for new, old in zip(found.values(), before.values(), strict=True))
         before = found
-    assert before["busy"] == pytest.approx(2.0 * len(lives))
-    assert before["rwnd_limited"] == pytest.approx(1.0 * len(lives))
+    assert (before["busy"], before["rwnd_limited"]) == pytest.approx((2.0 * len(lives), 1.0 * len(lives)))
 
 
 def test_means_are_over_connections() -> None:
@@ -105,15 +103,10 @@ def test_looks_that_take_long_are_far_between(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(machine, "LOOK", 0.0)
     monkeypatch.setattr(machine, "SHARE", 1e-9)
     proc = os.open("/proc", os.O_RDONLY)
-    asked: list[int] = []
-
-    def pids() -> list[int]:
-        asked.append(os.getpid())
-        return asked[-1:]
-
+    pids = Mock(return_value=[os.getpid()])
     watched = Threads(proc, pids)
     assert watched.look() is watched.look()
-    assert len(asked) == 1
+    pids.assert_called_once()
     os.close(proc)
 
 
