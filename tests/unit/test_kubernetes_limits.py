@@ -224,8 +224,7 @@ REFUSED = """
 {image: ''}
     image: '' → an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it
 {image: 'tpcsweep@sha256:12'}
-    image: 'tpcsweep@sha256:12' → an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind
-        it
+    image: 'tpcsweep@sha256:12' → an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:…
 {paths: {kind: nodes, pairs: []}}
     paths.pairs: [] → a list of at least one value
 {paths: {kind: node, pairs: [{rtt: 1}]}}
@@ -241,17 +240,14 @@ REFUSED = """
   [10.0.0.1/24], network: wan}}]}}
     paths.pairs[0].rtt: nothing → the RTT of the path, which those of kind networks need
     paths.pairs[0].destination.network: nothing → the name of a network attachment, which paths of kind networks
-        need on both sides
     paths.pairs[0].destination.addresses[0]: 10.0.0.1 again → each address of a pair once
 {paths: {kind: networks, pairs: [{destination: {network: wan}, rtt: 1, source: {addresses: [10.0.0.1/24],
   network: wan}}]}}
     paths.pairs[0].destination.addresses: nothing → one address for one origin, or one for the redirector and
-        one for each origin
 {paths: {kind: networks, pairs: [{destination: {addresses: [10.0.0.2, 10.0.0.300/24]}, rtt: 1, source:
   {addresses: [10.0.0.1/24], network: wan}}]}}
     paths.pairs[0].destination.addresses[0]: '10.0.0.2' → an address with prefix length, such as 10.1.0.1/24
     paths.pairs[0].destination.addresses[1]: '10.0.0.300/24' → an address with prefix length, such as
-        10.1.0.1/24
 {paths: {kind: nodes, pairs: [{rtt: 1}, {rtt: 2}, {rtt: 1}]}}
     paths.pairs[2]: the same as pairs[0] → each pair once
 {paths: {kind: nodes, pairs: al}}

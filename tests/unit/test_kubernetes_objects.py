@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import Placement, near, spots
 from tpcsweep.paths import Path as NetworkPath
@@ -23,7 +23,7 @@ from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
-from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
+from tpcsweep.testbeds.kubernetes.testbed import agreed
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.testbeds import kubernetes as settings
@@ -233,16 +233,6 @@ def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_th
         interface = {"name": "wan", "namespace": "data", "interface": objects.NETWORK, "ips": [address]}
         assert json.loads(annotations[objects.NETWORKS]) == [interface]
         assert asked["limits"]["example.com/vf"] == asked["requests"]["example.com/vf"] == "1"
-
-
-def test_pairs_that_choose_the_same_nodes_share_a_lock() -> None:
-    def locked(*sites: str) -> Any:
-        source, destination = ({"node_selector": {"site": site}} for site in sites)
-        return locks(Pair.model_validate({"rtt": 0, "source": source, "destination": destination}))
-
-    assert locked("a", "b") & locked("a", "c")
-    assert not locked("a", "b") & locked("c", "d")
-    assert locked("a", "b") == locked("b", "a")
 
 
 def test_an_emulated_path_delays_what_goes_to_the_other_side_alone_and_origins_share_its_queue() -> None:

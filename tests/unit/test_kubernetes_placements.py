@@ -165,10 +165,14 @@ def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
         assert problem.startswith(f"paths.pairs[0].destination.{said}")
 
 
-def test_pairs_of_the_same_nodes_share_a_lock_whoever_names_the_node() -> None:
-    node = {"node_selector": {"kubernetes.io/hostname": "a"}}
-    by_pair = [settings({"rtt": 1, "source": source}) for source in (node, {"origins": [node]})]
-    assert set.intersection(*(locks(one.pairs[0]) for one in (*by_pair, settings({"rtt": 1}, source=node))))
+def test_pairs_that_choose_the_same_nodes_share_a_lock_whoever_names_the_node() -> None:
+    def locked(source: Any, destination: Any, /, **changes: Any) -> Any:
+        return locks(settings({"rtt": 1, "source": source, "destination": destination}, **changes).pairs[0])
+
+    a, b, c, d = ({"node_selector": {"kubernetes.io/hostname": name}} for name in "abcd")
+    assert locked(a, b) == locked(b, a)
+    assert not locked(a, b) & locked(c, d)
+    assert locked(a, b) & locked(a, c) & locked({"origins": [a]}, d) & locked({}, d, source=a)
 
 
 def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
