@@ -21,9 +21,8 @@ def write(configuration: Configuration, path: Path) -> Path:
     cells = model_cells(cell.parameters for cell in grid.cells)
     throughput = solve(cells, central(settings.parameters), settings.queues)[0]
     low, high = spread(cells, settings.parameters, settings.queues, 20, 0.95)
-    axes = {name: list(values) for name, values in grid.axes.items()}
     places = [
-        np.array([values.index(cell.axes[name]) for cell in grid.cells]) for name, values in axes.items()
+        np.array([values.index(cell.axes[name]) for cell in grid.cells]) for name, values in grid.axes.items()
     ]
     figures = {
         "throughput": throughput,
@@ -31,10 +30,8 @@ def write(configuration: Configuration, path: Path) -> Path:
         "throughput_high": throughput * high,
         "duration": np.full(len(grid.cells), float(configuration.sweep.measurement.bounds[1])),
     }
-    fixed = {
-        name: value for name, value in grid.cells[0].parameters.model_dump().items() if name not in grid.axes
-    }
-    record = origin(settings)
+    parameters = grid.cells[0].parameters.model_dump()
+    fixed = {name: value for name, value in parameters.items() if name not in grid.axes}
     attributes = {
         "title": "a test's",
         "sweep": configuration.name,
@@ -46,5 +43,5 @@ def write(configuration: Configuration, path: Path) -> Path:
         **configuration.attributes,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    dataset.write(dataset.tabulate(axes, places, figures, fixed, record, attributes), path)
+    dataset.write(dataset.tabulate(grid.axes, places, figures, fixed, origin(settings), attributes), path)
     return path

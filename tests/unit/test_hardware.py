@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import dataset, figures
 from tpcsweep.dataset.labels import about_flags
-from tpcsweep.hardware import TABLE, Hardware, node_effects
+from tpcsweep.hardware import TABLE, node_effects
 
 from tests.support.notebooks import executed
 from tests.support.workflow import ROOT
@@ -68,37 +68,26 @@ def in_turn(count: int) -> Callable[[int, int], int]:
     return lambda rtt, repetition: (rtt + repetition) % count
 
 
-def by_pair(found: Hardware) -> pd.DataFrame:
-    return found.pairs.set_index("pair")
-
-
-@given(
-    effects=st.lists(st.floats(-1, 1), min_size=2, max_size=6),
-    level=st.floats(0.1, 10),
-    seed=st.integers(0, 1000),
-)
-@settings(max_examples=10, deadline=None)
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6), st.floats(0.1, 10), st.integers(0, 1000))
+@settings(max_examples=10)
 def test_a_made_up_effect_is_recovered(effects: list[float], level: float, seed: int) -> None:
     count = len(effects)
     summary = made(effects, in_turn(count), seed, 7, (1e-5, 1e-5))
     summary["throughput"] = summary["throughput"] * level
-    found = by_pair(node_effects(summary))
-    wanted = np.exp(np.array(effects) - np.mean(effects))
-    for number, ratio in enumerate(wanted):
-        assert found.loc[f"s{number} → d{number}", "ratio"] == pytest.approx(ratio, rel=1e-3)
-        assert found.loc[f"s{number} → d{number}", "with"] == count
+    found = node_effects(summary).pairs
+    assert found["pair"].to_list() == [f"s{number} → d{number}" for number in range(count)]
+    assert found["ratio"].to_list() == pytest.approx(np.exp(np.array(effects) - np.mean(effects)), rel=1e-3)
+    assert (found["with"] == count).all()
     assert found["cells"].sum() == summary["throughput"].size
     assert found["deployments"].sum() == summary.sizes["rtt"] * summary.sizes["repetition"]
 
 
 def test_cells_that_failed_bias_nothing() -> None:
-    """All cells of one stream count are missing on one pair, those of the highest throughput."""
     effects = [-0.3, 0.0, 0.3]
     summary = made(effects, in_turn(3), 1, 6, (1e-5, 1e-5))
     best = summary["throughput"] == summary["throughput"].max("streams")
     summary["throughput"] = summary["throughput"].where(~(best & (summary["source_node"] == "s0")))
-    found = by_pair(node_effects(summary))
-    assert found["ratio"].to_list() == pytest.approx(np.exp(effects), rel=1e-3)
+    assert node_effects(summary).pairs["ratio"].to_list() == pytest.approx(np.exp(effects), rel=1e-3)
 
 
 def test_intervals_cover_the_truth() -> None:
@@ -200,10 +189,8 @@ def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
 def test_a_dataset_has_the_nodes_of_each_cell() -> None:
     axes = {"streams": (1, 4), "repetition": (1,)}
     places, about = [np.array([1]), np.array([0])], {"testbed_kind": "imported"}
-    for record, nodes in (
-        ({"nodes": {"source": "a", "destination": "b"}}, ("a", "b")),
-        ({"host": "a"}, ("", "")),  # older
-    ):
+    older: dict[str, object] = {"host": "a"}
+    for record, nodes in (({"nodes": {"source": "a", "destination": "b"}}, "ab"), (older, ("", ""))):
         summary = dataset.tabulate(axes, places, {}, {}, record, about).summary
-        found = tuple(summary[f"{side}_node"].values.tolist() for side in ("source", "destination"))
-        assert found == tuple([[""], [node]] for node in nodes)
+        for side, node in zip(("source", "destination"), nodes, strict=True):
+            assert summary[f"{side}_node"].values.tolist() == [[""], [node]]

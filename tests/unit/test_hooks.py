@@ -47,9 +47,7 @@ def test_a_run_ends_with_its_cells_and_its_page(tmp_path: Path, capsys: pytest.C
     ]
 
 
-def test_placeholders_without_a_fold_are_listed_and_measured_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path, capsys: Any) -> None:
     found = studies(tmp_path)
     [study] = found.sweeps
     put(study, 0)
@@ -57,17 +55,14 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(
     results.write_placeholder(study.cell_file(cell), wanted(study, cell), "no path")
     with pytest.raises(SystemExit, match=r"^1$"):
         hooks.end(found, well=True, published=False)
-    [line] = capsys.readouterr().err.splitlines()
-    told = "smoke: 1 of 2 cells measured; 1 not measured (no path): snakemake --config sweep=smoke "
-    assert line.startswith(told)
+    said = "smoke: 1 of 2 cells measured; 1 not measured (no path): snakemake --config sweep=smoke "
+    assert capsys.readouterr().err.startswith(said)
     assert not study.cell_file(cell).exists()
     assert [hole.why for hole in folding.holes(study.folder)] == ["no path"]
 
 
 @pytest.mark.parametrize("well", [True, False])
-def test_the_end_of_many_sweeps_has_six_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], well: bool
-) -> None:
+def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well: bool) -> None:
     found = studies(tmp_path, "demo,matrix,mtu,smoke,tools,chep2024_fig4@simulation", notify="exit 3")
     for number in range(2):
         put(found.measured[3], number)
@@ -89,22 +84,21 @@ def test_a_testbed_is_tried_once_and_only_if_cells_are_stale(
     tried: list[object] = []
     testbed = SimpleNamespace(require=tried.append, EXPECTED=())
     monkeypatch.setattr(hooks.testbeds, "of", lambda _: testbed)
-    hooks.begin(studies(tmp_path / "first", "smoke,demo"))
-    assert len(tried) == 1
-    found = studies(tmp_path / "second")
+    fresh = studies(tmp_path / "fresh")
     for number in range(2):
-        put(found.sweeps[0], number)
-    hooks.begin(found)
-    assert len(tried) == 1
+        put(fresh.sweeps[0], number)
+    for found, count in ((fresh, 0), (studies(tmp_path / "stale", "smoke,demo"), 1)):
+        hooks.begin(found)
+        assert len(tried) == count
 
 
-def told(folder: Path, command: str | None, ending: Any = "complete") -> str:
+def told(folder: Path, command: str, ending: Any = "complete") -> str:
     [study] = studies(folder).sweeps
-    return notify(study, command or "", ending, counted(study))
+    return notify(study, command, ending, counted(study))
 
 
 def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
-    assert told(tmp_path, None) == told(tmp_path, "true") == ""
+    assert told(tmp_path, "") == told(tmp_path, "true") == ""
     assert "notify: 'exit 7' ended with status 7" in told(tmp_path, "exit 7", "failed")
     assert "ended with status 127" in told(tmp_path, "no-such-command-here")
 
@@ -136,28 +130,25 @@ def shown(capsys: pytest.CaptureFixture[str], record: dict[str, Any], **asked: b
     return capsys.readouterr().err
 
 
-JOB_INFO = {"event": LogEvent.JOB_INFO, "msg": "rule dataset:", "levelno": logging.INFO}
-JOB_ERROR = {"event": LogEvent.JOB_ERROR, "rule_name": "fits", "levelno": logging.ERROR}
-NOTHING = {"msg": "Nothing to be done (all files)", "levelno": logging.INFO}
-FULL = {"msg": "No space left on device", "levelno": logging.ERROR}
+INFO, ERROR = {"levelno": logging.INFO}, {"levelno": logging.ERROR}
+JOB_INFO = INFO | {"event": LogEvent.JOB_INFO, "msg": "rule dataset:"}
+JOB_ERROR = ERROR | {"event": LogEvent.JOB_ERROR, "rule_name": "fits"}
 
 
 @pytest.mark.parametrize(
     ("record", "shows"),
     [
         (JOB_INFO, ""),
-        ({"event": LogEvent.SHELLCMD, "msg": "python x", "levelno": logging.INFO}, ""),
+        (INFO | {"event": LogEvent.SHELLCMD, "msg": "python x"}, ""),
         (JOB_ERROR | {"log": ["a.log"]}, "fits failed; log: a.log\n"),
         (JOB_ERROR, "fits failed\n"),
-        ({"msg": "RuleException:\nexit 1", "levelno": logging.ERROR}, ""),
+        (ERROR | {"msg": "RuleException:\nexit 1"}, ""),
         ({"msg": "Cannot restore a.json: no backup found.", "levelno": logging.WARNING}, ""),
-        (FULL, "No space left on device\n"),
-        (NOTHING, "Nothing to be done (all files)\n"),
+        (ERROR | {"msg": "No space left on device"}, "No space left on device\n"),
+        (INFO | {"msg": "Nothing to be done (all files)"}, "Nothing to be done (all files)\n"),
     ],
 )
-def test_the_terminal_shows_errors_alone(
-    capsys: pytest.CaptureFixture[str], record: dict[str, Any], shows: str
-) -> None:
+def test_the_terminal_shows_errors_alone(capsys: Any, record: dict[str, Any], shows: str) -> None:
     assert shown(capsys, record) == shows
 
 

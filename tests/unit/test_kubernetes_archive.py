@@ -10,9 +10,6 @@ from tpcsweep.testbeds.kubernetes import archive
 
 from tests.support.workflow import finished
 
-MOST = 1 << 20
-"""What a ConfigMap may hold, base64 included."""
-
 
 def test_it_has_what_is_run_and_what_that_imports_and_no_more() -> None:
     found = archive.modules()
@@ -22,10 +19,7 @@ def test_it_has_what_is_run_and_what_that_imports_and_no_more() -> None:
 
 
 def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> None:
-    """Every module but those of tools: they may ask for libraries of their own, and say so when they are used.
-
-    Workers of tools have an environment of their own, which has to say where the package is.
-    """
+    # Modules of tools may ask for libraries of their own; their workers' environment says where the package is.
     names = [name for name in archive.modules() if not name.startswith("tpcsweep.tools.")]
     ask = (
         f"import sys, {', '.join(names)}; print(*(sys.modules[name].__file__ for name in {names}))\n"
@@ -44,6 +38,6 @@ def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> No
 
 def test_it_fits_a_config_map_and_is_the_same_each_time() -> None:
     made = archive.content()
-    assert len(made) * 4 / 3 < MOST / 4
+    assert len(made) * 4 / 3 < (1 << 20) / 4  # a ConfigMap may hold 1 MiB, base64 included
     archive.content.cache_clear()
     assert archive.content() == made

@@ -25,15 +25,12 @@ def pod(status: dict[str, Any], spec: dict[str, Any] | None = None, **metadata: 
         "imagePullPolicy": "IfNotPresent",
         "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"cpu": "2", "memory": "4Gi"}},
     }
-    made = V1Pod.from_dict(
-        {
-            "metadata": {"name": "tpc-0a1b2c-src1", "uid": "u", **metadata},
-            "spec": {"containers": [container], "nodeName": "worker1", **(spec or {})},
-            "status": status,
-        }
-    )
-    assert made is not None
-    return made
+    content = {
+        "metadata": {"name": "tpc-0a1b2c-src1", "uid": "u", **metadata},
+        "spec": {"containers": [container], "nodeName": "worker1", **(spec or {})},
+        "status": status,
+    }
+    return V1Pod.model_validate(content)
 
 
 def container(name: str = "servers", **state: Any) -> dict[str, Any]:
@@ -56,11 +53,8 @@ def condition(kind: str, status: str, reason: str = "", message: str = "") -> di
 
 
 def event(reason: str, message: str, kind: str = "Warning") -> CoreV1Event:
-    made = CoreV1Event.from_dict(
-        {"metadata": {"name": "e"}, "involvedObject": {}, "reason": reason, "message": message, "type": kind}
-    )
-    assert made is not None
-    return made
+    about = {"metadata": {"name": "e"}, "involvedObject": {}}
+    return CoreV1Event.model_validate({**about, "reason": reason, "message": message, "type": kind})
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -71,13 +65,13 @@ def disrupted(reason: str, message: str = "") -> dict[str, Any]:
     return {"conditions": [condition("DisruptionTarget", "True", reason, message)]}
 
 
-RUNNING = of(
-    container(running={}),
-    phase="Running",
-    conditions=[condition("Ready", "True"), condition("ContainersReady", "True")],
-)
-SILENT = {**RUNNING, "conditions": [condition("Ready", "False"), condition("ContainersReady", "True")]}
-STARTING = {**RUNNING, "conditions": [condition("Ready", "False"), condition("ContainersReady", "False")]}
+def running(ready: str, containers: str) -> dict[str, Any]:
+    """The status of a running pod, with the status of its conditions."""
+    conditions = [condition("Ready", ready), condition("ContainersReady", containers)]
+    return of(container(running={}), phase="Running", conditions=conditions)
+
+
+RUNNING, SILENT, STARTING = running("True", "True"), running("False", "True"), running("False", "False")
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
 UNPLACED = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", "Unschedulable", FULL)]}
 RESTARTED = container(running={}) | {"restartCount": 1, "lastState": ended(1)["state"]}
@@ -158,23 +152,19 @@ def test_unschedulable_says_what_was_requested() -> None:
 
 def test_room_on_nodes() -> None:
     status = {"allocatable": {"cpu": "1", "memory": "2Gi"}}
-    small = V1Node.from_dict({"metadata": {"name": "a"}, "spec": {"unschedulable": True}, "status": status})
-    assert small is not None
+    about = {"metadata": {"name": "a"}, "spec": {"unschedulable": True}, "status": status}
+    small = V1Node.model_validate(about)
     needs = [*requested(pod({})), "example.com/vf 1", "node label site=a"]
     said = "nodes to choose from: a (unschedulable, cpu 1, memory 2Gi, example.com/vf none)"
     assert room([small], needs) == said
     assert room([], needs) == "no node has these labels"
 
 
-@pytest.mark.parametrize("noise", [1, 100])
-def test_the_end_of_what_a_container_has_said_is_told_without_tokens(noise: int) -> None:
-    cut = ["a.token cut by the kubelet"] if noise > 1 else []
-    lines = [
-        *cut,
-        *["GET /file?authz=Bearer%20secret.token HTTP/1.1"] * noise,
-        "xrootd ended with exit code 1",
-    ]
-    told, *_ = described(diagnose(pod(of(ended(1, message="\n".join(lines))))))
+@pytest.mark.parametrize(("cut", "noise"), [("", 1), ("a.token cut by the kubelet\n", 100)])
+def test_the_end_of_what_a_container_has_said_is_told_without_tokens(cut: str, noise: int) -> None:
+    request = "GET /file?authz=Bearer%20secret.token HTTP/1.1\n"
+    said = f"{cut}{request * noise}xrootd ended with exit code 1"
+    told, *_ = described(diagnose(pod(of(ended(1, message=said)))))
     assert told.endswith("authz=[removed] HTTP/1.1 xrootd ended with exit code 1 (node worker1)")
     assert "token" not in told
 
@@ -228,7 +218,7 @@ WEBHOOK = "Internal error occurred: webhook"
     ],
 )
 def test_jobs(status: dict[str, Any], refused: str | None, text: str | None, final: bool) -> None:
-    job = V1Job.from_dict({"metadata": {"name": "tpc-0a1b2c"}, "status": status})
+    job = V1Job.model_validate({"metadata": {"name": "tpc-0a1b2c"}, "status": status})
     fault = diagnose_job(job, [event("FailedCreate", refused)] if refused else [])
     assert fault == (text and Fault("tpc-0a1b2c", f"Job tpc-0a1b2c: {text}", final))
 

@@ -53,10 +53,14 @@ def renewed_again(server: PlayedApi) -> None:
     wait_until(lambda: server.version("leases", "a") >= version + 2, "the Lease is renewed")
 
 
+def lease(server: PlayedApi) -> dict[str, Any]:
+    present = server.get("leases", "a")
+    assert present is not None
+    return present
+
+
 def owners(server: PlayedApi) -> list[str]:
-    lease = server.get("leases", "a")
-    assert lease is not None
-    return [owner["uid"] for owner in lease["metadata"].get("ownerReferences", [])]
+    return [owner["uid"] for owner in lease(server)["metadata"].get("ownerReferences", [])]
 
 
 @pytest.mark.usefixtures("fast")
@@ -105,10 +109,8 @@ def test_seconds_without_an_answer_make_no_lease_expire(monkeypatch: pytest.Monk
     def now() -> datetime.datetime:
         return datetime.datetime.fromtimestamp(clock.now, datetime.UTC)
 
-    lease = V1Lease(
-        metadata=V1ObjectMeta(name="a", resource_version="1"),
-        spec=V1LeaseSpec(holder_identity=THEIRS, renew_time=now()),
-    )
+    spec = V1LeaseSpec(holder_identity=THEIRS, renew_time=now())
+    lease = V1Lease(metadata=V1ObjectMeta(name="a", resource_version="1"), spec=spec)
     listing = SimpleNamespace(list_namespaced_lease=lambda *_, **__: V1LeaseList(items=[lease]))
     cluster: Any = SimpleNamespace(namespace="default", coordination=listing, now=now)
     watched = leases._Watched(cluster)
@@ -135,9 +137,7 @@ def test_a_stale_lease_is_taken_at_first_sight(server: PlayedApi, cluster: Clust
     with held_by(OURS, cluster):
         assert leases.holders(cluster) == {OURS}
         assert owners(server) == []  # it does not go with the Job of the dead
-        lease = server.get("leases", "a")
-        assert lease is not None
-        renewed = datetime.datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
+        renewed = datetime.datetime.fromisoformat(lease(server)["spec"]["renewTime"]).timestamp()
         assert abs(renewed - server.now()) < 60
     assert server.get("leases", "a") is None
 
@@ -177,8 +177,8 @@ def test_a_lease_goes_with_the_job(server: PlayedApi, cluster: Cluster, touched:
     with held_by(OURS, cluster) as held:
         assert owners(server) == []
         for job, expected in ((JOB, ["uid-of-the-job"]), (None, [])):
-            if touched and (lease := server.get("leases", "a")):
-                server.put("leases", lease)
+            if touched:
+                server.put("leases", lease(server))
             held.go_with(job)
             assert owners(server) == expected
             renewed_again(server)

@@ -40,9 +40,7 @@ def waiting(message: str) -> V1Pod:
         "spec": {"containers": [{"name": "servers"}]},
         "status": {"phase": "Pending", "conditions": [condition]},
     }
-    made = V1Pod.from_dict(content)
-    assert made is not None
-    return made
+    return V1Pod.model_validate(content)
 
 
 def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() -> None:
@@ -56,10 +54,8 @@ def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() ->
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[PodWatch]:
     """A watch that sees what it is shown."""
-    monkeypatch.setattr(PodWatch, "_list", lambda *_, **__: None)
-    monkeypatch.setattr(PodWatch, "_run", lambda _: None)
-    monkeypatch.setattr(PodWatch, "_unready", lambda *_: "its pods")
-    monkeypatch.setattr(PodWatch, "_job_problem", lambda _: None)
+    for name, answer in {"_list": None, "_run": None, "_unready": "its pods", "_job_problem": None}.items():
+        monkeypatch.setattr(PodWatch, name, lambda *_, answer=answer, **__: answer)
     monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
     made = PodWatch(None, NAMING)  # type: ignore[arg-type]
     yield made

@@ -83,14 +83,12 @@ def test_pairs_are_the_same_while_a_node_is_not_ready(server: PlayedApi) -> None
 def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: PlayedApi) -> None:
     for number in range(3):
         put(server, f"n{number}", *([OURS] if number == 1 else []), role="dtn")
-    for tolerations, partner in (
-        ([{"key": "dedicated", "value": "dtn"}], "n1-host"),
-        ([{"operator": "Exists"}], "n1-host"),
-        ([{"key": "dedicated", "value": "web"}], "n2-host"),
-        ([{"key": "dedicated", "effect": "NoExecute"}], "n2-host"),
-        ([], "n2-host"),
-    ):
+    dedicated = {"key": "dedicated"}
+    tolerant = [[dedicated | {"value": "dtn"}], [{"operator": "Exists"}]]
+    others = [[dedicated | {"value": "web"}], [dedicated | {"effect": "NoExecute"}], []]
+    for tolerations in (*tolerant, *others):
         placed = {**DTN, "tolerations": tolerations}
+        partner = "n1-host" if tolerations in tolerant else "n2-host"
         assert hosts(pairs_of(server.cluster(), settings(placed, placed))) == [["n0-host", partner]]
 
 
@@ -106,8 +104,7 @@ def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
 
 
 def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
-    paths = {"kind": "nodes", "pairs": [{"rtt": 1}]}
-    given = settings(paths=paths)
+    given = settings(paths={"kind": "nodes", "pairs": [{"rtt": 1}]})
     assert pairs_of(server.cluster(), given) == given.pairs
     assert server.asked == []
 

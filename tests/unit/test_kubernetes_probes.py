@@ -24,7 +24,6 @@ def port() -> int:
 
 @contextlib.asynccontextmanager
 async def opened(port: int) -> AsyncIterator[Probes]:
-    """An agent's probes, open."""
     made = Probes(port)
     await made.verbs["open_probes"](word=WORD)
     yield made
@@ -34,12 +33,12 @@ async def opened(port: int) -> AsyncIterator[Probes]:
 def test_agents_that_were_told_the_word_look_at_a_path(port: int) -> None:
     async def look() -> None:
         async with opened(port) as made:
-            rtts, mtu = await made.verbs["round_trips"](address=HOST, port=port, count=3)
+            ask, where = made.verbs, {"address": HOST, "port": port}
+            rtts, mtu = await ask["round_trips"](**where, count=3)
             assert [0 <= rtt < 1000 for rtt in rtts] == [True] * 3
             assert mtu > 1000
-            poured = await made.verbs["pour"](address=HOST, port=port, connections=2, seconds=0.3)
-            assert poured["looks"]
-            assert await made.verbs["emptied"](address=HOST, port=port, rtt=1e4, seconds=60.0)
+            assert (await ask["pour"](**where, connections=2, seconds=0.3))["looks"]
+            assert await ask["emptied"](**where, rtt=1e4, seconds=60.0)
 
     asyncio.run(look())
 
@@ -47,8 +46,8 @@ def test_agents_that_were_told_the_word_look_at_a_path(port: int) -> None:
 @pytest.mark.parametrize(
     ("pieces", "known"),
     [
-        *(([WORD], True), ([WORD[:7], WORD[7:]], True), ([WORD, "more"], True), ([""], True)),
-        *((["x" * len(WORD)], False), (["x" * 5000], False), ([WORD[:-1] + "x"], False)),
+        *((pieces, True) for pieces in ([WORD], [WORD[:7], WORD[7:]], [WORD, "more"], [""])),
+        *(([word], False) for word in ("x" * len(WORD), "x" * 5000, WORD[:-1] + "x")),
     ],
 )
 def test_who_knows_the_word_is_heard_to_the_end_and_others_are_cut_off(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,9 +11,7 @@ from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.kubernetes import objects, state
 
 from tests.support.played_api import PlayedApi
-from tests.support.workflow import wait_until
-
-ROLE = Path(__file__).parents[2] / "config/kubernetes/rbac.yaml"
+from tests.support.workflow import ROOT, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +50,6 @@ def test_a_quota_that_keeps_it_from_being_known_keeps_no_teardown_from_ending(se
 
 def test_no_right_of_the_role_shows_a_secret() -> None:
     """Whoever may delete Secrets, one or many, is answered with what would be deleted in a dry run."""
-    documents = yaml.safe_load_all(ROLE.read_text())
+    documents = yaml.safe_load_all((ROOT / "config/kubernetes/rbac.yaml").read_text())
     rules = [rule for document in documents for rule in document.get("rules", [])]
     assert [rule["verbs"] for rule in rules if {"secrets", "*"} & set(rule["resources"])] == [["create"]]

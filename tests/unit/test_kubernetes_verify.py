@@ -157,9 +157,7 @@ def test_what_no_path_may_be_is_described(changes: dict[str, Any], complaint: st
 
 def test_a_path_whose_queue_is_limited_may_have_less_than_was_asked() -> None:
     [said] = judging.shortfalls(WANTED, measured(far_to_near=SLOW))
-    assert said.startswith(
-        "bandwidth from destination to source asked 1 Gbit/s, found 0.8 Gbit/s, allowed -5%"
-    )
+    assert "from destination to source asked 1 Gbit/s, found 0.8 Gbit/s, allowed -5%" in said
     limited = WANTED.model_copy(update={"queue_limit": 1000})
     assert judging.shortfalls(limited, measured(far_to_near=SLOW)) == []
 
@@ -178,19 +176,15 @@ SESSION: Any = SimpleNamespace(tell=lambda *_, **__: {})
 def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list[judging.FoundPath]) -> None:
     looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
     seen = judging.verify(SESSION, WANTED, [], strict=True)
-    assert not seen.slow
-    assert seen.bandwidth is None
+    assert (seen.slow, seen.bandwidth) == (False, None)
     assert seen.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
 
 
 @pytest.mark.parametrize("other", [FITS, UNKNOWN], ids=["as asked", "unknown"])
-def test_a_path_that_is_too_slow_is_measured_on_or_refused(
-    looks: list[Any], other: judging.FoundRate
-) -> None:
+def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Any], other: Any) -> None:
     looks.append(measured(near_to_far=other, far_to_near=SLOW))
     seen = judging.verify(SESSION, WANTED, [], strict=False)
-    assert seen.slow
-    assert seen.bandwidth == 0.8
+    assert (seen.slow, seen.bandwidth) == (True, 0.8)
     with pytest.raises(PathError, match=r"from destination to source asked 1 Gbit/s, found 0.8 Gbit/s"):
         judging.verify(SESSION, WANTED, [], strict=True)
     looks[:] = [measured(rtt=Rtt(24.9, 25, 25.1, 17), near_to_far=other, far_to_near=SLOW)]
@@ -203,22 +197,25 @@ def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[judging.FoundPa
     assert not judging.verify(SESSION, WANTED, [], strict=True).slow
 
 
+CLOCKS = {"src1": 100.0, "dst1": -100.0}
+
+
 class Played:
     """A session whose agents answer at once, and remember what they were asked."""
 
-    def __init__(self, rtt: float, capacity: float) -> None:
+    def __init__(self, rtt: float) -> None:
         self.asked: list[str] = []
         self._rtt = rtt
-        self._flow = flow(capacity, rtt, lambda _: 2.0)
+        self._flow = flow(1, rtt, lambda _: 2.0)
 
     def ask(self, verb: str) -> dict[str, float]:
         self.asked.append(verb)
-        return {"src1": 100.0, "dst1": -100.0}
+        return CLOCKS
 
     def start(self, _: str, *, to: list[str], verb: str, **__: Any) -> Callable[[], dict[str, Any]]:
         self.asked.append(verb)
         [name] = to
-        behind = {"src1": 100.0, "dst1": -100.0}[name]
+        behind = CLOCKS[name]
         looks = [[at - behind, count] for at, count in self._flow.looks]
         counts = [[at - behind, *rest] for at, *rest in self._flow.counts]
         answers = {
@@ -236,15 +233,12 @@ class Played:
         return self.start("tell", to=to, verb=verb)()
 
 
-SOURCE, DESTINATION = (
-    Server(name, address, "server", None, Path(), Path())
-    for name, address in (("src1", "10.0.0.1"), ("dst1", "10.0.0.2"))
-)
+SOURCE, DESTINATION = (Server(name, "10.0.0.1", "server", None, Path(), Path()) for name in CLOCKS)
 ENDS = [(SOURCE, DESTINATION)]
 
 
 def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile() -> None:
-    session: Any = Played(20, 1)
+    session: Any = Played(20)
     seen = judging.verify(session, WANTED, ENDS, strict=True)
     assert seen.bandwidth == pytest.approx(1, rel=0.01)
     assert seen.near_to_far.full == seen.near_to_far.windows >= judging.ENOUGH
@@ -253,7 +247,7 @@ def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile()
 
 
 def test_a_path_is_empty_again_before_its_rtt_is_looked_at_again() -> None:
-    session: Any = Played(1, 1)
+    session: Any = Played(1)
     with pytest.raises(PathError, match=rf"measured {CALM_LOOKS} times, .* asked 20 ms, found 1 ms"):
         judging.verify(session, WANTED, ENDS, strict=True)
     loaded = [verb for verb in session.asked if verb in ("round_trips", "pour", "emptied")]

@@ -7,7 +7,6 @@ import csv
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,18 +18,11 @@ from tpcsweep.measure import limits
 from tpcsweep.measure.limits import EQUALS, NONE_FOUND, RULES, judge, loss_rate, numbers, ramp_seconds
 from tpcsweep.variables import LIMITS, SAMPLES, SOURCES, SUMMARY, TRANSFERS
 
-NUMBERS = sorted({number for rules in RULES.values() for rule in rules for number in rule})
-FREE: dict[str, Any] = dict.fromkeys(NUMBERS, 0.0)
+from tests.support.workflow import ROOT
 
-MEANS = {
-    "goodput": 0.5,
-    "wire_throughput": 0.51,
-    "sent": 0.51,
-    "rtt_idle": 20.0,
-    "rtt_loaded": 21.0,
-    "busy": 3.9,
-}
-MEANS |= {"source_thread": 0.2, "destination_thread": 0.3, "machine_cpu": 0.4}
+NUMBERS = sorted({number for rules in RULES.values() for rule in rules for number in rule})
+MEANS = {"goodput": 0.5, "wire_throughput": 0.51, "sent": 0.51, "rtt_idle": 20.0, "rtt_loaded": 21.0}
+MEANS |= {"busy": 3.9, "source_thread": 0.2, "destination_thread": 0.3, "machine_cpu": 0.4}
 MEANS |= dict.fromkeys(("rwnd_limited", "sndbuf_limited", "resent", "client_thread", "machine_steal"), 0.0)
 MEANS |= dict.fromkeys(("source_waiting", "destination_waiting"), 0.0)
 SUMMED = {"duration": 10.0, "source_cpu_busiest": 0.2, "destination_cpu_busiest": 0.3, "path_cpu": 0.1}
@@ -64,7 +56,9 @@ def found(
         ("cpu_destination", {"summed": {"destination_cpu_busiest": 0.45}, "origins": 2, "cores": 0.98}),
         ("cpu_destination", {"means": {"destination_thread": 0.98, "machine_cpu": 0.97}}),
         ("cpu_source", {"summed": {"source_throttled": 0.8}}),
-        ("cpu_source", {"summed": {"source_cpu_busiest": 0.99, "destination_cpu_busiest": 0.91}}),
+        # Among equals the furthest beyond its threshold binds.
+        ("cpu_source", {"summed": {"source_cpu_busiest": 0.99, "destination_cpu_busiest": 0.95}}),
+        ("cpu_destination", {"summed": {"source_cpu_busiest": 0.95, "destination_cpu_busiest": 0.99}}),
         ("client", {"totals": {"client_throttled": 80, "client_periods": 90}}),
         ("disk", {"means": {"destination_waiting": 3.0}}),
         ("window", {"means": {"rwnd_limited": 3.0}, "tcp_buffer": 2**20}),
@@ -107,13 +101,8 @@ def test_means_are_of_what_is_known_after_the_warm_up() -> None:
         "source_origin_cpu": np.full((2, 3), 0.25),
         "cwnd": np.full(3, math.nan),
     }
-    expected = {
-        "wire_throughput": 0.3,
-        "sent": 0.5,  # in the warm-up too
-        "rtt_loaded": 2.0,
-        "source_origin_cpu": 0.25,
-        "cwnd": math.nan,
-    }
+    expected = {"wire_throughput": 0.3, "rtt_loaded": 2.0, "source_origin_cpu": 0.25, "cwnd": math.nan}
+    expected["sent"] = 0.5  # in the warm-up too
     assert limits.means(found, 1) == pytest.approx(expected, nan_ok=True)
 
 
@@ -138,11 +127,6 @@ def test_the_evidence_explains_the_limit(summary: dict[str, float | None]) -> No
 def rank(limit: str) -> int:
     order = [name for name in [*RULES, NONE_FOUND] if name not in EQUALS[1:]]
     return order.index(EQUALS[0] if limit in EQUALS else limit)
-
-
-@pytest.mark.parametrize(("name", "other"), [("source", "destination"), ("destination", "source")])
-def test_among_equals_the_furthest_beyond_its_threshold_binds(name: str, other: str) -> None:
-    assert judge({**FREE, f"{name}_quota_used": 1.0, f"{other}_quota_used": 0.95})[0] == f"cpu_{name}"
 
 
 @given(
@@ -179,9 +163,8 @@ def test_a_pull_between_redirectors_takes_their_round_trips(other: dict[str, Any
 @given(st.floats(1e-7, 0.1), st.floats(0.1, 300), st.sampled_from(["cubic", "reno"]))
 def test_more_loss_or_a_longer_path_leave_less(loss: float, rtt: float, control: str) -> None:
     wanted = Parameters(congestion_control=control, mtu=1500)
-    rate = loss_rate(wanted, loss, rtt)
-    assert loss_rate(wanted, 2 * loss, rtt) < rate
-    assert loss_rate(wanted, loss, 2 * rtt) < rate
+    less = max(loss_rate(wanted, 2 * loss, rtt), loss_rate(wanted, loss, 2 * rtt))
+    assert less < loss_rate(wanted, loss, rtt)
 
 
 def test_the_law_of_loss_is_that_of_the_publications() -> None:
@@ -196,12 +179,11 @@ def test_the_law_of_loss_is_that_of_the_publications() -> None:
 
 
 def test_the_matrix_of_cells_that_no_threshold_was_set_on_is_of_the_rules_as_they_are() -> None:
-    root = Path(__file__).parents[2]
-    with (root / "examples/limits_blind.csv").open(encoding="utf-8") as file:
-        cells = {(row["deployment"], row["cell"]): row for row in csv.DictReader(file)}
+    lines = (ROOT / "examples/limits_blind.csv").read_text(encoding="utf-8").splitlines()
+    cells = {(row["deployment"], row["cell"]): row for row in csv.DictReader(lines)}
     for row in cells.values():
-        summary = FREE | {number: float(row[number]) if row[number] else None for number in NUMBERS}
+        summary = {number: float(row[number]) if row[number] else None for number in NUMBERS}
         assert judge(summary)[0] == row["found"], row
     right = sum(row["found"] == row["built"] for row in cells.values())
-    page = (root / "docs/limits.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/limits.md").read_text(encoding="utf-8")
     assert f"**{right} of {len(cells)}: {100 * right / len(cells):.0f} %" in page

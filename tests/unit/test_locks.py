@@ -61,12 +61,10 @@ def test_who_waits_for_a_lock_is_told_for_whom_and_gets_it(tmp_path: Path) -> No
     ("folder", "mode"), [(0o755, 0o600), (0o711, 0o600), (0o775, 0o660), (0o1777, 0o666)]
 )
 def test_only_who_may_write_beside_a_lock_may_open_it(tmp_path: Path, folder: int, mode: int) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder").chmod(folder)
-    file = tmp_path / "folder" / "lock"
-    for before in (None, 0o644):  # of an earlier version
-        if before:
-            file.chmod(before)
+    tmp_path.chmod(folder)
+    new, earlier = tmp_path / "new", tmp_path / "earlier"
+    earlier.touch(0o644)  # as an earlier version made it
+    for file in (new, earlier):
         os.close(take(file))
         assert stat.S_IMODE(file.stat().st_mode) == mode
 

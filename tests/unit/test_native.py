@@ -69,11 +69,14 @@ class Server:
         return [(first, headers) for first, headers in self.asked if first.startswith("COPY")]
 
 
+def created(folder: Path) -> Path:
+    credentials.create(folder / "credentials", ["127.0.0.1"], (os.getuid(), os.getgid()))
+    return folder / "credentials"
+
+
 @pytest.fixture(scope="module")
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("deployment") / "credentials"
-    credentials.create(folder, ["127.0.0.1"], (os.getuid(), os.getgid()))
-    return folder
+    return created(tmp_path_factory.mktemp("deployment"))
 
 
 @asynccontextmanager
@@ -194,9 +197,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Pa
 
 
 def test_a_server_of_another_authority_is_refused_in_the_words_of_tls(secrets: Path, tmp_path: Path) -> None:
-    other = tmp_path / "credentials"
-    credentials.create(other, ["127.0.0.1"], (os.getuid(), os.getgid()))
-    [ended], _ = copies(secrets, lambda _: b"", shown=other)
+    [ended], _ = copies(secrets, lambda _: b"", shown=created(tmp_path))
     assert "certificate verify failed" in str(ended)
 
 
@@ -217,11 +218,10 @@ BODIES = LINES.map(lambda lines: "\n".join(lines).encode())
 
 @given(BODIES, st.lists(st.integers(0, 200), max_size=10))
 def test_a_body_says_the_same_in_whatever_pieces_it_comes(body: bytes, cuts: list[int]) -> None:
-    places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+    places = sorted({0, *(min(cut, len(body)) for cut in cuts), len(body) + 1})
     whole, pieces = Progress(), Progress()
     whole.feed(body + b"\n")
-    grown = [pieces.feed(body[a:b]) for a, b in pairwise(places)]
-    grown.append(pieces.feed(b"\n"))
+    grown = [pieces.feed((body + b"\n")[a:b]) for a, b in pairwise(places)]
     assert (pieces.bytes, pieces.last) == (whole.bytes, whole.last)
     assert any(grown) == (whole.bytes > 0)
     lines = [line for line in body.split(b"\n") if line.strip()]

@@ -67,12 +67,9 @@ def test_intervals_whose_confidence_is_not_said_are_of_95_percent_to_everybody()
     said = made((2, 3, 1))
     unsaid = said.assign_attrs()
     del unsaid.attrs["measurement_confidence"]
-    for rows in (
-        lambda ds: observe(ds).frame,
-        lambda ds: cells_of(ds).trusted,
-        lambda ds: compare(ds, ds).cells,
-    ):
-        pd.testing.assert_frame_equal(rows(unsaid), rows(said))
+    tables = ((observe(ds).frame, cells_of(ds).trusted, compare(ds, ds).cells) for ds in (unsaid, said))
+    for found, expected in zip(*tables, strict=True):
+        pd.testing.assert_frame_equal(found, expected)
 
 
 def test_without_an_interval_the_error_is_not_known() -> None:
@@ -86,8 +83,7 @@ def test_without_an_interval_the_error_is_not_known() -> None:
 def test_reasons_are_the_first_that_holds() -> None:
     ds = made()
     at = {"rtt": 1, "streams": 1}
-    ds["status"].loc[{**at, "repetition": 1}] = STATUS.index("not_measured")
-    ds["status"].loc[{**at, "repetition": 2}] = STATUS.index("failed")
+    ds["status"].loc[at] = [STATUS.index("not_measured"), STATUS.index("failed")]
     ds["throughput"].loc[{"rtt": 1}] = np.where(np.arange(3)[:, None] < 2, np.nan, 7.0)
     ds["flags"].loc[{"rtt": 1, "streams": 3}] = MASKS["disturbed"] | MASKS["path_slow"]
     rows = observations(ds, untrusted=("path_slow", "disturbed"))
@@ -149,13 +145,13 @@ def test_without_intervals_errors_are_a_share_that_repetitions_tell(spread: floa
     level = np.geomspace(0.1, 10, 12)[None, :, None]
     noise = np.random.default_rng(0).standard_normal((1, 12, repetitions))
     ds = xr.Dataset({"throughput": (AXES, level * (1 + spread * np.maximum(noise, -2)))})
-    found = observe(ds.assign_coords(rtt=[1], streams=range(12), repetition=range(repetitions)))
+    ds = ds.assign_coords(rtt=[1], streams=range(12), repetition=range(repetitions))
+    found = observe(ds)
     assert np.allclose(share(found), max(spread, 0.05), rtol=0.6)
     # The error of the fastest is not that of the slowest.
     assert found.error[-1] > 20 * spread * found.error[0]
     # And where nothing is repeated it is a share too.
-    once = observe(ds.isel(repetition=[0]).assign_coords(rtt=[1], streams=range(12), repetition=[1]))
-    assert np.allclose(share(once), 0.2)
+    assert np.allclose(share(observe(ds.isel(repetition=[0]))), 0.2)
 
 
 def test_runs_that_measured_other_cells_are_not_compared() -> None:

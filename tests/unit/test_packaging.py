@@ -7,7 +7,6 @@ import ast
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -21,10 +20,11 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, finished
 
 PACKAGE = ROOT / "workflow/tpcsweep"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BIN = Path(sys.executable).parent
 DEBIAN = {"simgrid"}
 """Modules that a package of Debian has and none of PyPI."""
 
@@ -43,21 +43,16 @@ LISTS = {file.stem.partition("-")[2]: listed(file) for file in ROOT.glob("envs/r
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel of this checkout; made from a source distribution, so that that has all, too."""
     folder = tmp_path_factory.mktemp("build")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("envs", "notebooks", "workflow"):
-        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     for name in ("LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    uv = Path(sys.executable).with_name("uv")
-    done = subprocess.run(
-        [uv, "build", "--quiet", "--offline", "--no-build-isolation", "--out-dir", folder / "dist", folder],
-        # The build runs in this environment, whose setuptools is pinned.
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    # The build runs in this environment, whose setuptools is pinned.
+    build = [f"{BIN}/uv", "build", "--quiet", "--offline", "--no-build-isolation", "--out-dir"]
+    environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
+    done = finished([*build, f"{folder}/dist", str(folder)], env=environment)
+    assert done.returncode == 0, done.stdout
     (made,) = (folder / "dist").glob("*.whl")
     return zipfile.ZipFile(made)
 
@@ -127,9 +122,8 @@ def test_the_version_is_the_same_wherever_it_stands(metadata: Message) -> None:
 
 def test_the_citation_is_as_its_format_wants_it() -> None:
     # The schema is the checker's own: nothing is downloaded.
-    checker = Path(sys.executable).with_name("check-jsonschema")
-    command = [checker, "--builtin-schema", "vendor.citation-file-format", ROOT / "CITATION.cff"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    schema = ["--builtin-schema", "vendor.citation-file-format"]
+    done = finished([f"{BIN}/check-jsonschema", *schema, "CITATION.cff"])
     assert done.returncode == 0, done.stdout
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {"title", "message", "abstract", "type", "license", "version"} <= set(citation)
@@ -148,13 +142,12 @@ def test_the_readme_is_short_and_leads_to_all_parts_of_the_documentation() -> No
 
 def git(*arguments: str) -> list[str]:
     """The lines that git answers; none outside of a checkout."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()
+    done = finished(["git", *arguments])
+    return done.stdout.splitlines() if done.returncode == 0 else []
 
 
 def test_make_help_lists_every_target() -> None:
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    told = re.findall(r"^make (\S+) +\S", done.stdout, re.MULTILINE)
+    told = re.findall(r"^make (\S+) +\S", finished(["make", "help"]).stdout, re.MULTILINE)
     text = (ROOT / "Makefile").read_text()
     assert set(told) == set(re.findall(r"^([\w-]+):", text, re.MULTILINE))
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
@@ -163,8 +156,7 @@ def test_make_help_lists_every_target() -> None:
 
 
 def test_a_commit_is_held_to_what_make_lint_says() -> None:
-    recipe = subprocess.run(["make", "-n", "lint"], cwd=ROOT, capture_output=True, text=True, check=True)
-    lint = re.findall(r"^\.venv/bin/(.*)$", recipe.stdout, re.MULTILINE)
+    lint = re.findall(r"^\.venv/bin/(.*)$", finished(["make", "-n", "lint"]).stdout, re.MULTILINE)
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [repository["repo"] for repository in hooks] == ["local"]
     entries = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks[0]["hooks"]]

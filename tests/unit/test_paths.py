@@ -36,8 +36,8 @@ def test_the_commands_of_a_path_are_these() -> None:
             f"qdisc {do} dev tpc-path parent 1:1 handle 10: tbf rate 2000000000bit burst 250000b limit {queue}b",
         ]
     assert plan.qdiscs(replace(lossy, queue_limit=7), "netem", 9_000_000)[0].endswith(" limit 7")
-    [rate] = plan.qdiscs(Path(rtt=0, bandwidth=0.1), "none")
-    assert rate == "qdisc add dev tpc-path root handle 10: tbf rate 100000000bit burst 131072b limit 262144b"
+    rate = "qdisc add dev tpc-path root handle 10: tbf rate 100000000bit burst 131072b limit 262144b"
+    assert plan.qdiscs(Path(rtt=0, bandwidth=0.1), "none") == [rate]
 
 
 @given(paths)
@@ -58,8 +58,7 @@ def test_the_caps_of_a_limit_are_described_from_the_smallest_packets_to_the_larg
     described = plan.describe_limit(path)
     small, large = described["queue_cap_gbit_per_s"].values()
     assert described["queue_limit_packets"] == path.queue_limit
-    assert small <= large
-    assert (small == large) == (path.loss > 0)
+    assert small == large if path.loss else small < large
     assert plan.describe_limit(replace(path, queue_limit=None)) == {}
 
 
@@ -73,9 +72,7 @@ def test_every_queue_holds_a_bdp_and_several_super_packets(path: Path) -> None:
 
 @given(paths)
 def test_a_tick_is_short_beside_what_an_rtt_may_be_off(path: Path) -> None:
-    tick = plan.tick_ns(path) / 1e6
-    assert 0.1 <= tick <= 1
-    assert tick <= judged.allowed_rtt(path.rtt) + 1e-6
+    assert 0.1 <= plan.tick_ns(path) / 1e6 <= min(1, judged.allowed_rtt(path.rtt) + 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -127,12 +124,9 @@ def test_the_delay_lines_own_cost_is_subtracted(measured: float, rtt: float, bas
     assert (link.base_rtt, line.delay) == (pytest.approx(base), delay)
 
 
-PING = """PING 10.88.0.2 (10.88.0.2) 56(84) bytes of data.
-64 bytes from 10.88.0.2: icmp_seq=1 ttl=64 time=0.945 ms
+PING = """64 bytes from 10.88.0.2: icmp_seq=1 ttl=64 time=0.945 ms
 64 bytes from 10.88.0.2: icmp_seq=2 ttl=64 time=100 ms
 64 bytes from 10.88.0.2: icmp_seq=3 ttl=64 time=10.2 ms
-
---- 10.88.0.2 ping statistics ---
 4 packets transmitted, 3 received, 25% packet loss, time 3ms
 rtt min/avg/max/mdev = 0.945/37.0/100.1/44.7 ms
 """
@@ -200,8 +194,7 @@ def test_a_path_is_refused_for_what_calm_looks_have_shown_or_in_the_end(
 def test_a_path_that_is_too_slow_and_nothing_else_may_be_measured_on(looks: list[judged.Rate]) -> None:
     looks += [CALM, SLOW]
     found = judged.verify(Path(10, 1), LINK, strict=False)
-    assert found.slow
-    assert found.bandwidth == found.far_to_near == 0.8
+    assert found.slow and found.bandwidth == found.far_to_near == 0.8
 
 
 @given(limited, st.floats(0, 1))
@@ -213,9 +206,10 @@ def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: Path, shar
 
 
 def test_complaints_give_both_figures() -> None:
-    said = judged.complaints(Path(10, 1), Rtt(14.9, 15.0, 16.0, 17), [1.0, 0.5])
-    assert said[0] == "rtt asked 10 ms, found 15 ms (median of 17, 14.9 to 16), allowed ±0.3 ms"
-    assert said[1:] == ["bandwidth far_to_near asked 1 Gbit/s, found 0.5 Gbit/s, allowed -5% to +3%"]
+    assert judged.complaints(Path(10, 1), Rtt(14.9, 15.0, 16.0, 17), [1.0, 0.5]) == [
+        "rtt asked 10 ms, found 15 ms (median of 17, 14.9 to 16), allowed ±0.3 ms",
+        "bandwidth far_to_near asked 1 Gbit/s, found 0.5 Gbit/s, allowed -5% to +3%",
+    ]
 
 
 @given(paths, st.integers(1, 1000), st.sampled_from([28, 42]))
@@ -264,15 +258,8 @@ def test_offloads_are_read_from_ethtool() -> None:
 def test_net_dev_is_read_by_column() -> None:
     numbers = " ".join(map(str, range(1, 17)))
     text = f"Inter-| Receive | Transmit\n face |bytes ...\n  tpc-path: {numbers}\n"
-    columns = {
-        "rx_bytes": 1,
-        "rx_packets": 2,
-        "rx_dropped": 4,
-        "tx_bytes": 9,
-        "tx_packets": 10,
-        "tx_dropped": 12,
-    }
-    assert parse_net_dev(text) == {"tpc-path": columns}
+    received, sent = {"rx_bytes": 1, "rx_packets": 2, "rx_dropped": 4}, {"tx_bytes": 9, "tx_packets": 10}
+    assert parse_net_dev(text) == {"tpc-path": received | sent | {"tx_dropped": 12}}
 
 
 def test_a_missing_namespace_is_named() -> None:
@@ -282,10 +269,9 @@ def test_a_missing_namespace_is_named() -> None:
 
 def test_the_log_can_be_pasted_and_gives_the_same_again(tmp_path: File) -> None:
     commands = Commands(tmp_path / "log")
-    assert commands.run(["echo", "a b; c"]) == "a b; c\n"
-    assert commands.run(["cat"], input="x $HOME\ny\n") == "x $HOME\ny\n"
-    pasted = Commands(tmp_path / "other").run(["sh", str(tmp_path / "log")])
-    assert pasted == "a b; c\nx $HOME\ny\n"
+    said = commands.run(["echo", "a b; c"]) + commands.run(["cat"], input="x $HOME\ny\n")
+    assert said == "a b; c\nx $HOME\ny\n"
+    assert Commands(tmp_path / "other").run(["sh", str(tmp_path / "log")]) == said
 
 
 def test_a_failing_command_is_named_with_its_code_and_words(tmp_path: File) -> None:

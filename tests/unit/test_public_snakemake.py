@@ -15,12 +15,8 @@ from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT
 
 RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
-SNAKEFILES = [
-    ROOT / "Snakefile",
-    ROOT / "workflow/Snakefile",
-    *RULES,
-    *sorted(ROOT.glob("studies/*/Snakefile")),
-]
+STUDIES = sorted(ROOT.glob("studies/*/Snakefile"))
+SNAKEFILES = [ROOT / "Snakefile", ROOT / "workflow/Snakefile", *RULES, *STUDIES]
 MODULES = sorted([*ROOT.glob("workflow/scripts/*.py"), *ROOT.glob("workflow/tpcsweep/running/*.py")])
 NAMED_TUPLE = {"_asdict", "_replace"}
 """Public methods in spite of their names."""
@@ -72,7 +68,7 @@ def test_a_script_uses_nothing_of_snakemake_but_the_object_that_it_gets(file: Pa
 
 def test_every_sweep_that_ships_is_planned(tmp_path: Path) -> None:
     studies = []
-    for file in sorted([*ROOT.glob("config/sweeps/*.yaml"), *ROOT.glob("config/published/*.yaml")]):
+    for file in [*ROOT.glob("config/sweeps/*.yaml"), *ROOT.glob("config/published/*.yaml")]:
         config = {"sweep": file.stem, "results": f"{tmp_path}/results"}
         here = load({**config, "testbed": "netns"}, ROOT)
         # Simulated if this machine cannot measure it.
