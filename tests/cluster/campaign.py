@@ -6,8 +6,6 @@
 It prints each iteration and ends with the table of docs/faults.md. Its exit status is 1 if there was anything to count.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real clusters for tests: one with nodes, one without, each started at its first use and ended with the session."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What belongs to others on a cluster, and is called or labelled as what a deployment consists of, or nearly so."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that a run ends with: every cell in a table, figures, and notebooks with figures of their own."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

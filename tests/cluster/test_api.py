@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kubernetes testbed's use of the API, against a real API server without nodes."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import datetime

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths that are emulated in the pods, which takes a privilege that the restricted security standard forbids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

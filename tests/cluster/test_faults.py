@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sweep says, and leaves, when its cluster goes wrong under it: faults that are made, not played."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The testbed's image, built from the Containerfile: its programs run in a pod as its user on a read-only root."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters of this machine: however one ends nothing is left of it, and one that does not start says why."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

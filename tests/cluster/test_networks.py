@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of kind networks, on a cluster whose pods Multus attaches to networks, with the addresses that they ask for."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Origins that share a node and its network: the address that they are asked for decides which way the files go."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/local-cluster.md: its commands, as they stand there, in a copy of the project from nothing to the surface."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs that are found by a selector, on four nodes of which two have slower links: used side by side, told apart."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 from collections.abc import Iterator

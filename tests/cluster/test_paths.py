@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A testbed that says of its paths, its namespace or its image what is not so: what a sweep makes of it."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a deployment lets in and out, on nodes that enforce NetworkPolicies, as a cluster's own network plugin may."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -5,8 +5,6 @@ As in a sweep, every deployment has an API client of its own, with the rights of
 than a process is what it takes to have so many on one machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep as clusters of others want it: with the role `edit`, pods of Jobs, and servers of a site's own image."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@
 Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matters.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

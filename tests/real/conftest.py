@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds for tests on real servers: what they share, what earlier runs have left, and how they fail."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Generator, Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep measured in rounds, by real jobs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

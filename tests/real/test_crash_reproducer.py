@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reproducer of XRootD's crashes runs by itself, and says how each server ended."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

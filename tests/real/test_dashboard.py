@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Grafana dashboard's queries, answered by a real Prometheus that has read exported runs."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import urllib.parse

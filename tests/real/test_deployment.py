@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens when a deployment breaks, and what stays of it: nothing but its logs."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole deployment on a kernel with netem and cgroup v2: both are used there, and a file gets across."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

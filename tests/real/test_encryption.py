@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How data go from side to side, as seen on the path, with servers that ask for credentials and with others."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Iterator

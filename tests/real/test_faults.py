@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sweep does when something breaks in the middle of a cell: that cell says so, and the others are measured."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first page in Chromium: its map, its cells, by mouse and keyboard, on a phone, in the dark, and the surface."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep measured twice by cron's line as it is written, and the page of a history in Chromium."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

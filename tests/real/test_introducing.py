@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real XRootD servers that share a network: ports apart, and a redirector that sends to each origin's own address."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How agents in pods look at a path, on a real one between namespaces. Needs root."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path as File
 

@@ -5,8 +5,6 @@ A cell of each kind, in each direction where that has something of its own; the 
 numbers of streams is `python -m benchmarks.limits`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

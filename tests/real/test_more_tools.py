@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools beside those that ask for HTTP third-party copies: what they carry, where they run, what they say."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

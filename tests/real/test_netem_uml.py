@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real tc netem, in a user-mode-linux kernel: also tested where the running kernel has no sch_netem."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

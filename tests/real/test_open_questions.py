@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The open questions: the experiment that they turn on, netem's limit on a real kernel; and their notebook."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data from somebody who means harm, from the import to its pages in a browser: their text stays text."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One origin on each side: what a deployment carries, and what is seen of it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import threading

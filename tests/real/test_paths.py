@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths between real namespaces, with the kernel that is there. Needs root."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A published figure by its file: simulated, drawn and judged, and not computed twice."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep by the plain command, and Snakemake's report of it in a browser without a network."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

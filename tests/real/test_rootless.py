@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary user measures, and whatever is killed leaves nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deployments of other shapes: clusters, paths with loss or a limited queue, the network alone, files on a disk."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@
 Slurm has two nodes on this machine's loopback: Debian's daemons, with folder, ports and key of their own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What deployments leave on a machine, and where, whoever removes it; and quotas as this kernel takes them."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep from configuration to cells, on real servers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel's recovery from single losses, on a short path. Needs root."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

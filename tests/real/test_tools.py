@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools against real servers, clusters of two origins with redirectors: those of one process, and how all fail."""
 
-from __future__ import annotations
-
 import asyncio
 import filecmp
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cell says of its own trustworthiness, on real servers."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

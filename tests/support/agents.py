@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents of pods in the namespaces of a real path: how they look at it, without a cluster. Needs root."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages as a person sees them: in Chromium, without a network."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

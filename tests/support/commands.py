@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `tpcsweep`, run in this process."""
 
-from __future__ import annotations
-
 from click.testing import CliRunner, Result
 from tpcsweep.cli import main
 

@@ -4,8 +4,6 @@
 Tests measure those whose limit is found by code, or by a way of using the kernel, that no other has.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many measurements lie in 95 % intervals that were taken from others of the same law, with luck that is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ Run by the Python of `.venv/validator` (envs/validator.txt): crate_validator.py 
 validator found as JSON: a list of [severity, message, entity].
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from io import BytesIO

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Grafana dashboard that ships: its panels and what they ask Prometheus."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fields of a cell's file, which are the same on every testbed that measures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS

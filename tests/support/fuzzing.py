@@ -4,8 +4,6 @@
 A file is refused in plain words, or everything that precedes a deployment can be made from it. Other errors are faults.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace

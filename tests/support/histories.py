@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Made-up histories: a folded sweep measured every week, with noise from run to run and whatever changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Datasets of any size, made at once: for what must bear 10⁴ cells."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

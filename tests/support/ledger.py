@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What became of every measurement of a sweep that was ever seen on the disk: kept, lost, made again, or wrong."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What deployments put on a machine, so that a test can tell whether anything of it has stayed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psutil

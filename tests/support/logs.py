@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the logs of deployments are, and what their servers said last: for who reads of a test that has failed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

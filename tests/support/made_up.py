@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Observations whose truth is known: a model's own throughput over a grid, with noise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

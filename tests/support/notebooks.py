@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notebooks run in the test's own process, so that tests can replace what these import."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Any

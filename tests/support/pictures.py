@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures as a reader sees them: the pixels of a PNG, and what there is to see in them."""
 
-from __future__ import annotations
-
 import base64
 import colorsys
 import io

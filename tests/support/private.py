@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scripts in namespaces of their own, in memory: what they unpack is gone with them, however they end."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

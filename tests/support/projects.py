@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A project with one sweep and one testbed, what is wrong with its texts, and tables of that."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders that every user can get to, though the way there is root's alone, as that of a Python below /root is."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

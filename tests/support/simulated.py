@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Datasets of the simulation's fixed point, for tests of what comes after simulating."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells simulated by SimGrid and by the fixed point, with the shipped parameters or others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tpcsweep import dataset

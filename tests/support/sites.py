@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deployments for tests: up for the length of a `with`, measured for a second or two, and gone without a trace."""
 
-from __future__ import annotations
-
 import contextlib
 import filecmp
 import os

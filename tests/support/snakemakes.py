@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snakemake's command line in processes that have it loaded: a fork instead of seconds of imports."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

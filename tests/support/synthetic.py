@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cell files of a made-up sweep, for tests of what comes after measuring."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import zlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of testbeds, as short as they may be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tpcsweep.configuration.kubernetes import Kubernetes

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which cells are measured next, when that ends, and what is left in files."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The house: floors that imports go down, a picture that is that of the code, and names in texts that exist."""
 
-from __future__ import annotations
-
 import pkgutil
 import re
 import shutil

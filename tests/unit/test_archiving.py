@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep packed for archives: what is in the crate, what its validator says, and that the sweep can be run from it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

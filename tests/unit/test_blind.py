@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The blind prediction: in a world that one of the sets is, sets are kept that say what the rest of it has."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

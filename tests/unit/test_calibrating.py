@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fitting the simulated testbed's parameters to cells whose truth is known."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tells a whole cell file from one that was cut, changed or never one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from typing import Any

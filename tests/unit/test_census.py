@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intervals of rates, shares and means, and the census of crashes that is made with them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts on datasets in which a claim is true, in which it is false, and in which noise hides which."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

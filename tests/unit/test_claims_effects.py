@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions from effects: what they may never do, and how often they err."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of `tpcsweep`: help, completion, answers and exit codes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

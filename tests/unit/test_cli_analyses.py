@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that analyse results: their answers, files, errors and exit codes, from any folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client's side of a cell, with tools that only sleep or fail: programs, and a worker."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/command-line.md is current and short, and pages name commands and rules that exist."""
 
-from __future__ import annotations
-
 import re
 
 from docs import commands

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparison of two datasets: what is found where the truth is known, and what is said of the rest."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions of imports: what they may have in them, which rows meet them, and that nothing of them is run."""
 
-from __future__ import annotations
-
 import contextlib
 import operator
 from pathlib import Path

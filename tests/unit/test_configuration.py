@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading, checking and showing a configuration."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection

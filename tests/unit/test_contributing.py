@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/adding: every example is applied to a copy of the project, and does there what its page says."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

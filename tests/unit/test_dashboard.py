@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Grafana dashboard names what is written: metrics and labels of exported datasets and of running cells."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folding of cell files, written and opened again as users open it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of a dataset that are kept on disk and written in slabs: every value is where its cell is."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

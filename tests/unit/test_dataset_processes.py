@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells' files read by several processes fold into the same dataset, and fail in the same words."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import multiprocessing

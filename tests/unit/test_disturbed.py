@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the machine was as at other times while a cell was measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Datasets from elsewhere: what becomes of earlier ones, what their results are called, and what is refused."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

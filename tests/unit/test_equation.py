@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The equation: that it solves the model that it says, that `plan` says the same, and that its page is of it."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Datasets as others read them: lines of a monitoring server, OpenMetrics by its own parser, and Zarr by xarray."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a target needs beside what every sweep does is asked for in one line, and else not touched."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first page: its sentences are true of the data, its text stays text, and it bears 10⁴ cells."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grades of flags."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import itertools

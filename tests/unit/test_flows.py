@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections come and go; what they did together only grows, and threads are looked at where they are."""
 
-from __future__ import annotations
-
 import math
 import os
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep's dataset of whatever files its cells have, and the list of the others."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guarantees of a run: whole Snakemakes, on a testbed that only plays."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What nodes did to throughput: found where the truth is known, not found where there is nothing, and said."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Histories: changes that were planted are found at their dates, and what is told of them is true of the data."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

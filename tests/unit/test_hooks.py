@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start and the end of a run, the user's command at its end, and Snakemake's messages on the terminal."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

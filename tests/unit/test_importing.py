@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data from elsewhere: what becomes of rows, and what is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What pods run: the archive that they get of this package."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

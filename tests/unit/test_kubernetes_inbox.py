@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What comes from the pods of a deployment: in this machine's time, in order, never too much, and of one moment."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases on an API server that is played: what becomes of them when it stalls, loses answers, or a holder dies."""
 
-from __future__ import annotations
-
 import datetime
 import threading
 import time

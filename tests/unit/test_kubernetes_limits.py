@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kubernetes testbed may be told, and what a sweep may ask of it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a scraper of the client pod gets, as OpenMetrics' own parser reads it, and over HTTP."""
 
-from __future__ import annotations
-
 import http.client
 import re
 from contextlib import closing

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objects of a deployment, as the API gets them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys

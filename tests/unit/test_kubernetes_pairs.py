@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs that a cluster's nodes make: which there are, which a deployment takes, where its client goes."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who runs where on Kubernetes, by what address and ports, with how much: what may be said of it, and what follows."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

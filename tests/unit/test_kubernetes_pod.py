@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an agent sees of the container beside it, and of the path that it emulates."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

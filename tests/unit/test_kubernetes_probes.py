@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The port by which agents look at a path: open while they do, and to them alone."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an API server refuses, in one line, and how soon a conversation with the hub gives up because of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a teardown waits for, and asks, on an API server that is played."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a path between pods is judged: what is its own, what was its sender's, and what is not known."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a campaign counts: that which it may find none of must be found where it is."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of limits: on cells made up so that one thing binds, and on any numbers whatever."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

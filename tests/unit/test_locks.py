@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locks: who may take them, and whom they name."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

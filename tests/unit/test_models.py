@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fits to data whose truth is known: parameters come back, what cannot be known is said, outliers do not pull."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

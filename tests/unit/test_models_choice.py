@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The choice between models: the one that made the data wins, and nothing is chosen on cells that were seen."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

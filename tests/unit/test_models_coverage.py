@@ -5,8 +5,6 @@ Intervals that are narrower by a third hold 91 % at most. More seeds: `python -m
 docs/models.md has what was found.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

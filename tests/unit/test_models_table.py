@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lookup table: what was measured comes back, lines lie between, and holes are filled."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

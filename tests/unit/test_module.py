@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workflow in another folder, as a module of another workflow; and as Snakemake's catalogue asks for it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native tool against a server of a few lines that answers over TLS whatever a test wants."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import ssl

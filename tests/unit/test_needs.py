@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cluster of this machine needs is said before anything is set up: by programs in place of Go and of `id`."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start of servers and how they end, the probes of a side, and the counters of an origin."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

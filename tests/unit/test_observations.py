@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of what cells say of throughput: every cell once, its error, and why it cannot be used."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as others install it, and what a checkout says in more than one file."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

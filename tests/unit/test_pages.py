@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What notebooks show of text that came with data: as it is, in the pages that are made of them."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests look at pictures with: it must tell an empty one from one that shows something."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

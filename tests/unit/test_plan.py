@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans: with a predictor of known formula, and with a real fit of made-up cells."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

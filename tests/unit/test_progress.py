@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lines of a run: one a deployment, with the cells of jobs side by side counted together."""
 
-from __future__ import annotations
-
 import io
 import re
 import tempfile

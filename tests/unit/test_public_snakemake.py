@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workflow uses documented Snakemake only, is short, and plans every sweep that ships."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

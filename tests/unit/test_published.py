@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of publications: their sweeps, their scaling, the claims beside them, and what is never invented."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The open questions: the arithmetic's laws, the table's verdicts in made-up worlds, and the notebook."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quotas: what is set is what was asked for, and what cells say that they were measured under."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

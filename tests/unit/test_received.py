@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes counted by connections instead of files."""
 
-from __future__ import annotations
-
 import socket
 from unittest import mock
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of cells: current or stale, whole or damaged, published from staging, set aside."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

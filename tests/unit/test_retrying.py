@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The choice of cells to measure again, and of one of two measurements."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps a user from measuring, in words, with what to do; and what an ordinary user has instead of cgroups."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notebooks are run by kernels of their own, however many of them run at once."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A deployment's job: cells measured, retried, adopted and published, on a testbed that only plays."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scatter of cells about a fit: it comes back, and it is that of cells with a similar throughput."""
 
-from __future__ import annotations
-
 import json
 from random import Random
 

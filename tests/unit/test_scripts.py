@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scripts of rules stand on; they run only inside Snakemake, and some of them for minutes and as root."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Set-up: when it does something, and what, with programs that only write down their calls; and lists of packages."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that end with the one that has started them, however that ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers and tools of simulated cells: disks, streams without files, data without TLS; SimGrid and the fixed point."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated study: all cells in one file, those that are there reused, failures, and a job that is killed."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

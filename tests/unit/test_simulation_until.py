@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """When simulated cells end: after a time, after files, and what their figures, samples and transfers are then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation as a site: built without a warning, read without a network, and without a link to nowhere."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

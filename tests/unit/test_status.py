@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells counted by their state."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

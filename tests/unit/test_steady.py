@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The warm-up cut, the interval and the stopping rule, on series whose truth is known."""
 
-from __future__ import annotations
-
 import math
 import time
 

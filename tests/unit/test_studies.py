@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The studies of a workflow: read from its configuration, and given to its rules."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from itertools import product

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grid: axes → cells → deployments."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter, defaultdict

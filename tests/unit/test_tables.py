@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables as CSV: no cell is a formula to a spreadsheet, and what is read back is what was written."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

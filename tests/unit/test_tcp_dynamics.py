@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TCP on long fat paths: formulas, windows that fall and recover, the table, and ns-3 itself on a small path."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

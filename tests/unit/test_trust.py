@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What says how far a cell can be trusted: monitoring, first bytes, single transfers, fairness, bounded histories."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantities with units."""
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 from typing import Annotated, Any

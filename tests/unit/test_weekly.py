@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What measures a sweep every week: units of systemd, a line of cron, a CronJob."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The workflow as Snakemake plans it, without running a job."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

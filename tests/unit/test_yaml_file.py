@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that people write: aliases, texts that look like numbers, errors; `make fuzz` tries more of them."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from pathlib import Path

@@ -8,8 +8,6 @@ Nodes are network namespaces, each with its own containerd, kubelet and kube-pro
 their own. All of it is in one set of namespaces (world.py), kept by a process outside (keeper.py).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clusters from the command line: python -m tests.cluster.local COMMAND."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import signal

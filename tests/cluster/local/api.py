@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API server as those inside see it: requests of the admin, without a client library."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import ssl

@@ -5,8 +5,6 @@ Every node has a bridge `wan` with a network of its own behind it, and the hub r
 links: an attached pod is as far from another one as their nodes are.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

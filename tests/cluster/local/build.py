@@ -6,8 +6,6 @@ kept under `$TPCSWEEP_CACHE` (else ~/.cache/tpcsweep) by the hash of what it was
 takes long: `python -m tests.cluster.local.build` makes everything, and says how far it is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -5,8 +5,6 @@ A group's name cannot say whether its cluster still runs, but its processes can:
 it. Making and sweeping exclude each other by a lock on the hierarchy's own folder, which leaves no file anywhere.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -6,8 +6,6 @@ of that one's two small databases, and with links to its layers and blobs, which
 to layers above, and what else a node imports is new. A node that removes an image removes its links.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ way, which it sees as the end of its standard input. Killed itself, it takes the
 only empty cgroups stay, for the next one to sweep.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ctypes

@@ -5,8 +5,6 @@ By mount(2) itself: the folders are named by descriptors, which the mount progra
 may be hidden by then.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from pathlib import Path

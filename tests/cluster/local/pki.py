@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A certificate authority of a cluster's own, what it signs, and kubeconfigs that carry it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess

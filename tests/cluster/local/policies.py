@@ -6,8 +6,6 @@ in, and a pod that no policy is about is both. Known is what is used here: pods 
 labels, and ports by number; whatever else a policy says is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

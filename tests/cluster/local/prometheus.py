@@ -5,8 +5,6 @@ Those of clusters find such pods themselves (kubernetes_sd_configs), which Debia
 kept for it. From outside of the cluster's network they are reached through its API server.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -6,8 +6,6 @@ its child makes the network, starts the control plane and the nodes, says when a
 asked on a socket. When either ends, the kernel ends the rest.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

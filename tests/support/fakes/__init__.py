@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A testbed that only plays, in the place of the one of this machine, wherever FOLDER is in the environment."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A testbed whose cells are measured at once. Files in its folder tell it what to do, and `log` tells what it did."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
