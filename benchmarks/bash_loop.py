@@ -21,7 +21,7 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.measure.cell import measure
-from tpcsweep.measure.readings import Sampler, series
+from tpcsweep.measure.readings import Sampler, sampled_series
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS, Credentials
@@ -108,7 +108,7 @@ def by_loop(site: NetnsSite, wanted: Parameters, environment: dict[str, str]) ->
     os.killpg(loop.pid, 9)
     loop.wait()
     site.settle()
-    return steady(series(sampler.readings(), sampler.interval))
+    return steady(sampled_series(sampler.readings(), sampler.interval))
 
 
 def steady(found: dict[str, np.ndarray]) -> Found:

@@ -33,7 +33,7 @@ def main(path: str, left_out: list[str]) -> None:
     fitted = calibrating.calibrate(observations.take(~out), ratio, resamples=20)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "calibration.yaml"
-        calibrating.write(file, fitted, ratio, observations)
+        calibrating.save_testbed(file, fitted, ratio, observations)
         settings = Simulation.model_validate(yaml.safe_load(file.read_text()))
         with engine.started(Path(folder) / "simgrid.log") as simgrid:
             simulated = [

@@ -58,7 +58,7 @@ def deployment(settings: Kubernetes, origins: int, logs: Path) -> list[float]:
         made.append(api_connect(*arguments))
         return made[-1]
 
-    api_connect = api.connect
+    api_connect = api.connect_cluster
     given = {**settings.defaults(), "origins": origins, "streams": 4, "tool": "curl", "file_size": 8 << 20}
     wanted = Parameters.model_validate(given)
     request = Request("bench", f"origins={origins}", wanted, ["curl"], 600.0, logs, lambda _: None)

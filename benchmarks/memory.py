@@ -3,8 +3,9 @@
 
     python -m benchmarks.memory [--size 1024] [--pause 10] [--rounds 3]
 
-Writes four files at a time to tmpfs and removes them, with pauses, without and with `tpcsweep.measure.files.hold`, as
-the netns testbed does. Prints a Markdown table of CPU seconds. As root, which mounts a tmpfs of its own.
+Writes four files at a time to tmpfs and removes them, with pauses, without and with
+`tpcsweep.measure.files.hold_memory`, as the netns testbed does. Prints a Markdown table of CPU seconds. As root, which
+mounts a tmpfs of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tpcsweep.measure.files import hold
+from tpcsweep.measure.files import hold_memory
 
 from benchmarks.path import heading
 
@@ -37,7 +38,7 @@ def main() -> None:
     for held in (False, True):
         with mounted(size + size // 128) as folder:
             if held:
-                hold(folder / "held", size)
+                hold_memory(folder / "held", size)
             seconds = []
             for _ in range(asked.rounds):
                 time.sleep(asked.pause)

@@ -17,7 +17,7 @@ import psutil
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure
-from tpcsweep.measure.readings import Reading, Sampler, goodput, series
+from tpcsweep.measure.readings import Reading, Sampler, goodput, sampled_series
 from tpcsweep.measure.steady import analyse
 
 from benchmarks.site import site_of
@@ -52,7 +52,7 @@ def made_up() -> None:
     tracemalloc.stop()
     found = {
         name: np.round(values, 6).tolist()
-        for name, values in series(sampler.readings(), sampler.interval).items()
+        for name, values in sampled_series(sampler.readings(), sampler.interval).items()
     }
     count = len(found["time"])
     print(

@@ -106,7 +106,7 @@ def by_agents(declared: Path, made: Path) -> Iterator[Looked]:
         rtt=declared.rtt, bandwidth=declared.bandwidth, mtu=declared.mtu, tcp_buffer=TCP_BUFFER
     )
     with tempfile.TemporaryDirectory() as folder, played(made, File(folder)) as (session, ends, _):
-        yield lambda: pods.verify(session, wanted, ends, strict=True)  # type: ignore[arg-type]
+        yield lambda: pods.verify_pods(session, wanted, ends, strict=True)  # type: ignore[arg-type]
 
 
 LOOKS = {"netns": by_routers, "kubernetes": by_agents}

@@ -25,7 +25,7 @@ from tpcsweep.linux.sockets import Connection
 from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.paths import Path, PathError
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.machine import MachineError, require
+from tpcsweep.testbeds.netns.machine import MachineError, require_machine
 from tpcsweep.tools.base import package_versions
 from tpcsweep.variables import GBIT
 
@@ -55,7 +55,7 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
         TeardownError: for a network of which something stays.
         MeasurementError: at the end, with the cases that failed.
     """
-    require()
+    require_machine()
     if shutil.which("iptables-restore") is None:
         raise MachineError("iptables-restore, which drops single packets, is missing: run `make setup`")
     folder.mkdir(parents=True, exist_ok=True)

@@ -115,7 +115,7 @@ def network(
     """
     logs.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
-        folder = state.create(state.Owner("terena2005", name, os.getpid(), str(logs)))
+        folder = state.create_deployment(state.Owner("terena2005", name, os.getpid(), str(logs)))
         children: list[subprocess.Popen[bytes]] = []
         undo.callback(state.teardown, folder, children)
         undo.callback(signals.ignore)
@@ -125,7 +125,7 @@ def network(
         for namespace, lines in topology.lan_commands(prefix, SIDES, path.mtu):
             commands.batch(["ip", "-n", namespace], lines)
         for node in (SENDER, RECEIVER):
-            values = [f"{key}={value}" for key, value in topology.sysctls(wanted).items()]
+            values = [f"{key}={value}" for key, value in topology.tcp_sysctls(wanted).items()]
             _inside(commands, prefix, node.name, ["sysctl", "--quiet", "--write", *values])
             # Losses are of packets, and queues hold packets, where none are put together.
             offloads = ["tso", "off", "gso", "off"]

@@ -17,7 +17,7 @@ import formulas
 from cases import Case
 from recovery import follow
 from tpcsweep import tcp
-from tpcsweep.extras import require
+from tpcsweep.extras import require_extra
 from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.tools.base import package_versions
 from tpcsweep.variables import GBIT
@@ -58,7 +58,7 @@ def build(binary: Path) -> None:
         MissingExtraError: without libns3-dev.
         SimulationError: for a program that does not compile.
     """
-    require("ns3")
+    require_extra("ns3")
     libraries = [f"-lns3-{name}" for name in LIBRARIES.split()]
     # The headers of Debian 12's release do not compile as C++20, those of Debian 13's, 3.43, as nothing older.
     standard = "c++17" if package_versions("libns3-dev").get("libns3-dev", "").startswith("3.37") else "c++20"

@@ -41,7 +41,7 @@ PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "
 
 def connected(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> Cluster:
     monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(kubeconfig))
-    return api.connect(kubernetes(**given))
+    return api.connect_cluster(kubernetes(**given))
 
 
 @pytest.fixture
@@ -98,13 +98,13 @@ def job(identifier: str) -> client.V1Job:
 
 def deploy(cluster: Cluster, identifier: str) -> None:
     """One object of each kind; the Secret goes with the Job."""
-    owner = api.create(cluster, job(identifier))
-    api.create(cluster, pod(identifier))
+    owner = api.create_object(cluster, job(identifier))
+    api.create_object(cluster, pod(identifier))
     credentials = naming(identifier).meta(f"tpc-{identifier}-client", owner)
-    api.create(cluster, client.V1Secret(metadata=credentials, string_data={"key": "value"}))
-    api.create(cluster, client.V1ConfigMap(metadata=meta(identifier, ""), data={"key": "value"}))
+    api.create_object(cluster, client.V1Secret(metadata=credentials, string_data={"key": "value"}))
+    api.create_object(cluster, client.V1ConfigMap(metadata=meta(identifier, ""), data={"key": "value"}))
     policy = client.V1NetworkPolicySpec(pod_selector=client.V1LabelSelector(), policy_types=["Ingress"])
-    api.create(cluster, client.V1NetworkPolicy(metadata=meta(identifier, ""), spec=policy))
+    api.create_object(cluster, client.V1NetworkPolicy(metadata=meta(identifier, ""), spec=policy))
 
 
 def remains(cluster: Cluster, identifier: str) -> list[str]:
@@ -152,7 +152,7 @@ def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("credentials") / "expired"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(credentials, "VALID", -datetime.timedelta(minutes=1))
-        credentials.create(folder, (), (0, 0))
+        credentials.create_credentials(folder, (), (0, 0))
     return folder
 
 
@@ -214,11 +214,11 @@ def test_the_shipped_rights_are_within_the_built_in_role_edit(control_plane: loc
 
 def test_quota(cluster: Cluster) -> None:
     limit_pods(cluster, 1)
-    api.create(cluster, pod("aaaaaa"))
+    api.create_object(cluster, pod("aaaaaa"))
     with pytest.raises(
         RefusedError, match=r"quota exceeded by pods .*: limit, requested: pods=1, used: pods=1"
     ) as raised:
-        api.create(cluster, pod("aaaaaa", "-src2"))
+        api.create_object(cluster, pod("aaaaaa", "-src2"))
     assert raised.value.status == 403
 
 
@@ -228,7 +228,7 @@ def test_pod_security(cluster: Cluster) -> None:
     with pytest.raises(
         RefusedError, match='pods "tpc-aaaaaa-src1" violates PodSecurity "restricted:latest": '
     ):
-        api.create(cluster, pod("aaaaaa"))
+        api.create_object(cluster, pod("aaaaaa"))
 
 
 def test_a_namespace_that_is_not_there_is_named_at_once(
@@ -237,17 +237,17 @@ def test_a_namespace_that_is_not_there_is_named_at_once(
     nowhere = connected(control_plane.kubeconfig, monkeypatch, namespace="nowhere")
     words = "there is no namespace nowhere: kubectl create namespace nowhere"
     with pytest.raises(RefusedError, match=words):
-        api.create(nowhere, pod("aaaaaa"))
+        api.create_object(nowhere, pod("aaaaaa"))
     with pytest.raises(RefusedError, match=words), holding(nowhere, ["a"], "aaaaaa"):
         pass
 
 
 def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     lose_answer(cluster, monkeypatch)
-    api.create(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
+    api.create_object(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
     assert remains(cluster, "aaaaaa") == ["V1ConfigMap tpc-aaaaaa"]
     lose_answer(cluster, monkeypatch)
-    made = api.create(cluster, job("aaaaaa"))
+    made = api.create_object(cluster, job("aaaaaa"))
     assert made.metadata is not None
     assert made.metadata.uid
     # The name is taken by then, but by another deployment.
@@ -256,7 +256,7 @@ def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.Mon
     body.metadata.labels = naming("bbbbbb").meta("").labels
     lose_answer(cluster, monkeypatch)
     with pytest.raises(RefusedError, match="already exists") as raised:
-        api.create(cluster, body)
+        api.create_object(cluster, body)
     assert raised.value.status == 409
 
 
@@ -323,7 +323,7 @@ def test_a_dead_holder_is_succeeded(cluster: Cluster) -> None:
 
 @pytest.mark.usefixtures("fast")
 def test_leases_outlast_the_job_that_their_holder_removes(cluster: Cluster) -> None:
-    owner = api.create(cluster, job("aaaaaa"))
+    owner = api.create_object(cluster, job("aaaaaa"))
     with holding(cluster, ["a", "b"], "aaaaaa") as held:
         held.go_with(owner)
         held.go_with(None)
@@ -355,8 +355,8 @@ def test_what_remains_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(state, "GONE_SECONDS", 5.0)
     stays = pod("aaaaaa")
     stays.metadata.finalizers = ["example.com/stay"]
-    api.create(cluster, stays)
-    api.create(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
+    api.create_object(cluster, stays)
+    api.create_object(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
     words = "aaaaaa is not gone: pod tpc-aaaaaa-src1 .* is still there, kept by finalizers example.com/stay"
     with pytest.raises(state.TeardownError, match=words):
         state.teardown(cluster, "aaaaaa")
@@ -398,8 +398,8 @@ def watch(cluster: Cluster) -> Iterator[PodWatch]:
 
 
 def test_a_deleted_pod_is_noticed(cluster: Cluster, watch: PodWatch) -> None:
-    api.create(cluster, pod("aaaaaa"))
-    api.create(cluster, pod("bbbbbb"))
+    api.create_object(cluster, pod("aaaaaa"))
+    api.create_object(cluster, pod("bbbbbb"))
     assert watch.wait_for(lambda pods: set(pods) == {"tpc-aaaaaa-src1"}, LONG)
     time.sleep(1)
     assert watch.fault() is None  # that it cannot be scheduled is none yet
@@ -412,7 +412,7 @@ def test_a_deleted_pod_is_noticed(cluster: Cluster, watch: PodWatch) -> None:
 
 def test_unschedulable_pods_are_explained_when_the_time_is_over(cluster: Cluster, watch: PodWatch) -> None:
     for name in ("-src1", "-src2"):
-        api.create(cluster, pod("aaaaaa", name, node_selector={"site": "nowhere"}))
+        api.create_object(cluster, pod("aaaaaa", name, node_selector={"site": "nowhere"}))
     words = (
         r"not running after 3 s: pods tpc-aaaaaa-src1, tpc-aaaaaa-src2: Unschedulable: .*; "
         r"it requests cpu 2, memory 1Gi, node label site=nowhere; no node has these labels; 1 of 3 pods do not exist"
@@ -423,7 +423,7 @@ def test_unschedulable_pods_are_explained_when_the_time_is_over(cluster: Cluster
 
 def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> None:
     limit_pods(cluster, 0)
-    api.create(cluster, job("aaaaaa"))
+    api.create_object(cluster, job("aaaaaa"))
     began = time.monotonic()
     with pytest.raises(PodError, match=r"Job tpc-aaaaaa: FailedCreate: .* forbidden: exceeded quota: limit"):
         watch.running(1, 10 * LONG)
@@ -432,7 +432,7 @@ def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> N
 
 def test_pods_that_run_and_then_fail(cluster: Cluster, watch: PodWatch) -> None:
     for name in ("-src1", "-dst1"):
-        api.create(cluster, pod("aaaaaa", name, node_name="nowhere"))
+        api.create_object(cluster, pod("aaaaaa", name, node_name="nowhere"))
         report(cluster, name, running())
     assert set(watch.running(2, LONG)) == {"tpc-aaaaaa-src1", "tpc-aaaaaa-dst1"}
     assert watch.fault() is None
@@ -457,7 +457,7 @@ def test_calls_survive_a_restart(cluster: Cluster, control_plane: local.Cluster,
             number = 0
             while not restart.done():
                 body = client.V1ConfigMap(metadata=meta("aaaaaa", f"-{thread}-{number}"), data={})
-                api.create(cluster, body)
+                api.create_object(cluster, body)
                 number += 1
                 time.sleep(0.05)
             return number
@@ -471,10 +471,10 @@ def test_calls_survive_a_restart(cluster: Cluster, control_plane: local.Cluster,
 def test_the_watch_survives_a_restart(
     cluster: Cluster, watch: PodWatch, control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.create(cluster, pod("aaaaaa"))
+    api.create_object(cluster, pod("aaaaaa"))
     assert watch.wait_for(lambda pods: len(pods) == 1, LONG)
     control_plane.restart_api_server()
-    api.create(cluster, pod("aaaaaa", "-dst1"))
+    api.create_object(cluster, pod("aaaaaa", "-dst1"))
     assert watch.wait_for(lambda pods: len(pods) == 2, LONG)
     assert watch.fault() is None
     # What was before its start, the server does not remember: 410, and all is listed anew.

@@ -287,12 +287,12 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
 
 
 def test_one_that_ends_meanwhile_is_not_left_over(own: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = api.connect(settings(own))
+    cluster = api.connect_cluster(settings(own))
     naming = Naming("aaaaaa", "a sweep", "n=1")
     objects = state._objects
     with contextlib.ExitStack() as life:
         life.enter_context(leases.first_free(cluster, [["a"]], naming))
-        api.create(cluster, V1ConfigMap(metadata=naming.meta(naming.prefix), data={}))
+        api.create_object(cluster, V1ConfigMap(metadata=naming.meta(naming.prefix), data={}))
 
         def and_then_it_ends(*arguments: Any) -> list[Any]:
             found = list(objects(*arguments))

@@ -169,7 +169,7 @@ def another_authority(site: NetnsSite, _: threading.Event) -> None:
     """The clients get certificates of an authority that has signed no server's."""
     ours = state.STATE / site.prefix.removeprefix("tpc-") / "credentials"
     other = ours.with_name("other")
-    credentials.create(other, [], (0, 0))
+    credentials.create_credentials(other, [], (0, 0))
     shutil.rmtree(ours / "ca")
     shutil.copytree(other / "ca", ours / "ca", symlinks=True)
     for name in ("ca.pem", "user.pem", "user.key"):
@@ -330,7 +330,9 @@ def test_a_signal_that_comes_while_a_broken_deployment_goes_ends_the_job(
 def test_a_server_with_a_wrong_certificate_does_not_come_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = credentials.create
-    monkeypatch.setattr(credentials, "create", lambda folder, _, *rest: create(folder, ["192.0.2.1"], *rest))
+    create = credentials.create_credentials
+    monkeypatch.setattr(
+        credentials, "create_credentials", lambda folder, _, *rest: create(folder, ["192.0.2.1"], *rest)
+    )
     with pytest.raises(DeploymentError, match="certificate verify failed"), site_of(tmp_path):
         pass  # not after the time that servers have to start, which has another message

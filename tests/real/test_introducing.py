@@ -54,7 +54,7 @@ def introducing(origins: tuple[xrootd.Server, ...]) -> Iterator[None]:
 def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(folder: Path) -> None:
     user = pwd.getpwnam("xrootd")
     own = folder / "credentials"
-    credentials.create(own, [ENTRY, *ADDRESSES], (user.pw_uid, user.pw_gid))
+    credentials.create_credentials(own, [ENTRY, *ADDRESSES], (user.pw_uid, user.pw_gid))
     files = folder / "files" / xrootd.EXPORT.strip("/")
     files.mkdir(parents=True)
     (files / xrootd.READY_FILE).write_bytes(b"\n")

@@ -8,7 +8,7 @@ import pytest
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import Path, PathError
 from tpcsweep.testbeds.kubernetes import verify as module
-from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify
+from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
 from tpcsweep.xrootd.servers import USUAL
 
 from tests.support.agents import TCP_BUFFER, played
@@ -19,7 +19,7 @@ def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> Foun
         rtt=asked.rtt, bandwidth=asked.bandwidth, mtu=asked.mtu, tcp_buffer=TCP_BUFFER
     )
     with played(real, folder) as (session, ends, _):
-        return verify(session, wanted, ends, strict=strict)  # type: ignore[arg-type]
+        return verify_pods(session, wanted, ends, strict=strict)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: F
             inside = ["nsenter", f"--net=/run/netns/{name}", "sysctl", "--quiet", "--write"]
             sizes = [f"net.ipv4.tcp_{kind}=4096 32768 65536" for kind in ("rmem", "wmem")]
             subprocess.run([*inside, *sizes], check=True)
-        found = verify(session, wanted, ends, strict=True)  # type: ignore[arg-type]
+        found = verify_pods(session, wanted, ends, strict=True)  # type: ignore[arg-type]
     assert not found.slow
     assert found.bandwidth is None
     assert all(0 < rate.found < 0.19 for rate in found.rates)

@@ -11,7 +11,7 @@ from tpcsweep.configuration.testbeds import OwnRelease
 from tpcsweep.extras import missing
 from tpcsweep.xrootd import obtaining
 from tpcsweep.xrootd.obtaining import obtain
-from tpcsweep.xrootd.releases import PROGRAMS, ReleaseError, read
+from tpcsweep.xrootd.releases import PROGRAMS, ReleaseError, release_in
 
 from tests.support.sites import seconds, site_of, whole
 from tests.support.workflow import wait_until
@@ -131,4 +131,4 @@ def test_a_release_of_debian_and_a_sites_own_folder_are_deployed_and_say_what_th
             running = {(folder / "maps").read_text() for folder in folders}
             assert any(f"{unpacked.folder}/lib/libXrdServer" in maps for maps in running)
             assert whole(site, seconds(1), xrootd=name)["status"] == "ok"
-    assert read("5.8.1", unpacked.folder).version() == "5.8.1"
+    assert release_in("5.8.1", unpacked.folder).version() == "5.8.1"

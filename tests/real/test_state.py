@@ -43,7 +43,7 @@ def test_servers_leave_nothing_in_the_folder_that_all_users_share(pair: NetnsSit
 
 def _left_behind(logs: str) -> Path:
     """What is left of a deployment that had a server, and whose owner wanted logs there."""
-    folder = state.create(state.Owner("one", "rtt=5", 1, logs))
+    folder = state.create_deployment(state.Owner("one", "rtt=5", 1, logs))
     log = folder / "nodes" / "src1" / "xrootd.src1.log"
     log.parent.mkdir(parents=True)
     log.write_text("said\n")

@@ -172,7 +172,7 @@ def test_a_server_of_another_authority_is_refused(
     clusters: NetnsSite, tmp_path: Path, tool: str, said: str
 ) -> None:
     other = tmp_path / "credentials"
-    credentials.create(other, [], (os.getuid(), os.getgid()))
+    credentials.create_credentials(other, [], (os.getuid(), os.getgid()))
     transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
     assert re.search(said, str(copied(clusters, tool, transfer, tmp_path, Credentials(other))))
 

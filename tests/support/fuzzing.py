@@ -228,7 +228,7 @@ def _try(case: Case, file: Path) -> None:
             if content := yaml.safe_load(case.text):
                 assert asked(**content).content
         case "citation":
-            assert citation.read(file, str(file)).attributes["license"]
+            assert citation.read_citation(file, str(file)).attributes["license"]
         case "side":
             there = file.parent / "results/demo" / DATASET
             there.parent.mkdir(parents=True, exist_ok=True)
@@ -262,7 +262,7 @@ def _planned(configuration: Configuration) -> None:
 
 def _on_netns(parameters: Parameters) -> None:
     path = _path(parameters)
-    emulator = paths.choose(path, netem_works=True)
+    emulator = paths.choose_emulator(path, netem_works=True)
     assert path.rtt == 0 or path.rtt >= paths.SMALLEST_RTT[emulator]
     assert path.bandwidth <= paths.LARGEST_BANDWIDTH[emulator]
     assert all(len(line) < 400 for line in paths.qdiscs(path, emulator))
@@ -270,7 +270,9 @@ def _on_netns(parameters: Parameters) -> None:
         free = set(map(str, ip_network(topology.LAN[name]).hosts())) - {topology.GATEWAY[name]}
         assert len(set(servers.addresses) & free) == parameters.origins
         assert all(len(f"tpc-{server.name}") < 16 for server in servers.servers)
-    assert all(int(size) < 2**31 for text in topology.sysctls(parameters).values() for size in text.split())
+    assert all(
+        int(size) < 2**31 for text in topology.tcp_sysctls(parameters).values() for size in text.split()
+    )
 
 
 def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameters: Parameters) -> None:

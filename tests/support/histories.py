@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.history.runs import Run, read
+from tpcsweep.history.runs import Run, read_run
 
 from tests.support.synthetic import write_sweep
 
@@ -61,4 +61,4 @@ def with_software(summary: xr.Dataset, **versions: str) -> xr.Dataset:
 
 
 def runs_of(datasets: Sequence[xr.Dataset]) -> list[Run]:
-    return [read(f"{number}.nc", summary) for number, summary in enumerate(datasets)]
+    return [read_run(f"{number}.nc", summary) for number, summary in enumerate(datasets)]

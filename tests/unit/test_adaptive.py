@@ -365,8 +365,8 @@ def test_cells_of_an_interrupted_run_are_used_and_damaged_ones_are_measured(tmp_
     configuration = configured(tmp_path, "parameters: {rtt: [5, 20, 50], tcp_buffer: 4 MiB}")
     staged, damaged, placeholder = configuration.grid.cells
     specs = [wanted(configuration, cell) for cell in configuration.grid.cells]
-    results.write(results.staged_file(configuration, staged), specs[0], synthetic.cell(specs[0]))
-    results.write(configuration.cell_file(damaged), specs[1], {})
+    results.write_cell(results.staged_file(configuration, staged), specs[0], synthetic.cell(specs[0]))
+    results.write_cell(configuration.cell_file(damaged), specs[1], {})
     results.write_placeholder(configuration.cell_file(placeholder), specs[2], "it was late")
     _, fake = ran(configuration)
     assert set(paths(fake)) == {damaged.path, placeholder.path}

@@ -78,7 +78,9 @@ def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> 
     """Names in a dataset are no keys of the file."""
     found, ratio, observations = fitted()
     label = f'{observations.label}\nkind: netns\n# "b", \\c'
-    calibrating.write(tmp_path / "made.yaml", found, ratio, dataclasses.replace(observations, label=label))
+    calibrating.save_testbed(
+        tmp_path / "made.yaml", found, ratio, dataclasses.replace(observations, label=label)
+    )
     settings = load({"sweep": "smoke", "testbed": str(tmp_path / "made.yaml")}, ROOT).testbed
     assert isinstance(settings, Simulation)
     rate = settings.parameters.core_rate_destination

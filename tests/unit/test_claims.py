@@ -15,7 +15,7 @@ from tpcsweep.claims import CLAIMS, Outcome, Verdict, judge
 from tpcsweep.claims.base import judge_claim
 from tpcsweep.claims.cells import UNTRUSTED, WIDEN, cells_of
 from tpcsweep.claims.earlier import RECOVERIES
-from tpcsweep.claims.table import write
+from tpcsweep.claims.table import write_verdicts
 from tpcsweep.configuration.testbeds import ClaimName
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.tcp import recovery_time
@@ -467,7 +467,7 @@ def test_pure_noise_hardly_ever_holds(name: str) -> None:
 
 def test_verdicts_are_written_as_they_are(tmp_path: Path) -> None:
     verdicts = judge(case_world("chep2023.origins_help", "true"))
-    write(verdicts, tmp_path / "claims.csv", tmp_path / "claims.json")
+    write_verdicts(verdicts, tmp_path / "claims.csv", tmp_path / "claims.json")
     lines = (tmp_path / "claims.csv").read_text().splitlines()
     assert len(lines) == 1 + len(PUBLISHED)
     written = {row["claim"]: row for row in json.loads((tmp_path / "claims.json").read_text())}

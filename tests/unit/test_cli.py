@@ -49,7 +49,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
 def fill(study: Configuration, cells: int) -> None:
     for cell in study.grid.cells[:cells]:
         spec = wanted(study, cell)
-        results.write(study.cell_file(cell), spec, synthetic.cell(spec))
+        results.write_cell(study.cell_file(cell), spec, synthetic.cell(spec))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -124,7 +124,7 @@ def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
     fill(study, 1)
     cell = study.grid.cells[1]
     spec = wanted(study, cell)
-    results.write(results.staged_file(study, cell), spec, synthetic.cell(spec))
+    results.write_cell(results.staged_file(study, cell), spec, synthetic.cell(spec))
     done = tpcsweep("dataset")
     assert done.exit_code == 0, done.output
     assert "dataset.nc: 2 of 4 cells\nthe others: snakemake --config sweep=probe" in done.stdout

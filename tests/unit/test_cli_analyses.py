@@ -67,7 +67,7 @@ def test_the_page_of_a_shipped_dataset_is_written_here_and_has_no_dead_link(here
 
 
 def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.making.make", lambda *_: None)
+    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_: None)
     assert tpcsweep("page", "demo").output == f"{here / 'results/demo/index.html'}\n"
     assert tpcsweep("page", "results/demo", "-o", "new/page.html").output == f"{here / 'new/page.html'}\n"
 

@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep import dataset, figures
-from tpcsweep.comparing.comparison import TABLE, ComparisonError, compare, gate_failures, load_side, write
+from tpcsweep.comparing.comparison import (
+    TABLE,
+    ComparisonError,
+    compare,
+    gate_failures,
+    load_side,
+    write_files,
+)
 from tpcsweep.comparing.effects import (
     FASTER,
     NOT_COMPARABLE,
@@ -320,7 +327,7 @@ def test_a_wrong_side_is_named(results: Path, text: str, message: str, monkeypat
 
 def test_files_hold_everything(tmp_path: Path) -> None:
     found = compare(made(1), made(2, effect=0.5), ("old", "young"))
-    write(found, tmp_path / "comparison.json", tmp_path / "cells.csv", 0.9)
+    write_files(found, tmp_path / "comparison.json", tmp_path / "cells.csv", 0.9)
     read = json.loads((tmp_path / "comparison.json").read_text())
     assert read["summary"].startswith("young against old: slower, by a ratio of 0.500")
     assert read["verdicts"] == {FASTER: 0, SLOWER: 48, SAME: 0, NOT_COMPARABLE: 0}

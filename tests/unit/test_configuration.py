@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 from tpcsweep.cli.sweeps import grid_summary, grid_table
 from tpcsweep.configuration import checks, units
-from tpcsweep.configuration.checks import require
+from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.imports import Axis, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import ConfigurationError, WorkflowSettings, load, wanted
@@ -346,7 +346,7 @@ def test_a_testbed_bounds_what_its_machine_gives_and_is_bounded_by_it(root: Path
 
 def test_require_raises_what_the_limits_of_this_machine_find(root: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"congestion_control: given perfect, allowed: one of"):
-        require(loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}"))
+        require_supported(loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}"))
 
 
 def test_this_machine_is_described() -> None:

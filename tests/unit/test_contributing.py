@@ -248,8 +248,8 @@ from tpcsweep.paths import link, plan
 from tpcsweep.paths.plan import LARGEST
 
 wire = plan.Path(rtt=0, bandwidth=LARGEST)
-assert plan.choose(wire, netem_works=False) == "wire"
-assert plan.choose(plan.Path(rtt=0, bandwidth=1), netem_works=False) == "none"
+assert plan.choose_emulator(wire, netem_works=False) == "wire"
+assert plan.choose_emulator(plan.Path(rtt=0, bandwidth=1), netem_works=False) == "none"
 
 class Commands:
     def __init__(self):

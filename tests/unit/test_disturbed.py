@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.measure.machine import SLOWED, TAKEN, TRIES, WINDOW, Machine, Speed, disturbed, pressure
-from tpcsweep.measure.readings import mean, series
+from tpcsweep.measure.readings import mean, sampled_series
 
 from tests.support.readings import ZERO
 
@@ -66,10 +66,10 @@ def test_the_fastest_piece_of_a_look_counts_and_looks_take_no_more_than_their_sh
 def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> None:
     start = ZERO._replace(machine_others=0.0, machine_pressure=0.0)
     later = ZERO._replace(time=0.5, machine_total=4.0, machine_others=1.0, machine_pressure=0.25)
-    found = series([start, later], 0.5)
+    found = sampled_series([start, later], 0.5)
     assert found["machine_others"] == [pytest.approx(0.25)]
     assert found["machine_pressure"] == [pytest.approx(0.5)]
-    unknown = series([ZERO, ZERO._replace(time=0.5)], 0.5)
+    unknown = sampled_series([ZERO, ZERO._replace(time=0.5)], 0.5)
     for name in ("machine_others", "machine_pressure", "machine_work", "machine_slowed"):
         assert math.isnan(mean(unknown[name]))
 

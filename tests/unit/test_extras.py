@@ -16,7 +16,7 @@ from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import earlier
-from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
+from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require_extra
 
 from tests.support.workflow import ROOT, finished
 
@@ -50,10 +50,10 @@ def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_an_extra_that_is_not_there_is_told_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    require(name)
+    require_extra(name)
     without(monkeypatch, MODULES[name])
     with pytest.raises(MissingExtraError) as error:
-        require(name)
+        require_extra(name)
     assert str(error.value) == line_of(name)
 
 
@@ -104,7 +104,7 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     a = tmp_path / "a"
     for extra, function, *arguments in (
-        ("parquet", importing.read, tmp_path / "a.parquet"),
+        ("parquet", importing.read_table, tmp_path / "a.parquet"),
         ("zarr", exporting.zarr, ROOT / "examples/surface.nc", a),
         ("zarr", earlier.copy_completed, tmp_path / "a.zarr", a),
         ("crate", write_crate, tmp_path, None, None, a, a),

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from tpcsweep.files import making, note_checksum, replacing
-from tpcsweep.measure.files import DestinationFiles, hold
+from tpcsweep.measure.files import DestinationFiles, hold_memory
 from tpcsweep.xrootd.servers import without_secrets
 
 
@@ -51,7 +51,7 @@ def test_memory_that_is_held_is_free_but_for_a_page_in_each_mebibyte() -> None:
     at = next(path for path in free if psutil.disk_usage(path).free > 64 << 20)
     with tempfile.TemporaryDirectory(dir=at) as folder:
         held = Path(folder) / "held"
-        hold(held, (32 << 20) - 1)
+        hold_memory(held, (32 << 20) - 1)
         assert held.stat().st_blocks * 512 == 32 * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -36,7 +36,7 @@ def put(study: Configuration, cell: Cell, **changes: object) -> Path:
     """Write a measured cell to staging and to its place."""
     spec, file = wanted(study, cell), study.cell_file(cell)
     record = synthetic.cell(spec)
-    results.write(file, {**record.pop("spec"), **changes}, record)
+    results.write_cell(file, {**record.pop("spec"), **changes}, record)
     staged = results.staged_file(study, cell)
     staged.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(file, staged)

@@ -29,7 +29,7 @@ def studies(folder: Path, sweep: str = "smoke", **config: Any) -> Studies:
 
 def put(study: Configuration, number: int, **changes: Any) -> None:
     cell = study.grid.cells[number]
-    results.write(study.cell_file(cell), wanted(study, cell), MEASURED | changes)
+    results.write_cell(study.cell_file(cell), wanted(study, cell), MEASURED | changes)
 
 
 def test_a_run_ends_with_its_cells_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,7 +156,7 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     said = ("allowed: .csv or .parquet", "a table with a name", "given .*Is a directory")
     for name, message in zip(("a.xlsx", "a.parquet", "folder.csv"), said, strict=True):
         with pytest.raises(ConfigurationError, match=message):
-            importing.read(tmp_path / name)
+            importing.read_table(tmp_path / name)
 
 
 def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:

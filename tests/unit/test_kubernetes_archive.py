@@ -26,7 +26,7 @@ def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> No
         "    print(TOOLS[name].environment(Credentials(Path('/c')), Path('/h'))['PYTHONPATH'])"
     )
     packed = tmp_path / "tpcsweep.zip"
-    packed.write_bytes(archive.content())
+    packed.write_bytes(archive.package_archive())
     done = finished([sys.executable, "-S", "-c", ask], cwd=tmp_path, env={"PYTHONPATH": str(packed)})
     assert done.returncode == 0, done.stdout
     said = done.stdout.split()
@@ -35,7 +35,7 @@ def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> No
 
 
 def test_it_fits_a_config_map_and_is_the_same_each_time() -> None:
-    made = archive.content()
+    made = archive.package_archive()
     assert len(made) * 4 / 3 < (1 << 20) / 4  # a ConfigMap may hold 1 MiB, base64 included
-    archive.content.cache_clear()
-    assert archive.content() == made
+    archive.package_archive.cache_clear()
+    assert archive.package_archive() == made

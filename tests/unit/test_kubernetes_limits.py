@@ -10,7 +10,7 @@ import pytest
 import yaml
 from rich.console import Console
 from tpcsweep.cli.sweeps import grid_summary, grid_table
-from tpcsweep.configuration.checks import check, require
+from tpcsweep.configuration.checks import check, require_supported
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.parameters import Parameters
@@ -87,7 +87,7 @@ def test_the_time_that_pods_may_run_is_enough_for_a_cell(root: Path) -> None:
 def test_what_a_sweep_leaves_out_is_as_the_testbed_has_it(root: Path) -> None:
     testbed = NODES | {"tcp_buffer": "8 MiB", "congestion_controls": ["bbr"]}
     configuration = loaded(root, {"streams": [1, 2]}, testbed)
-    require(configuration)
+    require_supported(configuration)
     given = {"rtt": 0.0, "bandwidth": 10.0, "mtu": 8900, "tcp_buffer": 8 * 2**20, "congestion_control": "bbr"}
     for cell in configuration.grid.cells:
         specification = wanted(configuration, cell)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from tpcsweep.testbeds.kubernetes.pod.metrics import METRICS, TYPE, Running, serve
+from tpcsweep.testbeds.kubernetes.pod.metrics import METRICS, TYPE, Running, serve_metrics
 from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, Sample
 from tpcsweep.variables import SAMPLES, SUMMARY
 
@@ -89,7 +89,7 @@ def test_figures_have_the_names_of_the_dataset() -> None:
 
 
 def test_metrics_are_got_over_http_and_nothing_else_is(running: Running) -> None:
-    with serve(running, 0) as server:
+    with serve_metrics(running, 0) as server:
 
         def answer(method: str, path: str) -> tuple[int, str | None, str]:
             port = server.server_address[1]

@@ -112,7 +112,7 @@ def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_
 ) -> None:
     for number in range(6):
         put(server, f"n{number}", role="dtn")
-    monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
+    monkeypatch.setattr(testbed.api, "connect_cluster", lambda _: server.cluster())
     wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
 
     def placed(turn: int, attempt: int = 0) -> Any:

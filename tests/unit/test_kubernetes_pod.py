@@ -95,5 +95,5 @@ def test_a_server_container_says_its_release_or_why_it_has_none(
 
 
 def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart() -> None:
-    assert network.counted({"1:": 9, "40:": 12, "41:": 5}) == (12, 5)
-    assert network.counted({"1:": 9, "41:": 5}) == (5, 5)
+    assert network.drop_counts({"1:": 9, "40:": 12, "41:": 5}) == (12, 5)
+    assert network.drop_counts({"1:": 9, "41:": 5}) == (5, 5)

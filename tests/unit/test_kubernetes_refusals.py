@@ -61,9 +61,9 @@ def test_a_missing_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(tmp_path / "nowhere"))
     names = r"\$TPCSWEEP_KUBECONFIG names .*nowhere, which does not exist: correct"
     with pytest.raises(ClusterError, match=names):
-        api.connect(kubernetes())
+        api.connect_cluster(kubernetes())
     for name in ("TPCSWEEP_KUBECONFIG", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(ClusterError, match=r"there is no ~/\.kube/config, and this is not a pod"):
-        api.connect(kubernetes())
+        api.connect_cluster(kubernetes())

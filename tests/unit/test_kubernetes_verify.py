@@ -173,7 +173,7 @@ SESSION: Any = SimpleNamespace(tell=lambda *_, **__: {})
 
 def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list[judging.FoundPath]) -> None:
     looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
-    seen = judging.verify(SESSION, WANTED, [], strict=True)
+    seen = judging.verify_pods(SESSION, WANTED, [], strict=True)
     assert (seen.slow, seen.bandwidth) == (False, None)
     assert seen.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
 
@@ -181,18 +181,18 @@ def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list
 @pytest.mark.parametrize("other", [FITS, UNKNOWN], ids=["as asked", "unknown"])
 def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Any], other: Any) -> None:
     looks.append(measured(near_to_far=other, far_to_near=SLOW))
-    seen = judging.verify(SESSION, WANTED, [], strict=False)
+    seen = judging.verify_pods(SESSION, WANTED, [], strict=False)
     assert (seen.slow, seen.bandwidth) == (True, 0.8)
     with pytest.raises(PathError, match=r"from destination to source asked 1 Gbit/s, found 0.8 Gbit/s"):
-        judging.verify(SESSION, WANTED, [], strict=True)
+        judging.verify_pods(SESSION, WANTED, [], strict=True)
     looks[:] = [measured(rtt=Rtt(24.9, 25, 25.1, 17), near_to_far=other, far_to_near=SLOW)]
     with pytest.raises(PathError, match=r"rtt asked 20 ms, found 25 ms .* found 0.8 Gbit/s"):
-        judging.verify(SESSION, WANTED, [], strict=False)
+        judging.verify_pods(SESSION, WANTED, [], strict=False)
 
 
 def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[judging.FoundPath]) -> None:
     looks += [measured(far_to_near=SLOW)] * (CALM_LOOKS - 1) + [measured()]
-    assert not judging.verify(SESSION, WANTED, [], strict=True).slow
+    assert not judging.verify_pods(SESSION, WANTED, [], strict=True).slow
 
 
 CLOCKS = {"src1": 100.0, "dst1": -100.0}
@@ -237,7 +237,7 @@ ENDS = [(SOURCE, DESTINATION)]
 
 def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile() -> None:
     session: Any = Played(20)
-    seen = judging.verify(session, WANTED, ENDS, strict=True)
+    seen = judging.verify_pods(session, WANTED, ENDS, strict=True)
     assert seen.bandwidth == pytest.approx(1, rel=0.01)
     assert seen.near_to_far.full == seen.near_to_far.windows >= judging.ENOUGH
     assert (session.asked[0], session.asked[-1]) == ("open_probes", "close_probes")
@@ -247,6 +247,6 @@ def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile()
 def test_a_path_is_empty_again_before_its_rtt_is_looked_at_again() -> None:
     session: Any = Played(1)
     with pytest.raises(PathError, match=rf"measured {CALM_LOOKS} times, .* asked 20 ms, found 1 ms"):
-        judging.verify(session, WANTED, ENDS, strict=True)
+        judging.verify_pods(session, WANTED, ENDS, strict=True)
     loaded = [verb for verb in session.asked if verb in ("round_trips", "pour", "emptied")]
     assert loaded == ["round_trips", "pour", "emptied", "pour", "emptied"] * CALM_LOOKS

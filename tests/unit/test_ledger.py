@@ -41,7 +41,7 @@ class Results:
         content["provenance"]["started"] = f"at {self._times}"
         content |= changes
         for file in (self.ledger.staged(cell), self.ledger.file(cell)):
-            files.write(file, SPECS[cell], content)
+            files.write_cell(file, SPECS[cell], content)
         self.ledger.look()
 
     def kept(self) -> None:

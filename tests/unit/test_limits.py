@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure import limits
-from tpcsweep.measure.limits import EQUALS, NONE_FOUND, RULES, judge, loss_rate, numbers, ramp_seconds
+from tpcsweep.measure.limits import EQUALS, NONE_FOUND, RULES, find_limit, loss_rate, numbers, ramp_seconds
 from tpcsweep.variables import LIMITS, SAMPLES, SOURCES, SUMMARY, TRANSFERS
 
 from tests.support.workflow import ROOT
@@ -41,7 +41,7 @@ def found(
     wanted = WANTED.model_copy(update=parameters)
     signs = numbers(wanted, known, {**MEANS, **means}, {**TOTALS, **totals}, transfers)
     summary = {n: v if v is not None and math.isfinite(v) else None for n, v in {**known, **signs}.items()}
-    return judge(summary)[0]
+    return find_limit(summary)[0]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_means_are_of_what_is_known_after_the_warm_up() -> None:
 
 @given(st.fixed_dictionaries(dict.fromkeys(NUMBERS, st.none() | st.floats(0, 10))))
 def test_the_evidence_explains_the_limit(summary: dict[str, float | None]) -> None:
-    limit, evidence = judge(summary)
+    limit, evidence = find_limit(summary)
     assert json.loads(json.dumps(evidence)) == evidence
     assert set(evidence) == set(RULES)
     for name, one in evidence.items():
@@ -181,7 +181,7 @@ def test_the_matrix_of_cells_that_no_threshold_was_set_on_is_of_the_rules_as_the
     cells = {(row["deployment"], row["cell"]): row for row in csv.DictReader(lines)}
     for row in cells.values():
         summary = {number: float(row[number]) if row[number] else None for number in NUMBERS}
-        assert judge(summary)[0] == row["found"], row
+        assert find_limit(summary)[0] == row["found"], row
     right = sum(row["found"] == row["built"] for row in cells.values())
     page = (ROOT / "docs/limits.md").read_text(encoding="utf-8")
     assert f"**{right} of {len(cells)}: {100 * right / len(cells):.0f} %" in page

@@ -121,7 +121,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ds.to_netcdf(folder / "dataset.nc")
     observations = observe(ds)
     fits = fits_of(observations, "window", "lu", "constant", resamples=8)
-    saved.write(folder / "models.json", observations.label, fits, scored(observations, fits))
+    saved.save_fits(folder / "models.json", observations.label, fits, scored(observations, fits))
     return folder
 
 
@@ -170,7 +170,7 @@ def test_a_learner_is_taken_where_no_formula_is_as_good(tmp_path: Path, height: 
     choice = scored(observations, fits, {"table": LEARNED["table"]})
     assert choice.formula == "window"
     assert choice.best == ("table" if learns else "window")
-    saved.write(tmp_path / "models.json", observations.label, fits, choice)
+    saved.save_fits(tmp_path / "models.json", observations.label, fits, choice)
     best = saved.read(tmp_path / "models.json").best(observations)
     assert best.name == choice.best
     # The file and the cells are all that it takes.

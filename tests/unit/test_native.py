@@ -68,7 +68,7 @@ class Server:
 
 
 def created(folder: Path) -> Path:
-    credentials.create(folder / "credentials", ["127.0.0.1"], (os.getuid(), os.getgid()))
+    credentials.create_credentials(folder / "credentials", ["127.0.0.1"], (os.getuid(), os.getgid()))
     return folder / "credentials"
 
 

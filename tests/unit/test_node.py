@@ -27,7 +27,7 @@ def test_redirectors_start_before_origins_and_cmsd_before_xrootd(origins: int, e
     side = xrootd.side("src", "a", ["b", "c"][:origins], Path(), Path())
     seen: list[str] = []
     start = lambda server, program: seen.append(f"{server.name} {program}")  # noqa: E731
-    starting.start(side.servers, start, lambda server: start(server, "ready"))
+    starting.start_servers(side.servers, start, lambda server: start(server, "ready"))
     assert ", ".join(seen) == expected
 
 

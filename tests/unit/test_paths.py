@@ -83,9 +83,9 @@ def test_a_tick_is_short_beside_what_an_rtt_may_be_off(path: Path) -> None:
     ],
 )
 def test_path_and_kernel_decide_on_the_emulator(path: Path, netem_works: bool, emulator: str) -> None:
-    assert plan.choose(path, netem_works=netem_works) == emulator
+    assert plan.choose_emulator(path, netem_works=netem_works) == emulator
     # Only netem with loss needs origins that send single packets.
-    alone = plan.segmenting(path, plan.choose(path, netem_works=netem_works), "eth0")
+    alone = plan.segmenting(path, plan.choose_emulator(path, netem_works=netem_works), "eth0")
     assert alone == (["ethtool", "-K", "eth0", "tso", "off", "gso", "off"] if path.loss else [])
 
 

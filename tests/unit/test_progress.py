@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.measure.steady import analyse
-from tpcsweep.running.progress import JobProgress, begin
+from tpcsweep.running.progress import JobProgress, begin_progress
 
 JOBS, CELLS = 8, 25
 
 
 def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    begin(tmp_path, JOBS * CELLS)
+    begin_progress(tmp_path, JOBS * CELLS)
 
     def job(name: str) -> None:
         with JobProgress("demo", name, tmp_path) as shown:
@@ -49,7 +49,7 @@ def test_a_line_says_what_became_of_every_cell(
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
         error = io.StringIO()
         patched.setattr("sys.stderr", error)
-        begin(Path(name), len(cells) + skipped + more)
+        begin_progress(Path(name), len(cells) + skipped + more)
         with JobProgress("demo", "rtt=5", Path(name)) as shown:
             for number, (status, throughput, flags) in enumerate(cells):
                 shown.end(f"streams={number}", status, throughput if status == "ok" else None, flags)
@@ -73,7 +73,7 @@ def test_a_line_says_what_became_of_every_cell(
 def test_a_second_measurement_of_a_cell_replaces_the_first_in_the_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    begin(tmp_path, 1)
+    begin_progress(tmp_path, 1)
     with JobProgress("demo", "rtt=5", tmp_path) as shown:
         shown.end("streams=1", "failed", None, ["disturbed"])
         shown.end("streams=1", "ok", 1.5, [])

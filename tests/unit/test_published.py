@@ -33,9 +33,9 @@ from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Grid, Sweep, expand
 from tpcsweep.figures.line_plots import lines
 from tpcsweep.published import base, report
-from tpcsweep.published.base import Caption, Carried, Data, carried, judged, make, without_data
+from tpcsweep.published.base import Caption, Carried, Data, carried, judged, make_figure, without_data
 from tpcsweep.published.figures import FIGURES, figure_of
-from tpcsweep.published.report import predictions, table
+from tpcsweep.published.report import claim_rows, predictions
 from tpcsweep.testbeds.netns import limits as netns
 
 from tests.support import projects, simulated
@@ -46,7 +46,7 @@ from tests.support.workflow import ROOT
 
 MACHINE = replace(projects.MACHINE, memory=8 * 2**30, disk=40 * 2**30)
 SWEPT = [figure.name for figure in FIGURES.values() if figure.source is None]
-PUBLISHED = yaml_file.read(ROOT / "config/published.yaml", "config/published.yaml")
+PUBLISHED = yaml_file.read_yaml(ROOT / "config/published.yaml", "config/published.yaml")
 LISTED = dict(name.split("@") for name in PUBLISHED["sweep"])
 """The testbed of each figure."""
 SCALED = [name for name in SWEPT if name not in ("usatlas2007", "cambridge", "chep2024_buffers")]
@@ -60,7 +60,7 @@ TABLED = {"terena2005.loss", "terena2005.recovery", "terena2005.mtu_fairness"}
 @cache
 def sweep(name: str) -> Sweep:
     file = ROOT / f"config/published/{name}.yaml"
-    return Sweep.model_validate(yaml_file.read(file, file.name))
+    return Sweep.model_validate(yaml_file.read_yaml(file, file.name))
 
 
 @cache
@@ -216,7 +216,7 @@ def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settin
 
 
 def test_shipped_measurements_are_not_taken_for_those_of_this_machine(tmp_path: Path) -> None:
-    rows = table([], terena2005(read_folder(tmp_path)))
+    rows = claim_rows([], terena2005(read_folder(tmp_path)))
     assert {row["claim"] for row in rows} == set(CLAIMS)
     testbeds = {(row["claim"], row["data"]): row["testbed"] for row in rows}
     for claim in TABLED:
@@ -404,7 +404,7 @@ def test_a_figure_is_drawn_of_data_from_elsewhere(tmp_path: Path) -> None:
     datasets.write(importing.import_table(settings, table, name), file, name)
     [study] = studies({"sweep": "demo", "testbed": "netns", "dataset": str(file)}, ROOT).values()
     assert figure_of(study) == "nrp2021"
-    make(FIGURES["nrp2021"], file, tmp_path / "published.png")
+    make_figure(FIGURES["nrp2021"], file, tmp_path / "published.png")
     assert hues(pixels(tmp_path / "published.png"), share=1e-4) > 0
     [row] = json.loads((tmp_path / "published.json").read_text())
     assert (row["figure"], row["data"]) == ("nrp2021", "imported")
@@ -427,12 +427,12 @@ def test_the_page_has_all_claims_and_figures_offline(
     monkeypatch.setattr(report, "FIGURES", {name: FIGURES[name] for name in ("chep2024_fig8", "nrp2021")})
     monkeypatch.setattr(report, "CLAIMS", {})
     picture = tmp_path / "published.png"
-    make(FIGURES["chep2024_fig8"], dataset("chep2024_fig8"), picture)
+    make_figure(FIGURES["chep2024_fig8"], dataset("chep2024_fig8"), picture)
     assert picture.with_suffix(".svg").is_file()
     [cap] = json.loads(picture.with_suffix(".json").read_text())
     assert (cap["claim"], cap["data"], cap["draws"]) == ("chep2024.server_cap", "simulated", 2)
-    report.write(tmp_path, [picture], terena2005([]))
-    rows = report.table([picture], terena2005([]))
+    report.write_report(tmp_path, [picture], terena2005([]))
+    rows = report.claim_rows([picture], terena2005([]))
     page = (tmp_path / "published.html").read_text()
     body = BeautifulSoup(page, "html.parser").body
     assert body is not None

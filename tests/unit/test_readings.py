@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.counters import machine_times, retransmits
 from tpcsweep.measure.limits import means
-from tpcsweep.measure.readings import Reading, Sampler, goodput, series
+from tpcsweep.measure.readings import Reading, Sampler, goodput, sampled_series
 
 from tests.support.readings import ZERO
 from tests.support.workflow import wait_until
@@ -30,14 +30,14 @@ def test_rates_come_of_differences() -> None:
         resent=62_500,
         source_thread=0.75,
     )
-    found = series([ZERO, later], 0.5)
+    found = sampled_series([ZERO, later], 0.5)
     # 62.5 MB in half a second is 1 Gbit/s; two connections are limited all the time.
     expected = {"time": 0.5, "goodput": 1.0, "source_cpu": 1.5, "machine_cpu": 0.5, "retransmits": 3}
     expected |= {"rwnd_limited": 2, "resent": 0.001, "source_thread": 0.75}
     assert {name: found[name].item() for name in expected} == pytest.approx(expected)
     assert found["source_origin_cpu"].tolist() == [[0.5], [1.0]]
     assert math.isnan(found["rtt_loaded"][0])
-    assert all(values.size == 0 for values in series([ZERO], 0.5).values())
+    assert all(values.size == 0 for values in sampled_series([ZERO], 0.5).values())
 
 
 def test_an_interval_in_which_the_machines_clock_has_hardly_ticked_counts_as_little() -> None:
@@ -47,7 +47,7 @@ def test_an_interval_in_which_the_machines_clock_has_hardly_ticked_counts_as_lit
         ZERO._replace(time=time, machine_total=total, machine_busy=busy, machine_others=others)
         for time, (total, busy, others) in ticks.items()
     ]
-    found = means(series(readings, 0.02), 0)
+    found = means(sampled_series(readings, 0.02), 0)
     assert [found[f"machine_{name}"] for name in ("others", "cpu")] == pytest.approx([0.026 / 0.04, 1.0])
 
 
@@ -55,7 +55,7 @@ def test_a_rate_between_late_readings_counts_by_its_length() -> None:
     # A tenth of a second late, then two within a hundredth of one: 1 Gbit/s all the time but for that instant.
     at = {0.0: 0, 0.1: 12_500_000, 0.29: 36_250_000, 0.3: 62_500_000, 0.4: 75_000_000}
     readings = [ZERO._replace(time=time, payload=payload) for time, payload in at.items()]
-    found = series(readings, 0.1)
+    found = sampled_series(readings, 0.1)
     assert found["time"] == pytest.approx([0.1, 0.2, 0.3, 0.4])
     assert found["goodput"].mean() == pytest.approx(75_000_000 * 8e-9 / 0.4)
     assert found["goodput"][:2] == pytest.approx(1.0)
@@ -68,7 +68,7 @@ def test_nothing_is_lost_or_made_up_between_readings(steps: list[tuple[float, in
     for length, payload in steps:
         last = readings[-1]
         readings.append(last._replace(time=last.time + length, payload=last.payload + payload))
-    found = series(readings, 0.1)
+    found = sampled_series(readings, 0.1)
     arrived, sent = found["goodput"].sum() * 0.1 / 8e-9, readings[-1].payload
     largest = max(payload / length for length, payload in steps)
     assert sent - 0.1 * largest - 1 <= arrived <= sent * (1 + 1e-9) + 1

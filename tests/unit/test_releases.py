@@ -34,7 +34,7 @@ def test_each_version_has_a_hash_and_all_can_be_named() -> None:
 def test_a_release_is_started_by_its_loader_or_its_own_libraries_or_is_the_systems(tmp_path: Path) -> None:
     assert Release("system").command("cmsd") == [shutil.which("cmsd") or "cmsd"]
     folder = folder_of(tmp_path / "x", "v6.3.0-rc1", "lib64")
-    made = releases.read("patched", folder)
+    made = releases.release_in("patched", folder)
     _, libraries, *_, program = made.command("xrootd")
     assert f"{folder}/lib64" in libraries and program == str(folder / "bin/xrootd")
     assert made.version() == "6.3.0-rc1"
@@ -47,7 +47,7 @@ def test_a_release_is_started_by_its_loader_or_its_own_libraries_or_is_the_syste
 @pytest.mark.parametrize("said", ["", "Segmentation fault", "version 5"])
 def test_a_program_that_does_not_say_its_version_is_refused(said: str, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match=r"xrootd odd: .* allowed: a version such as v5\.9\.9"):
-        releases.read("odd", folder_of(tmp_path / "x", said)).version()
+        releases.release_in("odd", folder_of(tmp_path / "x", said)).version()
 
 
 def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:

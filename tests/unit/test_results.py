@@ -37,7 +37,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 def test_a_cell_is_stale_if_it_is_missing_or_of_another_specification(tmp_path: Path) -> None:
     cell = tmp_path / "a=1" / "repetition=1.json"
     assert results.stale(cell, SPEC)
-    results.write(cell, SPEC, {"status": "failed"})
+    results.write_cell(cell, SPEC, {"status": "failed"})
     assert not results.stale(cell, SPEC)  # a failed transfer is data
     assert results.stale(cell, OTHER)
 
@@ -46,7 +46,7 @@ def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -
     parameters = Parameters().model_dump()
     now, other = SPEC | {"parameters": parameters}, SPEC | {"parameters": parameters | {"encryption": "none"}}
     before = SPEC | {"parameters": {k: v for k, v in parameters.items() if k != "encryption"}}
-    results.write(tmp_path / "c.json", before, {"status": "ok"})
+    results.write_cell(tmp_path / "c.json", before, {"status": "ok"})
     assert not results.stale(tmp_path / "c.json", now)
     assert results.stale(tmp_path / "c.json", other)
 
@@ -58,7 +58,7 @@ def bring(path: Path, state: str) -> None:
     if state == "placeholder":
         results.write_placeholder(path, SPEC, "no path")
     elif state != "missing":
-        results.write(path, OTHER if state == "stale" else SPEC, WHOLE | {"message": str(path)})
+        results.write_cell(path, OTHER if state == "stale" else SPEC, WHOLE | {"message": str(path)})
     if state in DAMAGES:
         path.write_bytes(DAMAGES[state](path.read_bytes()))
 
@@ -77,7 +77,7 @@ def test_publishing_makes_a_place_current_from_whole_staged_cells_alone(place: s
         if kept or not current:
             assert (path.read_bytes() if path.exists() else None) == before  # a measured cell is not replaced
         else:
-            assert results.read(path)["message"] == str(source)
+            assert results.read_cell(path)["message"] == str(source)
             assert path.read_bytes() == source.read_bytes()  # the staged copy outlives Snakemake's clean-up
             damaged = place in ("cut", "emptied", "listed", "edited")
             assert [file.read_bytes() for file in path.parent.glob("*.damaged")] == [before] * damaged
@@ -104,7 +104,7 @@ def test_a_placeholder_replaces_no_measured_cell(tmp_path: Path, state: str) -> 
     results.write_placeholder(cell, SPEC, "no path now")
     assert results.is_placeholder(cell)
     assert results.damage(cell) == ""
-    assert results.read(cell)["message"] == "no path now"
+    assert results.read_cell(cell)["message"] == "no path now"
     aside = [file.read_bytes() for file in tmp_path.glob("c.json.*")]
     assert aside == ([before] if state in ("current", "stale", "edited") else [])
 
@@ -123,7 +123,7 @@ def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
     study = load({"sweep": "smoke", "testbed": "netns", "results": str(tmp_path)}, ROOT)
     folded, deleted = study.grid.cells
     for cell in (folded, deleted):
-        results.write(results.staged_file(study, cell), wanted(study, cell), WHOLE)
+        results.write_cell(results.staged_file(study, cell), wanted(study, cell), WHOLE)
         results.publish(results.staged_file(study, cell), study.cell_file(cell), wanted(study, cell))
     study.cell_file(deleted).unlink()
     results.empty_staging(study)

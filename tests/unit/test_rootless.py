@@ -192,7 +192,7 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
 )
 def test_what_is_missing_is_named(here: Callable[..., None], lacking: dict[str, str], told: str) -> None:
     here(GRIDFTP)
-    machine.require(["curl"])  # which needs none of them
+    machine.require_machine(["curl"])  # which needs none of them
     here(**lacking)
     with pytest.raises(MachineError, match=told):
-        machine.require(["curl", "globus-url-copy"])
+        machine.require_machine(["curl", "globus-url-copy"])

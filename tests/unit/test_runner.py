@@ -223,7 +223,7 @@ def test_each_deployment_has_logs_of_its_own_old_ones_go_and_cells_name_theirs()
 
 def put(configuration: Configuration, cell: Cell, file: Path, message: str) -> None:
     record = {"status": "ok", "message": message, "flags": [], "summary": {}, "provenance": {}}
-    results.write(file, wanted(configuration, cell), record)
+    results.write_cell(file, wanted(configuration, cell), record)
 
 
 def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not_measured_again() -> None:
@@ -244,7 +244,7 @@ def test_staged_cells_are_adopted_and_those_of_another_specification_are_not() -
         first, second, third = configuration.grid.cells
         staged, other, damaged = (results.staged_file(configuration, cell) for cell in (first, second, third))
         put(configuration, first, staged, "staged")
-        results.write(other, {"of": "another sweep"}, {})
+        results.write_cell(other, {"of": "another sweep"}, {})
         put(configuration, third, damaged, "damaged")
         damaged.write_bytes(damaged.read_bytes().replace(b'"flags"', b'"falgs"'))
         run(configuration, logs)

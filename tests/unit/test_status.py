@@ -24,12 +24,12 @@ def study(tmp_path: Path) -> Configuration:
     outcomes = [{}, {"flags": ["not_steady"]}, {"flags": ["wide_interval"]}, {"status": "failed"}]
     *measured, tried, other = found.grid.cells[:6]
     for outcome, cell in zip(outcomes, measured, strict=True):
-        results.write(found.cell_file(cell), wanted(found, cell), WELL | outcome)
+        results.write_cell(found.cell_file(cell), wanted(found, cell), WELL | outcome)
     hole = folding.Hole(tried.deployment.path, (tried.path,), REASON)
     write_json(found.folder / folding.FILE, [hole._asdict()])
     spec = wanted(found, other)
     spec["parameters"]["bandwidth"] = 0.123
-    results.write(found.cell_file(other), spec, WELL)
+    results.write_cell(found.cell_file(other), spec, WELL)
     return found
 
 
@@ -46,7 +46,9 @@ def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: C
 
 def test_a_cell_in_staging_is_measured(study: Configuration) -> None:
     cell = study.grid.cells[-1]
-    results.write(results.staged_file(study, cell), wanted(study, cell), WELL | {"flags": ["not_steady"]})
+    results.write_cell(
+        results.staged_file(study, cell), wanted(study, cell), WELL | {"flags": ["not_steady"]}
+    )
     found = status.counted(study)
     assert (found.measured, found.flagged, found.cells) == (4, 2, 8)
     assert study.cell_file(cell) not in status.flagged_files(study, "not_steady")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.dataset.tables import as_written, inert, write_csv
-from tpcsweep.importing import read
+from tpcsweep.importing import read_table
 
 FORMULAS = st.builds("".join, st.lists(st.sampled_from([*"=+-@＝;, \t\r\n'\"a1"]), max_size=12))
 TEXTS = st.text(max_size=20) | FORMULAS
@@ -54,7 +54,7 @@ def test_what_importing_reads_back_is_what_was_written(
     file = tmp_path_factory.mktemp("table") / "cells.csv"
     frame = pd.DataFrame(cells, columns=["=name", "figure"]).assign(last="x")
     write_csv(frame, file, digits=None)
-    table = read(file)
+    table = read_table(file)
     assert table.columns.tolist() == ["=name", "figure", "last"]
     assert table["=name"].tolist() == [re.sub("\r\n?", "\n", text) for text, _ in cells]
     assert [float(value) for value in table["figure"]] == [value for _, value in cells]

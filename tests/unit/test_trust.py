@@ -16,10 +16,10 @@ from tpcsweep import dataset
 from tpcsweep.dataset import tables
 from tpcsweep.measure import transfers
 from tpcsweep.measure.files import Arrival, DestinationFiles, FirstBytes
-from tpcsweep.measure.readings import Sampler, ThinnedHistory, series
+from tpcsweep.measure.readings import Sampler, ThinnedHistory, sampled_series
 from tpcsweep.measure.transfers import CellTransfers, unfinished
 from tpcsweep.xrootd import monitoring
-from tpcsweep.xrootd.monitoring import Copy, parse
+from tpcsweep.xrootd.monitoring import Copy, parse_datagram
 
 from tests.support import synthetic
 from tests.support.readings import ZERO
@@ -46,19 +46,19 @@ NONE = table(stream=[], first_byte=[], end=[], size=[])
 
 
 def test_a_record_is_read_and_one_of_the_root_protocol_skipped() -> None:
-    [copy] = parse(datagram({**RECORD, "TPC": "xroot", "Size": 0}, RECORD), float)
+    [copy] = parse_datagram(datagram({**RECORD, "TPC": "xroot", "Size": 0}, RECORD), float)
     assert copy.begin % 60 == pytest.approx(43.060931, abs=1e-5)
     assert copy.end - copy.begin == pytest.approx(1.199069, abs=1e-5)
     assert copy.name == "c7.3.12"  # without its token
     assert (copy.connections, copy.size, copy.code, copy.direction) == (4, 1024, 0, "pull")
-    assert len(parse(datagram(RECORD, RECORD), float)) == 2
-    assert parse(datagram(), float) == []
+    assert len(parse_datagram(datagram(RECORD, RECORD), float)) == 2
+    assert parse_datagram(datagram(), float) == []
 
 
 @pytest.mark.parametrize("wrong", [b"no JSON", datagram({"TPC": "http"}), datagram({**RECORD, "Xeq": None})])
 def test_what_is_no_record_is_refused_without_its_tokens(wrong: bytes) -> None:
     with pytest.raises(ValueError, match="not a datagram of XRootD's TPC monitoring") as refused:
-        parse(wrong, float)
+        parse_datagram(wrong, float)
     assert "MDAx" not in str(refused.value)
 
 
@@ -177,7 +177,7 @@ def test_a_history_is_bounded_even_and_keeps_the_first_and_rates_stay_the_same(c
     assert history.stride == 1 or len(kept) >= most // 2
     if kept:
         readings = [ZERO._replace(time=0.1 * n, payload=n * 12_500_000) for n in kept]
-        found = series(readings, 0.1 * history.stride)
+        found = sampled_series(readings, 0.1 * history.stride)
         assert np.allclose(found["goodput"], 1.0)
         assert np.allclose(np.diff(found["time"]), 0.1 * history.stride)
 

@@ -67,11 +67,11 @@ def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
 
 def test_a_release_that_cannot_confirm_copies_is_refused(tmp_path: Path) -> None:
     for version in ("5.5.0", "5.10.1", "6.2.0"):
-        xrootd.require(releases.read("this", folder_of(tmp_path / version, f"v{version}")))
+        xrootd.require_recent(releases.release_in("this", folder_of(tmp_path / version, f"v{version}")))
     for version in ("5.4.3", "4.12.7"):
         told = re.escape(f"xrootd this is {version}, allowed: 5.5.0 or later")
         with pytest.raises(releases.ReleaseError, match=told):
-            xrootd.require(releases.read("this", folder_of(tmp_path / version, f"v{version}")))
+            xrootd.require_recent(releases.release_in("this", folder_of(tmp_path / version, f"v{version}")))
 
 
 def context(purpose: ssl.Purpose, folder: Path, name: str) -> ssl.SSLContext:
@@ -85,7 +85,7 @@ def context(purpose: ssl.Purpose, folder: Path, name: str) -> ssl.SSLContext:
 
 def test_server_and_user_accept_each_other_by_the_strict_rules(tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
-    credentials.create(folder, ["10.0.0.1"], (os.getuid(), os.getgid()))
+    credentials.create_credentials(folder, ["10.0.0.1"], (os.getuid(), os.getgid()))
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = context(ssl.Purpose.SERVER_AUTH, folder, "user").wrap_bio(down, up, server_hostname="10.0.0.1")
     server = context(ssl.Purpose.CLIENT_AUTH, folder, "host").wrap_bio(up, down, server_side=True)

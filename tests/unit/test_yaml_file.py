@@ -19,14 +19,14 @@ def test_an_alias_stands_for_its_value(tmp_path: Path) -> None:
     file.write_text("source: &near {rack: a}\ndestination: *near\nclient: {<<: *near, row: 1}\n")
     near = {"rack": "a"}
     content = {"source": near, "destination": near, "client": {**near, "row": 1}}
-    assert yaml_file.read(file, "near") == content
+    assert yaml_file.read_yaml(file, "near") == content
 
 
 @pytest.mark.parametrize("text", ["2026-01-02", "010", "1:30", "1e3", "9" * 101, "0x10"])
 def test_what_only_looks_like_a_number_is_text(tmp_path: Path, text: str) -> None:
     file = tmp_path / "text.yaml"
     file.write_text(f"a: {text}\n")
-    assert yaml_file.read(file, "text") == {"a": text}
+    assert yaml_file.read_yaml(file, "text") == {"a": text}
 
 
 @pytest.mark.parametrize(

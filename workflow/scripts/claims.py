@@ -3,7 +3,7 @@
 
 import xarray as xr
 from tpcsweep.claims import judge
-from tpcsweep.claims.table import write
+from tpcsweep.claims.table import write_verdicts
 
 verdicts = judge(xr.load_dataset(snakemake.input.dataset))
-write(verdicts, snakemake.output.table, snakemake.output.verdicts)
+write_verdicts(verdicts, snakemake.output.table, snakemake.output.verdicts)

@@ -13,6 +13,6 @@ from tpcsweep.running.studies import Studies
 
 studies = Studies(snakemake.config)
 study = studies[snakemake.wildcards.study]
-with reported(snakemake.log[0], *folding.expected(), about=study.name), signals.interruptible():
+with reported(snakemake.log[0], *folding.folding_errors(), about=study.name), signals.interruptible():
     require_unchanged(studies.attributes(snakemake.wildcards), snakemake.params.attributes)
     folding.make_dataset(study, Path(snakemake.output.dataset), snakemake.threads)

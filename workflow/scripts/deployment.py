@@ -15,9 +15,9 @@ study = Studies(snakemake.config)[snakemake.params.study]
 if study.testbed.kind == "netns":
     machine.enter()  # before anything starts threads
 
-from tpcsweep.running.runner import expected, run
+from tpcsweep.running.runner import deployment_errors, run
 
 deployment = snakemake.wildcards.deployment
-with reported(snakemake.log[0], *expected(study), about=deployment):
+with reported(snakemake.log[0], *deployment_errors(study), about=deployment):
     require_unchanged(specification(study, deployment), snakemake.params.specification)
     run(study, deployment, Path(snakemake.log[0]).parent)

@@ -5,4 +5,4 @@ from pathlib import Path
 
 from tpcsweep.pages import making
 
-making.make(Path(snakemake.input.dataset), Path(snakemake.output.page))
+making.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page))

@@ -3,9 +3,9 @@
 
 from pathlib import Path
 
-from tpcsweep.published.base import make
+from tpcsweep.published.base import make_figure
 from tpcsweep.published.figures import FIGURES, figure_of
 from tpcsweep.running.studies import Studies
 
 figure = figure_of(Studies(snakemake.config)[snakemake.wildcards.study])
-make(FIGURES[figure], Path(snakemake.input.dataset), Path(snakemake.output.figure))
+make_figure(FIGURES[figure], Path(snakemake.input.dataset), Path(snakemake.output.figure))

@@ -4,7 +4,7 @@
 import json
 from pathlib import Path
 
-from tpcsweep.published.report import write
+from tpcsweep.published.report import write_report
 
 studies = json.loads(Path(snakemake.input.terena2005).read_bytes())
-write(Path(snakemake.output.table).parent, [Path(file) for file in snakemake.input.figures], studies)
+write_report(Path(snakemake.output.table).parent, [Path(file) for file in snakemake.input.figures], studies)

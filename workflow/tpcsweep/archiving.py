@@ -25,7 +25,7 @@ from tpcsweep.configuration import citation
 from tpcsweep.configuration.citation import Author, Citation
 from tpcsweep.configuration.loading import SHIPPED, Configuration, source_files
 from tpcsweep.dataset import STATUS
-from tpcsweep.extras import require
+from tpcsweep.extras import require_extra
 from tpcsweep.files import is_file, making, replacing
 
 _SOFTWARE = "tpcsweep"
@@ -88,13 +88,13 @@ def write_crate(
         CrateError: without a checkout.
         MissingExtraError: without the extra `crate`.
     """
-    require("crate")
+    require_extra("crate")
     if not (SHIPPED / _WORKFLOW).is_file():
         raise CrateError(
             "a crate contains the software, and tpcsweep is installed without its checkout. Run `make setup` in a "
             "checkout, and .venv/bin/tpcsweep there"
         )
-    software = citation.read(SHIPPED / _SOFTWARE_CITATION, _SOFTWARE_CITATION)
+    software = citation.read_citation(SHIPPED / _SOFTWARE_CITATION, _SOFTWARE_CITATION)
     with xr.open_dataset(results / "dataset.nc") as opened:
         summary = opened[["status", "provenance_record"]].load()
     crate = _described(results, configuration, summary, cited or software, software)

@@ -17,7 +17,7 @@ import xarray as xr
 from tpcsweep.configuration.sweep import REPETITION, path_text
 from tpcsweep.dataset import GROUPS, SIMULATED, STATUS, flags_in, masks_of
 from tpcsweep.dataset.tables import inert
-from tpcsweep.extras import require
+from tpcsweep.extras import require_extra
 from tpcsweep.files import making
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import METRICS_END, SUMMARY, metric_head, metric_labels, metric_name
@@ -55,7 +55,7 @@ def zarr(file: Path, store: Path) -> None:
 
     Chunks are those of the file, and one variable at a time is in memory. `store` does not exist yet.
     """
-    require("zarr")
+    require_extra("zarr")
     from zarr import consolidate_metadata
 
     with making(store) as part:

@@ -34,7 +34,7 @@ class Extra:
     """A command that installs it where there is no checkout."""
 
 
-def require(name: str) -> None:
+def require_extra(name: str) -> None:
     if lines := missing([name]):
         raise MissingExtraError(*lines)
 

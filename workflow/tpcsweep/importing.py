@@ -29,7 +29,7 @@ from tpcsweep.configuration.units import Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
 from tpcsweep.dataset.labels import found_by
 from tpcsweep.dataset.tables import as_written
-from tpcsweep.extras import require
+from tpcsweep.extras import require_extra
 
 MOST_CELLS = 10**6
 """A larger grid is taken for an accident: axes of values that hardly ever repeat."""
@@ -44,7 +44,7 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
         ConfigurationError: for a file that is no table, an unknown column, a wrong condition or one that no row
             meets, a value that is no quantity of its axis or variable, and a grid of more than MOST_CELLS cells.
     """
-    table = read(file)
+    table = read_table(file)
     _require_columns(settings, table, file)
     chosen = _chosen(table, settings.where, file)
     columns = {axis: _axis(settings, axis, chosen, file) for axis in settings.axes}
@@ -77,7 +77,7 @@ def history_line(settings: Import, folded: Folded, file: Path) -> str:
     return f"imported {rows} rows of {file.name}{where}"
 
 
-def read(file: Path) -> pd.DataFrame:
+def read_table(file: Path) -> pd.DataFrame:
     """Read a table, as text where the file is CSV. The index is the line in a CSV file, or the row, from 1.
 
     Raises:
@@ -88,7 +88,7 @@ def read(file: Path) -> pd.DataFrame:
         if file.suffix == ".csv":
             return _read_csv(file)
         if file.suffix == ".parquet":
-            require("parquet")
+            require_extra("parquet")
             table = pd.read_parquet(file)
             return table.set_axis(pd.RangeIndex(1, len(table) + 1, name="row"))
     except ConfigurationError:

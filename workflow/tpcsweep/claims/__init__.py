@@ -49,7 +49,7 @@ _TESTS: Mapping[str, Callable[..., Any]] = {**vars(predicates), **vars(chep), **
 
 def _claims(publication: str) -> Iterator[Claim]:
     file = Path(__file__).with_name(f"{publication}.yaml")
-    content = yaml_file.read(file, file.name)
+    content = yaml_file.read_yaml(file, file.name)
     for name, entry in content["claims"].items():
         given = entry.get("regions", {"region": entry["region"]} if "region" in entry else {})
         regions = {key: _region(value) for key, value in given.items()}

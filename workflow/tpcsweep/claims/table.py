@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _STYLES = {Outcome.HOLDS: "green", Outcome.FAILS: "red", Outcome.UNDECIDED: "yellow", Outcome.OPEN: "dim"}
 
 
-def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     """Return a row for each verdict, without its evidence."""
     frame = pd.DataFrame([verdict.to_dict() for verdict in verdicts]).drop(columns="evidence")
     frame["cells_left_out"] = [
@@ -28,9 +28,9 @@ def table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     return frame
 
 
-def write(verdicts: Sequence[Verdict], csv: str | Path, json: str | Path) -> None:
+def write_verdicts(verdicts: Sequence[Verdict], csv: str | Path, json: str | Path) -> None:
     """Write the table as CSV, and every verdict with its evidence as JSON."""
-    write_csv(table(verdicts), csv)
+    write_csv(verdict_table(verdicts), csv)
     write_json(Path(json), [verdict.to_dict() for verdict in verdicts])
 
 

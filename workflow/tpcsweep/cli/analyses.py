@@ -38,7 +38,7 @@ def page(results: Path, output: Path | None) -> None:
     from tpcsweep.pages import making
 
     with common.exit_on(OSError), completed(dataset) as whole:
-        making.make(dataset, output, whole)
+        making.make_page(dataset, output, whole)
     click.echo(output.absolute())
 
 
@@ -77,7 +77,7 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
         if output is not None:
             from tpcsweep.running.notebooks import make_notebook
 
-            comparison.write(found, output / "comparison.json", output / "cells.csv", fail_below)
+            comparison.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
             values = {"base": base, "new": new, "figures": str(output / "figures")}
             make_notebook("compare", output / "compare.html", values)
     content = comparison.gated_content(found, fail_below)
@@ -176,7 +176,7 @@ def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
         fitted = calibrating.calibrate(observations, ratio)
         left_out = calibrating.left_out(observations, ratio)
     write_csv(left_out, output.with_suffix(".csv"), digits=5)
-    calibrating.write(output, fitted, ratio, observations)
+    calibrating.save_testbed(output, fitted, ratio, observations)
     content = {"testbed": str(output), "parameters": fitted.to_dict()["parameters"]}
     common.answer(as_json, content, _fitted_table(fitted), f"testbed: {output.absolute()}")
 

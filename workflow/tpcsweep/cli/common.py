@@ -101,7 +101,7 @@ def settings(**options: str | None) -> dict[str, Any]:
     """Return the workflow's configuration: config/config.yaml of the current folder, and options over it."""
     from tpcsweep.configuration import yaml_file
 
-    given = yaml_file.read(CONFIG, str(CONFIG)) if CONFIG.is_file() else {"testbed": "netns"}
+    given = yaml_file.read_yaml(CONFIG, str(CONFIG)) if CONFIG.is_file() else {"testbed": "netns"}
     if options.get("sweep") is not None:
         given.pop("dataset", None)
     return {**given, **{name: value for name, value in options.items() if value is not None}}

@@ -137,12 +137,12 @@ def check(as_json: bool, **options: str | None) -> None:
     from tpcsweep import testbeds
     from tpcsweep.configuration import checks
     from tpcsweep.extras import missing
-    from tpcsweep.running.runner import expected
+    from tpcsweep.running.runner import deployment_errors
 
     found = [*map(str, checks.check(study)), *missing(checks.extras(study))]
     try:
         testbeds.of(study.testbed.kind).require(study.testbed)
-    except expected(study) as error:
+    except deployment_errors(study) as error:
         found.append(str(error))
     lines = found or [f"{study.folder.name}: {study.testbed_name} can run all cells"]
     common.answer(as_json, {"study": study.folder.name, "findings": found}, *lines)
@@ -161,10 +161,10 @@ def reap(as_json: bool, **options: str | None) -> None:
     Example: tpcsweep reap --testbed kubernetes
     """
     from tpcsweep import testbeds
-    from tpcsweep.running.runner import expected
+    from tpcsweep.running.runner import deployment_errors
 
     study = common.load_study(**options)
-    with common.exit_on(*expected(study)):
+    with common.exit_on(*deployment_errors(study)):
         reaped = testbeds.of(study.testbed.kind).reap(study.testbed)
     lines = [f"reaped: {thing}" for thing in reaped or ["nothing was left"]]
     common.answer(as_json, {"testbed": study.testbed_name, "reaped": reaped}, *lines)

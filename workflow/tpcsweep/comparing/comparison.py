@@ -400,7 +400,7 @@ def gated_content(comparison: Comparison, below: float | None) -> dict[str, Any]
     return comparison.to_dict() | {"gate": gate}
 
 
-def write(comparison: Comparison, json: Path, table: Path, below: float | None) -> None:
+def write_files(comparison: Comparison, json: Path, table: Path, below: float | None) -> None:
     """Write a comparison as JSON, see `gated_content`, and its cells as CSV."""
     write_json(json, gated_content(comparison, below))
     write_csv(comparison.cells, table)

@@ -22,7 +22,7 @@ from tpcsweep.tools import TOOLS, Tool
 from tpcsweep.xrootd.obtaining import EXTRA, to_build
 
 
-def require(configuration: Configuration) -> None:
+def require_supported(configuration: Configuration) -> None:
     raise_any(check(configuration))
 
 

@@ -80,11 +80,11 @@ class Citation(_Part):
         return {name: text for name, text in told.items() if text.strip(", ")}
 
 
-def read(path: Path, shown: str) -> Citation:
+def read_citation(path: Path, shown: str) -> Citation:
     """Read a citation from a file that errors call `shown`. Raise ConfigurationError if it is none."""
-    return validated(Citation, yaml_file.read(path, shown), shown)
+    return validated(Citation, yaml_file.read_yaml(path, shown), shown)
 
 
 def read_in(root: Path) -> Citation | None:
     """Read the citation of datasets, if there is one below a folder."""
-    return read(root / FILE, str(FILE)) if is_file(root / FILE) else None
+    return read_citation(root / FILE, str(FILE)) if is_file(root / FILE) else None

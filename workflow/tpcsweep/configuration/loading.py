@@ -328,7 +328,7 @@ def _read(key: str, name: str, root: Path) -> _File:
         raise refused(key, quoted(name), f"a file name of {_A_WORD}", place)
     roots = (here for here in (root, SHIPPED) if path.is_relative_to(here))
     shown = str(next((path.relative_to(here) for here in roots), path))
-    return _File(path.stem, shown, path, yaml_file.read(path, shown))
+    return _File(path.stem, shown, path, yaml_file.read_yaml(path, shown))
 
 
 def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:
@@ -338,7 +338,7 @@ def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = 
 
 
 def _attempt(problems: list[Problem], read: Callable[[], Part]) -> Part | None:
-    """What `read` returns, or None with its problems kept, so that those of all files are said together."""
+    """What `read_yaml` returns, or None with its problems kept, so that those of all files are said together."""
     try:
         return read()
     except ConfigurationError as error:

@@ -48,7 +48,7 @@ _Loader.add_implicit_resolver(
 )
 
 
-def read(path: Path, name: str) -> dict[str, Any]:
+def read_yaml(path: Path, name: str) -> dict[str, Any]:
     """Return the mapping that a YAML file contains. Errors call the file by `name`.
 
     Raises:

@@ -26,7 +26,7 @@ from tpcsweep.configuration.sides import STORE, SUFFIX
 from tpcsweep.dataset.folding import encoding_of
 from tpcsweep.dataset.labels import GROUPS, TRANSFERS_GROUP, attributes_of
 from tpcsweep.dataset.tables import write_table
-from tpcsweep.extras import require
+from tpcsweep.extras import require_extra
 from tpcsweep.files import note_checksum, replacing
 from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS, Variable
 
@@ -112,7 +112,7 @@ def _copy(file: Path, output: Path) -> None:
     if file.suffix != STORE:
         _complete_copy(file, output, file)
         return
-    require("zarr")
+    require_extra("zarr")
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
         copy = Path(folder) / file.with_suffix(SUFFIX).name

@@ -279,7 +279,7 @@ def changes(logs: Floats) -> dict[int, float]:
 
 def _cut(signal: pd.DataFrame) -> list[int]:
     """Return where series are cut best, all at once; each is measured by its own scatter from run to run."""
-    extras.require("history")
+    extras.require_extra("history")
     import ruptures  # type: ignore[import-untyped]
 
     scatter = _MAD * signal.diff().abs().median() / np.sqrt(2)

@@ -92,7 +92,7 @@ def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
     for file in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             with xr.open_dataset(file) as summary:
-                runs.append(read(file.name, summary.load()))
+                runs.append(read_run(file.name, summary.load()))
         except (OSError, ValueError, KeyError) as error:  # a foreign file must not hide the others
             left[file.name] = f"it cannot be read: {error}"
     runs.sort(key=lambda run: run.ended)
@@ -100,7 +100,7 @@ def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
     return [run for run in runs if run.file not in left], left
 
 
-def read(file: str, summary: xr.Dataset) -> Run:
+def read_run(file: str, summary: xr.Dataset) -> Run:
     """Return what a history has of a dataset.
 
     Raises:

@@ -112,7 +112,7 @@ def mounted() -> Path | None:
     return next((Path(row[1]) for row in rows if row[2] == "cgroup2" and _has_cpu(Path(row[1]))), None)
 
 
-def enter() -> None:
+def enter_namespaces() -> None:
     """Go on as root of namespaces of this process's own, in a child of it; see the module's text.
 
     Where cgroups are delegated to this process, or systemd does it when asked, they are at the usual place; elsewhere

@@ -22,7 +22,7 @@ from tpcsweep.flags import BROKEN, BrokenError
 from tpcsweep.measure import limits, transfers
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import disturbed
-from tpcsweep.measure.readings import Readings, Series, goodput, mean, series
+from tpcsweep.measure.readings import Readings, Series, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, enough
 from tpcsweep.variables import SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
@@ -228,7 +228,7 @@ class _Cell:
             self._failure = self._failure or self._broken
 
     def result(self) -> dict[str, Any]:
-        samples = series(self._readings, self._interval)
+        samples = sampled_series(self._readings, self._interval)
         steady = self._analysed(samples["goodput"], self._interval)
         means = limits.means(samples, steady.warmup_samples) | {"rtt_idle": self._site.rtt_idle}
         summary = self._summary(samples, steady, means)
@@ -239,7 +239,7 @@ class _Cell:
         if self._broken not in message:
             message = "; ".join(text for text in (self._broken, message) if text)
         failed = bool(self._failure) or self._transfers.in_vain(self._wanted.streams) or nothing
-        limit, evidence = (None, {}) if failed else limits.judge(summary)
+        limit, evidence = (None, {}) if failed else limits.find_limit(summary)
         flags = [] if self._failure else self._flags(samples, steady, means, summary)
         if self._site.path_slow and not failed:
             flags.append("path_slow")
@@ -280,7 +280,7 @@ class _Cell:
         for side in ("source", "destination"):
             origins = samples[f"{side}_origin_cpu"][:, steady.warmup_samples :]
             figures[f"{side}_cpu_busiest"] = max(map(mean, origins), default=math.nan)
-            figures[f"{side}_throttled"] = limits.ratio(
+            figures[f"{side}_throttled"] = limits.counted_share(
                 totals[f"{side}_throttled"], totals[f"{side}_periods"]
             )
         counts: Summary = {name: totals.get(name) for name in TOTALS}

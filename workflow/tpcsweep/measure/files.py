@@ -41,7 +41,7 @@ def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
     return name
 
 
-def hold(path: Path, size: int) -> None:
+def hold_memory(path: Path, size: int) -> None:
     """Have `size` bytes of memory stay this machine's until the file `path`, on tmpfs, is removed, but free to be used.
 
     The host of a virtual machine gives it memory page by page as that is first written, and may take back what is free,

@@ -85,7 +85,7 @@ def numbers(
     signs = {
         "path_used": means["wire_throughput"] / wanted.bandwidth,
         **{f"{side}_quota_used": cores / quota for side, cores in busiest.items()},
-        "client_throttled": ratio(totals["client_throttled"], totals["client_periods"]),
+        "client_throttled": counted_share(totals["client_throttled"], totals["client_periods"]),
         **{name: means[name] for name in ("source_thread", "destination_thread", "client_thread")},
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
         "connections_busy": means["busy"] / streams,
@@ -94,7 +94,7 @@ def numbers(
         "window_used": _over(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
         "ramp": min(1.0, _over(ramp_seconds(wanted, rtt), shortest)),
         "loss_seen": _over(means["resent"], means["sent"]),
-        "queue_drops": ratio(totals["path_queue_drops"], totals["path_drops"]),
+        "queue_drops": counted_share(totals["path_queue_drops"], totals["path_drops"]),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
     }
     loaded = means["rtt_loaded"] if math.isfinite(means["rtt_loaded"]) else rtt
@@ -102,7 +102,7 @@ def numbers(
     return signs | {"loss_used": _over(goodput, leaves)}
 
 
-def judge(summary: Summary) -> tuple[str, dict[str, Any]]:
+def find_limit(summary: Summary) -> tuple[str, dict[str, Any]]:
     """The limit of a cell that went well, by its summary with the `numbers`, and the evidence as its file has it.
 
     That is for every limit whether it was reached, and its `signs`, rule by rule: the number's name, its value (null
@@ -157,7 +157,7 @@ def _known(value: float | int | None) -> float:
     return math.nan if value is None else value
 
 
-def ratio(part: int | None, whole: int | None) -> float:
+def counted_share(part: int | None, whole: int | None) -> float:
     """A share of what was counted: none of nothing, NaN where nothing counts."""
     if part is None or whole is None:
         return math.nan

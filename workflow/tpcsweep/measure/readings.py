@@ -81,7 +81,7 @@ class Reading(NamedTuple):
     machine_slowed: float | None = None
 
 
-def series(readings: list[Reading], interval: float) -> Series:
+def sampled_series(readings: list[Reading], interval: float) -> Series:
     """Rates and states at even moments.
 
     Counters are interpolated between readings, and states are those of the last one. A busy machine leaves the

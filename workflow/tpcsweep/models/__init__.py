@@ -46,11 +46,11 @@ def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
     try:
         observations = observe(summary)
     except NothingMeasuredError as error:
-        saved.write(path, str(summary.attrs["title"]), {}, Choice.none(str(error)))
+        saved.save_fits(path, str(summary.attrs["title"]), {}, Choice.none(str(error)))
         return
     # Without a limit on threads each worker uses all cores.
     with threadpool_limits(1), signals.workers(processes) as pool:
         fitted = pool.map(partial(fit, observations=observations), MODELS.values())
         fits = dict(zip(MODELS, fitted, strict=True))
         choice = choose(MODELS, observations, fits, pool=pool)
-    saved.write(path, observations.label, fits, choice)
+    saved.save_fits(path, observations.label, fits, choice)

@@ -63,7 +63,7 @@ class Saved:
         return self.formula if learner is None else learner(observations)
 
 
-def write(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
+def save_fits(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
     """Write fits and choice to a file, which is replaced as a whole."""
     content = {
         "format": FORMAT,
@@ -75,7 +75,7 @@ def write(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice)
 
 
 def read(path: str | Path) -> Saved:
-    """Read a file of `write`.
+    """Read a file of `save_fits`.
 
     Raises:
         SavedError: for a file of another format.

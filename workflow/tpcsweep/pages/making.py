@@ -78,7 +78,7 @@ _TEMPLATES.filters |= {"minute": minute, "percent": percent, "as_json": as_json}
 _TEMPLATES.globals["plotly"] = _plotly
 
 
-def make(dataset: Path, page: Path, whole: Path | None = None) -> None:
+def make_page(dataset: Path, page: Path, whole: Path | None = None) -> None:
     """Write the page of a dataset, with the claims and models that are beside it.
 
     Claims are judged if no claims.json is beside the dataset. `whole` is a copy of an older dataset, with every

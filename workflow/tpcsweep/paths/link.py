@@ -165,7 +165,7 @@ def connect(
     An end is a namespace and the address that tpc-path gets there, such as ("tpc-a", "10.88.0.1/30"); near is the
     source's. The folder and the prefix are for a delay line, see `DelayLine`. Raises PathError and CommandError.
     """
-    emulator = plan.choose(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
+    emulator = plan.choose_emulator(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
     link = Link(path, emulator, near, far, commands)
     ends = (near, far)
     with contextlib.ExitStack() as undo:

@@ -172,7 +172,7 @@ def qdiscs(path: Path, emulator: Emulator, room: int = 0, do: Literal["add", "ch
     return [f"{device} root {bucket}"]
 
 
-def choose(path: Path, *, netem_works: bool) -> Emulator:
+def choose_emulator(path: Path, *, netem_works: bool) -> Emulator:
     """Choose the emulator of a path: none at RTT 0 without loss, else netem, else the delay line."""
     if path.rtt == 0 and path.loss == 0:
         return "none"

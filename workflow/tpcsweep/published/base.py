@@ -114,7 +114,7 @@ class Caption:
     claims: tuple[Carried, ...]
 
 
-def make(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
+def make_figure(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
     """Draw a figure as PNG and SVG, and write the verdicts on its claims as JSON beside it."""
     data = Data(dataset)
     shown = judged(figure, data)

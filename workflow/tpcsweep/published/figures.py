@@ -50,7 +50,7 @@ class PublishedFigure:
 
 def _figures() -> Iterator[PublishedFigure]:
     file = Path(__file__).with_suffix(".yaml")
-    for name, entry in yaml_file.read(file, file.name).items():
+    for name, entry in yaml_file.read_yaml(file, file.name).items():
         publication = name.partition("_")[0]
         claims = tuple(f"{publication}.{claim}" for claim in entry.pop("claims"))
         yield PublishedFigure(name, claims=claims, **entry)

@@ -33,7 +33,7 @@ COLUMNS = (
 )
 
 
-def table(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+def claim_rows(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
     """Return a row for each claim of each figure, of each study, and for each claim that no figure carries.
 
     The verdicts of a figure are beside its picture. Figures without a picture have no data.
@@ -50,9 +50,9 @@ def table(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -
     return [{name: row.get(name) for name in COLUMNS} for row in rows]
 
 
-def write(folder: Path, pictures: Sequence[Path], studies: Iterable[Mapping[str, Any]] = ()) -> None:
+def write_report(folder: Path, pictures: Sequence[Path], studies: Iterable[Mapping[str, Any]] = ()) -> None:
     """Write verdicts.csv, .json, .png and .svg, and published.html with the figures."""
-    rows = table(pictures, studies)
+    rows = claim_rows(pictures, studies)
     write_csv(pd.DataFrame(rows), folder / "verdicts.csv")
     write_json(folder / "verdicts.json", rows)
     lines = [_line(row) for row in rows]

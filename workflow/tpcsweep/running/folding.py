@@ -34,7 +34,7 @@ class Hole(NamedTuple):
     why: str
 
 
-def expected() -> tuple[type[Exception], ...]:
+def folding_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions of `make_dataset` whose messages need no traceback."""
     from tpcsweep.dataset import DatasetError
 
@@ -127,7 +127,7 @@ def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
         if file in reasons:
             return reasons[file]
         if results.is_placeholder(file):
-            return str(results.read(file)["message"])
+            return str(results.read_cell(file)["message"])
         return "" if file.exists() else "the file was missing"
 
     paths: dict[tuple[str, str], list[str]] = {}

@@ -15,7 +15,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.extras import MissingExtraError, missing
 from tpcsweep.files import is_file
 from tpcsweep.running import folding, progress, results
-from tpcsweep.running.runner import expected
+from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, counted
 from tpcsweep.running.studies import Studies, stale_cells
 
@@ -34,7 +34,7 @@ def begin(studies: Studies) -> None:
             results.hold(study.folder)
         for measured in studies.measured:
             stale = sum(1 for _ in stale_cells(measured))
-            progress.begin(measured.folder, stale)
+            progress.begin_progress(measured.folder, stale)
             if stale and measured.testbed_file not in tried:
                 tried.add(measured.testbed_file)
                 _try(measured)
@@ -106,7 +106,7 @@ def _try(study: Configuration) -> None:
         if lacking := missing(extras(study)):
             raise MissingExtraError("\n".join(lacking))
         testbeds.of(study.testbed.kind).require(study.testbed)
-    except expected(study) as error:
+    except deployment_errors(study) as error:
         sys.exit(str(error))
 
 

@@ -27,7 +27,7 @@ FILE = ".progress"
 """The state of a run, which its jobs share: its cells, how many are done, and when it began, s since the epoch."""
 
 
-def begin(folder: Path, cells: int) -> None:
+def begin_progress(folder: Path, cells: int) -> None:
     """Start counting a run of so many cells."""
     with replacing(folder / FILE) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
@@ -138,8 +138,8 @@ def _cells(cells: int) -> str:
 @contextlib.contextmanager
 def _counts(folder: Path) -> Iterator[dict[str, Any]]:
     """Lend the counts of a run to one job at a time, and keep the changes."""
-    if not (folder / FILE).exists():  # as a module of another workflow, which does not call `begin`
-        begin(folder, 0)
+    if not (folder / FILE).exists():  # as a module of another workflow, which does not call `begin_progress`
+        begin_progress(folder, 0)
     with (folder / FILE).open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         run = json.load(file)

@@ -37,20 +37,20 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
 
     Only the beginning and the end of a file are read; `damage` reads all of it.
     """
-    head = orjson.dumps({"spec": wanted})[:-1] + b","  # as `write` writes it
+    head = orjson.dumps({"spec": wanted})[:-1] + b","  # as `write_cell` writes it
     try:
         with path.open("rb") as file:
             if file.read(len(head)) == head and file.read(len(_PLACEHOLDER)) != _PLACEHOLDER:
                 file.seek(-1, os.SEEK_END)
                 if file.read() == b"}":
                     return False
-        content = read(path)
+        content = read_cell(path)
         return complete(content["spec"]) != complete(wanted) or content.get("status") == NOT_MEASURED
     except (FileNotFoundError, NotADirectoryError, DamagedError, TypeError):
         return True
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_cell(path: Path) -> dict[str, Any]:
     """Read a cell's file. Raise DamagedError if it is damaged, and FileNotFoundError if there is none."""
     return cell_file.content_of(path.read_bytes())
 
@@ -58,7 +58,7 @@ def read(path: Path) -> dict[str, Any]:
 def damage(path: Path) -> str:
     """Describe the damage of a cell's file; empty if the file is whole or missing."""
     try:
-        content = read(path)
+        content = read_cell(path)
     except FileNotFoundError:
         return ""
     except DamagedError as error:
@@ -74,7 +74,7 @@ def is_placeholder(path: Path) -> bool:
         with path.open("rb") as file:  # files of measured cells are large
             if _PLACEHOLDER not in file.read(1 << 16):
                 return False
-        return read(path).get("status") == NOT_MEASURED
+        return read_cell(path).get("status") == NOT_MEASURED
     except (FileNotFoundError, DamagedError):
         return False
 
@@ -92,7 +92,7 @@ def staged_file(configuration: Configuration, cell: Cell) -> Path:
     return staging(configuration) / f"{cell.path}.json"
 
 
-def write(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
     """Write a cell's file, whole and safely to the disk. The specification comes first, for `stale`."""
     with replacing(path) as part, part.open("wb") as file:
         file.write(cell_file.text_of({"spec": spec, **record}))
@@ -122,7 +122,7 @@ def write_placeholder(path: Path, spec: Mapping[str, Any], why: str) -> None:
     """Write a file for a cell that could not be measured, with the reason. A whole or damaged old cell is set aside."""
     if path.exists() and not is_placeholder(path):
         set_aside(path, "damaged" if damage(path) else "stale")
-    write(path, spec, {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": now()})
+    write_cell(path, spec, {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": now()})
 
 
 def set_aside(path: Path, reason: str) -> Path:

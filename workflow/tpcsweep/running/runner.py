@@ -100,7 +100,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
             shown.skip(len(missing), reason)
 
 
-def expected(configuration: Configuration) -> tuple[type[Exception], ...]:
+def deployment_errors(configuration: Configuration) -> tuple[type[Exception], ...]:
     """Return the exceptions of a deployment, or of reaping, whose messages need no traceback."""
     return (*testbeds.of(configuration.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
 
@@ -148,7 +148,7 @@ class _Job:
                     well, reason = self._cells(site)
             except FaultError as error:  # all of it had started, and something ended before it was ready
                 reason = str(error)
-            except expected(self._configuration) as error:
+            except deployment_errors(self._configuration) as error:
                 if not self.todo:
                     raise
                 reason, refused = str(error), refused + 1
@@ -224,7 +224,7 @@ class _Job:
         if task.earlier is not None:
             record = better(task.earlier, record)
         self._measured[task.cell.path] = record
-        results.write(task.staged, task.spec, record)
+        results.write_cell(task.staged, task.spec, record)
         self._shown.end(task.cell.path, record["status"], record["summary"]["throughput"], record["flags"])
         return result
 

@@ -107,5 +107,5 @@ def contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]
             if content is None and not results.stale(file, wanted(study, cell)):
                 # A run that is under way may move the file.
                 with contextlib.suppress(DamagedError, FileNotFoundError):
-                    content = results.read(file)
+                    content = results.read_cell(file)
         yield cell.path, content

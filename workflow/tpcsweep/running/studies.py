@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.configuration.checks import require
+from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
 from tpcsweep.running import results
 
@@ -83,7 +83,7 @@ class Studies(dict[str, Study]):
             found = cls(config)
             for study in found.measured:
                 if any(stale_cells(study)):
-                    require(study)
+                    require_supported(study)
         except ConfigurationError as error:
             sys.exit(str(error))
         return found

@@ -32,7 +32,7 @@ class Credentials:
     """The files of a deployment's credentials folder that a client uses."""
 
     def __init__(self, folder: Path, authorization: str = "usual") -> None:
-        """`xrootd.credentials.create` fills the folder; `authorization` is the parameter of that name."""
+        """`xrootd.credentials.create_credentials` fills the folder; `authorization` is the parameter of that name."""
         self.folder = folder
         self.authorization = authorization
         self.needed = authorization != "none"

@@ -271,7 +271,7 @@ class Copier:
             raise HttpError(f"{folder} gave no macaroon: HTTP {head.status} {head.reason}: {said}") from None
 
 
-async def serve(copier: Copier) -> None:
+async def serve_orders(copier: Copier) -> None:
     answers, loop = Answers(), asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
@@ -295,4 +295,4 @@ def main(credentials: str, authorization: str) -> None:
     # Each transfer has a connection, and shells allow 1024 files.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(serve(Copier(Credentials(Path(credentials), authorization))))
+    asyncio.run(serve_orders(Copier(Credentials(Path(credentials), authorization))))

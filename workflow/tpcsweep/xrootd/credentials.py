@@ -35,7 +35,9 @@ _UNUSED = (
 Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
-def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root: bool = False) -> None:
+def create_credentials(
+    folder: Path, addresses: Iterable[str], owner: tuple[int, int], root: bool = False
+) -> None:
     """Write ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
 
     `addresses` are those of the servers; no client accepts a certificate without them. `owner`, user and group id of

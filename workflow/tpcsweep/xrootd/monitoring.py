@@ -50,7 +50,7 @@ class Copy(NamedTuple):
     """`pull` or `push`."""
 
 
-def parse(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]:
+def parse_datagram(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]:
     """Return the copies in a datagram; raises ValueError if it is none of the monitoring.
 
     `monotonic_of` turns seconds since 1970 into those of CLOCK_MONOTONIC.
@@ -108,7 +108,7 @@ class Monitor:
         for each in self._sockets:
             with suppress(BlockingIOError):
                 while True:
-                    copies += parse(each.recv(_DATAGRAM), clock())
+                    copies += parse_datagram(each.recv(_DATAGRAM), clock())
         return copies
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ from tpcsweep.xrootd.releases import (
     SYSTEM,
     Release,
     ReleaseError,
-    read,
+    release_in,
     sources,
 )
 
@@ -73,13 +73,15 @@ def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
         return Release(SYSTEM)
     if name in own:
         folder = own[name]
-        return Release(name, read(name, folder).folder, {"folder": str(folder), "digest": _digest(folder)})
+        return Release(
+            name, release_in(name, folder).folder, {"folder": str(folder), "digest": _digest(folder)}
+        )
     folder = _place(name)
     if not folder.exists():
         with _making(folder.parent):
             if not folder.exists():  # nobody else has made it meanwhile
                 _make(name, folder, stage)
-    return read(name, folder)
+    return release_in(name, folder)
 
 
 def to_build(name: str, own: Mapping[str, Path]) -> bool:

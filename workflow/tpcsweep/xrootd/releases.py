@@ -101,7 +101,7 @@ def version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def read(name: str, folder: Path) -> Release:
+def release_in(name: str, folder: Path) -> Release:
     """Return the release in a folder; raises ReleaseError if a program is missing."""
     for program in PROGRAMS:
         if not (folder / "bin" / program).exists():
@@ -124,4 +124,4 @@ def in_image(name: str) -> Release:
             f"xrootd {name}: the image has no {folder}; it has {SYSTEM} and of others {there}: "
             f"add it to the image (envs/image/README.md), or correct `releases` of the testbed"
         )
-    return read(name, folder)
+    return release_in(name, folder)

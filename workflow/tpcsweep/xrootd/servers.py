@@ -146,7 +146,7 @@ def configuration(
 ) -> str:
     """Return the text of a server's configuration file, which its xrootd and its cmsd read.
 
-    `credentials` is the folder of `credentials.create`. `xrdcp` begins a command line that pulls files by the root
+    `credentials` is the folder of `create_credentials`. `xrdcp` begins a command line that pulls files by the root
     protocol, which is closed without it. With `authorization` none everybody has access.
     """
     asks = authorization != "none"
@@ -187,7 +187,7 @@ def configuration(
     return "\n".join(lines) + "\n"
 
 
-def require(release: Release) -> None:
+def require_recent(release: Release) -> None:
     """Raise ReleaseError for a release that is too old for the configuration.
 
     All releases from OLDEST to 6.2 accept the same text. Older ones cannot set the values that differ between them: the

@@ -152,7 +152,7 @@ class Cluster:
         return client.CoreV1Api(CountingClient(self.http.configuration))
 
 
-def connect(settings: Kubernetes) -> Cluster:
+def connect_cluster(settings: Kubernetes) -> Cluster:
     """The cluster that the settings mean, after it has answered once.
 
     It is that of `$TPCSWEEP_KUBECONFIG`, else of `$KUBECONFIG` or ~/.kube/config, else the one that this process
@@ -212,7 +212,7 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
         pause = min(2 * pause, 5.0)
 
 
-def create(cluster: Cluster, body: T) -> T:
+def create_object(cluster: Cluster, body: T) -> T:
     """Create an object that has a name and our labels, just once, even where the answer to the first request is lost.
 
     What comes back then has what the server adds only where it is a Job or a Lease.
@@ -243,7 +243,7 @@ def create(cluster: Cluster, body: T) -> T:
     return created
 
 
-def refusal(error: ApiException) -> RefusedError:
+def stream_refusal(error: ApiException) -> RefusedError:
     """What the API server has answered to `kubernetes.stream.stream`.
 
     That makes of the answer one text, headers and all, without a status (ws_client.websocket_call); what it was made

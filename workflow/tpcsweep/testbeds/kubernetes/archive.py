@@ -25,7 +25,7 @@ ZERO = (1980, 1, 1, 0, 0, 0)
 
 
 @functools.cache
-def content() -> bytes:
+def package_archive() -> bytes:
     """A zip file of `modules`, some 100 KiB; a ConfigMap may have a MiB."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as made:

@@ -22,7 +22,14 @@ from typing import NamedTuple
 
 from kubernetes.client import V1DeleteOptions, V1Job, V1Lease, V1LeaseSpec, V1OwnerReference, V1Preconditions
 
-from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, RefusedError, call, create
+from tpcsweep.testbeds.kubernetes.api import (
+    PATIENCE,
+    Cluster,
+    ClusterError,
+    RefusedError,
+    call,
+    create_object,
+)
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR, Naming, meta_of, name_of, reference, whose
 
 DURATION = 30.0
@@ -137,7 +144,7 @@ class Leases:
                 if before:
                     self._taken[name] = call(replace, name, self._cluster.namespace, lease)
                 else:
-                    self._taken[name] = create(self._cluster, lease)
+                    self._taken[name] = create_object(self._cluster, lease)
             except RefusedError as error:
                 # Where there was none before, it is the namespace that is not there.
                 if error.status != 409 and not (error.status == 404 and before):
@@ -213,7 +220,7 @@ class Leases:
         elif self._ours(lease):
             self._taken[name] = lease
         else:
-            self._gone = f"Lease {name} was taken over by {describe(lease)}"
+            self._gone = f"Lease {name} was taken over by {describe_lease(lease)}"
 
 
 def name_for(nodes: str) -> str:
@@ -221,7 +228,7 @@ def name_for(nodes: str) -> str:
     return f"tpcsweep-{hashlib.sha256(nodes.encode()).hexdigest()[:12]}"
 
 
-def describe(lease: V1Lease) -> str:
+def describe_lease(lease: V1Lease) -> str:
     return whose(_spec(lease).holder_identity or "", meta_of(lease).annotations or {})
 
 
@@ -267,7 +274,7 @@ def reap(cluster: Cluster) -> list[str]:
             time.sleep(POLL)
             present = watched.look()
     # Only as it was seen: a holder that comes back to life renews first, and keeps it.
-    return [describe(lease) for lease in dead.values() if _delete(cluster, lease)]
+    return [describe_lease(lease) for lease in dead.values() if _delete(cluster, lease)]
 
 
 def holders(cluster: Cluster) -> set[str]:
@@ -330,7 +337,9 @@ def _promised(lease: V1Lease) -> float:
 def _waits_for(watched: _Watched, wanted: Iterable[V1Lease]) -> str:
     """Whose these are. The words must change only when the situation does: they are shown whenever they change."""
     silent = f" (silent: taken over after {DURATION:.0f} s of that)"
-    texts = [describe(lease) + (silent if watched.quiet(lease) > 2 * RENEWAL else "") for lease in wanted]
+    texts = [
+        describe_lease(lease) + (silent if watched.quiet(lease) > 2 * RENEWAL else "") for lease in wanted
+    ]
     first, *others = dict.fromkeys(texts)  # one has several Leases
     return f"{first} and {len(others)} more" if others else first
 

@@ -154,7 +154,7 @@ def server_job(
     kept = apart(naming, placed, everywhere=everywhere)
     spec = _pod_spec(settings, placed, kept, [servers, agent], volumes)
     assert spec.security_context
-    spec.security_context.sysctls = sysctls(settings, wanted)
+    spec.security_context.sysctls = pod_sysctls(settings, wanted)
     if not placed.affinity:  # the origins of a side on as many nodes as there are
         spread = k8s.V1TopologySpreadConstraint(
             max_skew=1,
@@ -182,7 +182,7 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
     """What pods run of this package."""
-    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(archive.content()).decode()}
+    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(archive.package_archive()).decode()}
     metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
 
@@ -202,7 +202,7 @@ def network_policy(naming: Naming, owner: k8s.V1Job, *, metrics: bool = False) -
     return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 
 
-def sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sysctl] | None:
+def pod_sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sysctl] | None:
     """What is set in the network of a server's pod.
 
     Buffers are safe sysctls since Kubernetes 1.32; another congestion control than the nodes' own is an unsafe one,

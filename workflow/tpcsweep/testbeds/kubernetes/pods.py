@@ -22,7 +22,7 @@ from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import spots
 from tpcsweep.testbeds.kubernetes import objects
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.faults import spec_of
 from tpcsweep.testbeds.kubernetes.leases import Leases
 from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, name_of
@@ -79,7 +79,7 @@ class Pods:
         """When the first of them was asked for."""
         everywhere = place.everywhere
         client = objects.client_job(self._naming, settings, deadline, everywhere=everywhere)
-        self._owner = create(self._cluster, client)
+        self._owner = create_object(self._cluster, client)
         place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming)
         bodies: list[Any] = [
@@ -158,7 +158,7 @@ class Pods:
 
     def _create(self, bodies: list[Any]) -> None:
         with ThreadPoolExecutor(PARALLEL) as pool:
-            list(pool.map(partial(create, self._cluster), bodies))
+            list(pool.map(partial(create_object, self._cluster), bodies))
 
     def _addresses(self, side: str) -> list[str]:
         servers = zip(self._spots[side], self._blank(side).servers, strict=True)
@@ -222,7 +222,7 @@ def _credentials(addresses: list[str]) -> dict[str, bytes]:
     """The files of a deployment's credentials, with names that a Secret may have."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "credentials"
-        credentials.create(made, addresses, (os.getuid(), os.getgid()))
+        credentials.create_credentials(made, addresses, (os.getuid(), os.getgid()))
         return {
             str(path.relative_to(made)).replace("/", places.SLASH): path.read_bytes()
             for path in made.rglob("*")

@@ -21,7 +21,7 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
 from tpcsweep.flags import BrokenError
-from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, refusal
+from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, stream_refusal
 from tpcsweep.testbeds.kubernetes.metadata import POD, PYTHON
 
 ANSWER_SECONDS = 90.0
@@ -109,7 +109,7 @@ class Session:
                 with contextlib.closing(self._connect()) as connection:
                     self._converse(connection)
             except ApiException as error:
-                answer = refusal(error)
+                answer = stream_refusal(error)
                 why, refused = str(answer), not answer.passing
             except (WebSocketException, OSError, HTTPError, ClusterError) as error:
                 why = str(error) or type(error).__name__

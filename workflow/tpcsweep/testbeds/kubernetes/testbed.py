@@ -30,7 +30,7 @@ from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, state
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create_object
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
@@ -39,7 +39,7 @@ from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, WatchedClient
-from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify
+from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 from tpcsweep.xrootd.servers import SideServers
 
@@ -68,7 +68,7 @@ def require(settings: Kubernetes) -> None:
     """
     if unfit := [str(problem) for problem in objects.unfit(settings)]:
         raise ClusterError("\n".join(unfit))
-    cluster = api.connect(settings)
+    cluster = api.connect_cluster(settings)
     nodes.pairs_of(cluster, settings)
     try:
         _try(cluster, settings)
@@ -161,7 +161,7 @@ def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Pl
 
     Which comes first is the request's affair, and in another `turn` it is another one.
     """
-    cluster = api.connect(settings)
+    cluster = api.connect_cluster(settings)
     pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
     first = (request.turn + turn) % len(pairs)
     pairs = [*pairs[first:], *pairs[:first]]
@@ -206,7 +206,7 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
 
 def reap(settings: Kubernetes) -> list[str]:
     """Remove what dead owners have left in the namespace; returns what it was. Raises ClusterError, TeardownError."""
-    return state.reap(api.connect(settings))
+    return state.reap(api.connect_cluster(settings))
 
 
 def locks(pair: Pair) -> set[str]:
@@ -242,9 +242,9 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
         undo.callback(state.teardown, cluster, naming.identifier)
         undo.callback(held.go_with, None)
-        owner = create(cluster, job)
+        owner = create_object(cluster, job)
         held.go_with(owner)
-        create(cluster, objects.package(naming, owner))
+        create_object(cluster, objects.package(naming, owner))
         filled = objects.secret(naming, CLIENT, {}, owner), objects.config_map(naming, {}, owner)
         _rehearse(cluster, *filled, objects.network_policy(naming, owner))
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
@@ -322,7 +322,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
             peers = sides[other].addresses
             emulated["qdiscs"] |= session.tell(sides[side].names, "emulate", peers=peers, **share_of_origin)
     ends = list(zip(sides["src"].origins, sides["dst"].origins, strict=True))
-    measured = verify(session, wanted, ends, strict=settings.path == "strict")
+    measured = verify_pods(session, wanted, ends, strict=settings.path == "strict")
     verified = time.monotonic()
     for role in ("manager", "server"):  # redirectors first, or origins look for them again ten seconds later
         session.tell([server.name for server in pods.servers if server.role == role], "start")

@@ -121,7 +121,9 @@ class FoundPath:
         return {name: value for name, value in asdict(self).items() if name != "mtu"}
 
 
-def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, strict: bool) -> FoundPath:
+def verify_pods(
+    session: Session, wanted: DeploymentParameters, ends: list[Ends], *, strict: bool
+) -> FoundPath:
     """Measure the path and refuse it if it is not as asked, by CALM_LOOKS calm looks or after PATIENCE.
 
     A path that is only too slow is refused only if `strict`. Raises PathError, and SessionError if no agent answers.

@@ -20,7 +20,7 @@ from tpcsweep.linux.cgroups import FEWEST_CORES
 from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, served
-from tpcsweep.xrootd.releases import ReleaseError, known, read
+from tpcsweep.xrootd.releases import ReleaseError, known, release_in
 
 IN_MEMORY = ("tmpfs", "ramfs")
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -99,7 +99,7 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
             return f"{suggest(name, names)} (or a name in releases of {file})"
         if folder := testbed.own_releases.get(name):
             try:
-                read(name, folder)
+                release_in(name, folder)
             except ReleaseError as error:
                 return f"a release that is there (releases in {file}): {error}"
         return None

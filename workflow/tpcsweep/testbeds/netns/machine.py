@@ -44,10 +44,10 @@ def enter() -> None:
     Must come before any thread starts. If namespaces are refused, nothing happens, and `require` raises the reason.
     """
     if os.geteuid() != 0 and not rootless.refusal():
-        rootless.enter()
+        rootless.enter_namespaces()
 
 
-def require(tools: Iterable[str] = ()) -> None:
+def require_machine(tools: Iterable[str] = ()) -> None:
     """Raise MachineError with everything that keeps deployments for some tools from coming up here."""
     if problems := [*_problems(), *missing({extra for tool in tools if (extra := TOOLS[tool].extra)})]:
         raise MachineError("\n- ".join(["the netns testbed cannot run on this machine:", *problems]))

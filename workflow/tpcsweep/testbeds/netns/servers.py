@@ -160,7 +160,7 @@ class NamespaceServers:
         servers = [server for side in self.sides.values() for server in side.servers]
         for server in servers:
             self._configure(server)
-        starting.start(servers, self._run, self._wait_for_cmsd)
+        starting.start_servers(servers, self._run, self._wait_for_cmsd)
         for origin, service in self._services():
             command = [*self._named(), *user_prefix(), *service.command]
             self.processes.start(origin.name, command, origin.folder, program=service.name)

@@ -74,7 +74,7 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
         yield
 
 
-def create(owner: Owner) -> Path:
+def create_deployment(owner: Owner) -> Path:
     folder = STATE / secrets.token_hex(3)
     folder.mkdir(mode=0o711)
     logs = str(Path(owner.logs).resolve())  # another working directory may remove the leftovers
@@ -87,7 +87,7 @@ def leftovers() -> list[Path]:
     return sorted(path for path in STATE.glob("*") if path.is_dir()) if STATE.is_dir() else []
 
 
-def describe(folder: Path) -> str:
+def describe_leftover(folder: Path) -> str:
     owner = _owner(folder)
     return f"{folder.name}: {owner}" if owner else f"{folder.name} (owner unknown)"
 

@@ -25,7 +25,14 @@ from tpcsweep.linux.namespaces import MAKER, inside, socket_inside, within
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
 from tpcsweep.measure.cell import measure as measure
-from tpcsweep.measure.files import Arrivals, DestinationFiles, FirstBytes, ReceivedBytes, hold, write_through
+from tpcsweep.measure.files import (
+    Arrivals,
+    DestinationFiles,
+    FirstBytes,
+    ReceivedBytes,
+    hold_memory,
+    write_through,
+)
 from tpcsweep.paths import Link, Measured, PathError, connect, verify
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths.plan import segmenting
@@ -64,11 +71,11 @@ what others have left."""
 @contextlib.contextmanager
 def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
     """Wait for the machine, remove what dead owners left, deploy; raises what is in EXPECTED."""
-    machine.require(request.tools)
+    machine.require_machine(request.tools)
     owner = state.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
     with state.exclusive(owner, waiting=lambda holder: request.stage(f"waiting for {holder}")):
         for leftover in state.leftovers():
-            request.stage(f"removing what is left of {state.describe(leftover)}")
+            request.stage(f"removing what is left of {state.describe_leftover(leftover)}")
             state.teardown(leftover)
         request.stage(f"deploying {request.deployment}")
         with brought_up(settings, request, owner) as site:
@@ -77,7 +84,7 @@ def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
 
 def require(_settings: Netns) -> None:
     """Raise MachineError with everything that keeps deployments from coming up on this machine."""
-    machine.require()
+    machine.require_machine()
 
 
 def reap(_settings: Netns) -> list[str]:
@@ -93,7 +100,7 @@ def reap(_settings: Netns) -> list[str]:
     removed = []
     with state.exclusive("tpcsweep reap"):
         for leftover in state.leftovers():
-            removed.append(state.describe(leftover))
+            removed.append(state.describe_leftover(leftover))
             state.teardown(leftover)
     return removed
 
@@ -105,7 +112,7 @@ def brought_up(settings: Netns, request: Request, owner: state.Owner) -> Iterato
     The caller holds the machine's lock. Raises an error of EXPECTED.
     """
     with contextlib.ExitStack() as undo:  # the last registered is the first to be done
-        folder = state.create(owner)
+        folder = state.create_deployment(owner)
         children: list[subprocess.Popen[bytes]] = []
         undo.callback(state.teardown, folder, children)
         deployment = _Deployment(settings, request, folder, children)
@@ -131,7 +138,7 @@ class _Deployment:
         """Closes what this process holds open of the deployment; the rest goes by name."""
         # With the machine's lock, as building takes all CPUs: nothing is measured meanwhile.
         self.release = obtain(self.wanted.xrootd, settings.own_releases, request.stage)
-        xrootd.require(self.release)
+        xrootd.require_recent(self.release)
         self.owner = servers.owner()
 
     def up(self) -> NetnsSite:
@@ -145,7 +152,7 @@ class _Deployment:
         tools = [TOOLS[tool] for tool in self.request.tools]
         root = any(tool.protocol == "root" for tool in tools)
         addresses = [server.address for side in sides.values() for server in side.servers]
-        credentials.create(secrets, addresses, self.owner, root)
+        credentials.create_credentials(secrets, addresses, self.owner, root)
         on_disk = ON_DISK.get(self.wanted.layer, ())
         for name, side in sides.items():
             self._storage(side.files, disk=name in on_disk)
@@ -156,7 +163,9 @@ class _Deployment:
         )
         started.start()
         if "dst" not in on_disk and self.request.arriving:  # while the servers start
-            hold(sides["dst"].files.parent / "held", min(self.request.arriving, self.memory, MOST_HELD))
+            hold_memory(
+                sides["dst"].files.parent / "held", min(self.request.arriving, self.memory, MOST_HELD)
+            )
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
@@ -293,7 +302,7 @@ class _Deployment:
 
     def _sysctls(self, sides: Sides) -> dict[str, str]:
         values = {}
-        keys = [*topology.sysctls(self.wanted), "net.core.rmem_max", "net.core.wmem_max"]
+        keys = [*topology.tcp_sysctls(self.wanted), "net.core.rmem_max", "net.core.wmem_max"]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             namespace = self.processes.name(sides[side].names[0])
             for line in self.commands.run(inside(namespace, ["sysctl", "--ignore", *keys])).splitlines():

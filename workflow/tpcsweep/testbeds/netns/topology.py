@@ -105,14 +105,14 @@ def route_commands(
             yield f"{prefix}-{name}", [f"route add {network} {way}" for network in across]
 
 
-def sysctls(wanted: DeploymentParameters) -> dict[str, str]:
+def tcp_sysctls(wanted: DeploymentParameters) -> dict[str, str]:
     return {**xrootd.buffer_sysctls(wanted.tcp_buffer), **NOTHING_INHERITED}
 
 
 def sysctls_of_nodes(sides: Sides, wanted: DeploymentParameters) -> dict[str, dict[str, str]]:
     servers = [server.name for side in sides.values() for server in side.servers]
     return {
-        **{server: sysctls(wanted) for server in servers},
+        **{server: tcp_sysctls(wanted) for server in servers},
         "client": NOTHING_INHERITED,
         **{router: {"net.ipv4.ip_forward": "1"} for router in ROUTER.values()},
     }

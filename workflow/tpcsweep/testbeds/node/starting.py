@@ -30,7 +30,9 @@ class ReadinessProbe(NamedTuple):
     ready: Callable[[], bool]
 
 
-def start(servers: Sequence[Any], run: Callable[[Any, str], object], wait: Callable[[Any], object]) -> None:
+def start_servers(
+    servers: Sequence[Any], run: Callable[[Any, str], object], wait: Callable[[Any], object]
+) -> None:
     """Start the `programs` of servers, each with a `role`, by `run`.
 
     `wait` returns when a server's cmsd is ready for its xrootd.

@@ -142,7 +142,7 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(observations.axes))
 
 
-def write(path: str | Path, fitted: Fit, ratio: float, observations: Observations) -> None:
+def save_testbed(path: str | Path, fitted: Fit, ratio: float, observations: Observations) -> None:
     """Write a testbed's file: all parameters, each with its source. A testbed can have it as its base."""
     # Names in a dataset may be anything, and a comment has one line.
     data = " ".join(f"{observations.label}, {len(observations)} cells".split())

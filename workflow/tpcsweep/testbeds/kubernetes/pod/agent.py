@@ -20,7 +20,7 @@ from typing import Any
 
 from tpcsweep.measure import provenance
 from tpcsweep.testbeds.kubernetes.pod import contained, network
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, detach, encoded, perform
 from tpcsweep.testbeds.kubernetes.pod.places import block
 from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched, repeat
@@ -62,12 +62,12 @@ class Agent:
         }
 
         async def obey(request: dict[str, Any]) -> None:
-            writer.write(encoded(**await answer(verbs, request)))
+            writer.write(encoded(**await perform(verbs, request)))
 
         try:
             with telling_copies(writer, self._ports.monitor):
                 while line := await reader.readline():
-                    start(obey(json.loads(line)))
+                    detach(obey(json.loads(line)))
         except OSError:
             pass
         finally:
@@ -76,7 +76,7 @@ class Agent:
 
     async def describe(self, peers: list[str]) -> dict[str, Any]:
         """Describe the machine and its network towards the other side's origins, and watch these from now on."""
-        description = await asyncio.to_thread(network.describe, peers)
+        description = await asyncio.to_thread(network.describe_network, peers)
         self._watched = Watched(self._servers, self._ports.server, description["interfaces"], peers)
         return {
             "machine": provenance.machine(),

@@ -25,7 +25,7 @@ from typing import Any
 from tpcsweep.measure import provenance
 from tpcsweep.measure.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import contained, metrics
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, detach, encoded, perform
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import Contained, repeat
 from tpcsweep.testbeds.node import starting
@@ -50,7 +50,7 @@ class AgentLink:
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._gone = False
-        start(self._listen(reader))
+        detach(self._listen(reader))
 
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:
         """Return its answer; raises RuntimeError with its name and its words, or that it is gone."""
@@ -161,7 +161,7 @@ class Hub:
                 self.outbox.forget(message.get("from", 0))
                 if "id" in message and message["id"] not in self._done:
                     self._done.add(message["id"])
-                    start(self._obey(message))
+                    detach(self._obey(message))
         except (OSError, ValueError):
             pass
         finally:
@@ -174,7 +174,7 @@ class Hub:
         self.outbox.say(**fields)
 
     async def _obey(self, request: dict[str, Any]) -> None:
-        self.outbox.say(**await answer(self._verbs, request))
+        self.outbox.say(**await perform(self._verbs, request))
 
     async def connect(
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
@@ -184,7 +184,7 @@ class Hub:
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
         self._client = await asyncio.to_thread(Contained, 2)
-        start(self._listen_to_client())
+        detach(self._listen_to_client())
         return {
             "machine": provenance.machine(),
             "software": await asyncio.to_thread(provenance.software, tools),
@@ -272,7 +272,7 @@ class Hub:
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)
         # Files are removed at once, as the next transfers need the memory. Events keep their order nevertheless.
         events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue()
-        start(self._pass_on(events))
+        detach(self._pass_on(events))
         while line := await reader.readline():
             events.put_nowait(asyncio.create_task(self._completed(json.loads(line))))
         events.put_nowait(None)
@@ -300,7 +300,7 @@ async def main(start: float, longest: float, *also: str) -> None:
     hub = Hub()
     hub.seen += start
     if "metrics" in also:
-        metrics.serve(hub.running)
+        metrics.serve_metrics(hub.running)
     # Not `async with`: since Python 3.12 its end waits for sessions that are open.
     listening = await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST)
     while time.monotonic() - hub.seen < longest:

@@ -19,14 +19,14 @@ def encoded(**fields: object) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
-def start(doing: Coroutine[Any, Any, None]) -> None:
+def detach(doing: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine in a task that nobody waits for."""
     task = asyncio.create_task(doing)
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
-async def answer(verbs: Mapping[str, Callable[..., Any]], request: Mapping[str, Any]) -> dict[str, Any]:
+async def perform(verbs: Mapping[str, Callable[..., Any]], request: Mapping[str, Any]) -> dict[str, Any]:
     """Do what a request asks, and return its answer with `ok` or `error`."""
     try:
         result = verbs[request["do"]](**request.get("with", {}))

@@ -124,7 +124,7 @@ class Running:
                 yield f"{called}{suffix}{labels} {value * metric.scale:.15g}"
 
 
-def serve(running: Running, port: int = METRICS_PORT) -> socketserver.TCPServer:
+def serve_metrics(running: Running, port: int = METRICS_PORT) -> socketserver.TCPServer:
     """Answer scrapers from now on, one after the other, in a thread of its own."""
 
     class Handler(BaseHTTPRequestHandler):

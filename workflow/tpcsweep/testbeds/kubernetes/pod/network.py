@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.paths import plan
-from tpcsweep.testbeds.kubernetes.pod.messages import start
+from tpcsweep.testbeds.kubernetes.pod.messages import detach
 from tpcsweep.xrootd.servers import LOOPBACK
 
 BLOCK = 1 << 16
@@ -48,7 +48,7 @@ def identity() -> str:
     return f"{boot}/{Path('/proc/self/ns/net').stat().st_ino}"
 
 
-def describe(addresses: Iterable[str]) -> dict[str, Any]:
+def describe_network(addresses: Iterable[str]) -> dict[str, Any]:
     """Return this network, its interfaces to some addresses, and the sysctls that bound its connections."""
     interfaces = sorted(set(map(interface_to, addresses)))
     files = [Path("/proc/sys/net/ipv4", name) for name in SYSCTLS]
@@ -112,10 +112,10 @@ def drops() -> tuple[int | None, int | None]:
         return None, None
     show = ["tc", "-s", "-j", "qdisc", "show", "dev", _emulated[0]]
     qdiscs = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
-    return counted({qdisc["handle"]: int(qdisc["drops"]) for qdisc in qdiscs})
+    return drop_counts({qdisc["handle"]: int(qdisc["drops"]) for qdisc in qdiscs})
 
 
-def counted(drops: Mapping[str, int]) -> tuple[int, int]:
+def drop_counts(drops: Mapping[str, int]) -> tuple[int, int]:
     """Return all drops and those of the queue, from the drops of each qdisc by its handle. Pure."""
     # netem's own count holds what its child refused.
     return drops.get("40:", drops["41:"]), drops["41:"]
@@ -133,7 +133,7 @@ async def introduce(port: int, address: str, redirector: str) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             there = await asyncio.open_connection(host, int(its_port), local_addr=(address, 0))
-            start(_pass_on(reader, there[1]))
+            detach(_pass_on(reader, there[1]))
             await _pass_on(there[0], writer)
         writer.close()
 

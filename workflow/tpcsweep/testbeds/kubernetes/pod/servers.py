@@ -23,7 +23,7 @@ from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.node import starting
 from tpcsweep.xrootd.releases import ReleaseError, in_image
-from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, LOOPBACK, require
+from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, LOOPBACK, require_recent
 
 LOGIN_SECONDS = 30.0
 
@@ -44,11 +44,11 @@ class ServerPrograms:
     def release(self) -> dict[str, Any]:
         """Describe the release; raises ReleaseError if the image lacks it, or if it is too old."""
         release = in_image(self._release)
-        require(release)
+        require_recent(release)
         return release.describe()
 
     def start(self) -> None:
-        starting.start([self], ServerPrograms._run, ServerPrograms._wait_for_cmsd)
+        starting.start_servers([self], ServerPrograms._run, ServerPrograms._wait_for_cmsd)
 
     def stop(self) -> None:
         """End xrootd with all its connections and requests; cmsd runs on, so that `resume` takes 0.2 s."""
