@@ -10,8 +10,9 @@ MINUTES := 30
 ITERATIONS :=
 # The same makes the same choices, of the fuzzer and of a campaign.
 SEED := 0
+SIDE_BY_SIDE := --numprocesses=$$(nproc) --maxprocesses=8
 
-.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up, run the configured sweep, make Snakemake's report
@@ -37,13 +38,17 @@ test-debians: setup-test ## test-machine, then test-on
 
 test-machine: setup-test ## all tests but those on Kubernetes
 	$(MAKE) test-fast
+	$(MAKE) test-programs
 	$(MAKE) test-real
 
-test-fast: setup-test ## the tests that need no servers, in a minute or two
-	$(BIN)/python -m pytest tests/unit --numprocesses=$$(nproc) --maxprocesses=8 --dist=worksteal
+test-fast: setup-test ## the tests of functions, in two minutes
+	$(BIN)/python -m pytest tests/unit $(SIDE_BY_SIDE) --dist=worksteal
+
+test-programs: setup-test ## the tests of whole Snakemakes, notebooks, studies and pages, where nothing is deployed
+	$(BIN)/python -m pytest tests/programs $(SIDE_BY_SIDE) --dist=worksteal
 
 test-real: setup-test ## the tests with real servers, paths and kernels; needs root
-	$(BIN)/python -m pytest tests/real --durations=15 --durations-min=5
+	$(BIN)/python -m pytest tests/real --numprocesses=2 --dist=loadgroup --durations=15 --durations-min=5
 
 test-on: setup-test ## set-up, a sweep and a part of the tests on a bare Debian, SUITE=trixie; needs root
 	tests/debian/on.sh $(SUITE) tests/debian/fresh.sh
@@ -61,7 +66,7 @@ campaign-cluster: setup-test ## the campaign on Kubernetes, MINUTES=30 or ITERAT
 	$(BIN)/python -m tests.cluster.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))
 
 coverage: setup-test ## which lines the tests in test-machine run
-	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term
+	$(BIN)/python -m pytest tests/unit tests/programs tests/real --cov=tpcsweep --cov-report=term
 
 # Set-up takes minutes the first time: what is lacking is said before.
 cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-cluster.md; needs root and Go

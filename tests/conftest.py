@@ -3,9 +3,11 @@
 
 import gc
 import signal
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
+from threadpoolctl import threadpool_limits
 
 # Their assertions say what they found, as those of tests do.
 pytest.register_assert_rewrite("tests.support")
@@ -18,6 +20,13 @@ hypothesis.settings.load_profile("shared")
 
 # A shell has what it starts in the background ignore Ctrl-C, and with that all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Linear algebra by one thread, as Snakemake's jobs have it: matrices are small, and tests run side by side."""
+    with threadpool_limits(1):
+        yield
 
 
 def pytest_collection_finish() -> None:

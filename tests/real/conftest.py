@@ -37,6 +37,17 @@ SITES: dict[str, dict[str, Any]] = {
 all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 """XRootD 5.5.3 crashes now and then of itself, on little CPU."""
+DEPLOY_NOTHING = [
+    "dashboard",
+    "deployment_uml",
+    "first_page",
+    "netem_uml",
+    "open_questions",
+    "pages",
+    "published",
+    "slurm",
+]
+"""Modules whose tests run beside the others, which deploy on this machine, one at a time; those of `uml` do so, too."""
 BASE = pytest.StashKey[Path]()
 
 
@@ -128,6 +139,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = sorted((items[number] for number in places), key=lambda item: order.index(_shared(item)))
     for number, item in zip(places, here, strict=True):
         item.add_marker(pytest.mark.real)
+        name = item.path.stem.removeprefix("test_")
+        if name not in DEPLOYING_NOTHING and not name.endswith("_uml"):
+            item.add_marker(pytest.mark.xdist_group("machine"))
         items[number] = item
 
 

@@ -8,19 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from threadpoolctl import threadpool_limits
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation.engine import Engine
 
 if TYPE_CHECKING:
     from tests.support.played_api import PlayedApi
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Linear algebra by one thread, as Snakemake's jobs have it: matrices are small, and tests run side by side."""
-    with threadpool_limits(1):
-        yield
 
 
 @pytest.fixture(scope="session")
