@@ -37,16 +37,7 @@ SITES: dict[str, dict[str, Any]] = {
 all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 """XRootD 5.5.3 crashes now and then of itself, on little CPU."""
-DEPLOY_NOTHING = [
-    "dashboard",
-    "deployment_uml",
-    "first_page",
-    "netem_uml",
-    "open_questions",
-    "pages",
-    "published",
-    "slurm",
-]
+DEPLOYING_NOTHING = {"dashboard", "first_page", "open_questions", "pages", "published", "slurm"}
 """Modules whose tests run beside the others, which deploy on this machine, one at a time; those of `uml` do so, too."""
 BASE = pytest.StashKey[Path]()
 
