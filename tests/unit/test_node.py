@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of servers and how they end, the probes of a side, and the counters of an origin."""
+"""The start of servers, how they end, and the probes of a side."""
 
-import os
-import socket
-import struct
 import subprocess
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
 from tpcsweep.testbeds.netns.servers import DeploymentProcess
 from tpcsweep.testbeds.node import starting
-from tpcsweep.testbeds.node.counters import OriginCounters, throttling
 from tpcsweep.xrootd import servers as xrootd
-
-from tests.support.workflow import wait_until
 
 ORIGINS = "src1 cmsd, src2 cmsd, src1 ready, src1 xrootd, src2 ready, src2 xrootd"
 
@@ -37,34 +30,6 @@ def test_a_side_is_ready_when_its_redirector_has_sent_to_each_origin() -> None:
         while not probe.ready():
             pass
     assert [call.args for call in get.call_args_list] == [(f"{name}:1",) for name in "bbcaaa"]
-
-
-@pytest.mark.parametrize("reset", [False, True])
-def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) -> None:
-    """Also one that was reset: its request can still be read and carried out."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        held = [server]
-        programs: Any = mock.Mock(tcp_sockets=lambda: {os.fstat(each.fileno()).st_ino for each in held})
-        counters = OriginCounters(programs, server.getsockname()[1], ())
-        assert counters.unfinished() == 0
-        client = socket.create_connection(server.getsockname())
-        client.sendall(b"COPY")
-        if reset:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-        assert counters.unfinished() > 0  # though nobody has accepted it
-        held.append(server.accept()[0])
-        assert counters.unfinished() == 1
-        assert held[1].recv(4) == b"COPY"
-        assert counters.unfinished() == 1
-        held.pop().close()
-        wait_until(lambda: counters.unfinished() == 0, "the server has closed it")
-    counters.close()
-
-
-def test_throttling_is_summed_over_the_origins_of_a_side() -> None:
-    summed = {"source_periods": 30, "source_throttled": 3, "client_periods": 5, "client_throttled": 0}
-    assert throttling({"source": [(10, 1), (20, 2)], "client": [(5, 0)]}) == summed
 
 
 @pytest.mark.parametrize(

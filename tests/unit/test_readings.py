@@ -7,15 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.linux.counters import machine_times, retransmits
 from tpcsweep.measure.limits import means
 from tpcsweep.measure.readings import Reading, Sampler, goodput, sampled_series
 
 from tests.support.readings import ZERO
 from tests.support.workflow import wait_until
-
-STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
-SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
 
 
 def test_rates_come_of_differences() -> None:
@@ -96,10 +92,3 @@ def test_what_a_reading_meets_is_raised_where_readings_are_asked_for() -> None:
 
     with pytest.raises(StopIteration), Sampler(lambda: next(answers), 0.01) as sampler:
         wait_until(lambda: len(sampler.readings()) > 1, "it is met")
-
-
-def test_the_kernels_counters_are_read() -> None:
-    """Of iowait as idle, of steal apart, of processes without interrupts; and of retransmits by their name."""
-    busy, tasks, steal, total = machine_times(STAT)
-    assert (busy / total, tasks / busy, steal / total) == pytest.approx((160 / 1020, 150 / 160, 20 / 1020))
-    assert retransmits(SNMP) == 17

@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tpcsweep.linux import cgroups, commands, rootless
 from tpcsweep.linux.cgroups import CgroupError, Hierarchy, hierarchy
-from tpcsweep.linux.counters import Process, parse_stat, with_descendants
 from tpcsweep.linux.rootless import explained, quota_refusal
 from tpcsweep.testbeds.netns import machine
 from tpcsweep.testbeds.netns.machine import MachineError
@@ -110,25 +107,6 @@ def test_programs_that_debian_keeps_from_users_are_found(monkeypatch: pytest.Mon
     for _ in range(2):
         commands.look_in_sbin()
     assert os.environ["PATH"].split(":") == ["/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"]
-
-
-def test_a_stat_is_read_whatever_the_process_calls_itself() -> None:
-    fields = [b"D", b"7", *[b"0"] * 9, b"100", b"50", b"20", b"30", *[b"0"] * 20]
-    tick = 1 / os.sysconf("SC_CLK_TCK")
-    found = parse_stat(b"42 (a) R (b) " + b" ".join(fields) + b"\n")
-    assert found == (7, True, pytest.approx(150 * tick), pytest.approx(200 * tick))
-
-
-@given(st.dictionaries(st.integers(1, 30), st.integers(0, 30)), st.sets(st.integers(1, 30)))
-def test_descendants_have_a_root_above(parents: dict[int, int], roots: set[int]) -> None:
-    processes = {pid: Process(parent, False, 0, 0) for pid, parent in parents.items()}
-
-    def descends(pid: int, seen: frozenset[int] = frozenset()) -> bool:
-        if pid not in processes or pid in seen:
-            return False
-        return pid in roots or descends(processes[pid].parent, seen | {pid})
-
-    assert with_descendants(roots, processes) == {pid for pid in processes if descends(pid)}
 
 
 def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp_path: Path) -> None:
