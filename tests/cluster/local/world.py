@@ -19,6 +19,7 @@ import traceback
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,9 @@ class World:
             socket.send_fds(self.channel, [b"network\n"], [os.open("/proc/self/ns/net", os.O_RDONLY)])
             with self.step("certificates"):
                 self.make_certificates()
-            self.all(
-                self.start_control_plane,
-                *(lambda node=node: self.start_node(node) for node in self.settings.nodes),
-            )
-            if self.settings.nodes:
+            nodes = [partial(self.start_node, node) for node in self.settings.nodes]
+            self.all(self.start_control_plane, *nodes)
+            if nodes:
                 threading.Thread(target=self.enforce_policies, daemon=True).start()
             server = socket.create_server(str(STATE / settings.CONTROL), family=socket.AF_UNIX)
             self.channel.send(b"ready\n")
@@ -123,9 +122,8 @@ class World:
             commands.batch(["ip", "-n", node.name], [f"route add default via {node.gateway} dev {link}"])
             if self.settings.multus:
                 commands.batch(["ip", "-n", node.name], attached.bridge(node, self.settings.mtu))
-                commands.batch(
-                    ["ip"], [f"route add {attached.addresses(node)} via {node.address} dev {name}"]
-                )
+                route = f"route add {attached.addresses(node)} via {node.address} dev {name}"
+                commands.batch(["ip"], [route])
             # What a bridge passes on within a node is seen there too (bridge-nf-call-iptables, by default).
             commands.run([*inside(node), "iptables-restore", "--noflush"], policies.HOOK)
 
@@ -179,9 +177,8 @@ class World:
         while not ready():
             code = self.programs[name].poll()
             if code is not None or time.monotonic() > deadline:
-                outcome = (
-                    f"not ready after {longest:.0f} s" if code is None else f"ended with exit code {code}"
-                )
+                late = f"not ready after {longest:.0f} s"
+                outcome = late if code is None else f"ended with exit code {code}"
                 tail = (LOGS / f"{name}.log").read_text(errors="replace")[-1500:]
                 raise WorldError(f"{name}: {outcome}; {self.folder / 'logs' / name}.log ends: {tail}")
             time.sleep(0.1)
@@ -192,11 +189,7 @@ class World:
         with self.step("API server"):
             self.start_api_server()
         if self.settings.multus:
-            status, body = api.request("POST", api.RESOURCES, attached.resource())
-            if status != 201:
-                raise WorldError(
-                    f"networks are not known: status {status}: {body.decode(errors='replace')[:500]}"
-                )
+            api.create(api.RESOURCES, attached.resource())
         self.api_ready.set()
         self.start("kube-controller-manager", settings.controller_manager(scale=not self.settings.nodes))
         self.start("kube-scheduler", settings.scheduler())
@@ -308,18 +301,14 @@ class World:
         wanted = api.nodes_ready() + count
         played = range(wanted - count, wanted)
         with self.step(f"{count} nodes played"), ThreadPoolExecutor(4) as pool:
-            for number, (status, body) in zip(played, pool.map(play_node, played), strict=True):
-                if status != 201:
-                    raise WorldError(
-                        f"node k{number}: status {status}: {body.decode(errors='replace')[:500]}"
-                    )
+            list(pool.map(play_node, played))
             self.wait("kwok", lambda: api.nodes_ready() >= wanted, wanted * 0.2)
 
     def do_end(self) -> None:
         os._exit(0)
 
     def do_load(self, archive: str, nodes: list[str]) -> None:
-        self.all(*(lambda name=name: import_image(self.node(name), archive) for name in nodes))
+        self.all(*(partial(import_image, self.node(name), archive) for name in nodes))
 
     def node(self, name: str) -> Node:
         return next(node for node in self.settings.nodes if node.name == name)
@@ -348,12 +337,12 @@ def import_image(node: Node, archive: str) -> None:
         raise WorldError(f"{node.name}: image {archive}: {done.stderr.strip()}")
 
 
-def play_node(number: int) -> tuple[int, bytes]:
+def play_node(number: int) -> None:
     name = f"k{number}"
     has = {"cpu": "32", "memory": "256Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name, "type": "kwok", "group": f"g{number // settings.GROUP}"}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    return api.request("POST", "/api/v1/nodes", node | {"status": {"allocatable": has, "capacity": has}})
+    api.create("/api/v1/nodes", node | {"status": {"allocatable": has, "capacity": has}})
 
 
 def shims(node: Node) -> list[int]:
