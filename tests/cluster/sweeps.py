@@ -113,9 +113,8 @@ class ClusterSweep(Sweep):
 
     def wait_for_cell(self, run: subprocess.Popen[bytes], count: int = 1) -> None:
         """Wait until a started run has measured that many cells. It must not have ended by then."""
-        wait_until(
-            lambda: len(self.staged()) >= count or run.poll() is not None, f"cell {count} has ended", LONGEST
-        )
+        what = f"cell {count} has ended"
+        wait_until(lambda: len(self.staged()) >= count or run.poll() is not None, what, LONGEST)
         assert run.poll() is None, self.output()
 
     def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
@@ -152,12 +151,8 @@ def pod(
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
         "securityContext": {"readOnlyRootFilesystem": True},
     }
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [container]},
-    }
+    spec = {"nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
     at = f"--namespace={namespace}"
     cluster.kubectl("create", at, "--filename=-", input=json.dumps(body))
     try:
@@ -220,6 +215,10 @@ def account(
 
         wait_until(in_force, "the rights are in force", LONGEST)
         yield dataclasses.replace(made, kubeconfig=file)
+
+
+def shipped_rights() -> set[tuple[str, ...]]:
+    return rights(list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"])
 
 
 def rights(rules: list[dict[str, Any]]) -> set[tuple[str, ...]]:

@@ -2,7 +2,6 @@
 """The Kubernetes testbed's use of the API, against a real API server without nodes."""
 
 import base64
-import contextlib
 import datetime
 import json
 import os
@@ -10,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from tpcsweep.xrootd import credentials
 from urllib3.exceptions import ProtocolError
 
 from tests.cluster import local
-from tests.cluster.sweeps import RIGHTS, Space, rights, space
+from tests.cluster.sweeps import Space, rights, shipped_rights, space
 from tests.support.testbeds import kubernetes
 from tests.support.workflow import wait_until
 
@@ -33,6 +33,7 @@ LONG = 60.0  # seconds for what takes a moment, on a machine that has much else 
 
 PARTS = b'{"alg": "RS256"}', b'{"exp": 1700000000}', b"x"
 EXPIRED_TOKEN = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in PARTS)
+CERTIFICATE = {"client-certificate": "user.pem", "client-key": "user.key"}
 PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}
 
 
@@ -98,25 +99,14 @@ def remains(cluster: Cluster, identifier: str) -> list[str]:
     return [f"{what}: {item.metadata.name}" for what, items in found.items() for item in items]
 
 
-def holding(
-    cluster: Cluster, names: list[str], identifier: str
-) -> contextlib.AbstractContextManager[leases.Leases]:
+def holding(cluster: Cluster, names: list[str], identifier: str) -> AbstractContextManager[leases.Leases]:
     return leases.first_free(cluster, [names], naming(identifier))
 
 
 # Finding a cluster
 
 
-def test_connect_counts_requests(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = connected(control_plane.kubeconfig, monkeypatch)
-    assert cluster.namespace == "default"
-    assert cluster.requests == 1
-    assert "https://127.0.0.1:" in cluster.name
-
-
-@pytest.mark.parametrize(
-    "text", ["", "just words", "apiVersion: v1\nkind: Config\n", "a: [", "contexts: [{}]"]
-)
+@pytest.mark.parametrize("text", ["", "words", "apiVersion: v1\nkind: Config\n", "a: [", "contexts: [{}]"])
 def test_a_file_that_is_no_kubeconfig(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kubeconfig").write_text(text)
     words = r"kubeconfig (is no usable kubeconfig|has no current context)"
@@ -142,11 +132,7 @@ def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"certificate-authority": "ca.pem"}, {}, "certificate is not trusted"),
         ({}, {"token": "nonsense"}, r"does not accept the credentials \(401\)[^;]*$"),
         ({}, {"token": EXPIRED_TOKEN}, r"401.*; the token has expired at 2023-11-14 22:13:20 UTC"),
-        (
-            {},
-            {"client-certificate": "user.pem", "client-key": "user.key"},
-            r"401.*; the certificate has expired at 20",
-        ),
+        ({}, CERTIFICATE, r"401.*; the certificate has expired at 20"),
         ({}, {"exec": PLUGIN}, "gives no credentials: .*"),
     ],
     ids=["unreachable", "not trusted", "token", "expired token", "expired certificate", "plugin"],
@@ -181,13 +167,12 @@ def test_a_kubeconfig_that_leads_nowhere_is_explained(
 
 
 def test_the_shipped_rights_are_within_the_built_in_role_edit(control_plane: local.Cluster) -> None:
-    shipped = rights(list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"])
+    assert shipped_rights()
 
     def within() -> bool:
         edit = json.loads(control_plane.kubectl("get", "clusterrole", "edit", "-o", "json"))
-        return shipped <= rights(edit["rules"])
+        return shipped_rights() <= rights(edit["rules"])
 
-    assert shipped
     until(within)  # a controller puts it together from others
 
 
@@ -208,9 +193,7 @@ def test_pod_security(cluster: Cluster) -> None:
         api.create(cluster, pod("aaaaaa"))
 
 
-def test_a_namespace_that_is_not_there_is_named_at_once(
-    control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_namespace_is_named(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = connected(control_plane.kubeconfig, monkeypatch, namespace="nowhere")
     words = "there is no namespace nowhere: kubectl create namespace nowhere"
     with pytest.raises(RefusedError, match=words):
@@ -235,8 +218,10 @@ def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.Mon
     assert raised.value.status == 409
 
 
-def test_calls_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_counted_and_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = connected(control_plane.kubeconfig, monkeypatch)
+    assert (cluster.namespace, cluster.requests) == ("default", 1)
+    assert "https://127.0.0.1:" in cluster.name
     cluster.http.configuration.host = "https://127.0.0.1:1"
     began = time.monotonic()
     with pytest.raises(ClusterError, match=r"the API server does not answer: .*refused"):

@@ -37,18 +37,13 @@ def namespace(cluster: local.Cluster) -> Iterator[Space]:
         yield made
 
 
-def test_an_api_server_that_restarts_and_then_stalls_for_longer_than_a_lease_lasts_costs_no_sample(
-    cluster: local.Cluster, namespace: Space, tmp_path: Path
-) -> None:
+def test_api_server_may_restart_and_stall(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
     """It stalls for this run alone: a cluster whose server stalls for everybody takes its nodes for gone."""
     with Relay(cluster.kubeconfig, tmp_path) as relay:
         own = dataclasses.replace(namespace, kubeconfig=relay.kubeconfig)
-        sweep = own.sweep(
-            tmp_path,
-            local_testbed(own.name),
-            measurement={"min_time": "48 s", "max_time": "48 s"},
-            parameters={**ONE, "streams": [1, 2]},
-        )
+        testbed, parameters = local_testbed(own.name), {**ONE, "streams": [1, 2]}
+        measurement = {"min_time": "48 s", "max_time": "48 s"}
+        sweep = own.sweep(tmp_path, testbed, measurement=measurement, parameters=parameters)
         run = sweep.measuring()
         time.sleep(INTO)
         cluster.restart_api_server(down_for=AWAY)
@@ -64,26 +59,21 @@ def test_an_api_server_that_restarts_and_then_stalls_for_longer_than_a_lease_las
     assert namespace.left() == {}
 
 
-def test_what_is_taken_away_is_replaced_and_a_server_that_dies_costs_its_cell_alone(
-    cluster: local.Cluster, namespace: Space, tmp_path: Path
-) -> None:
+def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
     """A client pod is deleted, an origin pod evicted, and a server killed, each in another deployment."""
 
     def deleted(pod: str) -> None:
         namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=0)
 
     def evicted(pod: str) -> None:
-        body = {"metadata": {"name": pod}}
-        namespace.core.create_namespaced_pod_eviction(pod, namespace.name, body)
+        namespace.core.create_namespaced_pod_eviction(pod, namespace.name, {"metadata": {"name": pod}})
 
     def replaced() -> list[str]:
         assert run.poll() is None, sweep.output()
         return [pod for pod in namespace.pods(side="dst") if pod not in pods]
 
-    parameters = {**ONE, "streams": [*range(1, 6)]}
-    sweep = namespace.sweep(
-        tmp_path, local_testbed(namespace.name), measurement=LASTING, parameters=parameters
-    )
+    testbed, parameters = local_testbed(namespace.name), {**ONE, "streams": [*range(1, 6)]}
+    sweep = namespace.sweep(tmp_path, testbed, measurement=LASTING, parameters=parameters)
     run = sweep.start("cells")
     pods = []
     origin = {"role": "origin", "side": "dst"}

@@ -80,7 +80,6 @@ def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tm
         assert nodes == {f"{side}{n}": node for side, node in sides.items() for n in (1, 2, "m")}
         assert "path_slow" not in cell["flags"]
         # Servers that share an interface count it once: it received little more than the files.
-        assert cell["summary"]["throughput"] <= cell["spec"]["parameters"]["bandwidth"] * 1.05, cell[
-            "summary"
-        ]
+        summary = cell["summary"]
+        assert summary["throughput"] <= cell["spec"]["parameters"]["bandwidth"] * 1.05, summary
     assert namespace.left() == {}

@@ -35,8 +35,6 @@ cd "$CHECKOUT"
 exec "$@"
 """
 """Where a `.venv` says that it is there is the copy, for a command and in a mount namespace of its own."""
-FEWER = {"cores": [0.5], "streams": [1, 4]}
-SHORTER = {"max_time": "12 s", "precision": "50 %"}  # what the copy's sweep is cut down to, for time
 
 
 @dataclass(frozen=True)
@@ -98,17 +96,16 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     (folder / ".venv").mkdir()
     sweep = folder / "config/sweeps/local.yaml"
     content = yaml.safe_load(sweep.read_text())
-    content["parameters"] |= FEWER
-    content["measurement"] |= SHORTER
+    # The copy's sweep is cut down, for time.
+    content["parameters"] |= {"cores": [0.5], "streams": [1, 4]}
+    content["measurement"] |= {"max_time": "12 s", "precision": "50 %"}
     sweep.write_text(yaml.safe_dump(content))
     clone = Clone(folder)
     (command,) = BLOCKS["The cluster"]
     cluster = clone.terminal(command, "cluster")
     kubeconfig = folder / ".cluster/kubeconfig"
     try:
-        wait_until(
-            lambda: kubeconfig.exists() or cluster.poll() is not None, "the cluster is ready", 3 * LONGEST
-        )
+        wait_until(lambda: kubeconfig.exists() or cluster.poll() is not None, "it is ready", 3 * LONGEST)
         assert cluster.poll() is None, clone.shown("cluster")
         yield clone
     finally:

@@ -54,9 +54,7 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
     return sweep
 
 
-def test_every_cell_is_measured_on_one_pair_with_its_client_beside_the_source(
-    measured: ClusterSweep, four: Space
-) -> None:
+def test_every_cell_is_measured_on_one_pair_beside_its_client(measured: ClusterSweep, four: Space) -> None:
     cells = measured.records()
     assert len(cells) == 8
     for cell in cells:

@@ -130,9 +130,7 @@ def test_nobody_has_asked_a_name_server(measuring: Measuring) -> None:
     assert measuring.asked() > 0
 
 
-def test_others_may_ask_the_client_for_metrics_as_the_testbed_says_and_nothing_else(
-    measuring: Measuring,
-) -> None:
+def test_others_may_ask_the_client_for_metrics_and_nothing_else(measuring: Measuring) -> None:
     there, client = measuring.address(role="origin", side="dst"), measuring.address(role="client")
     expected = {
         **{(there, port): SHUT for port in PORTS},

@@ -177,8 +177,16 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
         leave[1].set()
     assert raised([*even, *odd]) == []
     assert own.left() == {}
-    for one in everybody:
-        check_modesty(one, alone)
+    # Each has asked the API server for little more than one that is alone, and has said little.
+    for each in everybody:
+        if not any("of sweep" in stage for stage in each.stages):  # it has not waited
+            # A handful of races, at three requests each, not one for each pair.
+            assert each.requests["placed"] < 40
+        for what in ("running", "up", "torn down"):
+            renewals_and_looks = 3 * each.seconds[what]
+            assert each.requests[what] < alone.requests[what] + renewals_and_looks + 10
+        assert max(map(len, each.stages), default=0) < 300
+        assert not any("what is left" in stage for stage in each.stages)
 
 
 def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(own: Space, tmp_path: Path) -> None:
@@ -220,14 +228,14 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
     monkeypatch.setattr(watch, "HOLD_SECONDS", 3.0)
     monkeypatch.setattr(testbed, "LET_GO_SECONDS", 1.0)
     named = [{"node_selector": {"kubernetes.io/hostname": node}} for node in ("k0", "k1")]
-    chosen = [{"affinity": {"nodeAffinity": {REQUIRED: terms(node)}}} for node in ("k1", "k0")]
+    names = [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]} for node in ("k1", "k0")]
+    terms = [{"nodeSelectorTerms": [{"matchExpressions": [name]}]} for name in names]
+    chosen = [{"affinity": {"nodeAffinity": {REQUIRED: each}}} for each in terms]
     up: dict[str, set[str]] = {}
     overlaps: list[tuple[str, str]] = []
     stages: list[str] = []
     first = threading.Event()
-
-    def blocked() -> bool:
-        return any("waiting for nodes that other deployments use: " in stage for stage in stages)
+    blocked = "waiting for nodes that other deployments use: "
 
     def deploy(user: Space, placements: list[dict[str, Any]], context: str) -> None:
         pair = {"rtt": 20, "source": placements[0], "destination": placements[1]}
@@ -240,7 +248,7 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
                 up[place.naming.identifier] = ours
                 if not first.is_set():
                     first.set()
-                    wait_until(blocked, "the other one waits", LONGEST)
+                    wait_until(lambda: any(blocked in stage for stage in stages), "one waits", LONGEST)
                 time.sleep(1)
                 del up[place.naming.identifier]
 
@@ -316,23 +324,6 @@ def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:
         if side := pod.metadata.labels.get(SIDE):
             assert groups[pod.spec.node_name] == known[pod.metadata.labels[DEPLOYMENT]].sides[side]
     return {pod.metadata.uid: pod.metadata.labels[DEPLOYMENT] for pod in pods}
-
-
-def terms(node: str) -> dict[str, Any]:
-    name = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    return {"nodeSelectorTerms": [{"matchExpressions": [name]}]}
-
-
-def check_modesty(one: Deployment, alone: Deployment) -> None:
-    """It has asked the API server for little more than one that is alone, and has said little."""
-    if not any("of sweep" in stage for stage in one.stages):  # it has not waited
-        # A handful of races, at three requests each, not one for each pair.
-        assert one.requests["placed"] < 40
-    for what in ("running", "up", "torn down"):
-        renewals_and_looks = 3 * one.seconds[what]
-        assert one.requests[what] < alone.requests[what] + renewals_and_looks + 10
-    assert max(map(len, one.stages), default=0) < 300
-    assert not any("what is left" in stage for stage in one.stages)
 
 
 def raised(futures: list[Future[None]]) -> list[str]:

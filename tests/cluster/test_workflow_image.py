@@ -4,10 +4,10 @@
 import json
 import re
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import xarray as xr
@@ -69,9 +69,7 @@ def typed(script: str, folder: Path, archive: Path) -> str:
     return in_private(LOAD + script, {**own, "ARCHIVE": str(archive), "FOLDER": str(folder)})
 
 
-def test_the_image_analyses_and_simulates_for_anybody_and_measures_for_root(
-    archive: Path, tmp_path: Path
-) -> None:
+def test_the_image_analyses_for_anybody_and_measures_for_root(archive: Path, tmp_path: Path) -> None:
     # As somebody whom the image does not know, such as docker's users.
     anybody = ANALYSIS.replace("--user 0", "--user 1234:1234")
     root = "".join(line for line in ANALYSIS.splitlines(keepends=True) if line.startswith(("run=", "image=")))
@@ -118,13 +116,12 @@ def node(here: local.Cluster, namespace: Space) -> Iterator[str]:
     here.enter(["rm", "-r", FOLDER])
 
 
-class Job:
+class Job(NamedTuple):
     """The shipped Job and the pod for its results, as an operator has them: by kubectl."""
 
-    def __init__(self, here: local.Cluster, namespace: Space, commit: str) -> None:
-        self.namespace = namespace
-        self.commit = commit
-        self.kubectl = partial(here.kubectl, f"--namespace={namespace.name}")
+    kubectl: Callable[..., str]
+    namespace: Space
+    commit: str
 
     def pods(self) -> list[str]:
         names = self.kubectl("get", "pods", f"--selector=job-name={NAME}", "--output=name").split()
@@ -173,7 +170,7 @@ def job(node: str, archive: Path, here: local.Cluster, namespace: Space) -> Job:
     sweep = {"parameters": parameters, "measurement": LASTING, "retry_share": 0}
     texts = {"nodes.yaml": yaml.safe_dump(sweep), "kubernetes.yaml": yaml.safe_dump(testbed)}
     namespace.core.create_namespaced_config_map(namespace.name, {"metadata": {"name": NAME}, "data": texts})
-    job = Job(here, namespace, commit)
+    job = Job(partial(here.kubectl, f"--namespace={namespace.name}"), namespace, commit)
     job.apply("workflow.yaml")
     staged = ["find", FOLDER, "-path", "*/staging/*.json"]
     wait_until(lambda: here.enter(staged) or job.ended(), "a cell has ended", LONGEST)

@@ -203,8 +203,7 @@ def _kept(folder: Path, settled: Settings) -> Iterator[Cluster]:
             stderr=log,
             start_new_session=True,  # Ctrl-C is for the one that asked, which then closes the pipe
         )
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
+    assert keeper.stdin and keeper.stdout
     try:
         line = keeper.stdout.readline()
         said = json.loads(line or "{}")

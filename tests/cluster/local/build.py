@@ -143,7 +143,7 @@ def site_image() -> Path:
     """The archive of the testbed's own image, with a release of XRootD beside Debian's."""
 
     def make(made: Path) -> None:
-        places = _release(lambda _: IN_IMAGE / RELEASE)
+        places = _release(IN_IMAGE / RELEASE)
         _build(FROM_DEBIAN + WITH_RELEASE, made / "image.tar", IMAGE, TARGET="site", **places)
 
     return cached("site", SITE_INPUTS, make, [ENGINE, FROM_DEBIAN, WITH_RELEASE, RELEASE]) / "image.tar"
@@ -157,14 +157,14 @@ def changed_image(out: Path, name: str, steps: str) -> None:
 def workflow_image(out: Path) -> None:
     """Write the archive of the image with the whole workflow, which has the repository as it is now."""
     packages = {"ENVIRONMENT": str(_environment()), "PACKAGES": PACKAGES_IMAGE, "COMMIT": commit()}
-    _build(WITH_REPOSITORY + WITH_RELEASE, out, WORKFLOW, **packages, **_release(lambda folder: folder))
+    _build(WITH_REPOSITORY + WITH_RELEASE, out, WORKFLOW, **packages, **_release())
 
 
-def _release(place: Callable[[Path], Path]) -> dict[str, str]:
-    """The variables of WITH_RELEASE; `place` tells the release's folder in the image from that on this machine."""
+def _release(place: Path | None = None) -> dict[str, str]:
+    """The variables of WITH_RELEASE; `place` is the release's folder in the image, if not that on this machine."""
     folder = obtain(RELEASE, {}, say).folder
     assert folder is not None
-    return {"RELEASE": str(folder), "PLACE": str(place(folder))}
+    return {"RELEASE": str(folder), "PLACE": str(place or folder)}
 
 
 def _environment() -> Path:
@@ -313,24 +313,17 @@ def run(command: list[str]) -> None:
 
 def everything() -> None:
     """Make all that the tests need; what a second time needs only to be found."""
+    from tests.cluster.local.images import unpacked  # which needs this module
+
     require_go()
-
-    def images() -> None:
-        from tests.cluster.local.images import unpacked  # which needs this module
-
+    # Images are mostly fetched, unpacked and written by one process each, and compiling has the rest.
+    with ThreadPoolExecutor(1) as pool:
+        compiling = pool.submit(
+            lambda: (kubernetes(), multus())
+        )  # the second is mostly compiled with the first
         say(str(unpacked([pause_image(), site_image()])))
         say(str(_environment()))
-
-    def programs() -> Path:
-        made = kubernetes()
-        multus()  # most of which is compiled with that
-        return made
-
-    # Images are mostly fetched, unpacked and written by one process each, and compiling has the rest.
-    with ThreadPoolExecutor(2) as pool:
-        compiling, packing = pool.submit(programs), pool.submit(images)
-    packing.result()
-    sys.stdout.write(f"{compiling.result()}\n")
+    sys.stdout.write(f"{compiling.result()[0]}\n")
 
 
 if __name__ == "__main__":

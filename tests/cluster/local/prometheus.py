@@ -65,13 +65,8 @@ def run(kubeconfig: Path) -> None:
         }
         settings = {"global": {"scrape_interval": INTERVAL}, "scrape_configs": [job]}
         (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
-        command = [
-            "prometheus",
-            f"--config.file={folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address={ADDRESS}",
-            "--log.level=warn",
-        ]
+        places = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+        command = ["prometheus", *places, f"--web.listen-address={ADDRESS}", "--log.level=warn"]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
             try:
                 sys.stdout.write(f"http://{ADDRESS}\n")

@@ -157,13 +157,10 @@ class World:
 
     def start(self, name: str, command: list[str], node: Node | None = None) -> None:
         """Start a program under a name, in a node's network or the hub's, with a log of its own."""
+        argv = [*(inside(node) if node else []), *command]
         with (LOGS / f"{name}.log").open("ab") as log:
             self.programs[name] = subprocess.Popen(
-                [*(inside(node) if node else []), *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     def stop(self, name: str) -> None:
@@ -276,9 +273,12 @@ class World:
         self.stop(f"{node}-kubelet")
         if pods:
             self.stop(f"{node}-containerd")
-            for pid in shims(found):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            # Shims hold the node's containers for containerd.
+            for folder in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    words = (folder / "cmdline").read_bytes().decode().split("\0")
+                    if "containerd-shim" in words[0] and str(found.socket) in words:
+                        os.kill(int(folder.name), signal.SIGKILL)
             groups.kill(f"{self.settings.group}/{node}")
 
     def do_start_kubelet(self, node: str) -> None:
@@ -343,17 +343,6 @@ def play_node(number: int) -> None:
     labels = {"kubernetes.io/hostname": name, "type": "kwok", "group": f"g{number // settings.GROUP}"}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
     api.create("/api/v1/nodes", node | {"status": {"allocatable": has, "capacity": has}})
-
-
-def shims(node: Node) -> list[int]:
-    """The processes that hold the node's containers for containerd."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (folder / "cmdline").read_bytes().decode().split("\0")
-            if "containerd-shim" in words[0] and str(node.socket) in words:
-                found.append(int(folder.name))
-    return found
 
 
 def names_ready() -> bool:
