@@ -44,12 +44,8 @@ KINDS = "secret", "configmap", "networkpolicy", "lease"  # what a deployment has
 
 
 class Pods:
-    pace = Pace(
-        deploying=20.0,  # beside the trial of the image
-        cell=4.0,
-        goes=START + ORPHAN + FINISHED_SECONDS + COLLECTED,
-        hangs=900.0,
-    )
+    # The trial of the image comes before deploying.
+    pace = Pace(deploying=20.0, cell=4.0, goes=START + ORPHAN + FINISHED_SECONDS + COLLECTED, hangs=900.0)
 
     def __init__(self, cluster: local.Cluster, space: Space, relay: Relay) -> None:
         """`space` is where sweeps deploy, and `relay` their way to its server."""
@@ -80,9 +76,8 @@ class Pods:
         )
 
     def sweep(self, folder: Path) -> ClusterSweep:
-        settings = local_testbed(
-            self._space.name, memory="256 MiB", start_time=f"{START:g} s", orphan_time=f"{ORPHAN:g} s"
-        )
+        times = {"start_time": f"{START:g} s", "orphan_time": f"{ORPHAN:g} s"}
+        settings = local_testbed(self._space.name, memory="256 MiB", **times)
         (folder / "local.yaml").write_text(yaml.safe_dump(settings))
         return ClusterSweep(folder, "campaign", kubeconfig=self._relay.kubeconfig)
 
@@ -98,19 +93,17 @@ class Pods:
         time.sleep(POLL)
         found = self._space.objects(OURS)
         found["leases"] = [lease for lease in found["leases"] if _counts(lease)]
-        return {
-            **{what: {item.metadata.name for item in items} for what, items in found.items()},
-            "groups": {f"{node} {pod}" for node in NODES for pod in self._groups(node)},
-            "networks": self._networks(),
-        }
+        names = {what: {item.metadata.name for item in items} for what, items in found.items()}
+        of_nodes = {f"{node} {pod}" for node in NODES for pod in self._groups(node)}
+        return {**names, "groups": of_nodes, "networks": self._networks()}
 
     def bystanders(self) -> AbstractContextManager[Callable[[], list[str]]]:
         return others(self._cluster.kubeconfig, self._space)
 
     def _groups(self, node: str) -> set[str]:
         """The control groups of pods on a node: of the others' pods none has this class of service."""
-        above = [root / self._burstable(node) for root in groups.hierarchies()]
-        return {path.name for folder in above for path in folder.glob("pod*")}
+        roots = groups.hierarchies()
+        return {path.name for root in roots for path in root.glob(f"{self._burstable(node)}/pod*")}
 
     def _burstable(self, node: str) -> str:
         return f"{self._cluster.settings.group}/{node}/kubepods/burstable"
@@ -127,12 +120,13 @@ class Pods:
         listed = self._space.core.list_namespaced_pod(self._space.name, label_selector=f"{OURS}{labels}")
         return sorted(listed.items, key=_name)
 
-    def _pod(self, run: Run, labels: str = "") -> V1Pod | None:
-        if pods := self._pods(labels):
-            pod = run.random.choice(pods)
-            run.done += f": {_name(pod)}"
-            return pod
-        return None
+    def _pod(self, run: Run, labels: str = "") -> V1Pod:
+        pods = self._pods(labels)
+        if not pods:
+            raise FileNotFoundError  # which a campaign takes for a fault that came too late
+        pod = run.random.choice(pods)
+        run.done += f": {_name(pod)}"
+        return pod
 
     def _processes(self, pod: V1Pod, container: str = "") -> list[psutil.Process]:
         """Those of a pod or of one of its containers: they are this machine's."""
@@ -144,38 +138,34 @@ class Pods:
         return found
 
     def _signalled(self, number: signal.Signals, run: Run) -> None:
-        pod = self._pod(run)
-        if pod and (processes := self._processes(pod)):
+        if processes := self._processes(self._pod(run)):
             process = run.random.choice(processes)
             run.done += f" {' '.join(process.cmdline()[:4])[-60:]}"
             signalled(process, number)
 
     def _container_stopped(self, run: Run) -> None:
         pod = self._pod(run)
-        statuses = pod and pod.status.container_statuses
-        if pod and statuses:
+        if statuses := pod.status.container_statuses:
             status = run.random.choice(statuses)
             run.done += f" {status.name}"
             stopped(run, *self._processes(pod, (status.container_id or "").rpartition("/")[2]))
 
     def _pod_deleted(self, run: Run) -> None:
-        if pod := self._pod(run):
-            how = run.random.choice(([], ["--grace-period=0", "--force"]))
-            run.done += " by force" if how else ""
-            self._delete("pod", _name(pod), *how)
+        pod, how = self._pod(run), run.random.choice(([], ["--grace-period=0", "--force"]))
+        run.done += " by force" if how else ""
+        self._delete("pod", _name(pod), *how)
 
     def _pods_deleted(self, _: Run) -> None:
         self._delete("pod", f"--selector={OURS}", "--grace-period=0", "--force")
 
     def _pod_evicted(self, run: Run) -> None:
-        if pod := self._pod(run):
-            body = {"metadata": {"name": _name(pod)}}
-            with contextlib.suppress(ApiException):  # it has gone meanwhile
-                self._space.core.create_namespaced_pod_eviction(_name(pod), self._space.name, body)
+        name = _name(self._pod(run))
+        with contextlib.suppress(ApiException):  # it has gone meanwhile
+            body = {"metadata": {"name": name}}
+            self._space.core.create_namespaced_pod_eviction(name, self._space.name, body)
 
     def _destination_full(self, run: Run) -> None:
-        pod = self._pod(run, ",tpcsweep/role=origin,tpcsweep/side=dst")
-        for process in self._processes(pod) if pod else []:
+        for process in self._processes(self._pod(run, ",tpcsweep/role=origin,tpcsweep/side=dst")):
             folder = Path(f"/proc/{process.pid}/root{places.FILES}")
             if folder.is_mount():  # not so in the container that only keeps the pod's network
                 filled(run, folder)
@@ -224,8 +214,8 @@ class Pods:
             self._until_whole()
 
     def _until_whole(self) -> None:
-        wait = ["wait", "node", "--all", "--for=condition=Ready", "--timeout=300s"]
-        self._cluster.kubectl(*wait, timeout=400.0)
+        ready = "--for=condition=Ready", "--timeout=300s"
+        self._cluster.kubectl("wait", "node", "--all", *ready, timeout=400.0)
 
     def _server_restarted(self, run: Run) -> None:
         self._cluster.restart_api_server(lasting(run, 0.0, 3.0, 10.0))

@@ -5,7 +5,6 @@ import contextlib
 import datetime
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, MANAGED
 from urllib3.exceptions import HTTPError
 
 from tests.cluster.sweeps import Space, on, space
-from tests.support.workflow import wait_until
 
 NODE = "n3"  # where their pods are: no deployment may be on a node that has pods of another one
 RENEWAL = 5.0
@@ -36,7 +34,6 @@ def others(kubeconfig: Path, beside: Space) -> Iterator[Callable[[], list[str]]]
     deployment = {f"tpc-{THEIRS}": {**MANAGED, DEPLOYMENT: THEIRS}}
     with space(kubeconfig, f"{beside.name}-others") as apart, _renewed(beside, f"tpc-{THEIRS}"):
         for each in (beside, apart):
-            wait_until(partial(_accounts, each), "pods may be made")
             for name, labels in {**NEARLY, **deployment}.items():
                 for body in _objects(name, labels):
                     utils.create_from_dict(each.api, body, namespace=each.name)
@@ -52,11 +49,6 @@ def others(kubeconfig: Path, beside: Space) -> Iterator[Callable[[], list[str]]]
 
         made = there()
         yield lambda: sorted(made - there())
-
-
-def _accounts(of: Space) -> list[Any]:
-    """Without one in the namespace it has no pods."""
-    return of.core.list_namespaced_service_account(of.name, field_selector="metadata.name=default").items
 
 
 @contextlib.contextmanager
@@ -87,14 +79,11 @@ def _objects(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
         "imagePullPolicy": "Never",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
+    user = {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {
         "nodeSelector": on(NODE)["node_selector"],
         "containers": [container],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65534,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": user,
         # The cluster is to take them away no more than a sweep is.
         "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
     }

@@ -31,10 +31,8 @@ class Relay:
         self.kubeconfig = folder / "relayed.kubeconfig"
         self.kubeconfig.write_text(yaml.safe_dump(content))
         # A process of its own, which can be stopped.
-        of_relay = (listening, str(server.hostname), server.port)
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=_relay, args=of_relay, daemon=True
-        )
+        way = listening, server.hostname, server.port
+        self._process = multiprocessing.get_context("spawn").Process(target=_relay, args=way, daemon=True)
 
     def __enter__(self) -> Relay:
         self._process.start()

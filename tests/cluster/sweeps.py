@@ -14,8 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from kubernetes import client, config, utils
+from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.testbeds.kubernetes import testbed
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
 from tests.cluster import local
@@ -36,9 +40,7 @@ FASTER = 1.25 * RATE  # what a testbed's file says of links that have a fifth le
 def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
     """The shipped settings for the local cluster: n1 to n2 is near, n1 to n3 is 20 ms."""
     shipped = yaml.safe_load((ROOT / "config/testbeds/local.yaml").read_text())
-    usual = (
-        Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
-    )  # the nodes are this machine
+    usual = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()  # nodes are this machine
     return {**shipped, "namespace": namespace, "congestion_controls": [usual], **changes}
 
 
@@ -57,15 +59,13 @@ class Space:
 
     def objects(self, labels: str = "") -> dict[str, list[Any]]:
         """What is there of the kinds that deployments consist of."""
-        batch, networking = client.BatchV1Api(self.api), client.NetworkingV1Api(self.api)
-        coordination = client.CoordinationV1Api(self.api)
         listings = {
             "pods": self.core.list_namespaced_pod,
             "secrets": self.core.list_namespaced_secret,
             "config maps": self.core.list_namespaced_config_map,
-            "jobs": batch.list_namespaced_job,
-            "network policies": networking.list_namespaced_network_policy,
-            "leases": coordination.list_namespaced_lease,
+            "jobs": client.BatchV1Api(self.api).list_namespaced_job,
+            "network policies": client.NetworkingV1Api(self.api).list_namespaced_network_policy,
+            "leases": client.CoordinationV1Api(self.api).list_namespaced_lease,
         }
         return {what: listing(self.name, label_selector=labels).items for what, listing in listings.items()}
 
@@ -85,6 +85,19 @@ class Space:
         sweep.define(**{"measurement": QUICK, "retry_share": 0, **content})
         return sweep
 
+    def refusal(self, settings: dict[str, Any]) -> str:
+        """Return why a testbed with these settings is refused before the first deployment."""
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(ClusterError) as raised:
+            patch.setenv("TPCSWEEP_KUBECONFIG", str(self.kubeconfig))
+            testbed.require(Kubernetes.model_validate(settings))
+        assert self.left() == {}
+        return str(raised.value)
+
+    def allow_listing_nodes(self) -> None:
+        text = (ROOT / "config/kubernetes/nodes.yaml").read_text()
+        for document in yaml.safe_load_all(text.replace("namespace: NAMESPACE", f"namespace: {self.name}")):
+            utils.create_from_dict(self.api, document)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSweep(Sweep):
@@ -93,17 +106,16 @@ class ClusterSweep(Sweep):
     def measuring(self) -> subprocess.Popen[bytes]:
         run = self.start("cells")
         self.wait_for_cell(run)
-        assert run.poll() is None, self.output()
         return run
 
     def records(self) -> list[dict[str, Any]]:
         return [json.loads(path.read_bytes()) for path in self.cells()]
 
     def wait_for_cell(self, run: subprocess.Popen[bytes], count: int = 1) -> None:
-        """Wait until a started run has measured that many cells, or has ended."""
-        wait_until(
-            lambda: len(self.staged()) >= count or run.poll() is not None, f"cell {count} has ended", LONGEST
-        )
+        """Wait until a started run has measured that many cells. It must not have ended by then."""
+        what = f"cell {count} has ended"
+        wait_until(lambda: len(self.staged()) >= count or run.poll() is not None, what, LONGEST)
+        assert run.poll() is None, self.output()
 
     def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
         return super().run(*arguments, timeout=timeout)
@@ -139,12 +151,8 @@ def pod(
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
         "securityContext": {"readOnlyRootFilesystem": True},
     }
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [container]},
-    }
+    spec = {"nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
     at = f"--namespace={namespace}"
     cluster.kubectl("create", at, "--filename=-", input=json.dumps(body))
     try:
@@ -162,7 +170,10 @@ def space(kubeconfig: Path, name: str, security: str = "restricted") -> Iterator
     core = client.CoreV1Api(api)
     labels = {"pod-security.kubernetes.io/enforce": security}
     core.create_namespace({"metadata": {"name": name, "labels": labels}})
+    account = "metadata.name=default"  # without it a namespace has no pods
+    accounts = partial(core.list_namespaced_service_account, name, field_selector=account)
     try:
+        wait_until(lambda: accounts().items, "pods may be made")
         yield Space(name, kubeconfig, core, api)
     finally:
         core.delete_namespace(name)
@@ -188,10 +199,8 @@ def account(
     with space(kubeconfig, name) as made:
         for document in documents:
             utils.create_from_dict(made.api, document, namespace=name)
-        asked = client.V1TokenRequestSpec(audiences=[], expiration_seconds=DAY)
-        token = made.core.create_namespaced_service_account_token(
-            ACCOUNT, name, client.AuthenticationV1TokenRequest(spec=asked)
-        )
+        asked: Any = {"spec": {"audiences": [], "expirationSeconds": DAY}}
+        token = made.core.create_namespaced_service_account_token(ACCOUNT, name, asked)
         assert token.status is not None
         content = yaml.safe_load(kubeconfig.read_text())
         content["users"][0]["user"] = {"token": token.status.token}
@@ -206,6 +215,10 @@ def account(
 
         wait_until(in_force, "the rights are in force", LONGEST)
         yield dataclasses.replace(made, kubeconfig=file)
+
+
+def shipped_rights() -> set[tuple[str, ...]]:
+    return rights(list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"])
 
 
 def rights(rules: list[dict[str, Any]]) -> set[tuple[str, ...]]:

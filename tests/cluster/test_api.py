@@ -2,7 +2,6 @@
 """The Kubernetes testbed's use of the API, against a real API server without nodes."""
 
 import base64
-import contextlib
 import datetime
 import json
 import os
@@ -10,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +24,16 @@ from tpcsweep.xrootd import credentials
 from urllib3.exceptions import ProtocolError
 
 from tests.cluster import local
-from tests.cluster.sweeps import RIGHTS, rights
+from tests.cluster.sweeps import Space, rights, shipped_rights, space
 from tests.support.testbeds import kubernetes
 from tests.support.workflow import wait_until
 
 LONG = 60.0  # seconds for what takes a moment, on a machine that has much else to do
 
 
-def expired_token() -> str:
-    parts = [json.dumps(part).encode() for part in ({"alg": "RS256"}, {"exp": 1_700_000_000})]
-    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (*parts, b"x"))
-
-
+PARTS = b'{"alg": "RS256"}', b'{"exp": 1700000000}', b"x"
+EXPIRED_TOKEN = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in PARTS)
+CERTIFICATE = {"client-certificate": "user.pem", "client-key": "user.key"}
 PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}
 
 
@@ -47,10 +45,8 @@ def connected(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -
 @pytest.fixture
 def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     found = connected(control_plane.kubeconfig, monkeypatch, namespace=f"test-{secrets.token_hex(3)}")
-    found.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=found.namespace)))
-    until(lambda: found.core.list_namespaced_service_account(found.namespace).items)
-    yield found
-    found.core.delete_namespace(found.namespace)
+    with space(control_plane.kubeconfig, found.namespace, security="privileged"):
+        yield found
 
 
 @pytest.fixture
@@ -72,28 +68,17 @@ def meta(identifier: str, name: str) -> client.V1ObjectMeta:
 
 
 def pod(identifier: str, name: str = "-src1", **spec: Any) -> client.V1Pod:
-    container = client.V1Container(
-        name="xrootd",
-        image="registry.example/tpcsweep:1",
-        resources=client.V1ResourceRequirements(requests={"cpu": "2", "memory": "1Gi"}),
-    )
-    return client.V1Pod(
-        metadata=meta(identifier, name),
-        spec=client.V1PodSpec(containers=[container], restart_policy="Never", **spec),
-    )
+    needs = client.V1ResourceRequirements(requests={"cpu": "2", "memory": "1Gi"})
+    xrootd = client.V1Container(name="xrootd", image="registry.example/tpcsweep:1", resources=needs)
+    content = client.V1PodSpec(containers=[xrootd], restart_policy="Never", **spec)
+    return client.V1Pod(metadata=meta(identifier, name), spec=content)
 
 
 def job(identifier: str) -> client.V1Job:
-    template = pod(identifier)
-    return client.V1Job(
-        metadata=meta(identifier, ""),
-        spec=client.V1JobSpec(
-            backoff_limit=0,
-            template=client.V1PodTemplateSpec(
-                metadata=naming(identifier).meta("", role="client"), spec=template.spec
-            ),
-        ),
-    )
+    about = naming(identifier).meta("", role="client")
+    template = client.V1PodTemplateSpec(metadata=about, spec=pod(identifier).spec)
+    spec = client.V1JobSpec(backoff_limit=0, template=template)
+    return client.V1Job(metadata=meta(identifier, ""), spec=spec)
 
 
 def deploy(cluster: Cluster, identifier: str) -> None:
@@ -108,36 +93,20 @@ def deploy(cluster: Cluster, identifier: str) -> None:
 
 
 def remains(cluster: Cluster, identifier: str) -> list[str]:
-    ours, space = selector(identifier), cluster.namespace
-    lists = [
-        cluster.batch.list_namespaced_job(space, label_selector=ours),
-        cluster.core.list_namespaced_pod(space, label_selector=ours),
-        cluster.core.list_namespaced_secret(space, label_selector=ours),
-        cluster.core.list_namespaced_config_map(space, label_selector=ours),
-        cluster.networking.list_namespaced_network_policy(space, label_selector=ours),
-    ]
-    return [f"{type(item).__name__} {item.metadata.name}" for found in lists for item in found.items]
+    """What is there of a deployment, but for its Leases."""
+    found = Space(cluster.namespace, Path(), cluster.core, cluster.http).objects(selector(identifier))
+    del found["leases"]
+    return [f"{what}: {item.metadata.name}" for what, items in found.items() for item in items]
 
 
-@contextlib.contextmanager
-def holding(cluster: Cluster, names: list[str], identifier: str) -> Iterator[leases.Leases]:
-    with leases.first_free(cluster, [names], naming(identifier)) as held:
-        yield held
+def holding(cluster: Cluster, names: list[str], identifier: str) -> AbstractContextManager[leases.Leases]:
+    return leases.first_free(cluster, [names], naming(identifier))
 
 
 # Finding a cluster
 
 
-def test_connect_counts_requests(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = connected(control_plane.kubeconfig, monkeypatch)
-    assert cluster.namespace == "default"
-    assert cluster.requests == 1
-    assert "https://127.0.0.1:" in cluster.name
-
-
-@pytest.mark.parametrize(
-    "text", ["", "just words", "apiVersion: v1\nkind: Config\n", "a: [", "contexts: [{}]"]
-)
+@pytest.mark.parametrize("text", ["", "words", "apiVersion: v1\nkind: Config\n", "a: [", "contexts: [{}]"])
 def test_a_file_that_is_no_kubeconfig(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kubeconfig").write_text(text)
     words = r"kubeconfig (is no usable kubeconfig|has no current context)"
@@ -162,12 +131,8 @@ def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"server": "https://127.0.0.1:1"}, {}, r"https://127.0.0.1:1\): .*Connection refused.* Is it up"),
         ({"certificate-authority": "ca.pem"}, {}, "certificate is not trusted"),
         ({}, {"token": "nonsense"}, r"does not accept the credentials \(401\)[^;]*$"),
-        ({}, {"token": expired_token()}, r"401.*; the token has expired at 2023-11-14 22:13:20 UTC"),
-        (
-            {},
-            {"client-certificate": "user.pem", "client-key": "user.key"},
-            r"401.*; the certificate has expired at 20",
-        ),
+        ({}, {"token": EXPIRED_TOKEN}, r"401.*; the token has expired at 2023-11-14 22:13:20 UTC"),
+        ({}, CERTIFICATE, r"401.*; the certificate has expired at 20"),
         ({}, {"exec": PLUGIN}, "gives no credentials: .*"),
     ],
     ids=["unreachable", "not trusted", "token", "expired token", "expired certificate", "plugin"],
@@ -202,22 +167,20 @@ def test_a_kubeconfig_that_leads_nowhere_is_explained(
 
 
 def test_the_shipped_rights_are_within_the_built_in_role_edit(control_plane: local.Cluster) -> None:
-    shipped = rights(list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"])
+    assert shipped_rights()
 
     def within() -> bool:
         edit = json.loads(control_plane.kubectl("get", "clusterrole", "edit", "-o", "json"))
-        return shipped <= rights(edit["rules"])
+        return shipped_rights() <= rights(edit["rules"])
 
-    assert shipped
     until(within)  # a controller puts it together from others
 
 
 def test_quota(cluster: Cluster) -> None:
     limit_pods(cluster, 1)
     api.create_object(cluster, pod("aaaaaa"))
-    with pytest.raises(
-        RefusedError, match=r"quota exceeded by pods .*: limit, requested: pods=1, used: pods=1"
-    ) as raised:
+    words = "quota exceeded by pods .*: limit, requested: pods=1, used: pods=1"
+    with pytest.raises(RefusedError, match=words) as raised:
         api.create_object(cluster, pod("aaaaaa", "-src2"))
     assert raised.value.status == 403
 
@@ -225,15 +188,12 @@ def test_quota(cluster: Cluster) -> None:
 def test_pod_security(cluster: Cluster) -> None:
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     cluster.core.patch_namespace(cluster.namespace, label)
-    with pytest.raises(
-        RefusedError, match='pods "tpc-aaaaaa-src1" violates PodSecurity "restricted:latest": '
-    ):
+    words = 'pods "tpc-aaaaaa-src1" violates PodSecurity "restricted:latest": '
+    with pytest.raises(RefusedError, match=words):
         api.create_object(cluster, pod("aaaaaa"))
 
 
-def test_a_namespace_that_is_not_there_is_named_at_once(
-    control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_namespace_is_named(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = connected(control_plane.kubeconfig, monkeypatch, namespace="nowhere")
     words = "there is no namespace nowhere: kubectl create namespace nowhere"
     with pytest.raises(RefusedError, match=words):
@@ -245,23 +205,23 @@ def test_a_namespace_that_is_not_there_is_named_at_once(
 def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     lose_answer(cluster, monkeypatch)
     api.create_object(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
-    assert remains(cluster, "aaaaaa") == ["V1ConfigMap tpc-aaaaaa"]
+    assert remains(cluster, "aaaaaa") == ["config maps: tpc-aaaaaa"]
     lose_answer(cluster, monkeypatch)
     made = api.create_object(cluster, job("aaaaaa"))
-    assert made.metadata is not None
-    assert made.metadata.uid
+    assert made.metadata and made.metadata.uid
     # The name is taken by then, but by another deployment.
     body = job("aaaaaa")
-    assert body.metadata is not None
-    body.metadata.labels = naming("bbbbbb").meta("").labels
+    body.metadata = naming("bbbbbb").meta("tpc-aaaaaa")
     lose_answer(cluster, monkeypatch)
     with pytest.raises(RefusedError, match="already exists") as raised:
         api.create_object(cluster, body)
     assert raised.value.status == 409
 
 
-def test_calls_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_counted_and_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = connected(control_plane.kubeconfig, monkeypatch)
+    assert (cluster.namespace, cluster.requests) == ("default", 1)
+    assert "https://127.0.0.1:" in cluster.name
     cluster.http.configuration.host = "https://127.0.0.1:1"
     began = time.monotonic()
     with pytest.raises(ClusterError, match=r"the API server does not answer: .*refused"):
@@ -275,10 +235,8 @@ def test_calls_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("fast")
 def test_leases_exclude(cluster: Cluster) -> None:
     with holding(cluster, ["a", "b"], "aaaaaa") as first:
-        busy = pytest.raises(
-            leases.NodesInUseError, match=r"aaaaaa: rtt=20 of sweep a sweep by .*@.* pid \d+"
-        )
-        with busy, holding(cluster, ["b", "c"], "bbbbbb"):
+        words = r"aaaaaa: rtt=20 of sweep a sweep by .*@.* pid \d+"
+        with pytest.raises(leases.NodesInUseError, match=words), holding(cluster, ["b", "c"], "bbbbbb"):
             pass
         alternatives = [["b", "d"], ["c"]]  # of which the failure above has kept none
         with leases.first_free(cluster, alternatives, naming("bbbbbb")) as second:
@@ -360,7 +318,7 @@ def test_what_remains_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     words = "aaaaaa is not gone: pod tpc-aaaaaa-src1 .* is still there, kept by finalizers example.com/stay"
     with pytest.raises(state.TeardownError, match=words):
         state.teardown(cluster, "aaaaaa")
-    assert remains(cluster, "aaaaaa") == ["V1Pod tpc-aaaaaa-src1"]
+    assert remains(cluster, "aaaaaa") == ["pods: tpc-aaaaaa-src1"]
     free: dict[str, Any] = {"metadata": {"finalizers": None}}
     cluster.core.patch_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace, free)
 
@@ -371,12 +329,10 @@ def test_reap_takes_the_dead_only(cluster: Cluster) -> None:
         deploy(cluster, identifier)
     killed_holder(cluster, "bbbbbb", "b")
     with holding(cluster, ["c"], "cccccc") as held:
-        found = state.leftovers(cluster)
-        assert [leftover.identifier for leftover in found] == ["aaaaaa"]
-        assert found[0].notes[SWEEP] == "a sweep"
-        assert found[0].notes[CELLS] == "rtt=20"
-        assert f"pid {os.getpid()}" in found[0].notes[OWNER]
-        assert 0 <= found[0].age < 600
+        [left] = state.leftovers(cluster)
+        assert (left.identifier, left.notes[SWEEP], left.notes[CELLS]) == ("aaaaaa", "a sweep", "rtt=20")
+        assert f"pid {os.getpid()}" in left.notes[OWNER]
+        assert 0 <= left.age < 600
         removed = state.reap(cluster)
         assert held.lost() is None
     assert [line.split(":")[0] for line in removed] == ["Lease of bbbbbb", "aaaaaa", "bbbbbb"]
@@ -431,9 +387,11 @@ def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> N
 
 
 def test_pods_that_run_and_then_fail(cluster: Cluster, watch: PodWatch) -> None:
+    conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady")]
+    running = {"phase": "Running", "conditions": conditions, "containerStatuses": [container(running={})]}
     for name in ("-src1", "-dst1"):
         api.create_object(cluster, pod("aaaaaa", name, node_name="nowhere"))
-        report(cluster, name, running())
+        report(cluster, name, running)
     assert set(watch.running(2, LONG)) == {"tpc-aaaaaa-src1", "tpc-aaaaaa-dst1"}
     assert watch.fault() is None
     ended = {"exitCode": 137, "reason": "OOMKilled", "startedAt": None, "finishedAt": None}
@@ -456,8 +414,9 @@ def test_calls_survive_a_restart(cluster: Cluster, control_plane: local.Cluster,
         def make(thread: int) -> int:
             number = 0
             while not restart.done():
-                body = client.V1ConfigMap(metadata=meta("aaaaaa", f"-{thread}-{number}"), data={})
-                api.create_object(cluster, body)
+                api.create_object(
+                    cluster, client.V1ConfigMap(metadata=meta("aaaaaa", f"-{thread}-{number}"), data={})
+                )
                 number += 1
                 time.sleep(0.05)
             return number
@@ -477,7 +436,7 @@ def test_the_watch_survives_a_restart(
     api.create_object(cluster, pod("aaaaaa", "-dst1"))
     assert watch.wait_for(lambda pods: len(pods) == 2, LONG)
     assert watch.fault() is None
-    # What was before its start, the server does not remember: 410, and all is listed anew.
+    # The server does not remember versions from before its start: 410, and all pods are listed again.
     listed: list[float] = []
     before = watch._list
     monkeypatch.setattr(watch, "_list", lambda seconds: (listed.append(seconds), before(seconds)))
@@ -493,9 +452,7 @@ def test_the_watch_survives_a_restart(
 
 
 def limit_pods(cluster: Cluster, count: int) -> None:
-    quota = client.V1ResourceQuota(
-        metadata=client.V1ObjectMeta(name="limit"), spec=client.V1ResourceQuotaSpec(hard={"pods": str(count)})
-    )
+    quota: Any = {"metadata": {"name": "limit"}, "spec": {"hard": {"pods": str(count)}}}
     cluster.core.create_namespaced_resource_quota(cluster.namespace, quota)
     until(lambda: cluster.core.read_namespaced_resource_quota("limit", cluster.namespace).status.hard)
 
@@ -503,11 +460,6 @@ def limit_pods(cluster: Cluster, count: int) -> None:
 def container(**status: Any) -> dict[str, Any]:
     common = {"name": "xrootd", "image": "", "imageID": "", "restartCount": 0}
     return {**common, "ready": "running" in status, "state": status}
-
-
-def running() -> dict[str, Any]:
-    conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady")]
-    return {"phase": "Running", "conditions": conditions, "containerStatuses": [container(running={})]}
 
 
 def report(cluster: Cluster, name: str, status: dict[str, Any]) -> None:

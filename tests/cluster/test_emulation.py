@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.paths import netem_works
 
-from tests.cluster.sweeps import ClusterSweep, Space, local_testbed, on, space
-
-PATHS = {"kind": "netem", "pairs": [{"source": on("n1"), "destination": on("n2")}]}
-CELLS = {"file_size": "8 MiB", "streams": 2, "tool": "curl", "bandwidth": "100 Mbit/s"}
+from tests.cluster.sweeps import ONE, ClusterSweep, Space, local_testbed, on, space
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +20,12 @@ def namespace(kubeconfig: Path) -> Iterator[Space]:
 @pytest.fixture(scope="module")
 def emulated(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
     """A sweep that has run as far as this kernel can emulate."""
-    settings = local_testbed(namespace.name, paths=PATHS)
-    parameters = {**CELLS, "rtt": ["0 ms", "20 ms"], "origins": [1, 2]}
+    paths = {"kind": "netem", "pairs": [{"source": on("n1"), "destination": on("n2")}]}
+    axes = {"rtt": ["0 ms", "20 ms"], "origins": [1, 2]}
     sweep = namespace.sweep(
         tmp_path_factory.mktemp("emulated"),
-        settings,
-        parameters=parameters,
+        local_testbed(namespace.name, paths=paths),
+        parameters={**ONE, **axes, "streams": 2, "bandwidth": "100 Mbit/s"},
         exclude=[{"rtt": "0 ms", "origins": 1}, {"rtt": "20 ms", "origins": 2}],
     )
     done = sweep.run("--keep-going", "cells")

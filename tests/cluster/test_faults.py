@@ -4,31 +4,18 @@
 import dataclasses
 import itertools
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 
 from tests.cluster import local
 from tests.cluster.relay import Relay
-from tests.cluster.sweeps import (
-    ACCOUNT,
-    LASTING,
-    LONGEST,
-    ONE,
-    ClusterSweep,
-    Space,
-    account,
-    local_testbed,
-    space,
-)
+from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, Space, account, local_testbed, space
 from tests.support.workflow import wait_until
 
-CELLS = {**ONE, "streams": [1, 2]}
 KILL = f"""
 import os, pathlib, signal, time
 while not any(pathlib.Path("{FOLDER}").glob("c1.*")):
@@ -50,13 +37,15 @@ def namespace(cluster: local.Cluster) -> Iterator[Space]:
         yield made
 
 
-def test_an_api_server_that_restarts_and_then_stalls_for_longer_than_a_lease_lasts_costs_no_sample(
-    cluster: local.Cluster, namespace: Space, tmp_path: Path
-) -> None:
+def test_api_server_may_restart_and_stall(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
     """It stalls for this run alone: a cluster whose server stalls for everybody takes its nodes for gone."""
     with Relay(cluster.kubeconfig, tmp_path) as relay:
         own = dataclasses.replace(namespace, kubeconfig=relay.kubeconfig)
-        sweep, run = measuring(own, tmp_path, measurement={"min_time": "48 s", "max_time": "48 s"})
+        testbed, parameters = local_testbed(own.name), {**ONE, "streams": [1, 2]}
+        measurement = {"min_time": "48 s", "max_time": "48 s"}
+        sweep = own.sweep(tmp_path, testbed, measurement=measurement, parameters=parameters)
+        run = sweep.measuring()
+        time.sleep(INTO)
         cluster.restart_api_server(down_for=AWAY)
         with relay.stalled():
             time.sleep(STALLED)
@@ -70,30 +59,27 @@ def test_an_api_server_that_restarts_and_then_stalls_for_longer_than_a_lease_las
     assert namespace.left() == {}
 
 
-def test_what_is_taken_away_is_replaced_and_a_server_that_dies_costs_its_cell_alone(
-    cluster: local.Cluster, namespace: Space, tmp_path: Path
-) -> None:
+def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
     """A client pod is deleted, an origin pod evicted, and a server killed, each in another deployment."""
 
     def deleted(pod: str) -> None:
         namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=0)
 
     def evicted(pod: str) -> None:
-        body = {"metadata": {"name": pod}}
-        namespace.core.create_namespaced_pod_eviction(pod, namespace.name, body)
+        namespace.core.create_namespaced_pod_eviction(pod, namespace.name, {"metadata": {"name": pod}})
 
     def replaced() -> list[str]:
         assert run.poll() is None, sweep.output()
         return [pod for pod in namespace.pods(side="dst") if pod not in pods]
 
-    sweep = defined(namespace, tmp_path, {**ONE, "streams": list(range(1, 6))})
+    testbed, parameters = local_testbed(namespace.name), {**ONE, "streams": [*range(1, 6)]}
+    sweep = namespace.sweep(tmp_path, testbed, measurement=LASTING, parameters=parameters)
     run = sweep.start("cells")
     pods = []
     origin = {"role": "origin", "side": "dst"}
     # One cell ends in each deployment before the next is under way.
     for ended, having, take_away in ((1, {"role": "client"}, deleted), (2, origin, evicted)):
         sweep.wait_for_cell(run, ended)
-        assert run.poll() is None, sweep.output()
         time.sleep(INTO)
         [pod] = namespace.pods(**having)
         take_away(pod)
@@ -117,40 +103,22 @@ def test_what_is_taken_away_is_replaced_and_a_server_that_dies_costs_its_cell_al
     assert sorted(statuses) == ["failed", *["ok"] * 4]
     at = statuses.index("failed")
     assert deployments[at - 1] == deployments[at] != deployments[at + 1]
-    message = cells[at]["message"]
-    ended_by = r"container servers ended .*xrootd ended with exit code -11"
-    assert re.search(rf"pod {server}: .*{ended_by}", message), message
+    words = rf"pod {server}: .*container servers ended .*xrootd ended with exit code -11"
+    assert re.search(words, cells[at]["message"]), cells[at]["message"]
     assert cells[at]["flags"] == ["deployment_broken"]
 
 
 def test_credentials_that_end_in_a_cell(cluster: local.Cluster, tmp_path: Path) -> None:
     """Nobody is left who may tear down, as after kill -9: the cluster does it."""
     # More cells than a token outlives its account: the API server takes it for ten seconds more.
-    parameters = {**ONE, "streams": list(range(1, 7))}
+    parameters = {**ONE, "streams": [*range(1, 7)]}
     with account(cluster.kubeconfig, "tpcsweep-ending", tmp_path) as own:
-        sweep, run = measuring(own, tmp_path, parameters, orphan_time="30 s")
+        testbed = local_testbed(own.name, orphan_time="30 s")
+        sweep = own.sweep(tmp_path, testbed, measurement=LASTING, parameters=parameters)
+        run = sweep.measuring()
+        time.sleep(INTO)
         own.core.delete_namespaced_service_account(ACCOUNT, own.name)
         assert run.wait(LONGEST) != 0
         assert "does not accept the credentials (401)" in sweep.output(), sweep.output()
         assert "leases" in own.left()
         wait_until(lambda: not own.left(), "the cluster collects what is left, Leases too", LONGEST)
-
-
-def defined(
-    namespace: Space,
-    folder: Path,
-    parameters: dict[str, Any],
-    measurement: dict[str, Any] = LASTING,
-    **settings: Any,
-) -> ClusterSweep:
-    testbed = local_testbed(namespace.name, **settings)
-    return namespace.sweep(folder, testbed, measurement=measurement, parameters=parameters)
-
-
-def measuring(
-    namespace: Space, folder: Path, parameters: dict[str, Any] = CELLS, **how: Any
-) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
-    sweep = defined(namespace, folder, parameters, **how)
-    run = sweep.measuring()
-    time.sleep(INTO)
-    return sweep, run

@@ -21,9 +21,8 @@ RTTS = (0.0, 20.0)
 def namespace(cluster: local.Cluster) -> Iterator[Space]:
     """On the local cluster, whose far node gets a link of its own to a near one, as a VLAN would be."""
     ends = {"n1": "far", "n3": "near"}
-    cluster.enter(
-        ["ip", "-n", "n1", "link", "add", "far", "type", "veth", "peer", "name", "near", "netns", "n3"]
-    )
+    veth = ["type", "veth", "peer", "name", "near", "netns", "n3"]
+    cluster.enter(["ip", "-n", "n1", "link", "add", "far", *veth])
     for node, link in ends.items():
         for address in ADDRESSES[node]:
             cluster.enter(["ip", "-n", node, "address", "add", f"{address}/29", "dev", link])
@@ -77,12 +76,10 @@ def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tm
         assert abs(cell["summary"]["rtt_idle"] - rtt) < 2
         pods = cell["provenance"]["kubernetes"]["pods"]
         nodes = {name: pod["node"] for name, pod in pods.items() if name != "client"}
-        assert nodes == {
-            f"{side}{n}": node for side, node in (("src", "n1"), ("dst", "n3")) for n in (1, 2, "m")
-        }
+        sides = {"src": "n1", "dst": "n3"}
+        assert nodes == {f"{side}{n}": node for side, node in sides.items() for n in (1, 2, "m")}
         assert "path_slow" not in cell["flags"]
-    # Whoever shares an interface counts it once: what it received is little more than the files.
-    for cell in cells.values():
+        # Servers that share an interface count it once: it received little more than the files.
         summary = cell["summary"]
         assert summary["throughput"] <= cell["spec"]["parameters"]["bandwidth"] * 1.05, summary
     assert namespace.left() == {}

@@ -35,8 +35,6 @@ cd "$CHECKOUT"
 exec "$@"
 """
 """Where a `.venv` says that it is there is the copy, for a command and in a mount namespace of its own."""
-FEWER = {"cores": [0.5], "streams": [1, 4]}
-SHORTER = {"max_time": "12 s", "precision": "50 %"}  # what the copy's sweep is cut down to, for time
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,9 @@ class Clone:
         """Begin to type that, in a terminal of its own; what it shows goes to a file beside the copy."""
         inside = ["unshare", "--mount", "sh", "-ec", AS_THE_CHECKOUT, "sh", "bash", "-ec", script]
         # Nor is anything left of a `make` that the tests run in, which would have this one say where it is.
-        names = {
-            name: value
-            for name, value in os.environ.items()
-            if not (name.endswith("KUBECONFIG") or name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"))
-        }
-        environment = names | {"CHECKOUT": str(ROOT), "COPY": str(self.folder)}
+        unset = ("KUBECONFIG", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+        environment = {name: value for name, value in os.environ.items() if not name.endswith(unset)}
+        environment |= {"CHECKOUT": str(ROOT), "COPY": str(self.folder)}
         return started(["env", "--default-signal=INT", *inside], self.file(output), environment)
 
     def type(self, script: str, output: str) -> str:
@@ -78,10 +73,8 @@ def asked(query: str) -> dict[str, float]:
     url = f"http://{ADDRESS}/api/v1/query?{urlencode({'query': query})}"
     with urllib.request.urlopen(url, timeout=LONGEST) as answer:
         found = json.load(answer)["data"]["result"]
-    return {
-        " ".join(f"{name}={value}" for name, value in sorted(each["metric"].items())): float(each["value"][1])
-        for each in found
-    }
+    labels = [" ".join(f"{name}={value}" for name, value in sorted(each["metric"].items())) for each in found]
+    return dict(zip(labels, (float(each["value"][1]) for each in found), strict=True))
 
 
 def _end(typed: subprocess.Popen[bytes]) -> None:
@@ -103,18 +96,16 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     (folder / ".venv").mkdir()
     sweep = folder / "config/sweeps/local.yaml"
     content = yaml.safe_load(sweep.read_text())
-    content["parameters"] |= FEWER
-    content["measurement"] |= SHORTER
+    # The copy's sweep is cut down, for time.
+    content["parameters"] |= {"cores": [0.5], "streams": [1, 4]}
+    content["measurement"] |= {"max_time": "12 s", "precision": "50 %"}
     sweep.write_text(yaml.safe_dump(content))
     clone = Clone(folder)
     (command,) = BLOCKS["The cluster"]
     cluster = clone.terminal(command, "cluster")
-
-    def ready() -> bool:
-        return (folder / ".cluster/kubeconfig").exists() or cluster.poll() is not None
-
+    kubeconfig = folder / ".cluster/kubeconfig"
     try:
-        wait_until(ready, "the cluster is ready", 3 * LONGEST)
+        wait_until(lambda: kubeconfig.exists() or cluster.poll() is not None, "it is ready", 3 * LONGEST)
         assert cluster.poll() is None, clone.shown("cluster")
         yield clone
     finally:
@@ -123,21 +114,17 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
 
 
 def test_the_cluster_says_first_which_go_it_needs_and_which_is_there(clone: Clone) -> None:
-    first, *_ = clone.shown("cluster").splitlines()
-    assert re.match(
-        r"cluster: Kubernetes v1\S+ is compiled by Go 1\.\d+ or later; here is /\S+, Go 1\.\d+", first
-    )
+    words = r"cluster: Kubernetes v1\S+ is compiled by Go 1\.\d+ or later; here is /\S+, Go 1\.\d+"
+    assert re.match(words, clone.shown("cluster"))
 
 
 def test_the_page_ends_in_a_surface_and_a_prometheus_has_seen_it(clone: Clone, tmp_path: Path) -> None:
-    (sweep,), (watch, ask), (question,) = (
-        BLOCKS[each] for each in ("The sweep", "While it runs", "The surface")
-    )
+    (sweep,), (question,) = BLOCKS["The sweep"], BLOCKS["The surface"]
+    watch, ask = BLOCKS["While it runs"]
     with clone.terminal(watch, "prometheus") as prometheus:
         try:
-            wait_until(
-                lambda: ADDRESS in clone.shown("prometheus") or prometheus.poll() is not None, "it answers"
-            )
+            address = f"http://{ADDRESS}"
+            wait_until(lambda: address in clone.shown("prometheus") or prometheus.poll() is not None, address)
             shown = clone.type(sweep + question + ask, "sweep")
             ended = sum(asked("last_over_time(tpcsweep_transfers_total[1h])").values())
             cells = asked("count by (streams, rtt) (count_over_time(tpcsweep_cell_info[1h]))")

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 import xarray as xr
-from kubernetes import utils
 from tpcsweep.hardware import node_effects
 
 from tests.cluster import local, sweeps
 from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed
-from tests.support.workflow import ROOT
 
-NODES_RIGHT = ROOT / "config/kubernetes/nodes.yaml"
 FAST, SLOW = ("n1", "n2"), ("n3", "n4")
 RATES = [RATE / 5] * 2 + [RATE / 20] * 2
 """Gbit/s of the nodes' links: paths are what binds, two deployments at a time, on a busy machine too."""
@@ -35,8 +32,7 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
 @pytest.fixture(scope="module")
 def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
     """One setting of each kind in four deployments, two at a time; before, without the right to list nodes."""
-    each = {"rtt": "0 ms", "source": NEAR, "destination": NEAR}
-    paths = {"kind": "nodes", "pairs": "all", "each": each}
+    paths = {"kind": "nodes", "pairs": "all", "each": {"rtt": "0 ms", "source": NEAR, "destination": NEAR}}
     settings = local_testbed(four.name, bandwidth=RATES[0], paths=paths, parallel_deployments=2)
     del settings["client"]
     sweep = four.sweep(
@@ -51,19 +47,14 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
     assert refused.returncode != 0
     assert "lacks the right to list nodes in the whole cluster (403)" in refused.stdout
     assert "config/kubernetes/nodes.yaml gives the right" in refused.stdout
-    text = NODES_RIGHT.read_text().replace("namespace: NAMESPACE", f"namespace: {four.name}")
-    allowed = sweep.folder / "nodes.yaml"
-    allowed.write_text(text)
-    utils.create_from_yaml(four.api, str(allowed))
+    four.allow_listing_nodes()
     figure = str(sweep.results / "figures/hardware.png")
     done = sweep.run("--cores", "2", "cells", figure, timeout=1800)
     assert done.returncode == 0, done.stdout
     return sweep
 
 
-def test_every_cell_is_measured_on_one_pair_with_its_client_beside_the_source(
-    measured: ClusterSweep, four: Space
-) -> None:
+def test_every_cell_is_measured_on_one_pair_beside_its_client(measured: ClusterSweep, four: Space) -> None:
     cells = measured.records()
     assert len(cells) == 8
     for cell in cells:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -83,11 +84,8 @@ def kubeconfig_of(nodes: local.Cluster, namespaces: dict[str, str], file: Path) 
 
 def settings(own: Space, **changes: Any) -> Kubernetes:
     """Every pair has two groups of nodes of its own."""
-
-    def on(group: int) -> dict[str, Any]:
-        return {"node_selector": {"group": f"g{group}"}}
-
-    pairs = [{"rtt": 20, "source": on(2 * pair), "destination": on(2 * pair + 1)} for pair in range(PAIRS)]
+    on = [{"node_selector": {"group": f"g{group}"}} for group in range(2 * PAIRS)]
+    pairs = [{"rtt": 20, "source": on[at], "destination": on[at + 1]} for at in range(0, 2 * PAIRS, 2)]
     return kubernetes(**{"namespace": own.name, "paths": {"kind": "nodes", "pairs": pairs}, **changes})
 
 
@@ -126,10 +124,8 @@ class Deployment:
             self.identifier = place.naming.identifier
             self.among = place.among
             if self.settings.paths.pairs != "all":
-                self.sides = {
-                    "src": place.pair.source.node_selector["group"],
-                    "dst": place.pair.destination.node_selector["group"],
-                }
+                ends = {"src": place.pair.source, "dst": place.pair.destination}
+                self.sides = {side: end.node_selector["group"] for side, end in ends.items()}
             with testbed.running(place, self.settings, request) as pods:
                 with pods.poked():
                     saw("running")
@@ -138,10 +134,6 @@ class Deployment:
                 assert place.held.lost() is None
                 saw("up")
             saw("torn down")
-
-    @property
-    def waited(self) -> bool:
-        return any("of sweep" in stage for stage in self.stages)
 
 
 def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> None:
@@ -165,8 +157,7 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
             undo.callback(event.set)
         failed = [pool.submit(one.run) for one in failing]
         even, odd = (
-            [pool.submit(one.run, lambda one=one: stay(one)) for one in everybody[parity::2]]
-            for parity in (0, 1)
+            [pool.submit(one.run, partial(stay, one)) for one in everybody[parity::2]] for parity in (0, 1)
         )
         # Those that cannot be scheduled say why, and nobody else is the worse for it.
         available = f"0/{NODES} nodes are available: .*Insufficient mem"
@@ -186,23 +177,26 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
         leave[1].set()
     assert raised([*even, *odd]) == []
     assert own.left() == {}
-    for one in everybody:
-        check_modesty(one, alone)
+    # Each has asked the API server for little more than one that is alone, and has said little.
+    for each in everybody:
+        if not any("of sweep" in stage for stage in each.stages):  # it has not waited
+            # A handful of races, at three requests each, not one for each pair.
+            assert each.requests["placed"] < 40
+        for what in ("running", "up", "torn down"):
+            renewals_and_looks = 3 * each.seconds[what]
+            assert each.requests[what] < alone.requests[what] + renewals_and_looks + 10
+        assert max(map(len, each.stages), default=0) < 300
+        assert not any("what is left" in stage for stage in each.stages)
 
 
-def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(
-    nodes: local.Cluster, own: Space, tmp_path: Path
-) -> None:
+def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(own: Space, tmp_path: Path) -> None:
     """As many deployments at a time as there is room for with PAIRS of explicit groups, on pairs of all nodes."""
-    content = (ROOT / "config/kubernetes/nodes.yaml").read_text()
-    allowed = tmp_path / "nodes.yaml"
-    allowed.write_text(content.replace("namespace: NAMESPACE", f"namespace: {own.name}"))
     every = {"node_selector": {"type": "kwok"}}
     each = {"rtt": 20, "source": every, "destination": every}
     found = settings(own, paths={"kind": "nodes", "pairs": "all", "each": each})
     with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml gives the right"):
         Deployment(found, 0, tmp_path).run()
-    nodes.kubectl("apply", "-f", str(allowed))
+    own.allow_listing_nodes()
     everybody = [Deployment(found, number, tmp_path) for number in range(OWNERS)]
     full, leave = threading.Barrier(OWNERS + 1, timeout=LONGEST), threading.Event()
 
@@ -216,9 +210,8 @@ def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(
         with contextlib.suppress(threading.BrokenBarrierError):
             full.wait()
         assert raised(all_up) == []
-        pods = own.core.list_namespaced_pod(own.name, label_selector=SELECTOR).items
         on: dict[str, set[str]] = {}
-        for pod in pods:
+        for pod in own.core.list_namespaced_pod(own.name, label_selector=SELECTOR).items:
             on.setdefault(node_of(pod), set()).add(pod.metadata.labels[DEPLOYMENT])
         assert [node for node, of in on.items() if len(of) > 1] == []
         assert len(on) == 2 * OWNERS  # with its client beside the source each has two
@@ -235,14 +228,14 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
     monkeypatch.setattr(watch, "HOLD_SECONDS", 3.0)
     monkeypatch.setattr(testbed, "LET_GO_SECONDS", 1.0)
     named = [{"node_selector": {"kubernetes.io/hostname": node}} for node in ("k0", "k1")]
-    chosen = [{"affinity": {"nodeAffinity": {REQUIRED: terms(node)}}} for node in ("k1", "k0")]
+    names = [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]} for node in ("k1", "k0")]
+    terms = [{"nodeSelectorTerms": [{"matchExpressions": [name]}]} for name in names]
+    chosen = [{"affinity": {"nodeAffinity": {REQUIRED: each}}} for each in terms]
     up: dict[str, set[str]] = {}
     overlaps: list[tuple[str, str]] = []
     stages: list[str] = []
     first = threading.Event()
-
-    def blocked() -> bool:
-        return any("waiting for nodes that other deployments use: " in stage for stage in stages)
+    blocked = "waiting for nodes that other deployments use: "
 
     def deploy(user: Space, placements: list[dict[str, Any]], context: str) -> None:
         pair = {"rtt": 20, "source": placements[0], "destination": placements[1]}
@@ -255,7 +248,7 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
                 up[place.naming.identifier] = ours
                 if not first.is_set():
                     first.set()
-                    wait_until(blocked, "the other one waits", LONGEST)
+                    wait_until(lambda: any(blocked in stage for stage in stages), "one waits", LONGEST)
                 time.sleep(1)
                 del up[place.naming.identifier]
 
@@ -276,9 +269,8 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
     across = {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}
     spec = {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [across]}}
     own.core.create_namespaced_resource_quota(own.name, {"metadata": {"name": "none"}, "spec": spec})
-    wait_until(
-        lambda: own.core.read_namespaced_resource_quota("none", own.name).status.hard, "it counts", LONGEST
-    )
+    read = partial(own.core.read_namespaced_resource_quota, "none", own.name)
+    wait_until(lambda: read().status.hard, "it counts", LONGEST)
     stages: list[str] = []
     with testbed.standing(settings(own), requested(1, tmp_path, stages)) as (place, _):
         assert not place.everywhere
@@ -332,24 +324,6 @@ def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:
         if side := pod.metadata.labels.get(SIDE):
             assert groups[pod.spec.node_name] == known[pod.metadata.labels[DEPLOYMENT]].sides[side]
     return {pod.metadata.uid: pod.metadata.labels[DEPLOYMENT] for pod in pods}
-
-
-def terms(node: str) -> dict[str, Any]:
-    name = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    return {"nodeSelectorTerms": [{"matchExpressions": [name]}]}
-
-
-def check_modesty(one: Deployment, alone: Deployment) -> None:
-    """It has asked the API server for little more than one that is alone, and has said little."""
-    if not one.waited:
-        assert (
-            one.requests["placed"] < 40
-        )  # a handful of races, at three requests each, not one for each pair
-    for what in ("running", "up", "torn down"):
-        renewals_and_looks = 3 * one.seconds[what]
-        assert one.requests[what] < alone.requests[what] + renewals_and_looks + 10
-    assert max(map(len, one.stages), default=0) < 300
-    assert not any("what is left" in stage for stage in one.stages)
 
 
 def raised(futures: list[Future[None]]) -> list[str]:

@@ -44,8 +44,8 @@ class Cluster:
         try:
             self.settings = Settings.load((state / "settings.json").read_text())
             self.first = int((state / "first.pid").read_text())
-            running = self.settings.group in Path(f"/proc/{self.first}/cgroup").read_text()
-            running = running and not self.wait(0)
+            cgroup = Path(f"/proc/{self.first}/cgroup").read_text()
+            running = self.settings.group in cgroup and not self.wait(0)
         except OSError:
             running = False
         if not running:
@@ -53,14 +53,14 @@ class Cluster:
         self.nodes = self.settings.nodes
         self._program = f"{self.settings.programs}/kube"
 
-    def kubectl(self, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
+    def kubectl(self, *arguments: str, input: str = "", timeout: float = 120) -> str:  # noqa: A002
         """Run kubectl as the admin and give its standard output. Raises ClusterError."""
         command = [self._program, "kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
         return _run(command, input, timeout)
 
     def enter(self, argv: Sequence[str], node: str | None = None, timeout: float = 120) -> str:
         """Run a command inside, in a node's network or the control plane's; its standard output."""
-        return _run([*self.entry(node), *argv], None, timeout)
+        return _run([*self.entry(node), *argv], "", timeout)
 
     def entry(self, node: str | None = None) -> list[str]:
         """A prefix for a command, so that it runs inside."""
@@ -144,9 +144,8 @@ def cluster(
     rtt, in ms, and bandwidth, in Gbit/s, are those of each node's link to the hub: two nodes are the sum of theirs
     apart. By default the last node is far and the others are near.
     """
-    if rtt is None:
-        rtt = [0.0] * (nodes - 1) + [FAR if nodes > 1 else 0.0]
-    links = zip(rtt, bandwidth or [RATE] * nodes, strict=True)
+    usual = [0.0] * (nodes - 1) + [FAR if nodes > 1 else 0.0]
+    links = zip(usual if rtt is None else rtt, bandwidth or [RATE] * nodes, strict=True)
     settled = Settings(
         group=_group(),
         nodes=[Node(f"n{index}", index, delay, rate) for index, (delay, rate) in enumerate(links, 1)],
@@ -192,8 +191,8 @@ def _kept(folder: Path, settled: Settings) -> Iterator[Cluster]:
         raise ClusterError(f"a cluster runs in {folder} already: its kubeconfig is {there}")
     state, logs = folder / "state", folder / "logs"
     shutil.rmtree(state, ignore_errors=True)
-    for each in (state, logs):
-        each.mkdir(parents=True, exist_ok=True)
+    state.mkdir(parents=True, exist_ok=True)
+    logs.mkdir(exist_ok=True)
     (state / "settings.json").write_text(settled.dump())
     with (logs / "keeper.log").open("ab") as log:
         keeper = subprocess.Popen(
@@ -204,8 +203,7 @@ def _kept(folder: Path, settled: Settings) -> Iterator[Cluster]:
             stderr=log,
             start_new_session=True,  # Ctrl-C is for the one that asked, which then closes the pipe
         )
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
+    assert keeper.stdin and keeper.stdout
     try:
         line = keeper.stdout.readline()
         said = json.loads(line or "{}")
@@ -219,10 +217,8 @@ def _kept(folder: Path, settled: Settings) -> Iterator[Cluster]:
         keeper.stdout.close()
 
 
-def _run(command: list[str], given: str | None, timeout: float) -> str:
-    done = subprocess.run(
-        command, input=given or "", capture_output=True, text=True, timeout=timeout, check=False
-    )
+def _run(command: list[str], given: str, timeout: float) -> str:
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout, check=False)
     if done.returncode != 0:
         words = " ".join(command)
         raise ClusterError(f"{words}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()}")

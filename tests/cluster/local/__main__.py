@@ -57,12 +57,10 @@ def run(given: argparse.Namespace) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     begun = time.monotonic()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="tpcsweep-cluster-"))
-    if given.command == "control-plane":
-        started = local.control_plane(folder)
-    else:
-        started = local.cluster(folder, given.nodes, rtt=given.rtt)
+    plane = given.command == "control-plane"
+    started = local.control_plane(folder) if plane else local.cluster(folder, given.nodes, rtt=given.rtt)
     with started as cluster:
-        if getattr(given, "fake_nodes", 0):
+        if plane and given.fake_nodes:
             cluster.play_nodes(given.fake_nodes)
         took = time.monotonic() - begun
         sys.stderr.write(f"ready after {took:.1f} s; Ctrl-C ends it; logs: {cluster.logs}\n")

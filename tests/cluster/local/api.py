@@ -32,6 +32,13 @@ def request(method: str, path: str, body: dict[str, Any] | None = None) -> tuple
         return 0, b""
 
 
+def create(path: str, body: dict[str, Any]) -> None:
+    """Raises RuntimeError where the API server does not create it."""
+    status, answer = request("POST", path, body)
+    if status != 201:
+        raise RuntimeError(f"{path}: status {status}: {answer[:500].decode(errors='replace')}")
+
+
 def there(path: str) -> bool:
     return request("GET", path)[0] == 200
 

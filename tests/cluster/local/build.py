@@ -31,10 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 KUBERNETES = "v1.34.4"
 CONTAINERFILE = ROOT / "envs/image/Containerfile"
-SITE_INPUTS = [
-    CONTAINERFILE,
-    *(CONTAINERFILE.with_name(name) for name in ("debian.txt", "dpkg.cfg", "finish.sh")),
-]
+SITE_INPUTS = [CONTAINERFILE, *map(CONTAINERFILE.with_name, ("debian.txt", "dpkg.cfg", "finish.sh"))]
 IMAGE = "localhost/tpcsweep:site"
 WORKFLOW = "localhost/tpcsweep:workflow"
 PACKAGES_IMAGE = "localhost/tpcsweep:environment"
@@ -44,24 +41,17 @@ RELEASE = "5.8.1"
 KEPT = 4  # how many of each are kept, beside those in use
 
 VERSION = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": "34", "gitTreeState": "clean"}
-LINK = " ".join(
-    ["-s -w"]
-    + [
-        f"-X {package}.{key}={value}"
-        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-        for key, value in VERSION.items()
-    ]
-)
+VERSIONED = "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"
+SET = [f"-X {package}.{key}={value}" for package in VERSIONED for key, value in VERSION.items()]
+LINK = " ".join(["-s -w", *SET])
 # Without inlining, Kubernetes' own packages compile in a quarter less time; what they are built on keeps it.
 COMPILE = ["-gcflags=all=-dwarf=false", "-gcflags=k8s.io/...=-dwarf=false -l"]
 FLAGS = ["-trimpath", *COMPILE, f"-ldflags={LINK}"]
 GO = HERE / "go"
 PACKAGES = ["./kube", "./coredns", "sigs.k8s.io/kwok/cmd/kwok"]
 """Programs of one module, made by one call: what they have in common, which is most of kwok, is compiled once."""
-GONE, VALUE = (
-    "metav1.InitialEventsListBlueprintAnnotationKey",
-    '"kubernetes.io/initial-events-list-blueprint"',
-)
+GONE = "metav1.InitialEventsListBlueprintAnnotationKey"
+VALUE = '"kubernetes.io/initial-events-list-blueprint"'
 MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"
 """A module of its own: as a part of the other one it would have half of Kubernetes compiled with other libraries."""
 SHOWN = 250  # of so many compiled packages one is named
@@ -123,7 +113,7 @@ def cache() -> Path:
 
 def kubernetes() -> Path:
     """The folder with `kube` (every Kubernetes program, and etcd), `coredns`, and `kwok`, which plays nodes."""
-    sources = [GO / "go.mod", GO / "go.sum", *(GO / each for each in ("kube/main.go", "coredns/main.go"))]
+    sources = [GO / file for file in ("go.mod", "go.sum", "kube/main.go", "coredns/main.go")]
     return cached("kubernetes", sources, _compile, [*FLAGS, *PACKAGES, GONE, VALUE])
 
 
@@ -153,7 +143,7 @@ def site_image() -> Path:
     """The archive of the testbed's own image, with a release of XRootD beside Debian's."""
 
     def make(made: Path) -> None:
-        places = _release(lambda _: IN_IMAGE / RELEASE)
+        places = _release(IN_IMAGE / RELEASE)
         _build(FROM_DEBIAN + WITH_RELEASE, made / "image.tar", IMAGE, TARGET="site", **places)
 
     return cached("site", SITE_INPUTS, make, [ENGINE, FROM_DEBIAN, WITH_RELEASE, RELEASE]) / "image.tar"
@@ -167,14 +157,14 @@ def changed_image(out: Path, name: str, steps: str) -> None:
 def workflow_image(out: Path) -> None:
     """Write the archive of the image with the whole workflow, which has the repository as it is now."""
     packages = {"ENVIRONMENT": str(_environment()), "PACKAGES": PACKAGES_IMAGE, "COMMIT": commit()}
-    _build(WITH_REPOSITORY + WITH_RELEASE, out, WORKFLOW, **packages, **_release(lambda folder: folder))
+    _build(WITH_REPOSITORY + WITH_RELEASE, out, WORKFLOW, **packages, **_release())
 
 
-def _release(place: Callable[[Path], Path]) -> dict[str, str]:
-    """The variables of WITH_RELEASE; `place` tells the release's folder in the image from that on this machine."""
+def _release(place: Path | None = None) -> dict[str, str]:
+    """The variables of WITH_RELEASE; `place` is the release's folder in the image, if not that on this machine."""
     folder = obtain(RELEASE, {}, say).folder
     assert folder is not None
-    return {"RELEASE": str(folder), "PLACE": str(place(folder))}
+    return {"RELEASE": str(folder), "PLACE": str(place or folder)}
 
 
 def _environment() -> Path:
@@ -183,25 +173,17 @@ def _environment() -> Path:
     def make(made: Path) -> None:
         _build(FROM_DEBIAN, made / "image.tar", PACKAGES_IMAGE, TARGET="environment")
 
-    inputs = [
-        *SITE_INPUTS,
-        *(ROOT / name for name in re.findall(r"envs/[\w-]+\.txt", CONTAINERFILE.read_text())),
-    ]
-    return cached("environment", inputs, make, [ENGINE, FROM_DEBIAN]) / "image.tar"
+    packages = [ROOT / name for name in re.findall(r"envs/[\w-]+\.txt", CONTAINERFILE.read_text())]
+    return cached("environment", [*SITE_INPUTS, *packages], make, [ENGINE, FROM_DEBIAN]) / "image.tar"
 
 
 def _build(script: str, out: Path, name: str, **variables: str) -> None:
     if shutil.which("buildah") is None:
         raise BuildError("there is no `buildah`; apt-get install buildah")
-    fixed = {
-        "BASE": BASE,
-        "ROOT": str(ROOT),
-        "OUT": str(out),
-        "NAME": name,
-        "PIP": f"{sys.executable} -m pip",
-    }
+    variables |= {"BASE": BASE, "ROOT": str(ROOT), "OUT": str(out), "NAME": name}
+    variables["PIP"] = f"{sys.executable} -m pip"
     try:
-        in_private(ENGINE + script + PUSH, {**fixed, **variables})
+        in_private(ENGINE + script + PUSH, variables)
     except RuntimeError as error:
         raise BuildError(f"{name}: {error}") from error
 
@@ -323,34 +305,25 @@ def hold(folder: Path, how: int = fcntl.LOCK_SH) -> int:
     return descriptor
 
 
-def run(command: list[str], **how: object) -> None:
-    done = subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, **how
-    )  # type: ignore[call-overload]
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise BuildError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr[-4000:].strip()}")
 
 
 def everything() -> None:
     """Make all that the tests need; what a second time needs only to be found."""
+    from tests.cluster.local.images import unpacked  # which needs this module
+
     require_go()
-
-    def images() -> None:
-        from tests.cluster.local.images import unpacked  # which needs this module
-
+    # Images are mostly fetched, unpacked and written by one process each, and compiling has the rest.
+    with ThreadPoolExecutor(1) as pool:
+        compiling = pool.submit(
+            lambda: (kubernetes(), multus())
+        )  # the second is mostly compiled with the first
         say(str(unpacked([pause_image(), site_image()])))
         say(str(_environment()))
-
-    def programs() -> Path:
-        made = kubernetes()
-        multus()  # most of which is compiled with that
-        return made
-
-    # Images are mostly fetched, unpacked and written by one process each, and compiling has the rest.
-    with ThreadPoolExecutor(2) as pool:
-        compiling, packing = pool.submit(programs), pool.submit(images)
-    packing.result()
-    sys.stdout.write(f"{compiling.result()}\n")
+    sys.stdout.write(f"{compiling.result()[0]}\n")
 
 
 if __name__ == "__main__":

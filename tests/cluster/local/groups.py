@@ -15,8 +15,6 @@ from pathlib import Path
 
 PREFIX = "k8s-tpcsweep-"
 WORLD = "world"  # the group of the cluster's own programs, beside those of its nodes' pods
-
-BASE = Path("/sys/fs/cgroup")
 # With the `cpu` controller of version 1, nothing in a new group may be real-time, which the delay line wants to be.
 UNJOINED = {"cpu", "cpuset"}
 CONTROLLERS = {"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
@@ -26,8 +24,8 @@ CONTROLLERS = {"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 def hierarchies() -> list[Path]:
     """Every cgroup file system below /sys/fs/cgroup, named hierarchies too; version 2 alone is one."""
     rows = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    found = {Path(row[1]) for row in rows if row[2] in ("cgroup", "cgroup2") and row[1].startswith(str(BASE))}
-    return sorted(found)
+    kinds = ("cgroup", "cgroup2")
+    return sorted({Path(row[1]) for row in rows if row[2] in kinds and row[1].startswith("/sys/fs/cgroup")})
 
 
 def create(name: str, nodes: list[str]) -> None:

@@ -14,14 +14,9 @@ from pathlib import Path
 from tests.cluster.local import build
 from tests.cluster.local.settings import UNUSED
 
-DATABASES = (
-    Path("io.containerd.metadata.v1.bolt/meta.db"),
-    Path("io.containerd.snapshotter.v1.overlayfs/metadata.db"),
-)
-LINKED = (
-    Path("io.containerd.snapshotter.v1.overlayfs/snapshots"),
-    Path("io.containerd.content.v1.content/blobs/sha256"),
-)
+SNAPSHOTTER = "io.containerd.snapshotter.v1.overlayfs"
+DATABASES = "io.containerd.metadata.v1.bolt/meta.db", f"{SNAPSHOTTER}/metadata.db"
+LINKED = f"{SNAPSHOTTER}/snapshots", "io.containerd.content.v1.content/blobs/sha256"
 IMPORT = """
 set -eu
 folder=$1

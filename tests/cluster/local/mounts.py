@@ -39,17 +39,13 @@ def prepare(folder: Path, programs: Path, plugins: Path | None) -> None:
     mount("tmpfs", "/var/log", "tmpfs", options="mode=755")
     for path in map(Path, ("/run/lock", "/run/netns", "/run/lib/upper", "/run/lib/work", "/run/sysctl")):
         path.mkdir(parents=True)
-    mount(
-        "overlay",
-        "/var/lib",
-        "overlay",
-        options="lowerdir=/var/lib,upperdir=/run/lib/upper,workdir=/run/lib/work",
-    )
+    layers = "lowerdir=/var/lib,upperdir=/run/lib/upper,workdir=/run/lib/work"
+    mount("overlay", "/var/lib", "overlay", options=layers)
     for target, descriptor in inside.items():
         target.mkdir()
         mount(f"/proc/self/fd/{descriptor}", target, flags=MS_BIND)
-    for folder_ in (PROGRAMS, PLUGINS):
-        folder_.mkdir()
+    PROGRAMS.mkdir()
+    PLUGINS.mkdir()
     for file, descriptor in found.items():
         file.touch()
         mount(f"/proc/self/fd/{descriptor}", file, flags=MS_BIND)

@@ -18,11 +18,8 @@ def authority(folder: Path) -> None:
     (folder / "openssl.cnf").write_text(CONFIG)
     extensions = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"]
     _request(folder, "ca", "/CN=cluster", [*extensions, "subjectKeyIdentifier=hash"])
-    for how in (
-        ["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key"],
-        ["ec", "-in", "accounts.key", "-pubout", "-out", "accounts.pub"],
-    ):
-        subprocess.run(["openssl", *how], cwd=folder, check=True, capture_output=True)
+    _openssl(folder, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key")
+    _openssl(folder, "ec", "-in", "accounts.key", "-pubout", "-out", "accounts.pub")
 
 
 def server(folder: Path, name: str, names: list[str]) -> None:
@@ -57,15 +54,17 @@ def kubeconfig(folder: Path, name: str, url: str) -> str:
 
 def _issue(folder: Path, name: str, subject: str, extensions: list[str]) -> None:
     usage = ["basicConstraints=critical,CA:FALSE", "keyUsage=critical,digitalSignature"]
-    signed = ["-CA", "ca.crt", "-CAkey", "ca.key"]
-    _request(folder, name, subject, [*usage, "authorityKeyIdentifier=keyid", *extensions], signed)
+    all_extensions = [*usage, "authorityKeyIdentifier=keyid", *extensions]
+    _request(folder, name, subject, all_extensions, "-CA", "ca.crt", "-CAkey", "ca.key")
 
 
-def _request(
-    folder: Path, name: str, subject: str, extensions: list[str], signed: list[str] | None = None
-) -> None:
-    command = ["openssl", "req", "-x509", "-config", "openssl.cnf", *NEW_KEY, "-days", str(DAYS)]
-    command += ["-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.crt", *(signed or [])]
+def _request(folder: Path, name: str, subject: str, extensions: list[str], *signed: str) -> None:
+    words = ["req", "-x509", "-config", "openssl.cnf", *NEW_KEY, "-days", str(DAYS)]
+    words += ["-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.crt", *signed]
     for extension in extensions:
-        command += ["-addext", extension]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        words += ["-addext", extension]
+    _openssl(folder, *words)
+
+
+def _openssl(folder: Path, *words: str) -> None:
+    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)

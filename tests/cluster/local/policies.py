@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 
 CHAIN = "POLICIES"
 """What a node's FORWARD jumps to, in the table mangle: in filter, kube-proxy's own chains come before it."""
-
 HOOK = f"*mangle\n:{CHAIN} - [0:0]\n-A FORWARD -j {CHAIN}\nCOMMIT\n"
 """What a node begins with, for `iptables-restore --noflush`."""
-
 Object = Mapping[str, Any]
 
 
@@ -80,9 +78,8 @@ def _ports(policy: Object, rule: Object) -> list[str]:
 def _selects(policy: Object, selector: Object, pod: Object) -> bool:
     wanted = _only(policy, selector, "matchLabels").items() if selector else ()
     of_pod = pod["metadata"]
-    return of_pod["namespace"] == policy["metadata"]["namespace"] and set(wanted) <= set(
-        of_pod.get("labels", {}).items()
-    )
+    alike = set(wanted) <= set(of_pod.get("labels", {}).items())
+    return alike and of_pod["namespace"] == policy["metadata"]["namespace"]
 
 
 def _only(policy: Object, part: Object, key: str) -> Object:
@@ -93,10 +90,8 @@ def _only(policy: Object, part: Object, key: str) -> Object:
 
 
 def _unknown(policy: Object, part: Object) -> UnknownPolicyError:
-    of_policy = policy["metadata"]
-    return UnknownPolicyError(
-        f"NetworkPolicy {of_policy['name']} of {of_policy['namespace']}: {dict(part)} is not known here"
-    )
+    name, namespace = policy["metadata"]["name"], policy["metadata"]["namespace"]
+    return UnknownPolicyError(f"NetworkPolicy {name} of {namespace}: {dict(part)} is not known here")
 
 
 def _address(pod: Object) -> str:

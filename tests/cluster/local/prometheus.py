@@ -36,7 +36,7 @@ KEYS = {
 
 
 def targets(pods: list[client.V1Pod], server: str) -> list[dict[str, Any]]:
-    """What is to be scraped, by way of the API server at an address. Pure."""
+    """What is to be scraped, by way of the API server at an address."""
     found = []
     for pod in pods:
         about, notes = pod.metadata, pod.metadata.annotations or {}
@@ -45,17 +45,6 @@ def targets(pods: list[client.V1Pod], server: str) -> list[dict[str, Any]]:
             labels = {"__metrics_path__": proxy, "pod": about.name, "namespace": about.namespace}
             found.append({"targets": [server], "labels": labels})
     return found
-
-
-def settings(folder: Path) -> dict[str, Any]:
-    """The configuration of Prometheus, with what it needs in a folder. Pure."""
-    job = {
-        "job_name": "pods",
-        "scheme": "https",
-        "tls_config": {f"{name}_file": str(folder / name) for name in KEYS},
-        "file_sd_configs": [{"files": [str(folder / TARGETS)]}],
-    }
-    return {"global": {"scrape_interval": INTERVAL}, "scrape_configs": [job]}
 
 
 def run(kubeconfig: Path) -> None:
@@ -68,14 +57,16 @@ def run(kubeconfig: Path) -> None:
         for file, (listed, each, key) in KEYS.items():
             (folder / file).write_bytes(base64.b64decode(content[listed][0][each][key]))
         (folder / TARGETS).write_text("[]")
-        (folder / "prometheus.yml").write_text(yaml.safe_dump(settings(folder)))
-        command = [
-            "prometheus",
-            f"--config.file={folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address={ADDRESS}",
-            "--log.level=warn",
-        ]
+        job = {
+            "job_name": "pods",
+            "scheme": "https",
+            "tls_config": {f"{name}_file": str(folder / name) for name in KEYS},
+            "file_sd_configs": [{"files": [str(folder / TARGETS)]}],
+        }
+        settings = {"global": {"scrape_interval": INTERVAL}, "scrape_configs": [job]}
+        (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
+        places = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+        command = ["prometheus", *places, f"--web.listen-address={ADDRESS}", "--log.level=warn"]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
             try:
                 sys.stdout.write(f"http://{ADDRESS}\n")

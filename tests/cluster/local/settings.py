@@ -166,16 +166,10 @@ def audit() -> dict[str, Any]:
 def controller_manager(*, scale: bool) -> list[str]:
     """The controllers; `scale`: for a thousand nodes that are played, and so never gone."""
     common = [
-        KUBE,
-        "kube-controller-manager",
-        f"--kubeconfig={STATE / 'controller-manager.kubeconfig'}",
-        "--bind-address=127.0.0.1",
-        "--leader-elect=false",
+        *_controller("controller-manager"),
         f"--service-account-private-key-file={PKI / 'accounts.key'}",
         f"--root-ca-file={PKI / 'ca.crt'}",
         "--use-service-account-credentials=true",
-        "--authorization-always-allow-paths=*",
-        *UNTHROTTLED,
     ]
     if scale:
         return [*common, "--node-monitor-grace-period=1h", "--concurrent-gc-syncs=50"]
@@ -183,10 +177,14 @@ def controller_manager(*, scale: bool) -> list[str]:
 
 
 def scheduler() -> list[str]:
+    return _controller("scheduler")
+
+
+def _controller(name: str) -> list[str]:
     return [
         KUBE,
-        "kube-scheduler",
-        f"--kubeconfig={STATE / 'scheduler.kubeconfig'}",
+        f"kube-{name}",
+        f"--kubeconfig={STATE / name}.kubeconfig",
         "--bind-address=127.0.0.1",
         "--leader-elect=false",
         "--authorization-always-allow-paths=*",

@@ -19,6 +19,7 @@ import traceback
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,9 @@ class World:
             socket.send_fds(self.channel, [b"network\n"], [os.open("/proc/self/ns/net", os.O_RDONLY)])
             with self.step("certificates"):
                 self.make_certificates()
-            self.all(
-                self.start_control_plane,
-                *(lambda node=node: self.start_node(node) for node in self.settings.nodes),
-            )
-            if self.settings.nodes:
+            nodes = [partial(self.start_node, node) for node in self.settings.nodes]
+            self.all(self.start_control_plane, *nodes)
+            if nodes:
                 threading.Thread(target=self.enforce_policies, daemon=True).start()
             server = socket.create_server(str(STATE / settings.CONTROL), family=socket.AF_UNIX)
             self.channel.send(b"ready\n")
@@ -123,9 +122,8 @@ class World:
             commands.batch(["ip", "-n", node.name], [f"route add default via {node.gateway} dev {link}"])
             if self.settings.multus:
                 commands.batch(["ip", "-n", node.name], attached.bridge(node, self.settings.mtu))
-                commands.batch(
-                    ["ip"], [f"route add {attached.addresses(node)} via {node.address} dev {name}"]
-                )
+                route = f"route add {attached.addresses(node)} via {node.address} dev {name}"
+                commands.batch(["ip"], [route])
             # What a bridge passes on within a node is seen there too (bridge-nf-call-iptables, by default).
             commands.run([*inside(node), "iptables-restore", "--noflush"], policies.HOOK)
 
@@ -159,13 +157,10 @@ class World:
 
     def start(self, name: str, command: list[str], node: Node | None = None) -> None:
         """Start a program under a name, in a node's network or the hub's, with a log of its own."""
+        argv = [*(inside(node) if node else []), *command]
         with (LOGS / f"{name}.log").open("ab") as log:
             self.programs[name] = subprocess.Popen(
-                [*(inside(node) if node else []), *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     def stop(self, name: str) -> None:
@@ -179,9 +174,8 @@ class World:
         while not ready():
             code = self.programs[name].poll()
             if code is not None or time.monotonic() > deadline:
-                outcome = (
-                    f"not ready after {longest:.0f} s" if code is None else f"ended with exit code {code}"
-                )
+                late = f"not ready after {longest:.0f} s"
+                outcome = late if code is None else f"ended with exit code {code}"
                 tail = (LOGS / f"{name}.log").read_text(errors="replace")[-1500:]
                 raise WorldError(f"{name}: {outcome}; {self.folder / 'logs' / name}.log ends: {tail}")
             time.sleep(0.1)
@@ -192,11 +186,7 @@ class World:
         with self.step("API server"):
             self.start_api_server()
         if self.settings.multus:
-            status, body = api.request("POST", api.RESOURCES, attached.resource())
-            if status != 201:
-                raise WorldError(
-                    f"networks are not known: status {status}: {body.decode(errors='replace')[:500]}"
-                )
+            api.create(api.RESOURCES, attached.resource())
         self.api_ready.set()
         self.start("kube-controller-manager", settings.controller_manager(scale=not self.settings.nodes))
         self.start("kube-scheduler", settings.scheduler())
@@ -283,9 +273,12 @@ class World:
         self.stop(f"{node}-kubelet")
         if pods:
             self.stop(f"{node}-containerd")
-            for pid in shims(found):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            # Shims hold the node's containers for containerd.
+            for folder in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    words = (folder / "cmdline").read_bytes().decode().split("\0")
+                    if "containerd-shim" in words[0] and str(found.socket) in words:
+                        os.kill(int(folder.name), signal.SIGKILL)
             groups.kill(f"{self.settings.group}/{node}")
 
     def do_start_kubelet(self, node: str) -> None:
@@ -308,18 +301,14 @@ class World:
         wanted = api.nodes_ready() + count
         played = range(wanted - count, wanted)
         with self.step(f"{count} nodes played"), ThreadPoolExecutor(4) as pool:
-            for number, (status, body) in zip(played, pool.map(play_node, played), strict=True):
-                if status != 201:
-                    raise WorldError(
-                        f"node k{number}: status {status}: {body.decode(errors='replace')[:500]}"
-                    )
+            list(pool.map(play_node, played))
             self.wait("kwok", lambda: api.nodes_ready() >= wanted, wanted * 0.2)
 
     def do_end(self) -> None:
         os._exit(0)
 
     def do_load(self, archive: str, nodes: list[str]) -> None:
-        self.all(*(lambda name=name: import_image(self.node(name), archive) for name in nodes))
+        self.all(*(partial(import_image, self.node(name), archive) for name in nodes))
 
     def node(self, name: str) -> Node:
         return next(node for node in self.settings.nodes if node.name == name)
@@ -348,23 +337,12 @@ def import_image(node: Node, archive: str) -> None:
         raise WorldError(f"{node.name}: image {archive}: {done.stderr.strip()}")
 
 
-def play_node(number: int) -> tuple[int, bytes]:
+def play_node(number: int) -> None:
     name = f"k{number}"
     has = {"cpu": "32", "memory": "256Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name, "type": "kwok", "group": f"g{number // settings.GROUP}"}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    return api.request("POST", "/api/v1/nodes", node | {"status": {"allocatable": has, "capacity": has}})
-
-
-def shims(node: Node) -> list[int]:
-    """The processes that hold the node's containers for containerd."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (folder / "cmdline").read_bytes().decode().split("\0")
-            if "containerd-shim" in words[0] and str(node.socket) in words:
-                found.append(int(folder.name))
-    return found
+    api.create("/api/v1/nodes", node | {"status": {"allocatable": has, "capacity": has}})
 
 
 def names_ready() -> bool:
