@@ -61,19 +61,21 @@ class Group:
     alike: Sequence[Built] = ()  # more of the same kinds, for the benchmark
 
 
-def quota(side: str, cores: float) -> Arranged:
+def arranged(arrange: Callable[..., Iterator[None]]) -> Callable[..., Arranged]:
+    """Make the arguments of a generator, but for the site, those of a function that returns what is arranged."""
+    managed = contextlib.contextmanager(arrange)
+    return lambda *args, **kwargs: lambda site: managed(site, *args, **kwargs)
+
+
+@arranged
+def quota(site: NetnsSite, side: str, cores: float) -> Iterator[None]:
     """A CPU quota for `src`, `dst` or `client`, where the deployment has none."""
-
-    @contextlib.contextmanager
-    def arranged(site: NetnsSite) -> Iterator[None]:
-        group = site.groups["client" if side == "client" else f"{side}1"]
-        group.limit(cgroups.quota(cores))
-        try:
-            yield
-        finally:
-            group.limit(None)
-
-    return arranged
+    group = site.groups["client" if side == "client" else f"{side}1"]
+    group.limit(cgroups.quota(cores))
+    try:
+        yield
+    finally:
+        group.limit(None)
 
 
 @contextlib.contextmanager
@@ -118,51 +120,43 @@ def _signal(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def queue(packets: int) -> Arranged:
+@arranged
+def queue(site: NetnsSite, packets: int) -> Iterator[None]:
     """Queues before the path's rate that hold some packets alone."""
+    path = site.link.path
+    site.link.give_room(packets * path.mtu - queue_bytes(path))
+    try:
+        yield
+    finally:
+        site.link.give_room(0)
 
-    @contextlib.contextmanager
-    def arranged(site: NetnsSite) -> Iterator[None]:
-        path = site.link.path
-        site.link.give_room(packets * path.mtu - queue_bytes(path))
+
+@arranged
+def disk(site: NetnsSite, rate: int) -> Iterator[None]:
+    """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
+    side = site.sides["dst"]
+    image, group = side.files.parent / "image", BLKIO / f"{site.prefix}-disk"
+    owner = side.files.stat()
+    image.touch()
+    os.truncate(image, DISK)
+    site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
+    site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
+    try:
+        (side.files / "lost+found").rmdir()
+        os.chown(side.files, owner.st_uid, owner.st_gid)
+        device = side.files.stat().st_dev
+        group.mkdir()
+        limit = f"{os.major(device)}:{os.minor(device)} {rate}"
+        (group / "blkio.throttle.write_bps_device").write_text(limit)
+        _move(site.groups["dst1"].pids(), group)
         try:
             yield
         finally:
-            site.link.give_room(0)
-
-    return arranged
-
-
-def disk(rate: int) -> Arranged:
-    """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
-
-    @contextlib.contextmanager
-    def arranged(site: NetnsSite) -> Iterator[None]:
-        side = site.sides["dst"]
-        image, group = side.files.parent / "image", BLKIO / f"{site.prefix}-disk"
-        owner = side.files.stat()
-        image.touch()
-        os.truncate(image, DISK)
-        site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
-        site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
-        try:
-            (side.files / "lost+found").rmdir()
-            os.chown(side.files, owner.st_uid, owner.st_gid)
-            device = side.files.stat().st_dev
-            group.mkdir()
-            limit = f"{os.major(device)}:{os.minor(device)} {rate}"
-            (group / "blkio.throttle.write_bps_device").write_text(limit)
-            _move(site.groups["dst1"].pids(), group)
-            try:
-                yield
-            finally:
-                _move(site.groups["dst1"].pids(), BLKIO)
-                group.rmdir()
-        finally:
-            site.commands.run(["umount", "--lazy", str(side.files)])
-            image.unlink()
-
-    return arranged
+            _move(site.groups["dst1"].pids(), BLKIO)
+            group.rmdir()
+    finally:
+        site.commands.run(["umount", "--lazy", str(side.files)])
+        image.unlink()
 
 
 def _move(pids: set[int], group: Path) -> None:
@@ -239,16 +233,13 @@ def measured(
     """
     with site_of(folder, **group.deployment) as site:
         for one in cells:
-            wanted = {**group.deployment, **one.parameters}
             with one.arranged(site):
                 for _ in range(tries):
-                    found = cell(site, _of(seconds), **wanted)
-                    if found["message"].startswith("no byte arrived"):
-                        found = cell(site, _of(4 * seconds), **wanted)
+                    for length in (seconds, 4 * seconds):
+                        how = Measurement(min_time=length, max_time=length)
+                        found = cell(site, how, **group.deployment, **one.parameters)
+                        if not found["message"].startswith("no byte arrived"):
+                            break
                     if found["limit"] == one.limit:
                         break
                 yield one, found
-
-
-def _of(seconds: float) -> Measurement:
-    return Measurement(min_time=seconds, max_time=seconds)
