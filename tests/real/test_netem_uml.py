@@ -63,8 +63,3 @@ def test_a_limit_that_is_asked_for_caps_the_rate(found: dict[str, Any]) -> None:
     # the cap is a matter of when its sender wakes up.
     assert 0 < limited["measured"]["near_to_far"] < 1.2 * cap
     assert limited["queue"] > 0
-
-
-def test_a_wrong_path_is_refused_with_both_figures(found: dict[str, Any]) -> None:
-    assert "rtt asked 20 ms, found 40" in found["wrong"]["refused"]
-    assert "bandwidth near_to_far asked 0.04 Gbit/s, found 0.0" in found["wrong"]["refused"]

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -59,8 +60,7 @@ SwitchType=switch/none
 SlurmdParameters=config_overrides
 MinJobAge=300
 KillWait=10
-{nodes}
-PartitionName=short Nodes={names} Default=YES MaxTime=120 State=UP
+PartitionName=short Nodes=ALL Default=YES MaxTime=120 State=UP
 """
 
 
@@ -75,9 +75,7 @@ class Slurm:
 
     def ask(self, *command: str) -> list[str]:
         environment = {**os.environ, "SLURM_CONF": str(self.configuration)}
-        return subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
-        ).stdout.splitlines()
+        return subprocess.check_output(command, env=environment, text=True).splitlines()
 
     def queue(self) -> list[str]:
         return self.ask("squeue", "--noheader", "--format=%i")
@@ -92,19 +90,16 @@ class Slurm:
 def running(folder: Path) -> Iterator[Slurm]:
     """A Slurm that takes jobs; when the `with` ends, and with this process, all of it ends."""
     folder.chmod(0o755)  # munged wants its socket to be within everybody's reach
-    ports = _free_ports(1 + len(NODES))
+    controller, *ports = _free_ports(1 + len(NODES))
     (folder / "state").mkdir()
     key = folder / "munge.key"
     key.touch(0o400)
     key.write_bytes(secrets.token_bytes(128))
-    nodes = (
-        f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} RealMemory=16000"
-        for name, port in zip(NODES, ports[1:], strict=True)
-    )
+    same = f"NodeHostname=localhost NodeAddr=127.0.0.1 CPUs={CPUS} RealMemory=16000"
+    nodes = (f"NodeName={name} Port={port} {same}\n" for name, port in zip(NODES, ports, strict=True))
     slurm = Slurm(folder)
-    given = {"user": getpass.getuser(), "folder": folder, "controller": ports[0]}
-    lists = {"nodes": "\n".join(nodes), "names": ",".join(NODES)}
-    slurm.configuration.write_text(_CONFIGURATION.format(**given, **lists))
+    given = {"user": getpass.getuser(), "folder": folder, "controller": controller}
+    slurm.configuration.write_text(_CONFIGURATION.format(**given) + "".join(nodes))
     munged = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}"]
     files = [f"--{what}-file={folder}/munge.{what}" for what in ("log", "pid", "seed")]
     with contextlib.ExitStack() as stack:
@@ -114,28 +109,23 @@ def running(folder: Path) -> Iterator[Slurm]:
         for name in NODES:
             node = ["sh", "-c", f"mount --bind '{folder}' /etc/slurm && exec slurmd -D -N {name}"]
             stack.enter_context(_daemon([*_APART, *node], folder))
-        wait_until(lambda: _idle(slurm) == len(NODES), "nodes that take jobs")
+
+        def idle() -> bool:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                return slurm.ask("sinfo", "--noheader", "--Node", "--format=%T") == ["idle"] * len(NODES)
+            return False
+
+        wait_until(idle, "nodes that take jobs")
         yield slurm
-
-
-def _idle(slurm: Slurm) -> int:
-    with contextlib.suppress(subprocess.CalledProcessError):
-        return sum(state == "idle" for state in slurm.ask("sinfo", "--noheader", "--Node", "--format=%T"))
-    return 0
 
 
 @contextlib.contextmanager
 def _daemon(command: Sequence[str], folder: Path) -> Iterator[None]:
     """Run a daemon in the foreground; it is killed when this process is."""
     with (folder / "daemons.log").open("ab") as said:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-            preexec_fn=partial(end_with, os.getpid(), signal.SIGKILL),
-        )
+        ends = partial(end_with, os.getpid(), signal.SIGKILL)
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
+        process = subprocess.Popen(command, **streams, start_new_session=True, preexec_fn=ends)
     try:
         yield
     finally:
@@ -153,10 +143,9 @@ def _free_ports(count: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[Slurm]:
+    # Paths of sockets have at most 107 letters.
     with (
-        tempfile.TemporaryDirectory(
-            prefix="slurm-"
-        ) as folder,  # as paths of sockets have at most 107 letters
+        tempfile.TemporaryDirectory(prefix="slurm-") as folder,
         running(Path(folder)) as up,
         pytest.MonkeyPatch.context() as patch,
     ):
