@@ -65,17 +65,10 @@ class Target(Protocol):
     changing: tuple[str, str, str]  # the fixed parameter that faults change, and its two values
     pace: Pace
 
-    def sweep(self, folder: Path) -> Sweep:
-        """Give a sweep of that testbed in a folder, without its file."""
-
+    def sweep(self, folder: Path) -> Sweep: ...  # in that folder, without the sweep's file
     def configuration(self, sweep: Sweep) -> Configuration: ...
-
-    def up(self) -> bool:
-        """Whether anything of a deployment is there."""
-
-    def present(self) -> dict[str, set[str]]:
-        """Give what is there that a deployment could have made."""
-
+    def up(self) -> bool: ...  # whether anything of a deployment is there
+    def present(self) -> dict[str, set[str]]: ...  # what is there that a deployment could have made
     def bystanders(self) -> AbstractContextManager[Callable[[], list[str]]]:
         """Keep things that are like those of deployments and are not; what is given says which of them have gone."""
 
