@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -36,9 +37,9 @@ class Machine:
         self.parameters = {"rtt": "2 ms", "file_size": "2 MiB", "tool": "curl"}
         self.changing = "bandwidth", "100 Mbit/s", "40 Mbit/s"
         self.faults = (
-            Fault("a process of the deployment is killed", "kill", _signalled(signal.SIGKILL)),
-            Fault("a process of the deployment crashes", "kill", _signalled(signal.SIGSEGV)),
-            Fault("a process of the deployment is stopped", "stop", _process_stopped),
+            Fault("a process of the deployment is killed", "kill", partial(_signalled, signal.SIGKILL)),
+            Fault("a process of the deployment crashes", "kill", partial(_signalled, signal.SIGSEGV)),
+            Fault("a process of the deployment is stopped", "stop", lambda run: stopped(run, _process(run))),
             Fault("all processes of the deployment are killed", "kill", _all_killed),
             Fault("the destination has no room", "fill", _destination_full),
             Fault("the path is cut for a moment", "cut", _cut_for_a_moment),
@@ -64,25 +65,27 @@ class Machine:
     @contextlib.contextmanager
     def bystanders(self) -> Iterator[Callable[[], list[str]]]:
         with contextlib.ExitStack() as kept:
-            groups: list[Cgroup] = []
-            processes: dict[str, psutil.Process] = {}
+            others: list[tuple[Cgroup, psutil.Process]] = []
             for name in OTHERS:
                 group = Cgroup(hierarchy(), name).create()
                 kept.callback(group.remove)
-                groups.append(group)
-                subprocess.run(["ip", "netns", "add", group.name], check=True)
-                kept.callback(subprocess.run, ["ip", "netns", "delete", group.name], check=False)
-                command = [*group.entry(), "ip", "netns", "exec", group.name, "sleep", "infinity"]
+                subprocess.run(["ip", "netns", "add", name], check=True)
+                kept.callback(subprocess.run, ["ip", "netns", "delete", name], check=False)
+                command = [*group.entry(), "ip", "netns", "exec", name, "sleep", "infinity"]
                 sleeping = kept.enter_context(subprocess.Popen(command, start_new_session=True))
                 kept.callback(sleeping.kill)
-                processes[group.name] = psutil.Process(sleeping.pid)
+                others.append((group, psutil.Process(sleeping.pid)))
 
             def gone() -> list[str]:
-                there = {path.name for path in FOLDER.iterdir()}
                 return [
-                    *(f"namespace {name}" for name in OTHERS if name not in there),
-                    *(f"group {group.name}" for group in groups if not all(map(Path.is_dir, group.folders))),
-                    *(f"process in {name}" for name, process in processes.items() if not _lives(process)),
+                    f"{what} {group.name}"
+                    for group, process in others
+                    for what, is_there in (
+                        ("namespace", (FOLDER / group.name).exists()),
+                        ("group", all(map(Path.is_dir, group.folders))),
+                        ("process in", _lives(process)),
+                    )
+                    if not is_there
                 ]
 
             yield gone
@@ -94,53 +97,43 @@ def _lives(process: psutil.Process) -> bool:
     return False
 
 
-def _prefix() -> str | None:
-    return (folder := _folder()) and state.prefix(folder.name)
+# What is done: where there is no deployment, or nothing of the kind, an exception says so to the campaign.
 
 
-def _folder() -> Path | None:
-    return next(iter(state.leftovers()), None)
+def _folder() -> Path:
+    return state.leftovers()[0]
 
 
-def _process(run: Run) -> psutil.Process | None:
+def _prefix() -> str:
+    return state.prefix(_folder().name)
+
+
+def _process(run: Run) -> psutil.Process:
     """Any process of the deployment: a server, the client or a tool of it, what makes the path."""
-    if prefix := _prefix():
-        with contextlib.suppress(psutil.Error, IndexError):
-            process = psutil.Process(run.random.choice(sorted(state.processes(prefix))))
-            run.done += f": {process.name()}"
-            return process
-    return None
+    process = psutil.Process(run.random.choice(sorted(state.processes(_prefix()))))
+    run.done += f": {process.name()}"
+    return process
 
 
-def _signalled(number: signal.Signals) -> Callable[[Run], None]:
-    def act(run: Run) -> None:
-        if process := _process(run):
-            signalled(process, number)
-
-    return act
-
-
-def _process_stopped(run: Run) -> None:
-    if process := _process(run):
-        stopped(run, process)
+def _signalled(number: signal.Signals, run: Run) -> None:
+    signalled(_process(run), number)
 
 
 def _all_killed(_: Run) -> None:
-    if prefix := _prefix():
-        for pid in state.processes(prefix):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    for pid in state.processes(_prefix()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _destination_full(run: Run) -> None:
-    if (folder := _folder()) and (folder / "data" / "dst").is_mount():
-        filled(run, folder / "data" / "dst")
+    destination = _folder() / "data" / "dst"
+    if destination.is_mount():
+        filled(run, destination)
 
 
 def _blackhole(do: str = "add") -> None:
-    if prefix := _prefix():
-        rule = ["ip", "-n", f"{prefix}-far", "rule", do, "priority", "1", "blackhole"]
-        subprocess.run(rule, check=False, capture_output=True)
+    rule = ["ip", "-n", f"{_prefix()}-far", "rule", do, "priority", "1", "blackhole"]
+    subprocess.run(rule, check=False, capture_output=True)
 
 
 def _cut_for_a_moment(run: Run) -> None:
@@ -151,16 +144,13 @@ def _cut_for_a_moment(run: Run) -> None:
 
 def _namespace_removed(run: Run) -> None:
     prefix = _prefix()
-    if prefix and (names := sorted(path.name for path in FOLDER.glob(f"{prefix}-*"))):
-        name = run.random.choice(names)
-        run.done += f": {name.removeprefix(prefix)}"
-        subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+    name = run.random.choice(sorted(path.name for path in FOLDER.glob(f"{prefix}-*")))
+    run.done += f": {name.removeprefix(prefix)}"
+    subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
 
 def _owner_forgotten(run: Run) -> None:
-    if folder := _folder():
-        with contextlib.suppress(FileNotFoundError):
-            (folder / "owner.json").write_bytes(run.random.choice((b"", b"{", b"[]", b"\x00" * 9)))
+    (_folder() / "owner.json").write_bytes(run.random.choice((b"", b"{", b"[]", b"\x00" * 9)))
 
 
 @contextlib.contextmanager

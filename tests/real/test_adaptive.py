@@ -18,8 +18,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         parameters={**fixed, "rtt": [4, 64], "streams": [1, 2, 4, 8]},
         measurement={"until": "files", "files": 2, "max_time": "10 min"},
     )
-    done = explore(sweep)
-    assert "cells measured, estimated error" in done
+    assert "cells measured, estimated error" in explore(sweep)
     return sweep
 
 
@@ -29,27 +28,23 @@ def explore(sweep: Sweep) -> str:
     return done.stdout
 
 
-def rounds(sweep: Sweep) -> list[dict[str, object]]:
-    log = json.loads((sweep.results / "adaptive" / "rounds.json").read_text())
+def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(explored: Sweep) -> None:
+    folder = explored.results / "adaptive"
+    log = json.loads((folder / "rounds.json").read_text())
     assert log["ended"]
     assert log["failed"] == []
-    return list(log["rounds"])
-
-
-def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(explored: Sweep) -> None:
-    asked = [cell for one in rounds(explored) for cell in one["cells"]]  # type: ignore[attr-defined]
+    asked = [cell for one in log["rounds"] for cell in one["cells"]]
     cells = [str(path.relative_to(explored.results / "cells").with_suffix("")) for path in explored.cells()]
     assert sorted(asked) == cells
-    ds = xr.load_dataset(explored.results / "adaptive" / "dataset.nc")
+    ds = xr.load_dataset(folder / "dataset.nc")
     assert int((ds.status > 0).sum()) == len(cells)  # a server that crashes, as XRootD can, fails a cell
     assert int(ds.throughput_predicted.notnull().sum()) == 8
     assert float(ds.throughput_predicted.max()) < 1.2 * 0.2  # of a path of 0.2 Gbit/s
-    figures = explored.results / "adaptive" / "figures"
-    assert hues(pixels(figures / "surface.png"))
+    assert hues(pixels(folder / "figures/surface.png"))
     # Where every cell came to be measured there is no error to draw, and the figure says so in words.
     # After one round with an error the figure has a single point.
-    drawn = hues(pixels(figures / "rounds.png"), share=1e-4) > 0
-    assert drawn == any(one.get("error") for one in rounds(explored))
+    drawn = hues(pixels(folder / "figures/rounds.png"), share=1e-4) > 0
+    assert drawn == any(one.get("error") for one in log["rounds"])
 
 
 def test_another_run_measures_what_was_removed_and_nothing_else(explored: Sweep) -> None:

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -24,12 +25,12 @@ from tpcsweep.xrootd import servers as xrootd
 from tests.support.sites import MIB, files, site_of, whole
 from tests.support.workflow import ROOT, finished, wait_until
 
+NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
+
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    configuration = xrootd.configuration
-    monkeypatch.setattr(
-        xrootd, "configuration", lambda *a, **k: configuration(*a, **k) + "xrd.port nonsense\n"
-    )
+    made = xrootd.configuration
+    monkeypatch.setattr(xrootd, "configuration", lambda *a, **k: made(*a, **k) + "xrd.port nonsense\n")
     with pytest.raises(DeploymentError, match="nonsense") as error, site_of(tmp_path, rtt=0):
         pass
     assert "nothing after" not in str(error.value)  # it was not waited for
@@ -61,15 +62,14 @@ def test_logs_are_kept_without_tokens_and_the_root_protocol_gives_access_to_noth
         server = site.sides["src"].origins[0].address
         url = f"root://{server}:{xrootd.PORT}/{xrootd.EXPORT}/{xrootd.READY_FILE}"
         # Of a deployment that no tool uses it in.
-        command = inside(f"{site.prefix}-client", ["xrdcp", "--silent", url, "-"])
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answer = finished(inside(f"{site.prefix}-client", ["xrdcp", "--silent", url, "-"]))
     assert answer.returncode == 54
-    assert "permission denied" in answer.stderr
-    names = {path.name for path in tmp_path.iterdir()}
+    assert "permission denied" in answer.stdout
+    logs = {path.name: path.read_text(errors="replace") for path in tmp_path.iterdir()}
     servers = {"xrootd.src1.log", "cmsd.dst2.log", "xrootd.dstm.log"}
-    assert {"commands.log", "stderr.client.log", *servers} <= names
-    assert "tc " in (tmp_path / "commands.log").read_text()
-    assert not any("MDAx" in path.read_text(errors="replace") for path in tmp_path.iterdir())
+    assert {"stderr.client.log", *servers} <= logs.keys()
+    assert "tc " in logs["commands.log"]
+    assert not any("MDAx" in log for log in logs.values())
 
 
 def test_a_deployment_that_is_up_is_not_reaped(pair: NetnsSite) -> None:
@@ -89,19 +89,17 @@ def test_the_report_of_a_failed_test_says_where_the_logs_are_and_what_servers_sa
     logs = {path.name: path.read_text() for path in Path(folder).iterdir()}
     assert {"commands.log", "xrootd.src1.log", "xrootd.dst1.log"} <= logs.keys()
     said = done.stdout.partition("--- xrootd.dst1.log\n")[2].partition("\n---")[0]
-    assert said
-    assert said in logs["xrootd.dst1.log"]
+    assert said and said in logs["xrootd.dst1.log"]
 
 
 def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:
     """Containers rarely have CAP_SYS_PTRACE."""
     look = "import sys; from tpcsweep.linux.sockets import tcp_sockets; print(tcp_sockets('/proc', [sys.argv[1]]))"
-    with socket.create_server(("127.0.0.1", 0)) as held:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as held,
         # Any user may run this program, and it keeps the socket that it is given.
-        server = subprocess.Popen(
-            ["/bin/sleep", "600"], pass_fds=[held.fileno()], user=65534, group=65534, extra_groups=[]
-        )
-    with server:
+        subprocess.Popen(["/bin/sleep", "600"], pass_fds=[held.fileno()], **NOBODY) as server,
+    ):
         try:
             allowed = ["setpriv", "--bounding-set=-sys_ptrace", sys.executable, "-c", look, str(server.pid)]
             assert re.fullmatch(r"\{\d+\}\n", finished(allowed).stdout)
@@ -111,7 +109,7 @@ def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:
 
 def test_a_process_that_is_about_to_end_holds_nothing() -> None:
     """Its memory goes first: with much of it the kernel takes a while, in which only root may look at its files."""
-    with subprocess.Popen(["/usr/bin/tail", "/dev/zero"], user=65534, group=65534, extra_groups=[]) as server:
+    with subprocess.Popen(["/usr/bin/tail", "/dev/zero"], **NOBODY) as server:
         try:
             wait_until(lambda: psutil.Process(server.pid).memory_info().rss > 512 * MIB, "it has much memory")
         finally:

@@ -72,12 +72,13 @@ def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
     assert_dark_for_who_asks(first_page, tmp_path)
 
 
-def test_the_cells_of_a_sentence_are_shown(first_page: Path, tmp_path: Path) -> None:
-    assert framed(first_page, tmp_path, 1200, SHOWN) == 1
-
-
-def test_the_surface_is_drawn_when_it_is_asked_for(first_page: Path, tmp_path: Path) -> None:
-    assert framed(first_page, tmp_path, 1200, SURFACE) == {"library": "object", "shown": True}
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [(SHOWN, 1), (SURFACE, {"library": "object", "shown": True})],
+    ids=["cells", "surface"],
+)
+def test_what_is_asked_for_is_shown(first_page: Path, tmp_path: Path, asked: str, shown: object) -> None:
+    assert framed(first_page, tmp_path, 1200, asked) == shown
 
 
 def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:

@@ -38,11 +38,8 @@ def cron(crontab: str, checkout: Path) -> subprocess.CompletedProcess[str]:
     [line] = re.findall(r"(?m)^\d.*$", crontab)
     *_, user, command = line.split(maxsplit=6)
     assert user == "root" and "%" not in command  # a line's end to cron
-    return finished(
-        [settings["SHELL"], "-c", command],
-        cwd=Path.home(),
-        env={**settings, "HOME": str(Path.home()), "LOGNAME": user},
-    )
+    environment = {**settings, "HOME": str(Path.home()), "LOGNAME": user}
+    return finished([settings["SHELL"], "-c", command], cwd=Path.home(), env=environment)
 
 
 def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
@@ -66,9 +63,8 @@ def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
     assert "2 runs, the last of" in done.stdout
     (first, second), left = runs.kept(results / runs.FOLDER)
     assert left == {} and not first.starts & second.starts
-    ours, theirs = (
-        {**run.made_with, "commit": ""} for run in (first, second)
-    )  # somebody may commit meanwhile
+    # Somebody may commit meanwhile.
+    ours, theirs = ({**run.made_with, "commit": ""} for run in (first, second))
     assert ours == theirs and {"kernel", "software.xrootd"} <= set(ours)
     assert (results / "index.html").exists() and (results / "history/index.html").exists()
 

@@ -66,11 +66,9 @@ def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(
     def start(server: xrootd.Server, program: str) -> Path:
         server.folder.mkdir(exist_ok=True)
         os.chown(server.folder, user.pw_uid, user.pw_gid)
-        told = server
-        if server.role == "server":
-            told = replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
+        manager = f"{xrootd.LOOPBACK}:{server.ports.cmsd}" if server.role == "server" else server.manager
         file = server.folder / "xrootd.cfg"
-        file.write_text(xrootd.configuration(told, own))
+        file.write_text(xrootd.configuration(replace(server, manager=manager), own))
         log = server.folder / f"{program}.log"
         command = [*user_prefix(), program, "-c", str(file), "-l", str(log)]
         started.append(subprocess.Popen(command, cwd=server.folder, stderr=subprocess.DEVNULL))

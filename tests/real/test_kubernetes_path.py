@@ -3,6 +3,7 @@
 
 import subprocess
 from pathlib import Path as File
+from typing import Any
 
 import pytest
 from tpcsweep.configuration.parameters import DeploymentParameters
@@ -15,9 +16,8 @@ from tests.support.agents import TCP_BUFFER, played
 
 
 def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> FoundPath:
-    wanted = DeploymentParameters(
-        rtt=asked.rtt, bandwidth=asked.bandwidth, mtu=asked.mtu, tcp_buffer=TCP_BUFFER
-    )
+    shape: dict[str, Any] = {"rtt": asked.rtt, "bandwidth": asked.bandwidth, "mtu": asked.mtu}
+    wanted = DeploymentParameters(**shape, tcp_buffer=TCP_BUFFER)
     with played(real, folder) as (session, ends, _):
         return verify_pods(session, wanted, ends, strict=strict)  # type: ignore[arg-type]
 
@@ -35,11 +35,9 @@ def test_a_path_is_found_as_it_is_or_not_known(asked: float, rtt: float, mtu: in
 
 
 def test_a_path_of_another_rtt_is_refused_with_its_own_however_often_it_is_looked_at(tmp_path: File) -> None:
-    with pytest.raises(
-        PathError, match=r"measured \d+ times, .*rtt asked 5 ms, found 0\.[0-2]\d* ms"
-    ) as refused:
+    said = r"measured (?!1 )\d+ times, .*rtt asked 5 ms, found 0\.[0-2]\d* ms"
+    with pytest.raises(PathError, match=said):
         look(Path(5, 0.2), Path(0, 0.2), tmp_path)
-    assert "measured 1 times" not in str(refused.value)
 
 
 def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: File) -> None:

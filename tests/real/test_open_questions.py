@@ -15,7 +15,7 @@ from tests.support.workflow import finished
 def test_netem_holds_no_more_than_its_limit_of_packets_of_two_segments() -> None:
     # As small as one slow CPU carries with ease; so many that one with thrice its share still makes small packets.
     one = Experiment("queue_limit", streams=24, rtt=60, limit=200, mtu=1500)
-    (found,) = measure([one])["experiments"]
+    [found] = measure([one])["experiments"]
     setup = Setup(one.rtt, one.mtu, limit=one.limit)
     cap = setup.cap(one.streams)
     assert cap.low == cap.high
@@ -35,7 +35,6 @@ def test_shipped_measurements_are_drawn_without_a_network_in_a_folder_with_any_n
     assert done.returncode == 0, done.stdout
     page = results / "published/open_questions/open_questions.html"
     pictures = embedded(page.read_text())
-    assert pictures
-    assert all(map(hues, pictures))
+    assert pictures and all(map(hues, pictures))
     assert widths(page, tmp_path) == [picture.shape[1] for picture in pictures]
     assert [path.name for path in results.iterdir()] == ["published"]

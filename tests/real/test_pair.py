@@ -12,23 +12,17 @@ from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd import servers as xrootd
 
-from tests.support.sites import MIB, files, left, whole
-from tests.support.workflow import wait_until
-
-
-@pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
-def test_a_cell_is_measured_with_either_tool(pair: NetnsSite, tool: str) -> None:
-    found = whole(pair, files(2), tool=tool, streams=3, file_size=4 * MIB)
-    assert found["summary"]["throughput"] > 0
-    assert "counters_disagree" not in found["flags"]
-    assert set(found["transfers"]["stream"]) == {0, 1, 2}
+from tests.support.sites import MIB, left
+from tests.support.workflow import finished, wait_until
 
 
 def test_settings_are_as_found(pair: NetnsSite) -> None:
-    found = pair.provenance["sysctls"]
-    assert found["src.net.ipv4.tcp_wmem"] == f"4096 16384 {8 * MIB}"
-    assert found["dst.net.ipv4.tcp_rmem"] == f"4096 {MIB} {8 * MIB}"
-    assert found["src.congestion_control"] == "cubic"
+    buffers = {
+        "src.net.ipv4.tcp_wmem": f"4096 16384 {8 * MIB}",
+        "dst.net.ipv4.tcp_rmem": f"4096 {MIB} {8 * MIB}",
+    }
+    expected = buffers | {"src.congestion_control": "cubic"}
+    assert expected.items() <= pair.provenance["sysctls"].items()
     assert pair.provenance["path"]["mtu_bytes"] == 1500
 
 
@@ -42,7 +36,7 @@ def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
     def looked_while_none_came_or_went() -> bool:
         before = pair.read().connections
         command = inside(f"{pair.prefix}-src1", ["ss", "-tinH", "dst", "10.88.2.0/24"])
-        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        shown = subprocess.check_output(command, text=True)
         looks.append((shown, pair.read()))
         return before == looks[-1][1].connections
 
@@ -60,8 +54,7 @@ def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
 def test_a_client_without_credentials_is_refused(pair: NetnsSite) -> None:
     url = f"{pair.sides['src'].origins[0].url}/{xrootd.READY_FILE}"
     command = inside(f"{pair.prefix}-client", ["curl", "-sk", "-w", "%{http_code}", url])
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert answer.stdout.endswith("403")
+    assert finished(command).stdout.endswith("403")
 
 
 def test_a_cell_is_not_settled_while_a_server_may_carry_out_its_requests(

@@ -60,17 +60,12 @@ time.sleep(60)
 """
 
 
-@pytest.fixture
-def commands(tmp_path: File) -> Commands:
-    return Commands(tmp_path / "commands.log")
-
-
 Joined = Callable[[Path], Link]
 
 
 @pytest.fixture
-def joined(ends: Ends, commands: Commands, tmp_path: File) -> Joined:
-    return lambda path: connect(path, *ends, commands, tmp_path)
+def commands(tmp_path: File) -> Commands:
+    return Commands(tmp_path / "commands.log")
 
 
 @pytest.fixture
@@ -84,16 +79,23 @@ def ends(commands: Commands) -> Iterator[Ends]:
         yield (names[0], "10.88.0.1/30"), (names[1], "10.88.0.2/30")
 
 
+@pytest.fixture
+def joined(ends: Ends, commands: Commands, tmp_path: File) -> Joined:
+    return lambda path: connect(path, *ends, commands, tmp_path)
+
+
 def interfaces(namespace: str) -> str:
-    argv = ["ip", "-n", namespace, "-o", "link"]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return subprocess.check_output(["ip", "-n", namespace, "-o", "link"], text=True)
+
+
+def datagrams(namespace: str) -> socket.socket:
+    return socket_inside(namespace, socket.AF_INET, socket.SOCK_DGRAM)
 
 
 @pytest.mark.parametrize("rtt", [0, 0.5, 1, 10, 80])
 def test_the_rtt_is_as_asked(rtt: float, joined: Joined) -> None:
-    path = Path(rtt, bandwidth=0.5)
-    with joined(path) as link:
-        measured = verify(path, link)
+    with joined(Path(rtt, bandwidth=0.5)) as link:
+        measured = verify(link.path, link)
         assert link.emulator == ("none" if rtt == 0 else "netem" if netem_works() else "delayline")
     assert abs(measured.rtt.median - rtt) <= max(0.02 * rtt, 0.3)
 
@@ -101,16 +103,15 @@ def test_the_rtt_is_as_asked(rtt: float, joined: Joined) -> None:
 @pytest.mark.parametrize("rtt", [0, 5])
 @pytest.mark.parametrize("bandwidth", [0.1, 1, 2])
 def test_the_rate_is_as_asked_in_both_directions(rtt: float, bandwidth: float, joined: Joined) -> None:
-    path = Path(rtt, bandwidth, mtu=9000)
-    with joined(path) as link:
-        measured = verify(path, link)
+    with joined(Path(rtt, bandwidth, mtu=9000)) as link:
+        measured = verify(link.path, link)
     assert (measured.near_to_far, measured.far_to_near) == pytest.approx((bandwidth, bandwidth), rel=0.05)
 
 
 def test_the_rate_is_as_asked_in_packets_of_the_mtu_on_a_long_path(joined: Joined) -> None:
-    path = Path(50, 1, loss=0.001)  # with loss there are no super-packets: 83 packets in a tick
-    with joined(path) as link:
-        verify(path, link)
+    # With loss there are no super-packets: 83 packets in a tick.
+    with joined(Path(50, 1, loss=0.001)) as link:
+        verify(link.path, link)
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
@@ -127,53 +128,46 @@ def test_a_sender_that_wakes_up_late_is_not_taken_for_the_path(
 ) -> None:
     # Six times what the path's queue lasts.
     monkeypatch.setattr(import_module("tpcsweep.paths.verify"), "NAP", 0.03)
-    path = Path(rtt, 0.2)
-    with joined(path) as link:
+    with joined(Path(rtt, 0.2)) as link:
         before = queues(link)
-        measured = verify(path, link)
+        measured = verify(link.path, link)
         assert queues(link) == before  # the room that the queue was given meanwhile is gone
     assert (measured.near_to_far, measured.far_to_near) == pytest.approx((0.2, 0.2), rel=0.05)
 
 
 @pytest.mark.skipif(netem_works(), reason="netem's own cost is not taken off")
 def test_what_was_taken_off_while_the_machine_was_busy_is_measured_again(joined: Joined) -> None:
-    path = Path(10, 0.2)
-    with joined(path) as link:
+    with joined(Path(10, 0.2)) as link:
         assert link.line is not None
         link.line.delay -= 500_000  # ns: the line's two wake-ups took a millisecond of others' time
-        assert abs(verify(path, link).rtt.median - 10) <= 0.3
+        assert abs(verify(link.path, link).rtt.median - 10) <= 0.3
 
 
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_the_mtu_is_as_asked(mtu: int, joined: Joined) -> None:
-    path = Path(1, 1, mtu=mtu)
-    with joined(path) as link:
-        verify(path, link)
-        larger = Path(1, 1, mtu=mtu + 1)
-        link.path = larger
+    with joined(Path(1, 1, mtu=mtu)) as link:
+        verify(link.path, link)
+        link.path = Path(1, 1, mtu=mtu + 1)
         with pytest.raises(PathError, match=f"packets of {mtu + 1} bytes.*[Mm]essage too long"):
-            verify(larger, link)
+            verify(link.path, link)
 
 
 def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(joined: Joined) -> None:
-    path = Path(40, 0.02, queue_limit=20)
-    with joined(path) as link:
-        measured = verify(path, link)
+    with joined(Path(40, 0.02, queue_limit=20)) as link:
+        measured = verify(link.path, link)
         cap = link.describe()["queue_cap_gbit_per_s"]["packets_of_the_mtu"]
         counted = link.counters()
     assert cap == pytest.approx(0.012)
     # What is offered comes in packets of the MTU; how near it comes is a matter of when its sender wakes up.
-    assert 0 < measured.near_to_far < 1.2 * cap
-    assert 0 < measured.far_to_near < 1.2 * cap
+    assert all(0 < rate < 1.2 * cap for rate in (measured.near_to_far, measured.far_to_near))
     assert counted["dropped_queue"] > 0
     assert counted["dropped_random"] == 0
 
 
 def test_random_loss_is_per_packet_and_in_each_direction(ends: Ends, joined: Joined) -> None:
-    path = Path(4, 1, loss=0.05)
     count = 20_000
-    with joined(path) as link:
-        verify(path, link)
+    with joined(Path(4, 1, loss=0.05)) as link:
+        verify(link.path, link)
         before = link.directions()
         for (namespace, _), (_, address) in (ends, ends[::-1]):
             send(namespace, address.partition("/")[0], count)
@@ -248,10 +242,7 @@ def test_the_queue_is_counted_while_it_is_full(rtt: float, ends: Ends, joined: J
     def fill() -> None:
         # The buffers of four hold more than the queue does.
         with ExitStack() as held:
-            senders = [
-                held.enter_context(socket_inside(ends[0][0], socket.AF_INET, socket.SOCK_DGRAM))
-                for _ in range(4)
-            ]
+            senders = [held.enter_context(datagrams(ends[0][0])) for _ in range(4)]
             while not over.is_set():
                 for each in senders:
                     with suppress(BlockingIOError):
@@ -270,11 +261,7 @@ def test_the_queue_is_counted_while_it_is_full(rtt: float, ends: Ends, joined: J
 
 def test_no_packet_overtakes_another(ends: Ends, joined: Joined) -> None:
     count = 3000
-    with (
-        joined(Path(5, 0.5)),
-        socket_inside(ends[1][0], socket.AF_INET, socket.SOCK_DGRAM) as receiver,
-        socket_inside(ends[0][0], socket.AF_INET, socket.SOCK_DGRAM) as sender,
-    ):
+    with joined(Path(5, 0.5)), datagrams(ends[1][0]) as receiver, datagrams(ends[0][0]) as sender:
         receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
         receiver.settimeout(2)
         receiver.bind(("10.88.0.2", 0))
@@ -302,14 +289,10 @@ def test_half_of_the_rate_leaves_the_rtt_as_it_is(
 
 
 def test_flows_share_the_rate_and_directions_do_not(ends: Ends, joined: Joined) -> None:
-    path = Path(5, 0.2)
-    with joined(path) as link:
-        with flowing(ends, path.bandwidth / 2):
-            shared = until_calm(link)
-        with flowing(ends[::-1], path.bandwidth):
-            alone = until_calm(link)
-    assert shared == pytest.approx(path.bandwidth, rel=0.05)  # of both flows together
-    assert alone == pytest.approx(path.bandwidth, rel=0.05)
+    with joined(Path(5, 0.2)) as link:
+        for pair, rate in ((ends, 0.1), (ends[::-1], 0.2)):  # both flows together, and the one alone
+            with flowing(pair, rate):
+                assert until_calm(link) == pytest.approx(0.2, rel=0.05)
 
 
 def test_an_idle_delay_line_sleeps_where_the_prefix_has_placed_it(
@@ -417,10 +400,7 @@ def flowing(ends: Ends, rate: float) -> Iterator[None]:
                 sender.send(bytes(1500 - HEADERS))
                 sent += 1500
 
-    with (
-        socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink,
-        socket_inside(source, socket.AF_INET, socket.SOCK_DGRAM) as sender,
-    ):
+    with datagrams(target) as sink, datagrams(source) as sender:
         sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         sink.bind((address.partition("/")[0], 0))
         sender.connect(sink.getsockname())
@@ -435,7 +415,7 @@ def flowing(ends: Ends, rate: float) -> Iterator[None]:
 
 def send(namespace: str, address: str, count: int, size: int = 1) -> None:
     """Datagrams, slowly enough for no queue to fill when they are small."""
-    with socket_inside(namespace, socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    with datagrams(namespace) as sender:
         for i in range(count):
             sender.sendto(bytes(size), (address, 9))
             if i % 100 == 99:
@@ -444,23 +424,25 @@ def send(namespace: str, address: str, count: int, size: int = 1) -> None:
 
 def tcp(near: tuple[str, str], far: tuple[str, str], seconds: float) -> int:
     """Bytes that one TCP connection takes from its writer."""
-    address = far[1].partition("/")[0]
-    with socket_inside(far[0], socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.bind((address, 0))
+    with (
+        socket_inside(far[0], socket.AF_INET, socket.SOCK_STREAM) as listener,
+        socket_inside(near[0], socket.AF_INET, socket.SOCK_STREAM) as sender,
+    ):
+        listener.bind((far[1].partition("/")[0], 0))
         listener.listen()
-        with socket_inside(near[0], socket.AF_INET, socket.SOCK_STREAM) as sender:
-            sender.connect(listener.getsockname())
-            receiver, _ = listener.accept()
-            with receiver:
-                sender.setblocking(False)
-                receiver.setblocking(False)
-                sent, end = 0, time.monotonic() + seconds
-                while time.monotonic() < end:
-                    try:
-                        sent += sender.send(bytes(1 << 16))
-                    except BlockingIOError:
-                        time.sleep(0.0005)
-                    with suppress(BlockingIOError):
-                        while receiver.recv(1 << 20):
-                            pass
-                return sent
+        sender.connect(listener.getsockname())
+        receiver, _ = listener.accept()
+        with receiver:
+            reader = threading.Thread(target=read_all, args=(receiver,))
+            reader.start()
+            sent, end = 0, time.monotonic() + seconds
+            while time.monotonic() < end:
+                sent += sender.send(bytes(1 << 16))
+            sender.shutdown(socket.SHUT_WR)
+            reader.join()
+            return sent
+
+
+def read_all(receiver: socket.socket) -> None:
+    while receiver.recv(1 << 20):
+        pass

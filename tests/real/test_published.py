@@ -19,10 +19,8 @@ STUDY = f"{FIGURE}@simulation"
 
 
 def snakemake(target: str, results: Path, *config: str) -> subprocess.CompletedProcess[str]:
-    files = ["--configfile", "config/published.yaml"]
-    return finished(
-        [sys.executable, "-m", "snakemake", target, *files, "--config", f"results={results}", *config]
-    )
+    given = ["--configfile", "config/published.yaml", "--config", f"results={results}", *config]
+    return finished([sys.executable, "-m", "snakemake", target, *given])
 
 
 @pytest.fixture(scope="module")

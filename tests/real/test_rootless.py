@@ -71,14 +71,12 @@ class User:
 
     def job(self) -> int:
         """The process of the running job that is outside of the namespaces it has made."""
-        own = Path("/proc/self/ns/pid").readlink()
-        [job] = [
+        jobs = [
             pid
             for pid, command in self.processes().items()
-            if command[-1].endswith(".deployment.py")
-            and "python" in command[0]
-            and Path(f"/proc/{pid}/ns/pid").readlink() == own
+            if command[-1].endswith(".deployment.py") and "python" in command[0]
         ]
+        [job] = [pid for pid in jobs if Path(f"/proc/{pid}/ns/pid").samefile("/proc/self/ns/pid")]
         return job
 
 
@@ -122,20 +120,12 @@ def _all_end(user: User) -> None:
     wait_until(lambda: not user.processes(), "the end of all that was started")
 
 
-def _says(user: User, run: subprocess.Popen[bytes], text: str) -> None:
-    def said() -> bool:
-        output = (user.checkout / "output.log").read_text()
-        assert run.poll() is None or text in output, output
-        return text in output
-
-    wait_until(said, text, HANGS)
-
-
 def _moves_a_file(user: User) -> None:
-    def moves() -> bool:
-        return any("gfal-copy" in word for command in user.processes().values() for word in command[:5])
-
-    wait_until(moves, "a transfer runs", HANGS)
+    wait_until(
+        lambda: any("gfal-copy" in word for words in user.processes().values() for word in words[:5]),
+        "a transfer runs",
+        HANGS,
+    )
 
 
 def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) -> None:
@@ -143,15 +133,13 @@ def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) ->
     run = user.run("--config", "sweep=smoke", "--", "results/smoke/dataset.nc")
     assert run.returncode == 0, run.stdout
     assert (user.checkout / "results/smoke/dataset.nc").stat().st_uid == user.number
-    files = (user.checkout / "results/smoke/cells").rglob("*.json")
-    cells = [json.loads(path.read_bytes()) for path in files]
-    assert len(cells) == 2
-    for cell in cells:
+    first, second = (user.checkout / "results/smoke/cells").rglob("*.json")
+    for path in (first, second):
+        cell = json.loads(path.read_bytes())
         assert cell["status"] == "ok", cell["message"]
         assert cell["provenance"]["cgroup_version"] == 0
-        assert cell["summary"]["throughput"] > 0
-        for place in ("source", "destination", "client"):
-            assert cell["summary"][f"{place}_cpu"] > 0
+        for figure in ("throughput", "source_cpu", "destination_cpu", "client_cpu"):
+            assert cell["summary"][figure] > 0, figure
     assert user.processes() == {}
     assert _alone(stayed, before) == {}
 
@@ -161,7 +149,7 @@ def test_a_limit_of_no_namespaces_is_named() -> None:
     ask = "from tpcsweep.linux import rootless; print(rootless.refusal())"
     script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
     command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", sys.executable, "-c", ask]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = subprocess.check_output(command, text=True)
     assert said.startswith("sysctl user.max_user_namespaces is 0: as root, sysctl -w")
 
 
@@ -177,7 +165,10 @@ def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(u
     with contextlib.ExitStack() as runs:
         with state.exclusive("a test", print):
             run = runs.enter_context(running(user))
-            _says(user, run, "waiting for a process of another user")
+            output = user.checkout / "output.log"
+            waits = "waiting for a process of another user"
+            wait_until(lambda: run.poll() is not None or waits in output.read_text(), waits, HANGS)
+            assert waits in output.read_text()
         _moves_a_file(user)
         with pytest.raises(HeldError, match=f"a process of user {user.number}, pid "):
             take_machine(state.MACHINE)

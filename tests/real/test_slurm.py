@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -59,83 +60,67 @@ SwitchType=switch/none
 SlurmdParameters=config_overrides
 MinJobAge=300
 KillWait=10
-{nodes}
-PartitionName=short Nodes={names} Default=YES MaxTime=120 State=UP
+PartitionName=short Nodes=ALL Default=YES MaxTime=120 State=UP
 """
 
 
-@dataclass(frozen=True)
-class Slurm:
-    folder: Path
-
-    @property
-    def configuration(self) -> Path:
-        """What $SLURM_CONF names for Slurm's commands to use this one."""
-        return self.folder / "slurm.conf"
-
-    def ask(self, *command: str) -> list[str]:
-        environment = {**os.environ, "SLURM_CONF": str(self.configuration)}
-        return subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
-        ).stdout.splitlines()
-
-    def queue(self) -> list[str]:
-        return self.ask("squeue", "--noheader", "--format=%i")
-
-    def ended(self) -> dict[str, str]:
-        """The states of jobs that have ended, by their number."""
-        lines = self.ask("squeue", "--noheader", "--states=all", "--format=%i %T")
-        return {job: state for job, state in map(str.split, lines) if job not in self.queue()}
+def ask(*command: str) -> list[str]:
+    return subprocess.check_output(command, text=True).splitlines()
 
 
-@contextlib.contextmanager
-def running(folder: Path) -> Iterator[Slurm]:
-    """A Slurm that takes jobs; when the `with` ends, and with this process, all of it ends."""
-    folder.chmod(0o755)  # munged wants its socket to be within everybody's reach
-    ports = _free_ports(1 + len(NODES))
-    (folder / "state").mkdir()
-    key = folder / "munge.key"
-    key.touch(0o400)
-    key.write_bytes(secrets.token_bytes(128))
-    nodes = (
-        f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} RealMemory=16000"
-        for name, port in zip(NODES, ports[1:], strict=True)
-    )
-    slurm = Slurm(folder)
-    given = {"user": getpass.getuser(), "folder": folder, "controller": ports[0]}
-    lists = {"nodes": "\n".join(nodes), "names": ",".join(NODES)}
-    slurm.configuration.write_text(_CONFIGURATION.format(**given, **lists))
-    munged = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}"]
-    files = [f"--{what}-file={folder}/munge.{what}" for what in ("log", "pid", "seed")]
+def queue() -> list[str]:
+    return ask("squeue", "--noheader", "--format=%i")
+
+
+def ended() -> dict[str, str]:
+    """The states of jobs that have ended, by their number."""
+    lines = ask("squeue", "--noheader", "--states=all", "--format=%i %T")
+    return {job: state for job, state in map(str.split, lines) if job not in queue()}
+
+
+def idle() -> bool:
+    with contextlib.suppress(subprocess.CalledProcessError):
+        return ask("sinfo", "--noheader", "--Node", "--format=%T") == ["idle"] * len(NODES)
+    return False
+
+
+@pytest.fixture(scope="module", autouse=True)
+def slurm() -> Iterator[None]:
+    """A Slurm that takes jobs; after these tests, and with this process, all of it ends."""
     with contextlib.ExitStack() as stack:
+        # Paths of sockets have at most 107 letters.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
+        folder.chmod(0o755)  # munged wants its socket to be within everybody's reach
+        controller, *ports = _free_ports(1 + len(NODES))
+        (folder / "state").mkdir()
+        key = folder / "munge.key"
+        key.touch(0o400)
+        key.write_bytes(secrets.token_bytes(128))
+        same = f"NodeHostname=localhost NodeAddr=127.0.0.1 CPUs={CPUS} RealMemory=16000"
+        nodes = (f"NodeName={name} Port={port} {same}\n" for name, port in zip(NODES, ports, strict=True))
+        given = {"user": getpass.getuser(), "folder": folder, "controller": controller}
+        configuration = folder / "slurm.conf"
+        configuration.write_text(_CONFIGURATION.format(**given) + "".join(nodes))
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv("SLURM_CONF", str(configuration))
+        munged = ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}"]
+        files = [f"--{what}-file={folder}/munge.{what}" for what in ("log", "pid", "seed")]
         stack.enter_context(_daemon([*munged, *files], folder))
         wait_until((folder / "munge.socket").exists, "munged")
-        stack.enter_context(_daemon(["slurmctld", "-D", "-f", str(slurm.configuration)], folder))
+        stack.enter_context(_daemon(["slurmctld", "-D", "-f", str(configuration)], folder))
         for name in NODES:
             node = ["sh", "-c", f"mount --bind '{folder}' /etc/slurm && exec slurmd -D -N {name}"]
             stack.enter_context(_daemon([*_APART, *node], folder))
-        wait_until(lambda: _idle(slurm) == len(NODES), "nodes that take jobs")
-        yield slurm
-
-
-def _idle(slurm: Slurm) -> int:
-    with contextlib.suppress(subprocess.CalledProcessError):
-        return sum(state == "idle" for state in slurm.ask("sinfo", "--noheader", "--Node", "--format=%T"))
-    return 0
+        wait_until(idle, "nodes that take jobs")
+        yield
 
 
 @contextlib.contextmanager
 def _daemon(command: Sequence[str], folder: Path) -> Iterator[None]:
     """Run a daemon in the foreground; it is killed when this process is."""
     with (folder / "daemons.log").open("ab") as said:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-            preexec_fn=partial(end_with, os.getpid(), signal.SIGKILL),
-        )
+        ends = partial(end_with, os.getpid(), signal.SIGKILL)
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
+        process = subprocess.Popen(command, **streams, start_new_session=True, preexec_fn=ends)
     try:
         yield
     finally:
@@ -149,19 +134,6 @@ def _free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
-
-
-@pytest.fixture(scope="module")
-def slurm() -> Iterator[Slurm]:
-    with (
-        tempfile.TemporaryDirectory(
-            prefix="slurm-"
-        ) as folder,  # as paths of sockets have at most 107 letters
-        running(Path(folder)) as up,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("SLURM_CONF", str(up.configuration))
-        yield up
 
 
 @dataclass(frozen=True)
@@ -184,17 +156,13 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Queued:
     return Queued(tmp_path_factory.mktemp("queued")).define(parameters=parameters)
 
 
-def computing(slurm: Slurm, sweep: Queued, started: subprocess.Popen[bytes]) -> str:
+def computing(sweep: Queued, started: subprocess.Popen[bytes]) -> str:
     """Wait for the job to compute and for sbatch to end, and return the job's number.
 
     The job is in the queue before sbatch tells Snakemake its number. Ctrl-C between the two would leave the job there.
     """
-    wait_until(slurm.queue, "a job")
-    [job] = slurm.queue()
-
-    def has_begun() -> bool:
-        logs = (sweep.folder / "slurm_logs").rglob(f"{job}.log")
-        return any(log.stat().st_size for log in logs) and not submitting()
+    wait_until(queue, "a job")
+    [job] = queue()
 
     def submitting() -> bool:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -202,14 +170,18 @@ def computing(slurm: Slurm, sweep: Queued, started: subprocess.Popen[bytes]) -> 
             return any(child.name() == "sbatch" for child in children)
         return True
 
+    def has_begun() -> bool:
+        logs = (sweep.folder / "slurm_logs").rglob(f"{job}.log")
+        return any(log.stat().st_size for log in logs) and not submitting()
+
     wait_until(has_begun, "a job that computes")
     return job
 
 
-def assert_cancelled(slurm: Slurm, job: str) -> None:
+def assert_cancelled(job: str) -> None:
     """Wait for the job's processes to end, until when Slurm keeps it in the queue, and check that it was cancelled."""
-    wait_until(lambda: not slurm.queue(), "an empty queue")
-    assert slurm.ended()[job] == "CANCELLED"
+    wait_until(lambda: not queue(), "an empty queue")
+    assert ended()[job] == "CANCELLED"
 
 
 def test_one_job_computes_all_rules_of_a_study() -> None:
@@ -217,27 +189,27 @@ def test_one_job_computes_all_rules_of_a_study() -> None:
     assert {rule for rule, group in groups.items() if group == "study"} >= STUDY
 
 
-def test_ctrl_c_leaves_no_job_in_the_queue(slurm: Slurm, sweep: Queued) -> None:
+def test_ctrl_c_leaves_no_job_in_the_queue(sweep: Queued) -> None:
     started = sweep.start()
-    job = computing(slurm, sweep, started)
+    job = computing(sweep, started)
     os.killpg(started.pid, signal.SIGINT)
     assert started.wait(HANGS) == 1, sweep.output()
-    assert_cancelled(slurm, job)
+    assert_cancelled(job)
 
 
-def test_a_job_that_is_cancelled_fails_the_run_which_names_its_log(slurm: Slurm, sweep: Queued) -> None:
+def test_a_job_that_is_cancelled_fails_the_run_which_names_its_log(sweep: Queued) -> None:
     started = sweep.start()
-    job = computing(slurm, sweep, started)
-    slurm.ask("scancel", job)
+    job = computing(sweep, started)
+    ask("scancel", job)
     assert started.wait(HANGS) == 1, sweep.output()
     assert f"{job}.log" in sweep.output()
-    assert_cancelled(slurm, job)
+    assert_cancelled(job)
 
 
-def test_the_next_run_ends_with_the_dataset_and_one_job_has_computed_it(slurm: Slurm, sweep: Queued) -> None:
+def test_the_next_run_ends_with_the_dataset_and_one_job_has_computed_it(sweep: Queued) -> None:
     dataset = sweep.results / "dataset.nc"  # the plugin asks for a job's state ever more rarely: a short one
     done = sweep.run(str(dataset))
     assert done.returncode == 0, done.stdout
-    assert [*slurm.ended().values()].count("COMPLETED") == 1
+    assert [*ended().values()].count("COMPLETED") == 1
     assert dataset.stat().st_size > 0
     assert "Nothing to be done" in sweep.run(str(dataset), "-n").stdout

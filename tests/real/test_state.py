@@ -25,20 +25,17 @@ def group() -> Iterator[Cgroup]:
 
 @pytest.mark.parametrize("cores", [2.0, 0.1, 0.01, 0.0025, 0.001])
 def test_the_kernel_takes_every_quota_that_may_be_asked_for(group: Cgroup, cores: float) -> None:
-    for fewer in (cores, cores / 2 if cores > 0.002 else cores):  # whatever was in force before
+    for fewer in (cores, max(cores / 2, 0.001)):  # whatever was in force before
         group.limit(quota := cgroups.quota(fewer))
         assert group.quota() == quota
 
 
-def test_nobody_else_may_lock_the_machine(pair: NetnsSite) -> None:
-    assert pair.prefix
+def test_nobody_else_may_lock_the_machine_and_servers_leave_nothing_in_the_folder_of_all_users(
+    pair: NetnsSite,
+) -> None:
     assert stat.S_IMODE((state.STATE / "lock").stat().st_mode) == 0o600
-
-
-def test_servers_leave_nothing_in_the_folder_that_all_users_share(pair: NetnsSite) -> None:
     began = (state.STATE / pair.prefix.removeprefix("tpc-")).stat().st_ctime
-    shared = [path for path in Path("/tmp").glob("*.env") if path.stat().st_mtime > began]
-    assert shared == []
+    assert [path for path in Path("/tmp").glob("*.env") if path.stat().st_mtime > began] == []
 
 
 def _left_behind(logs: str) -> Path:
@@ -76,9 +73,8 @@ def test_what_is_left_is_removed_whatever_it_says_of_its_owner(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = _left_behind("logs")
-    if owner is None:  # it was killed at its very beginning
-        (folder / "owner.json").unlink()
-    else:
+    (folder / "owner.json").unlink()
+    if owner is not None:  # or it was killed at its very beginning
         (folder / "owner.json").write_text(owner)
     assert reap(Netns(kind="netns")) == [f"{folder.name} (owner unknown)"]
     assert not folder.exists()

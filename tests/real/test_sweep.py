@@ -16,7 +16,7 @@ import yaml
 
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
-from tests.support.workflow import Sweep, finished, gone, jobs, wait_until
+from tests.support.workflow import HANGS, Sweep, finished, gone, jobs, wait_until
 
 QUICK = {"until": "files", "files": 2, "max_time": "10 min"}
 LONG = {"until": "seconds", "seconds": "10 min"}  # for cells in whose midst something is done
@@ -27,12 +27,11 @@ def test_each_cell_has_a_file_with_what_was_measured(swept: Sweep) -> None:
     cells = [json.loads(path.read_bytes()) for path in swept.cells() if "rtt=4" in path.parts]
     assert sorted(cell["spec"]["parameters"]["streams"] for cell in cells) == [1, 1, 2, 2]
     for cell in cells:
-        summary = cell["summary"]
+        summary, streams = cell["summary"], cell["spec"]["parameters"]["streams"]
         assert cell["status"] == "ok", cell["message"]
         assert 0 < summary["throughput_average"] < summary["wire_throughput"] < 1.05 * 0.2
         assert summary["throughput"] > 0
-        assert summary["transfers"] == 3 * cell["spec"]["parameters"]["streams"]
-        assert summary["transfers_failed"] == 0
+        assert (summary["transfers"], summary["transfers_failed"]) == (3 * streams, 0)
         assert summary["rtt_idle"] == pytest.approx(4, rel=0.2)  # or the path would have been refused
         assert cell["provenance"]["path"]["emulator"] in ("netem", "delayline")
         assert cell["provenance"]["software"]["xrootd"] == "5.8.1"  # as the server says, whatever dpkg has
@@ -46,13 +45,12 @@ def test_a_removed_cell_and_another_value_on_an_axis_are_measured_and_no_other(
     sweep = Sweep(tmp_path)
     content = yaml.safe_load((tmp_path / "probe.yaml").read_text())
     *kept, gone = sweep.cells()
-    contents, old = [path.read_bytes() for path in kept], gone.read_bytes()
+    old = {path: path.read_bytes() for path in (*kept, gone)}
     gone.unlink()
     sweep.define(**content, include=[{"rtt": "4 ms", "tool": "curl", "streams": 3}])
     _runs(sweep)
-    assert len(sweep.cells()) == len(kept) + 2
-    assert gone.read_bytes() != old
-    assert [path.read_bytes() for path in kept] == contents
+    assert len(sweep.cells()) == len(old) + 1
+    assert [path for path in old if path.read_bytes() != old[path]] == [gone]
     assert "Nothing to be done" in sweep.run("cells").stdout
 
 
@@ -71,8 +69,8 @@ def test_no_secret_is_in_any_cell_or_log(swept: Sweep) -> None:
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """A sweep that each of the next tests goes on with."""
-    sweep = Sweep(tmp_path_factory.mktemp("interrupted"))
-    return sweep.define(parameters={**PARAMETERS, "streams": [1, 2, 3]}, measurement=QUICK)
+    axes = PARAMETERS | {"streams": [1, 2, 3]}
+    return Sweep(tmp_path_factory.mktemp("interrupted")).define(parameters=axes, measurement=QUICK)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +88,9 @@ def test_a_signal_to_snakemake_leaves_nothing_behind(
     for path in (*interrupted.cells(), *interrupted.staged()):  # Snakemake waits for its jobs at SIGTERM
         path.unlink()
     run = _started(interrupted, stage)
-    if number == signal.SIGINT:  # Ctrl-C goes to everyone in the terminal's foreground
-        os.killpg(run.pid, number)
-    else:
-        run.send_signal(number)
-    _ends(run)
+    # Ctrl-C goes to everyone in the terminal's foreground.
+    (os.killpg if number == signal.SIGINT else os.kill)(run.pid, number)
+    run.wait(HANGS)
     wait_until(lambda: not stayed(before), f"nothing is left of {interrupted.output()}")
     _only_whole_cells(interrupted)
 
@@ -152,7 +148,7 @@ def test_a_job_that_was_killed_as_it_deployed_is_cleaned_up_by_the_next_run(tmp_
     assert not left & present()["namespaces"]
     wait_until(sweep.staged, "the first cell is done")
     os.killpg(run.pid, signal.SIGINT)
-    _ends(run)
+    run.wait(HANGS)
     content = sweep.staged()[0].read_bytes()
     _runs(sweep)
     assert stayed(before) == {}
@@ -168,27 +164,21 @@ def _runs(sweep: Sweep) -> None:
 def _started(sweep: Sweep, stage: str) -> subprocess.Popen[bytes]:
     others = present()["namespaces"]
     run = sweep.start("cells")
-    if stage == "deploying":
-        there = "a namespace is there"
-        wait_until(lambda: any(name.endswith("-near") for name in present()["namespaces"] - others), there)
-    else:
-        wait_until(lambda: any("gfal-copy" in name for name in _tools()), "a transfer runs")
+
+    def reached() -> bool:
+        if stage == "deploying":
+            return any(name.endswith("-near") for name in present()["namespaces"] - others)
+        lines = (process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"]))
+        return any("gfal-copy" in " ".join(line) for line in lines)
+
+    wait_until(reached, stage)
     return run
-
-
-def _ends(run: subprocess.Popen[bytes]) -> None:
-    wait_until(lambda: run.poll() is not None, "snakemake ends")
-
-
-def _tools() -> list[str]:
-    return [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
 
 
 def _kill_job(run: subprocess.Popen[bytes]) -> None:
     [job] = jobs(run)
     job.kill()
-    _ends(run)
-    assert run.returncode != 0
+    assert run.wait(HANGS) != 0
 
 
 def _only_whole_cells(sweep: Sweep) -> None:

@@ -24,7 +24,7 @@ from tpcsweep.tools.native import Copier
 from tpcsweep.xrootd import credentials
 
 from tests.support.sites import MIB, files, left, whole
-from tests.support.workflow import HANGS, wait_until
+from tests.support.workflow import HANGS, finished, wait_until
 
 # What XRootD says: 5.8 begins with `failure: ` whatever fails, and names the other side.
 FAILURE = "(failure: )?"
@@ -34,6 +34,7 @@ NO_LOCAL = f"{FAILURE}Unable to open /data/no-such-file; no such file or directo
 
 WORKERS = [name for name, tool in TOOLS.items() if isinstance(tool, Worker)]
 each = pytest.mark.parametrize("tool", WORKERS)
+each_of_http = pytest.mark.parametrize("tool", ["gfal-copy", *WORKERS])
 
 
 def deployed(site: NetnsSite) -> Credentials:
@@ -54,9 +55,8 @@ def copied(
             tool.prepare(transfer, given, home)
         except RuntimeError as error:
             return str(error)
-        command = tool.command(transfer, given, home)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        return tool.failure(done.returncode, done.stdout + done.stderr)
+        done = finished(tool.command(transfer, given, home), env=environment)
+        return tool.failure(done.returncode, done.stdout)
 
     return within(f"{site.prefix}-client", ended)
 
@@ -64,15 +64,13 @@ def copied(
 def worked(command: list[str], environment: dict[str, str], transfer: Transfer) -> str | None:
     """The same by a worker, which ends with its standard input."""
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
-        assert worker.stdin
-        assert worker.stdout
+        assert worker.stdin and worker.stdout
         assert json.loads(worker.stdout.readline()) == READY
         worker.stdin.write(order(0, transfer))
         worker.stdin.flush()
-        answer = json.loads(worker.stdout.readline())
+        failure: str | None = json.loads(worker.stdout.readline())["failure"]
         worker.stdin.close()
         assert worker.wait(HANGS) == 0
-    failure: str | None = answer["failure"]
     return failure
 
 
@@ -102,14 +100,16 @@ def test_what_arrives_is_what_was_sent(clusters: NetnsSite, tool: str, copy_mode
     clusters.settle()
 
 
-@each
+@each_of_http
 def test_a_cell_is_measured(clusters: NetnsSite, tool: str) -> None:
     found = whole(clusters, files(2), tool=tool, streams=6, file_size=2 * MIB)
     assert found["summary"]["throughput"] > 0
     assert found["summary"]["client_cpu"] > 0
+    assert "counters_disagree" not in found["flags"]
+    assert set(found["transfers"]["stream"]) == set(range(6))
 
 
-@pytest.mark.parametrize("tool", ["gfal-copy", *WORKERS])
+@each_of_http
 def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: NetnsSite, tool: str) -> None:
     # Each connection asks for 16 MiB at a time.
     how = {"tool": tool, "endpoint": "direct", "streams": 1, "tcp_streams": 4}
@@ -133,8 +133,8 @@ def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: NetnsSit
 def test_a_missing_source_is_said(
     clusters: NetnsSite, tmp_path: Path, tool: str, copy_mode: str, said: str
 ) -> None:
-    failure = copied(clusters, tool, between(clusters, "no-such-file", copy_mode=copy_mode), tmp_path)
-    assert re.search(said, str(failure))
+    transfer = between(clusters, "no-such-file", copy_mode=copy_mode)
+    assert re.search(said, str(copied(clusters, tool, transfer, tmp_path)))
     clusters.settle()
 
 
@@ -153,8 +153,7 @@ def test_a_destination_that_exists_is_left_alone(
     there.write_bytes(b"precious")
     shutil.chown(there, USER)
     transfer = between(clusters, clusters.add_source(MIB, "sparse", 1), "taken")
-    failure = copied(clusters, tool, transfer, tmp_path)
-    assert re.search(said, str(failure))
+    assert re.search(said, str(copied(clusters, tool, transfer, tmp_path)))
     assert there.read_bytes() == b"precious"
     clusters.settle()
 
@@ -210,8 +209,8 @@ def test_nothing_runs_on_after_a_stop(clusters: NetnsSite, tool: str) -> None:
     run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
     clusters.clients["client"].run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
     wait_until(lambda: clusters.read().connections >= 3, "all streams have a connection")
-    commands = {process: process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])}
-    [worker] = [process for process, words in commands.items() if "tpcsweep.tools import" in " ".join(words)]
+    processes = psutil.process_iter(["cmdline"])
+    [worker] = [each for each in processes if "tpcsweep.tools import" in " ".join(each.info["cmdline"] or ())]
     assert [event for event in clusters.clients["client"].stop() if event["event"] == "end"] == []
     assert not worker.is_running()
     clusters.settle()

@@ -34,15 +34,13 @@ def test_a_cell_until_files_has_each_of_them_with_its_moments_and_a_record_of_xr
     assert not {"files_missing", "monitoring_disagrees"} & set(found["flags"])
     # On a busy machine a first byte may be noticed after the last one, and a server may have answered its client
     # before it notes that it has ended.
-    orders = (
-        ("start", "xrootd_begin", "xrootd_end"),
-        ("start", "xrootd_begin", "end"),
-        ("start", "xrootd_begin", "first_byte"),
-    )
-    for moments in orders:
-        for row in zip(*(moved[name] for name in moments), strict=True):
-            for before, after in itertools.pairwise(row):
-                assert before <= after + 0.01, moments  # clocks are read a little apart
+    orders = [
+        ("start", "xrootd_begin"),
+        *(("xrootd_begin", name) for name in ("xrootd_end", "end", "first_byte")),
+    ]
+    for first, second in orders:
+        for before, after in zip(moved[first], moved[second], strict=True):
+            assert before <= after + 0.01, (first, second)  # clocks are read a little apart
 
 
 def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: NetnsSite) -> None:
@@ -52,9 +50,8 @@ def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: 
     assert summary["xrootd_share"] is None
     assert 4.7 < summary["duration"] < 15  # and no other rule's time
     assert 1 / 3 < summary["fairness"] <= 1
-    assert (
-        0 < summary["throughput_average"] <= summary["throughput_max"] < 1
-    )  # of 0.2 Gbit/s, and what was buffered
+    # Of 0.2 Gbit/s, and what was buffered.
+    assert 0 < summary["throughput_average"] <= summary["throughput_max"] < 1
 
 
 def test_a_cell_that_runs_out_of_time_says_that_files_are_missing(clusters: NetnsSite) -> None:
@@ -87,9 +84,8 @@ def test_a_cell_with_room_for_few_readings_covers_its_time_with_them(
     assert times[-1] > 1.2
     arrived = found["summary"]["throughput_average"] * found["summary"]["duration"] / 8e-9
     ended = sum(found["transfers"]["size"])
-    assert (
-        0.5 * ended < arrived < ended + 3 * SIZE
-    )  # what is under way, and what ended after the last reading
+    # There is what is under way, and what ended after the last reading.
+    assert 0.5 * ended < arrived < ended + 3 * SIZE
 
 
 def test_a_cell_beside_busy_processes_is_disturbed(clusters: NetnsSite) -> None:

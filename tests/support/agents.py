@@ -55,8 +55,7 @@ class Played:
 
 
 def said(agent: subprocess.Popen[str], asked: dict[str, Any]) -> Any:
-    assert agent.stdin
-    assert agent.stdout
+    assert agent.stdin and agent.stdout
     agent.stdin.write(json.dumps(asked) + "\n")
     agent.stdin.flush()
     return json.loads(agent.stdout.readline())
@@ -75,19 +74,16 @@ def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]
         near, far = zip(names, ("10.88.0.1/30", "10.88.0.2/30"), strict=True)
         link = undo.enter_context(connect(path, near, far, commands, folder))
         agents = {}
-        for server, name in (("src1", link.near), ("dst1", link.far)):
-            command, pipe = (
-                ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-c", AGENT],
-                subprocess.PIPE,
-            )
-            agent = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        servers = []
+        for server, name, address in (
+            ("src1", link.near, link.near_address),
+            ("dst1", link.far, link.far_address),
+        ):
+            command = ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-c", AGENT]
+            agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             agents[server] = undo.enter_context(agent)
-            undo.callback(agents[server].kill)
+            undo.callback(agent.kill)
+            servers.append(Server(server, address, "server", None, File(), File()))
         for agent in agents.values():
-            assert agent.stdout
-            assert agent.stdout.readline()
-        servers = [
-            Server(name, address, "server", None, File(), File())
-            for name, address in (("src1", link.near_address), ("dst1", link.far_address))
-        ]
+            assert agent.stdout and agent.stdout.readline()
         yield Played(agents), [(servers[0], servers[1])], link

@@ -42,6 +42,7 @@ START = 8.0  # seconds in which a run has read its rules and planned, about
 ROOM = "64m"  # for results, which some faults fill
 AXES = {"origins": [1, 2], "streams": [1, 2]}
 RUNS = 4  # runs after a fault: the first one may set cells aside, and the second one measures them
+TRIED = ("iterations", "while it ran")
 COUNTED = ("leaked", "gone", "lost", "repeated", "wrong", "hung", "left")
 """What there may be none of: things of deployments that stayed, things of others that went, measurements that were lost
 or made again, cells that are not what they say, runs that did not end, sweeps that another run did not complete."""
@@ -64,17 +65,10 @@ class Target(Protocol):
     changing: tuple[str, str, str]  # the fixed parameter that faults change, and its two values
     pace: Pace
 
-    def sweep(self, folder: Path) -> Sweep:
-        """Give a sweep of that testbed in a folder, without its file."""
-
+    def sweep(self, folder: Path) -> Sweep: ...  # in that folder, without the sweep's file
     def configuration(self, sweep: Sweep) -> Configuration: ...
-
-    def up(self) -> bool:
-        """Whether anything of a deployment is there."""
-
-    def present(self) -> dict[str, set[str]]:
-        """Give what is there that a deployment could have made."""
-
+    def up(self) -> bool: ...  # whether anything of a deployment is there
+    def present(self) -> dict[str, set[str]]: ...  # what is there that a deployment could have made
     def bystanders(self) -> AbstractContextManager[Callable[[], list[str]]]:
         """Keep things that are like those of deployments and are not; what is given says which of them have gone."""
 
@@ -135,85 +129,59 @@ def filled(run: Run, folder: Path) -> None:
         fill(folder, lambda: time.monotonic() > over)
 
 
-def _to_snakemake(number: signal.Signals) -> Callable[[Run], None]:
-    return lambda run: run.process.send_signal(number)
+def _to_snakemake(number: signal.Signals, run: Run) -> None:
+    run.process.send_signal(number)
 
 
-def _to_all(number: signal.Signals) -> Callable[[Run], None]:
+def _to_all(number: signal.Signals, run: Run) -> None:
     """As from a terminal, or by anyone who ends a whole session."""
-    return lambda run: os.killpg(run.process.pid, number)
+    os.killpg(run.process.pid, number)
 
 
-def _to_jobs(number: signal.Signals) -> Callable[[Run], None]:
-    def act(run: Run) -> None:
-        for job in run.jobs():
-            signalled(job, number)
-
-    return act
+def _to_jobs(number: signal.Signals, run: Run) -> None:
+    for job in run.jobs():
+        signalled(job, number)
 
 
-Damage = Callable[[bytes, Random], bytes]
-
-
-def _truncated(content: bytes, random: Random) -> bytes:
-    return content[: random.randrange(len(content))]
-
-
-def _emptied(*_: object) -> bytes:
-    return b""
-
-
-def _garbled(content: bytes, random: Random) -> bytes:
-    place = random.randrange(len(content))
-    return content[:place] + random.randbytes(64) + content[place + 64 :]
-
-
-def _not_a_number(content: bytes, _: Random) -> bytes:
-    return content.replace(b'"throughput":', b'"throughput":NaN,"before":', 1)
-
-
-def _shortened(content: bytes, _: Random) -> bytes:
+def _damaged(damage: str, content: bytes, random: Random) -> bytes:
+    place = random.randrange(len(content) or 1)
+    match damage:
+        case "a cell is cut short":
+            return content[:place]
+        case "a cell is emptied":
+            return b""
+        case "a cell is garbled":
+            return content[:place] + random.randbytes(64) + content[place + 64 :]
+        case "a cell has no number":
+            return content.replace(b'"throughput":', b'"throughput":NaN,"before":', 1)
     cell = orjson.loads(content)
-    cell["samples"]["goodput"].pop()
+    match damage:
+        case "a cell lacks a sample":
+            cell["samples"]["goodput"].pop()
+        case "a cell lacks a key":
+            del cell[random.choice([key for key in cell if key != "spec"])]
+        case "a cell's figure is edited":
+            for name in ("throughput", "throughput_average"):
+                cell["summary"][name] = 3 * (cell["summary"][name] or 1)
     return orjson.dumps(cell)
 
 
-def _without(content: bytes, random: Random) -> bytes:
-    cell = orjson.loads(content)
-    del cell[random.choice([key for key in cell if key != "spec"])]
-    return orjson.dumps(cell)
-
-
-def _edited(content: bytes, _: Random) -> bytes:
-    cell = orjson.loads(content)
-    for name in ("throughput", "throughput_average"):
-        cell["summary"][name] = 3 * (cell["summary"][name] or 1)
-    return orjson.dumps(cell)
-
-
-def _damaged(*damages: Damage, staged: bool = False) -> Callable[[Run], None]:
+def _damage(damages: Sequence[str], staged: bool, run: Run) -> None:
     """Damage the file of one cell, in its place or in staging, by writing to it or by replacing it."""
+    file_of = run.ledger.staged if staged else run.ledger.file
+    there = [cell for cell in run.ledger.wanted if file_of(cell).is_file()]
+    damage, cell, in_place = run.random.choice(damages), run.random.choice(there), run.random.random() < 0.5
+    file = file_of(cell)
+    run.done += f" {cell}{' in place' if in_place else ''}"
 
-    def act(run: Run) -> None:
-        file_of = run.ledger.staged if staged else run.ledger.file
-        there = [cell for cell in run.ledger.wanted if file_of(cell).is_file()]
-        if not there:
-            return
-        damage = run.random.choice(damages)
-        cell = run.random.choice(there)
-        file, in_place = file_of(cell), run.random.random() < 0.5
-        run.done += f" {cell}{' in place' if in_place else ''}"
+    def act() -> None:
+        with contextlib.suppress(FileNotFoundError, orjson.JSONDecodeError, KeyError):
+            content = _damaged(damage, file.read_bytes(), run.random)
+            target = file if in_place else file.with_name(".damaged")
+            target.write_bytes(content)
+            target.replace(file)
 
-        def damaged() -> None:
-            with contextlib.suppress(FileNotFoundError, orjson.JSONDecodeError, KeyError):
-                content = damage(file.read_bytes(), run.random)
-                target = file if in_place else file.with_name(".damaged")
-                target.write_bytes(content)
-                target.replace(file)
-
-        run.ledger.destroyed([cell], damaged)
-
-    return act
+    run.ledger.destroyed([cell], act)
 
 
 def _unlink(run: Run, cell: str) -> None:
@@ -245,13 +213,10 @@ def _staging_removed(run: Run) -> None:
     run.ledger.destroyed(staged, partial(shutil.rmtree, folder, ignore_errors=True))
 
 
-def _changed(times: int) -> Callable[[Run], None]:
-    def act(run: Run) -> None:
-        for _ in range(times):
-            run.change()
-            time.sleep(lasting(run, 0.3, 1.0, 3.0))
-
-    return act
+def _change(times: int, run: Run) -> None:
+    for _ in range(times):
+        run.change()
+        time.sleep(lasting(run, 0.3, 1.0, 3.0))
 
 
 def _swapped(run: Run) -> None:
@@ -268,50 +233,44 @@ def _swapped(run: Run) -> None:
     run.ledger.destroyed([first, second], act)
 
 
+STAGED = "a cell is cut short", "a cell is emptied", "a cell is garbled", "a cell lacks a key"
+DAMAGES = *STAGED, "a cell has no number", "a cell lacks a sample", "a cell's figure is edited"
 _stale = partial(Fault, stale=True)
 FAULTS = (
-    Fault("snakemake is killed", "kill", _to_snakemake(signal.SIGKILL)),
-    Fault("the job is killed", "kill", _to_jobs(signal.SIGKILL)),
-    Fault("snakemake and the job are killed", "kill", _to_all(signal.SIGKILL)),
-    Fault("Ctrl-C", "kill", _to_all(signal.SIGINT)),
-    Fault("snakemake is asked to end", "kill", _to_snakemake(signal.SIGTERM)),
-    Fault("the job is asked to end", "kill", _to_jobs(signal.SIGTERM)),
-    Fault("the terminal is gone", "kill", _to_all(signal.SIGHUP)),
+    Fault("snakemake is killed", "kill", partial(_to_snakemake, signal.SIGKILL)),
+    Fault("the job is killed", "kill", partial(_to_jobs, signal.SIGKILL)),
+    Fault("snakemake and the job are killed", "kill", partial(_to_all, signal.SIGKILL)),
+    Fault("Ctrl-C", "kill", partial(_to_all, signal.SIGINT)),
+    Fault("snakemake is asked to end", "kill", partial(_to_snakemake, signal.SIGTERM)),
+    Fault("the job is asked to end", "kill", partial(_to_jobs, signal.SIGTERM)),
+    Fault("the terminal is gone", "kill", partial(_to_all, signal.SIGHUP)),
     Fault("snakemake is stopped", "stop", lambda run: stopped(run, psutil.Process(run.process.pid))),
     Fault("the job is stopped", "stop", lambda run: stopped(run, *run.jobs()[:1])),
     Fault("results have no room", "fill", lambda run: filled(run, run.sweep.results.parent)),
     Fault("a cell is removed", "corrupt", lambda run: _unlink(run, run.random.choice([*run.ledger.wanted]))),
     Fault("a cell is removed as its job ends", "staging", _removed_as_its_job_ends),
     Fault("cells are swapped", "corrupt", _swapped),
-    Fault("a cell is cut short", "corrupt", _damaged(_truncated)),
-    Fault("a cell is emptied", "corrupt", _damaged(_emptied)),
-    Fault("a cell is garbled", "corrupt", _damaged(_garbled)),
-    Fault("a cell has no number", "corrupt", _damaged(_not_a_number)),
-    Fault("a cell lacks a sample", "corrupt", _damaged(_shortened)),
-    Fault("a cell lacks a key", "corrupt", _damaged(_without)),
-    Fault("a cell's figure is edited", "corrupt", _damaged(_edited)),
-    Fault(
-        "a staged cell is damaged", "staging", _damaged(_truncated, _emptied, _garbled, _without, staged=True)
-    ),
+    *(Fault(damage, "corrupt", partial(_damage, [damage], False)) for damage in DAMAGES),
+    Fault("a staged cell is damaged", "staging", partial(_damage, STAGED, True)),
     Fault("staging is removed", "staging", _staging_removed),
-    Fault("a parameter is changed", "change", _changed(1)),
-    Fault("a parameter is changed and changed back", "change", _changed(2)),
-    _stale("snakemake is killed as it measures stale cells", "kill", _to_snakemake(signal.SIGKILL)),
-    _stale("the job is killed as it measures stale cells", "kill", _to_jobs(signal.SIGKILL)),
-    _stale("all are killed as they measure stale cells", "kill", _to_all(signal.SIGKILL)),
-    _stale("Ctrl-C as stale cells are measured", "kill", _to_all(signal.SIGINT)),
+    Fault("a parameter is changed", "change", partial(_change, 1)),
+    Fault("a parameter is changed and changed back", "change", partial(_change, 2)),
+    _stale("snakemake is killed as it measures stale cells", "kill", partial(_to_snakemake, signal.SIGKILL)),
+    _stale("the job is killed as it measures stale cells", "kill", partial(_to_jobs, signal.SIGKILL)),
+    _stale("all are killed as they measure stale cells", "kill", partial(_to_all, signal.SIGKILL)),
+    _stale("Ctrl-C as stale cells are measured", "kill", partial(_to_all, signal.SIGINT)),
     _stale("a stale cell is removed as its job ends", "staging", _removed_as_its_job_ends),
-    _stale("a staged cell of stale ones is damaged", "staging", _damaged(_truncated, _garbled, staged=True)),
-    _stale("a parameter is changed back as stale cells are measured", "change", _changed(1)),
+    _stale("a staged cell of stale ones is damaged", "staging", partial(_damage, STAGED, True)),
+    _stale("a parameter is changed back as stale cells are measured", "change", partial(_change, 1)),
 )
 
 
 class Campaign:
     def __init__(self, target: Target, folder: Path, seed: int) -> None:
         """`folder` is for the sweep. What its results are on is filled: it should be small, and nothing else there."""
-        self.counts = {name: Counter[str]() for name in ("iterations", "while it ran", *COUNTED)}
-        """How often, by the name of what was done."""
-        self.faults = (*FAULTS, *target.faults)
+        self._faults = (*FAULTS, *target.faults)
+        self.counts = {fault.name: Counter[str]() for fault in self._faults}
+        """How often anything was counted, by the name of what was done."""
         self._target = target
         self._seed = seed
         self._sweep = target.sweep(folder)
@@ -331,23 +290,23 @@ class Campaign:
                 self._change()
                 self.ledger.want(self._wanted())
             for turn in itertools.count():
-                order = Random(f"{self._seed} {turn}").sample(self.faults, len(self.faults))
+                order = Random(f"{self._seed} {turn}").sample(self._faults, len(self._faults))
                 for fault in order:
                     if time.monotonic() > over or next(left, None) is None:
                         return
                     self._iterate(fault, Random(f"{self._seed} {turn} {fault.name}"), before, gone)
 
     def clean(self) -> bool:
-        return not any(self.counts[name].total() for name in COUNTED)
+        return not any(counter[name] for counter in self.counts.values() for name in COUNTED)
 
     def table(self) -> str:
         """Tabulate the counts in Markdown, a row for each fault that was tried, and one for all."""
-        counters = self.counts.values()
-        rows = [["what was done", *self.counts], ["---"] * (1 + len(counters))]
-        tried = [fault.name for fault in self.faults if self.counts["iterations"][fault.name]]
-        rows += [[name, *(str(counter[name]) for counter in counters)] for name in tried]
-        rows.append(["all", *(str(counter.total()) for counter in counters)])
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        columns = *TRIED, *COUNTED
+        tried = {name: counter for name, counter in self.counts.items() if counter["iterations"]}
+        tried["all"] = sum(tried.values(), Counter[str]())
+        rows: list[Sequence[object]] = [["what was done", *columns], ["---"] * (1 + len(columns))]
+        rows += [[name, *(counter[column] for column in columns)] for name, counter in tried.items()]
+        return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
     def _define(self) -> None:
         pace, (name, *values) = self._target.pace, self._target.changing
@@ -366,8 +325,7 @@ class Campaign:
         return {cell.path: wanted(configuration, cell) for cell in configuration.grid.cells}
 
     def _refer(self) -> None:
-        done = self._finished()
-        assert done.returncode == 0, done.stdout
+        assert self._end(self._start()) == 0, self._sweep.output()
         measured = self._references.setdefault(self._value, {})
         for cell in self.ledger.wanted:
             content = read(self.ledger.file(cell)) or {}
@@ -379,15 +337,15 @@ class Campaign:
     ) -> None:
         self._prepare(random, stale=fault.stale)
         value = self._value
-        started = self._sweep.start(*self._targets)
+        started = self._start()
         run = Run(self._sweep, self.ledger, random, started, self._change, fault.name)
         moment = self._wait(run, early=fault in FAULTS)
         landed = not run.ended
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError, psutil.Error):  # already gone
+        with contextlib.suppress(
+            FileNotFoundError, ProcessLookupError, psutil.Error, IndexError
+        ):  # nothing is there
             fault.act(run)
-        found: dict[str, list[str]] = {}
-        if not self._ends(run):
-            found["hung"] = ["the run to which it was done"]
+        found = {"hung": [] if self._end(started) is not None else ["the run to which it was done"]}
         said = self._sweep.output()
         if fault.kind == "change" or value != self._value:  # jobs may have replaced cells of either value
             self.ledger.want(self._wanted())
@@ -396,18 +354,23 @@ class Campaign:
             said += finished(self._sweep.asking("reap"), self._target.pace.hangs).stdout
         # At once: the job of a killed Snakemake may still be ending.
         for _ in range(RUNS):
-            done = self._finished()
-            said += done.stdout
-            if done.returncode == 0 and not self.ledger.unmeasured():
+            status = self._end(self._start())
+            said += self._sweep.output()
+            if status == 0 and not self.ledger.unmeasured():
                 break
         else:
-            found["left"] = [f"another run ended with {done.returncode}", *self.ledger.unmeasured()]
+            found["left"] = [f"another run ended with {status}", *self.ledger.unmeasured()]
         found["repeated"] = [str(each) for each in self.ledger.repeated()]
         found["wrong"] = [*self.ledger.wrong(self._references[self._value]), *self._mislabelled()]
         found["leaked"] = self._stayed(before)
         found["gone"] = gone()
-        self._note(fault, landed, f"{run.done}, {moment}", found)
-        if any(found.values()):
+        counted = {"iterations": 1, "while it ran": int(landed)}
+        self.counts[fault.name].update(counted | {name: len(each) for name, each in found.items()})
+        number = sum(counter["iterations"] for counter in self.counts.values())
+        outcome = "; ".join(f"{name}: {', '.join(each)}" for name, each in found.items() if each)
+        over = "" if landed else " (the run had ended)"
+        sys.stderr.write(f"{number}: {run.done}, {moment}{over}: {outcome or 'well'}\n")
+        if outcome:
             sys.stderr.write(said[-8000:])
 
     def _prepare(self, random: Random, *, stale: bool) -> None:
@@ -420,8 +383,8 @@ class Campaign:
         chosen = set(random.sample(cells, random.randint(1, len(cells))))
         for cell, spec in self.ledger.wanted.items():
             file = self.ledger.file(cell)
-            content = read(file) or {}
-            if cell in chosen or content.get("status") != "ok" or mistake(file, spec, reference[cell]):
+            is_whole = (read(file) or {}).get("status") == "ok" and not mistake(file, spec, reference[cell])
+            if cell in chosen or not is_whole:
                 self.ledger.destroyed([cell], partial(file.unlink, missing_ok=True))
         shutil.rmtree(self._sweep.results / "staging", ignore_errors=True)
 
@@ -443,10 +406,9 @@ class Campaign:
                 wrong.append(f"{cell.path}: {file} Gbit/s in its file, {there} in the dataset")
         return wrong
 
-    @property
-    def _targets(self) -> tuple[str, str]:
+    def _start(self) -> subprocess.Popen[bytes]:
         # Snakemake does not recreate a missing cell for the dataset alone.
-        return "cells", str(self._sweep.results / "dataset.nc")
+        return self._sweep.start("cells", str(self._sweep.results / "dataset.nc"))
 
     def _wait(self, run: Run, *, early: bool) -> str:
         pace = self._target.pace
@@ -468,22 +430,16 @@ class Campaign:
         time.sleep(late)
         return f"{late:.2f} s after {stage}{f' {count} cells' if stage == 'measured' else ''}"
 
-    def _ends(self, run: Run) -> bool:
-        """Whether a run ends; one that hangs is killed, with its jobs."""
+    def _end(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Return the status with which a run ends; None: it hung, and was killed with its jobs."""
         try:
-            run.process.wait(self._target.pace.hangs)
+            return process.wait(self._target.pace.hangs)
         except subprocess.TimeoutExpired:
-            os.killpg(run.process.pid, signal.SIGKILL)
-            run.process.wait()
-            return False
-        return True
-
-    def _finished(self) -> subprocess.CompletedProcess[str]:
-        hangs = self._target.pace.hangs
-        try:
-            return finished(self._sweep.command(*self._targets), hangs)
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess([], -1, f"no end after {hangs:g} s\n")
+            return None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def _stayed(self, before: dict[str, set[str]]) -> list[str]:
         """What has stayed of deployments, when there was time for it to go. It is not given again."""
@@ -498,15 +454,6 @@ class Campaign:
         for what, names in found.items():
             before[what] |= names
         return sorted(f"{what}: {name}" for what, names in found.items() for name in names)
-
-    def _note(self, fault: Fault, landed: bool, done: str, found: dict[str, list[str]]) -> None:
-        self.counts["iterations"][fault.name] += 1
-        self.counts["while it ran"][fault.name] += landed
-        for name, each in found.items():
-            self.counts[name][fault.name] += len(each)
-        number = self.counts["iterations"].total()
-        outcome = "; ".join(f"{name}: {', '.join(each)}" for name, each in found.items() if each) or "well"
-        sys.stderr.write(f"{number}: {done}{'' if landed else ' (the run had ended)'}: {outcome}\n")
 
 
 def main(description: str | None, made: Callable[[Path], AbstractContextManager[Target]]) -> int:

@@ -11,10 +11,9 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import cgroups
@@ -30,50 +29,45 @@ Arranged = Callable[[NetnsSite], AbstractContextManager[None]]
 """What is done to a deployment for a cell, and undone after it."""
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(NamedTuple):
     """A cell with a known limit."""
 
     limit: str
-    parameters: Mapping[str, Any]
-    arranged: Arranged
+    streams: int
+    arranged: Arranged = lambda _: contextlib.nullcontext()
+    file_size: int = 256 * MIB
+    tool: str = "curl"
+    copy_mode: str = "pull"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {name: value for name, value in self._asdict().items() if name not in ("limit", "arranged")}
 
 
-def built(
-    limit: str,
-    streams: int,
-    arranged: Arranged = lambda _: contextlib.nullcontext(),
-    size: int = 256 * MIB,
-    tool: str = "curl",
-    copy_mode: str = "pull",
-) -> Built:
-    asked = {"streams": streams, "file_size": size, "tool": tool, "copy_mode": copy_mode}
-    return Built(limit, asked, arranged)
+pushed = partial(Built, copy_mode="push")
 
 
-pushed = partial(built, copy_mode="push")
-
-
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     deployment: Mapping[str, Any]
     cells: Sequence[Built]
     alike: Sequence[Built] = ()  # more of the same kinds, for the benchmark
 
 
-def quota(side: str, cores: float) -> Arranged:
+def arranged(arrange: Callable[..., Iterator[None]]) -> Callable[..., Arranged]:
+    """Make the arguments of a generator, but for the site, those of a function that returns what is arranged."""
+    managed = contextlib.contextmanager(arrange)
+    return lambda *args, **kwargs: lambda site: managed(site, *args, **kwargs)
+
+
+@arranged
+def quota(site: NetnsSite, side: str, cores: float) -> Iterator[None]:
     """A CPU quota for `src`, `dst` or `client`, where the deployment has none."""
-
-    @contextlib.contextmanager
-    def arranged(site: NetnsSite) -> Iterator[None]:
-        group = site.groups["client" if side == "client" else f"{side}1"]
-        group.limit(cgroups.quota(cores))
-        try:
-            yield
-        finally:
-            group.limit(None)
-
-    return arranged
+    group = site.groups["client" if side == "client" else f"{side}1"]
+    group.limit(cgroups.quota(cores))
+    try:
+        yield
+    finally:
+        group.limit(None)
 
 
 @contextlib.contextmanager
@@ -118,51 +112,43 @@ def _signal(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def queue(packets: int) -> Arranged:
+@arranged
+def queue(site: NetnsSite, packets: int) -> Iterator[None]:
     """Queues before the path's rate that hold some packets alone."""
+    path = site.link.path
+    site.link.give_room(packets * path.mtu - queue_bytes(path))
+    try:
+        yield
+    finally:
+        site.link.give_room(0)
 
-    @contextlib.contextmanager
-    def arranged(site: NetnsSite) -> Iterator[None]:
-        path = site.link.path
-        site.link.give_room(packets * path.mtu - queue_bytes(path))
+
+@arranged
+def disk(site: NetnsSite, rate: int) -> Iterator[None]:
+    """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
+    side = site.sides["dst"]
+    image, group = side.files.parent / "image", BLKIO / f"{site.prefix}-disk"
+    owner = side.files.stat()
+    image.touch()
+    os.truncate(image, DISK)
+    site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
+    site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
+    try:
+        (side.files / "lost+found").rmdir()
+        os.chown(side.files, owner.st_uid, owner.st_gid)
+        device = side.files.stat().st_dev
+        group.mkdir()
+        limit = f"{os.major(device)}:{os.minor(device)} {rate}"
+        (group / "blkio.throttle.write_bps_device").write_text(limit)
+        _move(site.groups["dst1"].pids(), group)
         try:
             yield
         finally:
-            site.link.give_room(0)
-
-    return arranged
-
-
-def disk(rate: int) -> Arranged:
-    """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
-
-    @contextlib.contextmanager
-    def arranged(site: NetnsSite) -> Iterator[None]:
-        side = site.sides["dst"]
-        image, group = side.files.parent / "image", BLKIO / f"{site.prefix}-disk"
-        owner = side.files.stat()
-        image.touch()
-        os.truncate(image, DISK)
-        site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
-        site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
-        try:
-            (side.files / "lost+found").rmdir()
-            os.chown(side.files, owner.st_uid, owner.st_gid)
-            device = side.files.stat().st_dev
-            group.mkdir()
-            limit = f"{os.major(device)}:{os.minor(device)} {rate}"
-            (group / "blkio.throttle.write_bps_device").write_text(limit)
-            _move(site.groups["dst1"].pids(), group)
-            try:
-                yield
-            finally:
-                _move(site.groups["dst1"].pids(), BLKIO)
-                group.rmdir()
-        finally:
-            site.commands.run(["umount", "--lazy", str(side.files)])
-            image.unlink()
-
-    return arranged
+            _move(site.groups["dst1"].pids(), BLKIO)
+            group.rmdir()
+    finally:
+        site.commands.run(["umount", "--lazy", str(side.files)])
+        image.unlink()
 
 
 def _move(pids: set[int], group: Path) -> None:
@@ -174,48 +160,52 @@ BLKIO = Path("/sys/fs/cgroup/blkio")  # where version 1 has the controller that 
 DISK = 1 << 30
 GROUPS = {
     "bandwidth": Group(
-        {"rtt": 5, "bandwidth": 0.2}, [built("bandwidth", 2)], [built("bandwidth", 8), pushed("bandwidth", 4)]
+        {"rtt": 5, "bandwidth": 0.2}, [Built("bandwidth", 2)], [Built("bandwidth", 8), pushed("bandwidth", 4)]
     ),
     "long path": Group(
         {"rtt": 100, "bandwidth": 1, "tcp_buffer": MIB},
         # Who pushes polls for room in its buffer, which the kernel counts as something else.
-        [built("window", 1), pushed("window", 2), built("slow_start", 2, size=256 * KIB)],
-        [built("window", 4), built("slow_start", 1, size=64 * KIB), built("slow_start", 4, size=256 * KIB)],
+        [Built("window", 1), pushed("window", 2), Built("slow_start", 2, file_size=256 * KIB)],
+        [
+            Built("window", 4),
+            Built("slow_start", 1, file_size=64 * KIB),
+            Built("slow_start", 4, file_size=256 * KIB),
+        ],
     ),
     "loss": Group(
         {"rtt": 40, "bandwidth": 0.5, "loss": 0.01, "mtu": 1500},
-        [built("loss", 2)],
-        [built("loss", 1), built("loss", 4)],
+        [Built("loss", 2)],
+        [Built("loss", 1), Built("loss", 4)],
     ),
     "queue": Group(
         {"rtt": 20, "bandwidth": 1},
-        [built("path_queue", 1, queue(10)), pushed("path_queue", 2, queue(10))],
-        [built("path_queue", 2, queue(8))],
+        [Built("path_queue", 1, queue(10)), pushed("path_queue", 2, queue(10))],
+        [Built("path_queue", 2, queue(8))],
     ),
     "short path": Group(
         {"rtt": 2, "bandwidth": 1},
         [
-            built("cpu_source", 4, quota("src", 0.03)),
+            Built("cpu_source", 4, quota("src", 0.03)),
             pushed("cpu_source", 4, quota("src", 0.05)),
-            built("cpu_destination", 4, quota("dst", 0.05)),
+            Built("cpu_destination", 4, quota("dst", 0.05)),
             pushed("cpu_destination", 4, quota("dst", 0.1)),
-            built("client", 1, quota("client", 0.1), 4 * MIB, "gfal-copy"),
-            built("client", 4, quota("client", 0.02), MIB),
-            built("none_found", 1, resting, 4 * MIB),
+            Built("client", 1, quota("client", 0.1), 4 * MIB, "gfal-copy"),
+            Built("client", 4, quota("client", 0.02), MIB),
+            Built("none_found", 1, resting, 4 * MIB),
             pushed("none_found", 2, resting, MIB),
         ],
         [
-            built("cpu_source", 1, quota("src", 0.03)),
-            built("cpu_destination", 1, quota("dst", 0.05)),
-            built("client", 4, quota("client", 0.2), 4 * MIB, "gfal-copy"),
-            built("none_found", 2, resting, 4 * MIB),
+            Built("cpu_source", 1, quota("src", 0.03)),
+            Built("cpu_destination", 1, quota("dst", 0.05)),
+            Built("client", 4, quota("client", 0.2), 4 * MIB, "gfal-copy"),
+            Built("none_found", 2, resting, 4 * MIB),
         ],
     ),
     "machine": Group(
         {"rtt": 0, "bandwidth": 5},
         # More streams are more threads, which get enough of the CPUs to fill the path now and then.
-        [built("machine", 1, burning)],
-        [built("machine", 2, burning), pushed("machine", 2, burning)],
+        [Built("machine", 1, burning)],
+        [Built("machine", 2, burning), pushed("machine", 2, burning)],
     ),
 }
 
@@ -223,8 +213,8 @@ if BLKIO.is_dir():
     slow = disk(10_000_000)
     GROUPS["disk"] = Group(
         {"rtt": 2, "bandwidth": 1},
-        [built("disk", 1, slow, 64 * MIB)],
-        [built("disk", 4, slow, 64 * MIB), pushed("disk", 2, slow, 64 * MIB)],
+        [Built("disk", 1, slow, 64 * MIB)],
+        [Built("disk", 4, slow, 64 * MIB), pushed("disk", 2, slow, 64 * MIB)],
     )
 
 
@@ -239,16 +229,13 @@ def measured(
     """
     with site_of(folder, **group.deployment) as site:
         for one in cells:
-            wanted = {**group.deployment, **one.parameters}
             with one.arranged(site):
                 for _ in range(tries):
-                    found = cell(site, _of(seconds), **wanted)
-                    if found["message"].startswith("no byte arrived"):
-                        found = cell(site, _of(4 * seconds), **wanted)
+                    for length in (seconds, 4 * seconds):
+                        how = Measurement(min_time=length, max_time=length)
+                        found = cell(site, how, **group.deployment, **one.parameters)
+                        if not found["message"].startswith("no byte arrived"):
+                            break
                     if found["limit"] == one.limit:
                         break
                 yield one, found
-
-
-def _of(seconds: float) -> Measurement:
-    return Measurement(min_time=seconds, max_time=seconds)

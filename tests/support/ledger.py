@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What became of every measurement of a sweep that was ever seen on the disk: kept, lost, made again, or wrong."""
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +55,7 @@ class Ledger:
         """Return the file of a cell in staging, from where the next run adopts it."""
         return self._results / "staging" / f"{cell}.json"
 
-    @contextmanager
+    @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Look at the disk again and again for the length of a `with`."""
         over = threading.Event()
@@ -76,14 +76,12 @@ class Ledger:
     def look(self) -> None:
         with self._lock:
             for path in self.files():
-                try:
+                with contextlib.suppress(FileNotFoundError):
                     status = path.stat()
-                except FileNotFoundError:
-                    continue
-                state = (status.st_ino, status.st_mtime_ns, status.st_size)
-                if self._looked.get(path) != state:
-                    self._looked[path] = state
-                    self._seen |= self._read(path)
+                    state = (status.st_ino, status.st_mtime_ns, status.st_size)
+                    if self._looked.get(path) != state:
+                        self._looked[path] = state
+                        self._seen |= self._read(path)
 
     def destroyed(self, cells: list[str], act: Callable[[], None]) -> None:
         """Do something to the files of some cells after which nobody can expect them to be kept."""
@@ -97,8 +95,7 @@ class Ledger:
     def missing(self) -> list[Measurement]:
         """Return new losses: measurements that are neither in their places nor in staging."""
         self.look()
-        present = {measurement for path in self.files() for measurement in self._read(path)}
-        lost = self._seen - self._void - self._lost - present
+        lost = self._seen - self._void - self._lost - set[Measurement]().union(*map(self._read, self.files()))
         self._lost |= lost
         return sorted(lost)
 
@@ -112,19 +109,18 @@ class Ledger:
 
     def unmeasured(self) -> list[str]:
         """Return the cells without a file, with a placeholder, or with a file of another specification."""
-
-        def is_measured(cell: str) -> bool:
-            content = read(self.file(cell)) or {}
-            return content.get("status") != NOT_MEASURED and content.get("spec") == self.wanted[cell]
-
-        return [cell for cell in self.wanted if not is_measured(cell)]
+        contents = {cell: read(self.file(cell)) or {} for cell in self.wanted}
+        return [
+            cell
+            for cell, content in contents.items()
+            if content.get("status") == NOT_MEASURED or content.get("spec") != self.wanted[cell]
+        ]
 
     def wrong(self, reference: Mapping[str, float]) -> list[str]:
-        return [
-            f"{cell}: {why}"
-            for cell, spec in self.wanted.items()
-            if (why := mistake(self.file(cell), spec, reference.get(cell)))
-        ]
+        mistakes = {
+            cell: mistake(self.file(cell), spec, reference.get(cell)) for cell, spec in self.wanted.items()
+        }
+        return [f"{cell}: {why}" for cell, why in mistakes.items() if why]
 
     def files(self) -> list[Path]:
         # os.walk skips a folder that is deleted meanwhile; rglob raises.
@@ -182,8 +178,7 @@ def _misstated(cell: Mapping[str, Any], spec: Mapping[str, Any], reference: floa
     if reference is None or graded(cell["flags"], "warning", "invalid"):
         return None
     low, high = summary["throughput_low"], summary["throughput_high"]
-    if low is None or high is None or low <= reference <= high:  # its interval says how little it is worth
-        return None
-    if abs(throughput / reference - 1) <= ALIKE:
+    # An interval says how little a figure is worth.
+    if low is None or high is None or low <= reference <= high or abs(throughput / reference - 1) <= ALIKE:
         return None
     return f"has {throughput} Gbit/s without a warning, and {reference} when nothing is done to it"

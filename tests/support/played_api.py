@@ -26,6 +26,7 @@ GROUPS = {"leases": "apis/coordination.k8s.io/v1", "jobs": "apis/batch/v1"}
 NAMESPACE = "default"
 
 Answer = tuple[int, dict[str, Any]]
+DELETED: Answer = 200, {"kind": "Status", "status": "Success"}
 
 
 class PlayedApi:
@@ -42,24 +43,22 @@ class PlayedApi:
         self._objects: dict[str, dict[str, Any]] = {}
         self._versions = itertools.count(1)
         self._lock = threading.Lock()
-        for event in (self.takes, self.answers):
-            event.set()
+        self._carry_on()
+
+    def _carry_on(self) -> None:
+        self.takes.set()
+        self.answers.set()
 
     def __enter__(self) -> PlayedApi:
-        api = self
-
-        class Handler(_Handler):
-            played = api
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        handler = type("Handler", (_Handler,), {"played": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for event in (self.takes, self.answers):
-            event.set()
+        self._carry_on()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -115,17 +114,17 @@ class PlayedApi:
             if place in self._objects:
                 return _status(409, "already exists", reason="AlreadyExists")
             return 201, body if "dryRun" in query else self._store(place, body)
-        terms = [term.partition("=") for term in query.get("labelSelector", "").split(",") if "=" in term]
+        labels = dict(term.split("=") for term in query.get("labelSelector", "").split(",") if "=" in term)
         chosen = {
             place: item
             for place, item in self._objects.items()
             if place.rpartition("/")[0] == path
-            and all(item["metadata"].get("labels", {}).get(key) == value for key, _, value in terms)
+            and labels.items() <= item["metadata"].get("labels", {}).items()
         }
         if verb == "DELETE":
             for place in chosen:
                 del self._objects[place]
-            return 200, {"kind": "Status", "status": "Success"}
+            return DELETED
         return 200, {"metadata": {}, "items": list(chosen.values())}
 
     def _one(self, verb: str, path: str, body: Any) -> Answer:
@@ -141,7 +140,7 @@ class PlayedApi:
         if verb == "PUT":
             return 200, self._store(path, body)
         del self._objects[path]
-        return 200, {"kind": "Status", "status": "Success"}
+        return DELETED
 
     def _store(self, place: str, body: dict[str, Any]) -> dict[str, Any]:
         version = str(next(self._versions))
@@ -185,6 +184,6 @@ def _path(kind: str, name: str) -> str:
     return f"/{GROUPS.get(kind, 'api/v1')}/namespaces/{NAMESPACE}/{kind}/{name}"
 
 
-def _status(status: int, message: str, reason: str | None = None) -> Answer:
+def _status(status: int, message: str, reason: str = "") -> Answer:
     reason = reason or REASONS.get(status, "Unknown")
     return status, {"kind": "Status", "reason": reason, "message": message, "code": status}

@@ -89,16 +89,14 @@ def arrives(
     name = site.add_source(3 * MIB + 1, "random", 1)
     client = site.client_of(tool)
     run = {"tool": tool, "streams": 1, "pairs": site.pairs(endpoint), "file_name": name, "prefix": "same"}
-    how = {"copy_mode": TOOLS[tool].copy_modes[0], **how}
-    client.run(**run, **how, tcp_streams=tcp_streams, folders=site.folders)
+    run |= {"copy_mode": TOOLS[tool].copy_modes[0], "tcp_streams": tcp_streams, "folders": site.folders}
+    client.run(**run | how)
     events: list[dict[str, Any]] = []
     wait_until(lambda: events.extend(client.events()) or events, "a transfer ends")
     client.stop()
     assert events[0]["failure"] is None
-    copies = (
-        Path(folder) / file for folder, file in zip(site.folders, (name, events[0]["name"]), strict=True)
-    )
-    assert filecmp.cmp(*copies, shallow=False)
+    source, destination = map(Path, site.folders)
+    assert filecmp.cmp(source / name, destination / events[0]["name"], shallow=False)
     site.settle()
     assert left(site) == []
 

@@ -32,10 +32,11 @@ def load_study(folder: Path) -> Configuration:
     return load(config, ROOT)
 
 
-def put(study: Configuration, cell: Cell, **changes: object) -> Path:
+def put(study: Configuration, cell: Cell, figure: str = "throughput", **changes: object) -> Path:
     """Write a measured cell to staging and to its place."""
     spec, file = wanted(study, cell), study.cell_file(cell)
     record = synthetic.cell(spec)
+    record["summary"].setdefault(figure, 1.0)
     results.write_cell(file, {**record.pop("spec"), **changes}, record)
     staged = results.staged_file(study, cell)
     staged.parent.mkdir(parents=True, exist_ok=True)
@@ -57,6 +58,7 @@ STATES: dict[str, tuple[Callable[[Configuration, Cell], object], str]] = {
     "missing": (lambda study, cell: put(study, cell).unlink(), "the file was missing"),
     "stale": (lambda study, cell: put(study, cell, repetition=7), "of another specification: "),
     "changed": (lambda study, cell: change(put(study, cell)), "changed after it was written"),
+    "newer": (lambda study, cell: put(study, cell, figure="of_a_later_version"), "of_a_later_version"),
     "placeholder": (placeholder, "no path"),
 }
 """What a cell's file may be, and the reason why the dataset lacks the cell."""
@@ -87,7 +89,9 @@ def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(sta
             # Snakemake measures a missing file; a file with a measurement is renamed.
             assert file.exists() == (state == "current")
             aside = {path.suffix for path in file.parent.glob(f"{file.name}.*")}
-            assert aside == {"stale": {".stale"}, "changed": {".damaged"}}.get(state, set())
+            assert aside == {"stale": {".stale"}, "changed": {".damaged"}, "newer": {".damaged"}}.get(
+                state, set()
+            )
             kept = results.staged_file(study, cell).exists()
             assert kept == (state != "current" or "current" not in states)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a campaign counts: that which it may find none of must be found where it is."""
 
-import shutil
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -27,26 +27,24 @@ class Results:
     """A folder of results in which cells are measured, each at another time."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         self.ledger = Ledger(folder, SPECS)
-        self._times = 0
+        self._times = itertools.count(1)
 
     def measure(self, cell: str, **changes: Any) -> None:
-        self._times += 1
         content = synthetic.cell(SPECS[cell])
-        content["summary"]["throughput_average"] = float(np.mean(content["samples"]["goodput"]))
         # A cell that has no interval would be excused from being like its reference.
         mean = content["summary"]["throughput"]
         content["summary"] |= {"throughput_low": 0.99 * mean, "throughput_high": 1.01 * mean}
-        content["provenance"]["started"] = f"at {self._times}"
-        content |= changes
+        content["summary"]["throughput_average"] = float(np.mean(content["samples"]["goodput"]))
+        content["provenance"]["started"] = f"at {next(self._times)}"
         for file in (self.ledger.staged(cell), self.ledger.file(cell)):
-            files.write_cell(file, SPECS[cell], content)
+            files.write_cell(file, SPECS[cell], content | changes)
         self.ledger.look()
 
     def kept(self) -> None:
         """Empty staging, as folding does."""
-        shutil.rmtree(self.folder / "staging")
+        for cell in SPECS:
+            self.ledger.staged(cell).unlink()
 
 
 @pytest.fixture

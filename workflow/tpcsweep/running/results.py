@@ -21,7 +21,8 @@ from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import replacing
-from tpcsweep.variables import NOT_MEASURED
+from tpcsweep.flags import FLAGS
+from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 LOCK = ".lock"
 """The file in a results folder that a run locks."""
@@ -65,7 +66,10 @@ def damage(path: Path) -> str:
         return str(error)
     needed = _OF_PLACEHOLDER if content.get("status") == NOT_MEASURED else _OF_MEASUREMENT
     lacking = [name for name, kind in needed.items() if not isinstance(content.get(name), kind)]
-    return f"without {' and '.join(lacking)} as cells have them" if lacking else ""
+    if lacking or needed is _OF_PLACEHOLDER:
+        return f"without {' and '.join(lacking)} as cells have them" if lacking else ""
+    unknown = {*content["summary"]} - SUMMARY.keys() | {*content["flags"]} - FLAGS.keys()
+    return f"with {' and '.join(sorted(unknown))}, which this version does not know" if unknown else ""
 
 
 def is_placeholder(path: Path) -> bool:
