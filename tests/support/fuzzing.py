@@ -35,7 +35,7 @@ from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
-from tpcsweep.testbeds.netns import limits as netns
+from tpcsweep.testbeds.netns import checks as netns
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.engine import cell_plan

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
-from tpcsweep.testbeds.netns.limits import NetnsMachine, check
+from tpcsweep.testbeds.netns.checks import NetnsMachine, check
 
 MACHINE = NetnsMachine(
     cpus=2,

@@ -17,8 +17,8 @@ LOADED = [
     "snakemake.report.html_reporter",
     "tpcsweep.configuration.checks",
     "tpcsweep.running.hooks",
-    "tpcsweep.testbeds.kubernetes.limits",
-    "tpcsweep.testbeds.netns.limits",
+    "tpcsweep.testbeds.kubernetes.checks",
+    "tpcsweep.testbeds.netns.checks",
 ]
 
 _processes = multiprocessing.get_context("forkserver")

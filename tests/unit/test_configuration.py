@@ -26,7 +26,7 @@ from tpcsweep.configuration.problems import quoted
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.configuration.units import Dimension, Quantity, show
-from tpcsweep.testbeds.netns.limits import check, this_machine
+from tpcsweep.testbeds.netns.checks import check, this_machine
 from tpcsweep.tools import TOOLS
 
 from docs.schemas import FOLDER, schemas

@@ -21,7 +21,7 @@ from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BROKEN, FaultError
 from tpcsweep.measure.readings import MOST
 from tpcsweep.testbeds.kubernetes import testbed
-from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
+from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.pod.places import Sample

@@ -36,7 +36,7 @@ from tpcsweep.published import base, report
 from tpcsweep.published.base import Caption, Carried, Data, carried, judged, make_figure, without_data
 from tpcsweep.published.figures import FIGURES, figure_of
 from tpcsweep.published.report import claim_rows, predictions
-from tpcsweep.testbeds.netns import limits as netns
+from tpcsweep.testbeds.netns import checks as netns
 
 from tests.support import projects, simulated
 from tests.support.notebooks import executed

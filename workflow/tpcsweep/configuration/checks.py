@@ -27,10 +27,10 @@ def require_supported(configuration: Configuration) -> None:
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """List everything that the sweep asks for and the testbed cannot do: unsupported parameters, then its `limits`."""
+    """List everything that the sweep asks for and the testbed cannot do: unsupported parameters, then its checks."""
     # By name, as a testbed's modules import this one, and a run needs those of one kind alone.
-    limits = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.limits")
-    problems: list[Problem] = limits.check(configuration)
+    of_testbed = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.checks")
+    problems: list[Problem] = of_testbed.check(configuration)
     return [*broken(_unsupported(configuration), configuration), *problems]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that limits of several kinds of testbeds have. Pure."""
+"""Rules that several kinds of testbeds check. Pure."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create_object
+from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
-from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share

@@ -69,7 +69,7 @@ def test_shipped_sweeps_can_be_done_on_shipped_testbeds(sweep: str, testbed: str
 
 
 def test_the_limits_of_every_kind_are_there_and_need_no_client_of_a_cluster() -> None:
-    code = "".join(f"from tpcsweep.testbeds.{kind}.limits import check\n" for kind in KINDS)
+    code = "".join(f"from tpcsweep.testbeds.{kind}.checks import check\n" for kind in KINDS)
     code += "import sys; assert 'kubernetes' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
