@@ -115,7 +115,7 @@ class Netns(Settings):
 
     supports: ClassVar[str] = " ".join(
         [
-            DEPLOYED,
+            DEPLOYED,  # and, a line each, the parameters that pods do not support
         ]
     )
     deploy_seconds: ClassVar[float] = 6.0

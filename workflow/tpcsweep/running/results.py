@@ -65,10 +65,10 @@ def damage(path: Path) -> str:
     except DamagedError as error:
         return str(error)
     needed = _OF_PLACEHOLDER if content.get("status") == NOT_MEASURED else _OF_MEASUREMENT
-    lacking = [name for name, kind in needed.items() if not isinstance(content.get(name), kind)]
-    if lacking or needed is _OF_PLACEHOLDER:
-        return f"without {' and '.join(lacking)} as cells have them" if lacking else ""
-    unknown = {*content["summary"]} - SUMMARY.keys() | {*content["flags"]} - FLAGS.keys()
+    if lacking := [name for name, kind in needed.items() if not isinstance(content.get(name), kind)]:
+        return f"without {' and '.join(lacking)} as cells have them"
+    # Folding refuses these, too.
+    unknown = {*content.get("summary", ())} - SUMMARY.keys() | {*content.get("flags", ())} - FLAGS.keys()
     return f"with {' and '.join(sorted(unknown))}, which this version does not know" if unknown else ""
 
 
