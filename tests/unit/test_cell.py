@@ -188,7 +188,8 @@ def test_a_steady_cell_ends_early_and_has_every_figure(measured: Measured) -> No
     [
         ({"refused": "no such option"}, "failed", "no such option", []),
         (DEAD, "failed", "100 × refused", None),
-        ({**DEAD, "broken": {"ready": 0}}, "failed", KILLED, [BROKEN]),
+        ({**DEAD, "broken": {"ready": 0}}, "failed", f"{KILLED}; 100 × refused", [BROKEN]),
+        ({**DEAD, "broken": {"settle": 0}}, "failed", f"{KILLED}; 100 × refused", [BROKEN]),
         ({"broken": {"check": 5}}, "failed", KILLED, [BROKEN]),
         # Breaks while transfers are being stopped: the measurement is over.
         ({"broken": {"settle": 0}}, "ok", KILLED, [BROKEN]),

@@ -233,11 +233,12 @@ class _Cell:
         means = limits.means(samples, steady.warmup_samples) | {"rtt_idle": self._site.rtt_idle}
         summary = self._summary(samples, steady, means)
         nothing = steady.mean == 0 or not math.isfinite(steady.mean)
-        message = self._failure or _most_frequent(self._transfers.messages())
-        if nothing and not message:
-            message = f"no byte arrived within {_duration(samples):.1f} s"
-        if self._broken not in message:
-            message = "; ".join(text for text in (self._broken, message) if text)
+        words = _most_frequent(self._transfers.messages())
+        if nothing and not (self._failure or words):
+            words = f"no byte arrived within {_duration(samples):.1f} s"
+        refused = self._failure not in ("", self._broken)  # by a tool, which says all there is
+        texts = [self._broken, self._failure, "" if refused else words]
+        message = "; ".join(dict.fromkeys(filter(None, texts)))
         failed = bool(self._failure) or self._transfers.in_vain(self._wanted.streams) or nothing
         limit, evidence = (None, {}) if failed else limits.find_limit(summary)
         flags = [] if self._failure else self._flags(samples, steady, means, summary)

@@ -30,7 +30,7 @@ from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd.monitoring import Copy, Monitor
 from tpcsweep.xrootd.servers import READY_FILE
 
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 30.0
 """A deployment is broken if its servers finish no connection for so long after a cell."""
 MEASURED = ("source", "destination", "client")
 
