@@ -71,7 +71,9 @@ def typed(script: str, folder: Path, archive: Path) -> str:
 
 def test_the_image_analyses_for_anybody_and_measures_for_root(archive: Path, tmp_path: Path) -> None:
     # As somebody whom the image does not know, such as docker's users; of a smaller dataset, for time.
-    anybody = ANALYSIS.replace("--user 0", "--user 1234:1234").replace("surface.nc", "open_questions/rivals.nc")
+    anybody = ANALYSIS.replace("--user 0", "--user 1234:1234").replace(
+        "surface.nc", "open_questions/rivals.nc"
+    )
     root = "".join(line for line in ANALYSIS.splitlines(keepends=True) if line.startswith(("run=", "image=")))
     said = typed(f"install --directory --owner=1234 results\n{anybody}{root}{MEASURING}", tmp_path, archive)
     assert (tmp_path / "results/rivals").stat().st_uid == 1234

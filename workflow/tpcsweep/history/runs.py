@@ -150,6 +150,7 @@ def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
 
 
 def _together(summary: xr.Dataset) -> xr.Dataset:
+    summary = summary.reset_coords(drop=True)  # of what is fixed, which everything below would carry along
     if REPETITION not in summary["throughput"].dims:
         summary = summary.expand_dims(REPETITION)
     ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
