@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a target needs beside what every sweep does is asked for in one line, and else not touched."""
 
-import os
 import runpy
 import sys
 from pathlib import Path
@@ -18,24 +17,10 @@ from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import earlier
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require_extra
 
-from tests.support.workflow import ROOT, finished
+from tests.support.workflow import ROOT
 
 MODULES = {"crate": "rocrate", "history": "ruptures", "parquet": "pyarrow", "zarr": "zarr"}
 MODULES |= {"slurm": "snakemake_executor_plugin_slurm"}
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> dict[str, str]:
-    """An environment in whose Pythons the extras from PyPI are not there."""
-    names = [*MODULES.values()]
-    (tmp_path / "sitecustomize.py").write_text(
-        "import pkgutil, sys\n"
-        f"sys.modules.update(dict.fromkeys({names}))\n"
-        # Snakemake loads every plugin that it finds so.
-        "found = pkgutil.iter_modules\n"
-        f"pkgutil.iter_modules = lambda *given: (one for one in found(*given) if one.name not in {names})\n"
-    )
-    return {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
 
 
 def line_of(name: str) -> str:
@@ -74,13 +59,6 @@ def test_looking_imports_nothing_of_an_extra(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.delitem(sys.modules, name, raising=False)
     runpy.run_path(extras.__file__)["missing"](EXTRAS)
     assert not sys.modules.keys() & {*MODULES.values()}
-
-
-def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
-    needed = ["comparing.comparison", "dataset", "figures", "models", "running.notebooks", "running.runner"]
-    code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
-    done = finished([sys.executable, "-c", code], env=bare)
-    assert done.returncode == 0, done.stdout
 
 
 def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -> None:

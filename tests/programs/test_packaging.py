@@ -171,3 +171,20 @@ def test_every_source_says_its_licence() -> None:
     said = f"SPDX-License-Identifier: {PROJECT['license']}"
     heads = {file: file.read_text().splitlines()[:3] for file in sources if file.is_file()}
     assert not [file for file, head in heads.items() if said not in "\n".join(head)]
+
+
+def test_a_sweep_is_made_without_any_extra(tmp_path: Path) -> None:
+    names = ["pyarrow", "rocrate", "ruptures", "snakemake_executor_plugin_slurm", "zarr"]
+    (tmp_path / "sitecustomize.py").write_text(
+        "import pkgutil, sys\n"
+        f"sys.modules.update(dict.fromkeys({names}))\n"
+        # Snakemake loads every plugin that it finds so.
+        "found = pkgutil.iter_modules\n"
+        f"pkgutil.iter_modules = lambda *given: (one for one in found(*given) if one.name not in {names})\n"
+    )
+    needed = ["comparing.comparison", "dataset", "figures", "models", "running.notebooks", "running.runner"]
+    code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
+    done = finished(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
+    )
+    assert done.returncode == 0, done.stdout
