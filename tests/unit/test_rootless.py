@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep.linux import cgroups, commands, rootless
+from tpcsweep.linux import cgroups, rootless
 from tpcsweep.linux.cgroups import CgroupError, Hierarchy, hierarchy
 from tpcsweep.linux.rootless import explained, quota_refusal
 from tpcsweep.testbeds.netns import machine
@@ -100,13 +100,6 @@ def test_a_users_limits_are_refused(root: Path, asked: str, machine: dict[str, A
     sweep = f"parameters: {{{asked}}}"
     assert problems(root, sweep) == []
     assert problems(root, sweep, **machine) == [f"config/sweeps/one.yaml: parameters.{told}"]
-
-
-def test_programs_that_debian_keeps_from_users_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    for _ in range(2):
-        commands.look_in_sbin()
-    assert os.environ["PATH"].split(":") == ["/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"]
 
 
 def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp_path: Path) -> None:
