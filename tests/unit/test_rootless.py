@@ -137,7 +137,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     def lacking(programs: str = "", refused: str = "", netem: bool = True, tun: str = "tun") -> None:
         monkeypatch.setattr("os.geteuid", lambda: 1000 if refused else 0)
         monkeypatch.setattr("os.access", lambda *_: False)  # root may open everything
-        monkeypatch.setattr("shutil.which", lambda name: None if name in programs.split() else "/bin/x")
+        missing = programs.split()
+        monkeypatch.setattr("shutil.which", lambda name, **_: None if name in missing else "/bin/x")
         monkeypatch.setattr(machine, "netem_works", lambda: netem)
         monkeypatch.setattr(machine, "TUN", tmp_path / tun)
         monkeypatch.setattr(machine.rootless, "refusal", lambda: refused)

@@ -55,7 +55,7 @@ def _pip(package: str) -> Extra:
 
 
 def _programs(*names: str) -> bool:
-    return all(shutil.which(name, path=processes.search_path()) for name in names)
+    return all(shutil.which(name, path=processes.system()["PATH"]) for name in names)
 
 
 def _headers(*names: str) -> bool:

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Folders that Debian keeps from the PATH of ordinary users, with tc and sysctl."""
 _UMASK = 0o022
-_CHANGES_BUILDS = re.compile(
-    r"LD_|PYTHON|CMAKE_|PKG_CONFIG|NINJA|GIT_|TAR_|DESTDIR$|(C|CXX|CPP|LD|MAKE)FLAGS$|(CC|CXX)$|CPATH$"
-    r"|.*(INCLUDE|LIBRARY|COMPILER|EXEC)_(PATH|PREFIX)$"
-)
+_BUILD = re.compile(r"(LD|PKG|GIT|TAR)_|PYTHON|CMAKE|NINJA|DESTDIR$|(CC|CXX)$|.*(FLAGS|PATH|PREFIX)$")
+"""Variables that would change a build."""
 
 
 def measured(home: Path) -> dict[str, str]:
@@ -31,18 +30,15 @@ def measured(home: Path) -> dict[str, str]:
 
 def system() -> dict[str, str]:
     """Return the environment of the system's commands, such as ip: where programs and temporary files are."""
-    given = {"PATH": search_path(), "LC_ALL": "C.UTF-8"}
-    with contextlib.suppress(KeyError):
-        given["HOME"] = os.environ["HOME"]
-    with contextlib.suppress(FileNotFoundError):  # no folder can be written to
-        given["TMPDIR"] = tempfile.gettempdir()
-    return given
+    path = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *_SBIN]
+    where = {"PATH": os.pathsep.join(dict.fromkeys(path)), "TMPDIR": tempfile.gettempdir()}
+    return {**where, "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C.UTF-8"}
 
 
 def python(home: Path) -> dict[str, str]:
     """Return the environment of this Python in another process: its modules, threads and caches, and another home."""
     kept = {k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH" or k.endswith("_NUM_THREADS")}
-    caches = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    caches = os.environ.get("XDG_CACHE_HOME") or f"{system()['HOME']}/.cache"
     if os.access(caches, os.W_OK):
         kept["XDG_CACHE_HOME"] = caches
     modules = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path if folder)
@@ -51,19 +47,13 @@ def python(home: Path) -> dict[str, str]:
 
 def building() -> dict[str, str]:
     """Return the environment of downloads and builds: all of the user's, such as proxies, that changes no build."""
-    kept = {name: value for name, value in os.environ.items() if not _CHANGES_BUILDS.match(name)}
+    kept = {name: value for name, value in os.environ.items() if not _BUILD.match(name)}
     return {**kept, **system()}
 
 
 def whole(**told: str) -> dict[str, str]:
     """Return the whole environment: of users' own commands, other Snakemakes, and programs of an image."""
     return {**os.environ, **told}
-
-
-def search_path() -> str:
-    """Return the user's PATH with the folders that Debian keeps from ordinary users, which have tc and sysctl."""
-    known = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(dict.fromkeys([*known, *_SBIN]))
 
 
 @contextlib.contextmanager

@@ -272,9 +272,8 @@ def run_to_end(argv: Sequence[str]) -> int:
     try:
         with held():  # otherwise a signal could come while the command runs and `child` is not set
             # In a session of its own: Ctrl-C reaches it once, from here.
-            tied = partial(end_with, os.getpid(), SIGKILL)
-            how = {"umask": -1, "start_new_session": True, "preexec_fn": tied}
-            child = processes.start(argv, processes.whole(), **how)
+            how = {"start_new_session": True, "preexec_fn": partial(end_with, os.getpid(), SIGKILL)}
+            child = processes.start(argv, processes.whole(), umask=-1, **how)
         return child.wait()
     finally:
         if child and child.poll() is None:

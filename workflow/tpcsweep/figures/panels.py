@@ -37,8 +37,6 @@ COLOURS = "viridis"
 INVALID = "#D55E00"  # what marks are filled with of cells whose figure is not that of what was asked
 _MOST_PANELS = 40  # in one figure
 _MOST_COLUMNS = 8  # of them, where there are several rows
-
-
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 9,

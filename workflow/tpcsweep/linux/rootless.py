@@ -147,8 +147,8 @@ def _own_group() -> Path | None:
         if _SCOPE in os.environ or quota_refusal():
             return None
         command = [*SYSTEMD, sys.executable, *sys.orig_argv[1:]]
-        runtime = str(_runtime())  # cron's environment lacks it
-        changed = processes.whole(**{"XDG_RUNTIME_DIR": runtime, _SCOPE: "asked for"})
+        # cron's environment lacks the first
+        changed = processes.whole(**{"XDG_RUNTIME_DIR": str(_runtime()), _SCOPE: "asked for"})
         os.execvpe(command[0], command, changed)  # noqa: S606
     # A group that gives controllers to others has no process itself.
     own = group / "tpcsweep-job"

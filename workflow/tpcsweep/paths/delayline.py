@@ -139,10 +139,9 @@ class DelayLine:
         commands.note(f"# {NAME} is process {self.pid}, {self.scheduler}")
 
     def _keep(self, starting: Future[subprocess.Popen[str]]) -> None:
-        null, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
-        how = {"stdin": null, "stdout": pipe, "stderr": same, "text": True}
+        how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         try:
-            process = processes.start(self.argv, processes.system(), **how)
+            process = processes.start(self.argv, processes.system(), text=True, **how)
         except OSError as error:
             starting.set_exception(error)
         else:

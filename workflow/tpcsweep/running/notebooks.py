@@ -16,7 +16,6 @@ from unittest import mock
 
 import nbformat
 import papermill  # type: ignore[import-untyped]
-from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
 from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 from traitlets.config import Config
@@ -25,8 +24,7 @@ from tpcsweep import processes
 from tpcsweep.files import write_text
 
 TEMPLATES = Path(__file__).parents[1] / "pages" / "templates" / "notebooks"
-LONGEST = 64
-"""Characters of a folder for sockets, whose names end at 107 (unix(7))."""
+LONGEST = 64  # characters of a folder for sockets, whose names end at 107 (unix(7))
 FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, where TMPDIR is too long
 NotebookError = PapermillExecutionError
 """What a notebook ends with when a cell of it raises."""
@@ -66,7 +64,7 @@ def run_notebook(notebook: Path, output: Path, values: Mapping[str, Any]) -> Non
     parameters = {name: value for name, value in values.items() if name in declared}
     beside = f"--IPKernelApp.exec_lines=import sys; sys.path.insert(0, {str(notebook.parent.absolute())!r})"
     with _alone() as home:
-        how: dict[str, Any] = {"kernel_name": NATIVE_KERNEL_NAME, "extra_arguments": [beside]}
+        how: dict[str, Any] = {"kernel_name": "python3", "extra_arguments": [beside]}
         how["config"] = Config({"KernelManager": {"transport": "ipc", "ip": str(home / "kernel")}})
         executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False, **how)
     write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]

@@ -148,9 +148,6 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
     (made / LOADER).mkdir()
     for program in PROGRAMS:
         (made / LOADER / program).symlink_to(f"../lib/{loader.name}")
-    for path in (made, *made.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
     made.rename(folder)
     shutil.rmtree(work)
 

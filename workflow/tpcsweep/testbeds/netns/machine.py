@@ -56,7 +56,7 @@ def require_machine(tools: Iterable[str] = ()) -> None:
 def _problems() -> Iterable[str]:
     if os.geteuid() != 0 and (refused := rootless.refusal()):
         yield f"it makes network namespaces, which takes root or user namespaces, and these are refused: {refused}"
-    path = processes.search_path()
+    path = processes.system()["PATH"]
     needed = [(name, package) for package, names in PROGRAMS.items() for name in names]
     if missing := {name: package for name, package in needed if not shutil.which(name, path=path)}:
         packages = " ".join(sorted(set(missing.values())))

@@ -41,8 +41,6 @@ LOG_TAIL = 8
 """Lines of each of a server's logs that an error quotes."""
 LONGEST = 300
 """Characters of a server's last words."""
-HOSTS = "hosts"
-"""The file of a deployment that is /etc/hosts for its processes."""
 _WITH_HOSTS = '[ ! -e /etc/hosts ] || mount --bind "$0" /etc/hosts && exec "$@"'
 
 
@@ -115,14 +113,13 @@ class DeploymentProcesses:
         A node with several commands has a name for each program; only those are started again by `revive`.
         """
         name = self.name(node)
-        named = ["unshare", "--mount", "sh", "-c", _WITH_HOSTS, str(self.folder / HOSTS), *command]
+        named = ["unshare", "--mount", "sh", "-c", _WITH_HOSTS, str(self.folder / "hosts"), *command]
         whole = [*self.tree.group(name).entry(), *inside(name, named)]
         self.commands.note(f"{shlex.join(whole)} &")
         stderr = folder / f"stderr.{node}.log"
         with stderr.open("ab") as errors:
             child = processes.start(
                 whole,
-                # The client, which is told what to do, is a Python.
                 processes.measured(folder) if stdin == subprocess.DEVNULL else processes.python(folder),
                 cwd=folder,
                 stdin=stdin,
@@ -169,7 +166,7 @@ class NamespaceServers:
     def start(self) -> None:
         servers = [server for side in self.sides.values() for server in side.servers]
         names = [f"127.0.0.1 localhost {socket.gethostname()}", *(f"{s.address} {s.name}" for s in servers)]
-        (self.processes.folder / HOSTS).write_text("".join(f"{line}\n" for line in names))
+        (self.processes.folder / "hosts").write_text("".join(f"{line}\n" for line in names))
         for server in servers:
             self._configure(server)
         starting.start_servers(servers, self._run, self._wait_for_cmsd)
