@@ -3,11 +3,15 @@
 
 import multiprocessing
 import os
+import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
 import pytest
 from tpcsweep.running import notebooks
+
+from tests.support import hostile
 
 NUMBER = 2
 MEET = f"""
@@ -57,3 +61,23 @@ def test_a_notebook_gets_parameters_and_modules_beside_it(tmp_path: Path) -> Non
     assert dict(os.environ) == before
     *_, last = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
     assert last.outputs[0].text == "mine:cores=1 1 42\n"
+
+
+def test_a_notebook_runs_in_this_python_and_sees_nothing_of_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = set(os.environ)
+    for name, value in hostile.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tempfile, "tempdir", os.environ["TMPDIR"])
+    show = "import os, sys; print(sys.executable, *(f'{k}={v}' for k, v in os.environ.items()), sep='\\n')"
+    write(tmp_path / "one.ipynb", "1", show)
+    notebooks.run_notebook(tmp_path / "one.ipynb", tmp_path / "done.ipynb", {})
+    notebooks.export_notebook(tmp_path / "done.ipynb", tmp_path / "done.html")
+    *_, last = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
+    executable, *seen = last.outputs[0].text.splitlines()
+    assert executable == sys.executable
+    passed = {"LD_LIBRARY_PATH", "TMPDIR", "PYTHONPATH", *known}
+    named = [line for line in seen if any(mark in line for mark in ("of-the-user", str(tmp_path)))]
+    assert {line.partition("=")[0] for line in named} <= passed
+    assert "<html" in (tmp_path / "done.html").read_text()

@@ -7,10 +7,11 @@ Standard library only. An extra is looked up without importing it.
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+
+from tpcsweep import processes
 
 SIMGRID_PYTHON = "/usr/bin/python3"
 """Debian's Python: python3-simgrid is a package for it, and the one of PyPI has no wheels for Linux."""
@@ -54,7 +55,7 @@ def _pip(package: str) -> Extra:
 
 
 def _programs(*names: str) -> bool:
-    return all(shutil.which(name) for name in names)
+    return all(shutil.which(name, path=processes.system()["PATH"]) for name in names)
 
 
 def _headers(*names: str) -> bool:
@@ -74,7 +75,7 @@ def _xrootd() -> bool:
 
 def _succeeds(command: list[str], given: str = "") -> bool:
     try:
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        done = processes.run(command, input=given)
     except OSError:
         return False
     return done.returncode == 0

@@ -265,14 +265,15 @@ def run_to_end(argv: Sequence[str]) -> int:
     If this process is asked to end, the command is, too, and this process waits for it. If this process is killed, the
     command is killed, and the jobs of Snakemake end with it.
     """
+    from tpcsweep import processes
     from tpcsweep.linux.signals import end_with, held
 
     child: subprocess.Popen[bytes] | None = None
     try:
         with held():  # otherwise a signal could come while the command runs and `child` is not set
             # In a session of its own: Ctrl-C reaches it once, from here.
-            tied = partial(end_with, os.getpid(), SIGKILL)
-            child = subprocess.Popen(argv, start_new_session=True, preexec_fn=tied)
+            how = {"start_new_session": True, "preexec_fn": partial(end_with, os.getpid(), SIGKILL)}
+            child = processes.start(argv, processes.whole(), umask=-1, **how)
         return child.wait()
     finally:
         if child and child.poll() is None:

@@ -37,6 +37,15 @@ COLOURS = "viridis"
 INVALID = "#D55E00"  # what marks are filled with of cells whose figure is not that of what was asked
 _MOST_PANELS = 40  # in one figure
 _MOST_COLUMNS = 8  # of them, where there are several rows
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 
 class Mark(NamedTuple):
@@ -179,20 +188,15 @@ def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any
 
 
 @contextmanager
-def styled() -> Iterator[None]:
-    """Draw in the style of all figures while this context lasts, or in a function that it decorates."""
-    with mpl.rc_context(
-        {
-            "font.size": 9,
-            "axes.titlesize": 9,
-            "axes.labelsize": 9,
-            "xtick.labelsize": 8,
-            "ytick.labelsize": 8,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-        }
-    ):
-        yield
+def styled(style: Any = _STYLE) -> Iterator[None]:
+    """Draw in the style of all figures while this context lasts, or in a function that it decorates.
+
+    It begins with what matplotlib ships, not with the user's matplotlibrc.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        with mpl.rc_context(style):
+            yield
 
 
 @styled()
@@ -243,7 +247,7 @@ def save(figure: Figure, folder: str | Path, name: str) -> None:
     """Write `name`.png (150 dpi) and `name`.svg into a folder; the same dataset gives the same files."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context({"svg.hashsalt": "tpcsweep"}):
+    with styled({"svg.hashsalt": "tpcsweep"}):
         figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
         figure.set_layout_engine("none")  # the layout is made, and takes a second where there are many panels
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

@@ -7,7 +7,6 @@ makes dozens of changes in one process.
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import threading
@@ -16,14 +15,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+from tpcsweep import processes
+
 TIMEOUT = 60.0  # s; a deployment's commands take milliseconds, and one that hangs must not hang the sweep
-
-
-def look_in_sbin() -> None:
-    """Have programs be found that Debian keeps from the PATH of ordinary users, such as tc and sysctl."""
-    known = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    os.environ["PATH"] = os.pathsep.join(dict.fromkeys([*known, *SBIN]))
 
 
 class CommandError(RuntimeError):
@@ -47,15 +41,7 @@ class Commands:
         out = err = ""
         try:
             # Without input an empty one, never the terminal; a session of its own, which Ctrl-C does not reach.
-            done = subprocess.run(
-                argv,
-                input=input or "",
-                text=True,
-                capture_output=True,
-                timeout=TIMEOUT,
-                check=False,
-                start_new_session=True,
-            )
+            done = processes.run(argv, input=input or "", timeout=TIMEOUT, start_new_session=True)
             code, out, err = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired:
             err = f"no end after {TIMEOUT:.0f} s"

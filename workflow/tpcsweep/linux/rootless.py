@@ -20,13 +20,12 @@ import ctypes
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
 
+from tpcsweep import processes
 from tpcsweep.linux import cgroups
-from tpcsweep.linux.commands import look_in_sbin
 from tpcsweep.linux.namespaces import checked, libc
 from tpcsweep.linux.signals import ENDING
 
@@ -56,12 +55,11 @@ def is_alone() -> bool:
 
 def refusal() -> str:
     """Why an ordinary user cannot have what `enter` makes, and what to do; "" where he can. It is tried: some 20 ms."""
-    look_in_sbin()
     if not shutil.which("unshare"):
         return "unshare is missing: an administrator installs util-linux"
     kinds = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
     command = ["unshare", *kinds, "sh", "-c", _TRIAL]
-    tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    tried = processes.run(command)
     return explained(tried.stderr.strip()) if tried.returncode else ""
 
 
@@ -122,7 +120,6 @@ def enter_namespaces() -> None:
     Raises:
         OSError: where something of it is refused.
     """
-    look_in_sbin()
     group = _own_group()
     outside = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
     checked(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWPID), "unshare")
@@ -150,8 +147,8 @@ def _own_group() -> Path | None:
         if _SCOPE in os.environ or quota_refusal():
             return None
         command = [*SYSTEMD, sys.executable, *sys.orig_argv[1:]]
-        runtime = str(_runtime())  # cron's environment lacks it
-        changed = {**os.environ, "XDG_RUNTIME_DIR": runtime, _SCOPE: "asked for"}
+        # cron's environment lacks the first
+        changed = processes.whole(**{"XDG_RUNTIME_DIR": str(_runtime()), _SCOPE: "asked for"})
         os.execvpe(command[0], command, changed)  # noqa: S606
     # A group that gives controllers to others has no process itself.
     own = group / "tpcsweep-job"
@@ -189,7 +186,7 @@ def _be_the_first(end: int) -> NoReturn:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(end, 0)
         os.dup2(null, 1)
-        os.execvp("cat", ["cat"])  # noqa: S606
+        os.execvpe("cat", ["cat"], processes.system())  # noqa: S606
     finally:
         os._exit(1)
 

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tpcsweep import processes
 from tpcsweep.tools import TOOLS
 from tpcsweep.tools.base import package_versions
 
@@ -60,7 +61,7 @@ def commit() -> str:
 
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return processes.run(command, check=True).stdout.strip()
 
 
 def _cpu_model() -> str:

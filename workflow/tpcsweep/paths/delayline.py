@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from pathlib import Path as File
 from typing import NamedTuple
 
+from tpcsweep import processes
 from tpcsweep.files import replacing
 from tpcsweep.linux.commands import Commands
 from tpcsweep.paths.plan import INTERFACE, Path, PathError, burst, memory, queue_bytes, rate_bit, tick_ns
@@ -138,9 +139,9 @@ class DelayLine:
         commands.note(f"# {NAME} is process {self.pid}, {self.scheduler}")
 
     def _keep(self, starting: Future[subprocess.Popen[str]]) -> None:
-        null, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+        how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         try:
-            process = subprocess.Popen(self.argv, stdin=null, stdout=pipe, stderr=same, text=True)
+            process = processes.start(self.argv, processes.system(), text=True, **how)
         except OSError as error:
             starting.set_exception(error)
         else:

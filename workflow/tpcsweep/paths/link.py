@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import statistics
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from functools import cache
 from pathlib import Path as File
 from typing import Any
 
+from tpcsweep import processes
 from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import Interface
 from tpcsweep.paths import delayline, plan
@@ -238,11 +238,11 @@ def netem_works() -> bool:
     Raises PathError if that cannot be tried, as where an ordinary user may make no namespaces.
     """
     unshare = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net"]
-    unshared = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
+    unshared = processes.run([*unshare, "true"])
     if unshared.returncode != 0:
         raise PathError(f"path: {shlex.join(unshare)}: {unshared.stderr.strip()}")
     add = [*unshare, "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
-    return subprocess.run(add, capture_output=True, check=False).returncode == 0
+    return processes.run(add).returncode == 0
 
 
 def offloads(features: str) -> dict[str, bool]:
@@ -290,7 +290,7 @@ def line_counters(seen: delayline.Direction, path: Path, now: int, refused: int)
 
 def _qdisc_statistics(namespace: str) -> list[dict[str, Any]]:
     argv = ["tc", "-n", namespace, "-s", "-j", "qdisc", "show", "dev", INTERFACE]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = processes.run(argv)
     if done.returncode != 0:
         raise PathError(f"path: {INTERFACE} in {namespace} is gone: {done.stderr.strip()}")
     qdiscs: list[dict[str, Any]] = json.loads(done.stdout)

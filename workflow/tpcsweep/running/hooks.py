@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Literal
 
-from tpcsweep import testbeds
+from tpcsweep import processes, testbeds
 from tpcsweep.configuration.checks import extras
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.extras import MissingExtraError, missing
@@ -93,9 +92,9 @@ def notify(study: Configuration, command: str, ending: Ending, counts: Status) -
         "PAGE": str(page) if is_file(page) else "",
         **{name.upper(): str(count) for name, count in counts.to_dict().items()},
     }
-    environment = {**os.environ, **{f"TPCSWEEP_{name}": value for name, value in told.items()}}
+    environment = processes.whole(**{f"TPCSWEEP_{name}": value for name, value in told.items()})
     # A shell, as it is the user's own line, with the user's own rights.
-    run = subprocess.run(command, shell=True, env=environment, stdin=subprocess.DEVNULL, check=False)  # noqa: S602
+    run = processes.run(["/bin/sh", "-c", command], environment, capture_output=False, umask=-1)
     if not run.returncode:
         return ""
     return f"notify: {command!r} ended with status {run.returncode}; the run is not affected"

@@ -5,37 +5,39 @@ from __future__ import annotations
 
 import ast
 import logging
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 import papermill  # type: ignore[import-untyped]
 from nbconvert import HTMLExporter
-from papermill.engines import NBClientEngine, papermill_engines  # type: ignore[import-untyped]
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 from traitlets.config import Config
 
+from tpcsweep import processes
 from tpcsweep.files import write_text
 
 TEMPLATES = Path(__file__).parents[1] / "pages" / "templates" / "notebooks"
+LONGEST = 64  # characters of a folder for sockets, whose names end at 107 (unix(7))
+FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, where TMPDIR is too long
 NotebookError = PapermillExecutionError
 """What a notebook ends with when a cell of it raises."""
 
 
-class LocalEngine(NBClientEngine):  # type: ignore[misc]
-    """Papermill's own engine; each kernel has a folder of its own for its sockets, where all share the current one."""
-
-    @classmethod
-    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
-        with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
-            config = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
-            return super().execute_managed_notebook(nb_man, kernel_name, config=config, **options)
-
-
-papermill_engines.register(None, LocalEngine)
+@contextmanager
+def _alone() -> Iterator[Path]:
+    """Yield a folder that is this process's home within a `with`, so that libraries read no settings of the user's."""
+    usable = (at for at in FOLDERS if len(at) <= LONGEST and os.access(at, os.W_OK | os.X_OK))
+    with tempfile.TemporaryDirectory(prefix="tpcsweep-", dir=next(usable, None)) as folder:
+        own = {"JUPYTER_PREFER_ENV_PATH": "1", "JUPYTER_NO_CONFIG": "1"}
+        with mock.patch.dict(os.environ, processes.python(Path(folder)) | own, clear=True):
+            yield Path(folder)
 
 
 def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:
@@ -61,17 +63,19 @@ def run_notebook(notebook: Path, output: Path, values: Mapping[str, Any]) -> Non
     declared = _declared(notebook)
     parameters = {name: value for name, value in values.items() if name in declared}
     beside = f"--IPKernelApp.exec_lines=import sys; sys.path.insert(0, {str(notebook.parent.absolute())!r})"
-    executed = papermill.execute_notebook(
-        notebook, None, parameters, progress_bar=False, extra_arguments=[beside]
-    )
+    with _alone() as home:
+        how: dict[str, Any] = {"kernel_name": "python3", "extra_arguments": [beside]}
+        how["config"] = Config({"KernelManager": {"transport": "ipc", "ip": str(home / "kernel")}})
+        executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False, **how)
     write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]
 
 
 def export_notebook(notebook: Path, output: Path) -> None:
     """Write an executed notebook as one HTML file that needs no network."""
     config = Config({"TemplateExporter": {"extra_template_basedirs": [str(TEMPLATES)]}})
-    exporter = HTMLExporter(config=config, template_name="offline", embed_images=True)  # type: ignore[no-untyped-call]
-    html, _ = exporter.from_filename(str(notebook))
+    with _alone():
+        exporter = HTMLExporter(config=config, template_name="offline", embed_images=True)  # type: ignore[no-untyped-call]
+        html, _ = exporter.from_filename(str(notebook))
     write_text(output, html)
 
 

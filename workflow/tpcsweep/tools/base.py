@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from tpcsweep import processes
 
 Place = Literal["client", "source", "destination"]
 """Where processes run: at the client, or at the one origin of a side, in its network and under its CPU quota."""
@@ -131,7 +132,7 @@ class Tool(ABC):
 
         It has nothing of the caller's, so that no user's setting changes a measurement.
         """
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+        return processes.measured(folder)
 
     def versions(self) -> dict[str, str]:
         return package_versions(*self.packages)
@@ -227,7 +228,7 @@ def last_lines(output: str, count: int = 1) -> str:
 def first_line(command: list[str]) -> str:
     """Give the first line that a command prints, or why it cannot be run."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = processes.run(command, timeout=20)
     except OSError as error:
         return f"not found: {error.strerror}"
     return (done.stdout or done.stderr).strip().partition("\n")[0]
@@ -237,7 +238,7 @@ def package_versions(*packages: str) -> dict[str, str]:
     """Give the versions of Debian packages; those that are not installed are left out."""
     query = ["dpkg-query", "--show", "--showformat=${Package}\t${Version}\n", *packages]
     try:
-        lines = subprocess.run(query, capture_output=True, text=True, check=False).stdout.splitlines()
+        lines = processes.run(query).stdout.splitlines()
     except OSError:
         return {}
     return {name: version for name, version in (line.split("\t") for line in lines) if version}

@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 
+from tpcsweep import processes
 from tpcsweep.tools.base import VALID_HOURS, Credentials, Program, Transfer, first_line
 
 CAVEATS = {
@@ -41,8 +41,7 @@ class Curl(Program):
         kind = ["-H", "Content-Type: application/macaroon-request"]
         request = ["-X", "POST", *kind, "-d", json.dumps(CAVEATS), "--max-time", "30"]
         command = [*self._curl(credentials), *identity, *request, url]
-        environment = self.environment(credentials, folder)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = processes.run(command, self.environment(credentials, folder))
         try:
             return str(json.loads(done.stdout)["macaroon"])
         except (ValueError, KeyError, TypeError):

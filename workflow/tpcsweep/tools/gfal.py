@@ -108,11 +108,11 @@ class GfalCopy(Program):
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         own = {"GFAL_PYTHONBIN": "/usr/bin/python3", "X509_CERT_DIR": str(credentials.authorities)}
-        if credentials.needed:
-            shown = {"X509_USER_CERT": str(credentials.certificate), "X509_USER_KEY": str(credentials.key)}
+        if credentials.needed:  # where no proxy is named, gfal2 prefers /tmp/x509up_uUID to a certificate
+            shown = {"X509_USER_PROXY": str(credentials.key)}
         else:
             # Without a token gfal2 asks that a certificate be delegated, which XRootD refuses: any will do.
-            shown = {"BEARER_TOKEN": "none"}
+            shown = {"BEARER_TOKEN": "none", "X509_USER_PROXY": os.devnull}
         return super().environment(credentials, folder) | own | shown | trust(credentials)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:

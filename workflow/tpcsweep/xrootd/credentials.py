@@ -11,7 +11,6 @@ import datetime
 import ipaddress
 import os
 import secrets
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from tpcsweep import processes
 from tpcsweep.tools.base import VALID_HOURS
 
 USER = "alice"
@@ -51,10 +51,12 @@ def create_credentials(
     for path in (folder / "ca.pem", folder / "ca" / "ca.pem"):
         _write(path, authority[0].public_bytes(Encoding.PEM), 0o644)
     # The file names that OpenSSL looks up are hashes of the subject; only openssl itself computes them.
-    subprocess.run(["openssl", "rehash", folder / "ca"], check=True, capture_output=True)
+    processes.run(["openssl", "rehash", folder / "ca"], check=True)
     for name, (certificate, key) in {"host": host, "user": user}.items():
         _write(folder / f"{name}.pem", certificate.public_bytes(Encoding.PEM), 0o644)
+        # Key and certificate in one file are what X509_USER_PROXY names.
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        pem += certificate.public_bytes(Encoding.PEM)
         _write(folder / f"{name}.key", pem, 0o400, owner if name == "host" else None)
     _write(folder / "macaroon.key", base64.b64encode(secrets.token_bytes(64)) + b"\n", 0o400, owner)
     _write(folder / "gridmap", f'"/DC=tpcsweep/CN={USER}" {USER}\n'.encode(), 0o644)
@@ -101,9 +103,8 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
 
 
 def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a file that is never more readable than its mode says."""
+    """Write a file that is never more readable than its mode says; the umask is that of `processes.readable`."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
-        os.fchmod(file.fileno(), mode)
         if owner:
             os.fchown(file.fileno(), *owner)

@@ -8,6 +8,7 @@ in any container image.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tpcsweep import locks
+from tpcsweep import locks, processes
 from tpcsweep.extras import missing
 from tpcsweep.files import copy_into, write_json
 from tpcsweep.xrootd.releases import (
@@ -55,7 +56,6 @@ ALONE = (
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
 """A command's processes and mounts end with the process that started it, kill -9 included."""
-NOT_PASSED_ON = re.compile(r"LD_|(C|CXX|CPP|LD)FLAGS$|(CC|CXX)$")  # variables that would change a build
 LAST_LINES = 8  # of a failed command's log, which errors quote
 _STEP = re.compile(rb"\[(\d+)/(\d+)\]")
 _WRONG = re.compile(r"error:|CMake Error|undefined reference", re.IGNORECASE)
@@ -63,6 +63,7 @@ SHARED = Path("/var/cache/tpcsweep")
 Stage = Callable[[str], None]  # reports progress to the user
 
 
+@processes.readable()
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
     """Return a release; make it first if the cache lacks it. Raises ReleaseError if it cannot be made or read.
 
@@ -147,9 +148,6 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
     (made / LOADER).mkdir()
     for program in PROGRAMS:
         (made / LOADER / program).symlink_to(f"../lib/{loader.name}")
-    for path in (made, *made.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
     made.rename(folder)
     shutil.rmtree(work)
 
@@ -180,7 +178,7 @@ def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any
         unpacked.mkdir(exist_ok=True)
         # Debian 12's own Python has no filter for what its tarfile extracts.
         extract = ["tar", "--extract", "--no-same-owner", "--file", str(next(archive.glob("*.tar.gz")))]
-        subprocess.run([*extract, "--directory", str(unpacked)], check=True)
+        processes.run([*extract, "--directory", str(unpacked)], check=True)
         (unpacked / f"xrootd-{version}").rename(source)
     stage(f"building XRootD {version} from source, some minutes; its log is {log}")
     cmake = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(objects), *OPTIONS]
@@ -190,7 +188,7 @@ def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any
     ninja = ["ninja", "-C", str(objects), *targets]
     _run(ninja, log, f"xrootd {version}: the build failed", _progress(version, stage))
     _collect(objects, work / "release")
-    compiler = _output(["c++", "--version"]).partition("\n")[0]
+    compiler = processes.run(["c++", "--version"], check=True).stdout.partition("\n")[0]
     cache = (objects / "CMakeCache.txt").read_text()
     flags = re.findall(r"^CMAKE_CXX_FLAGS(?:_RELWITHDEBINFO)?:STRING=(.+)$", cache, re.MULTILINE)
     return {"sha256": digest, "compiler": compiler, "flags": " ".join(flags), "options": list(OPTIONS)}
@@ -230,7 +228,7 @@ def _unpack(version: str, work: Path, stage: Stage) -> dict[str, Any]:
     for folder in ("usr/lib", "lib"):  # the latter has the libraries of C before trixie
         for library in root.glob(f"{folder}/*-linux-gnu/*.so*"):
             copy_into(made / "lib", library)
-    newest = _output(["zcat", str(root / "usr/share/doc/xrootd-server/changelog.Debian.gz")])
+    newest = gzip.decompress((root / "usr/share/doc/xrootd-server/changelog.Debian.gz").read_bytes()).decode()
     package = re.search(r"\((.*?)\)", newest)
     return {"debian": suite, "package": package[1] if package else version}
 
@@ -240,15 +238,14 @@ def _run(command: Sequence[str], log: Path, failure: str, hear: Callable[[bytes]
 
     Raises ReleaseError with `failure` and the first line of the log that reports an error, or its last lines.
     """
-    environment = {key: value for key, value in os.environ.items() if not NOT_PASSED_ON.match(key)}
     with (
         log.open("wb") as file,
-        subprocess.Popen(
+        processes.start(
             [*ALONE, *command],
+            processes.building(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment,
             start_new_session=True,
         ) as process,
     ):
@@ -266,11 +263,6 @@ def _run(command: Sequence[str], log: Path, failure: str, hear: Callable[[bytes]
         raise ReleaseError(f"{failure} (exit code {process.returncode}): {why}; all of it is in {log}")
 
 
-def _output(command: Sequence[str], **environment: str) -> str:
-    given = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=given).stdout
-
-
 def _collect(objects: Path, made: Path) -> None:
     shutil.rmtree(made, ignore_errors=True)
     for name in PROGRAMS:
@@ -279,8 +271,9 @@ def _collect(objects: Path, made: Path) -> None:
     for library in objects.rglob("libXrd*.so*"):
         copy_into(made / "lib", library)
     needed: set[Path] = set()
+    found = {**processes.system(), "LD_LIBRARY_PATH": str(made / "lib")}
     for binary in (*(made / "bin").iterdir(), *(made / "lib").iterdir()):
-        listed = _output(["ldd", str(binary)], LD_LIBRARY_PATH=str(made / "lib"))
+        listed = processes.run(["ldd", str(binary)], check=True, env=found).stdout
         needed |= {Path(path) for path in re.findall(r"(?:=> |^\s+)(/\S+) \(0x", listed, re.MULTILINE)}
     for library in needed:
         if not library.is_relative_to(made):

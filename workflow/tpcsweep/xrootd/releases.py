@@ -11,9 +11,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from tpcsweep import processes
 
 SYSTEM = "system"  # the release that is installed on the machine or in the image
 FROM_SOURCE = "-source"  # follows a version that is built from source though Debian has it
@@ -47,6 +49,8 @@ class Release:
     """The folder with its bin/ and lib/; None: the programs that the PATH finds."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """The record of its making, for provenance."""
+    environment: Mapping[str, str] | None = field(default=None, compare=False)
+    """The environment of its programs where they ask for one, as in an image; None: that of the system's commands."""
 
     def command(self, program: str) -> list[str]:
         """Return the beginning of a command line for one of PROGRAMS, with a path, which XRootD needs.
@@ -67,7 +71,7 @@ class Release:
         """Return the version that the program prints, such as 5.9.9; raises ReleaseError without one."""
         command = [*self.command("xrootd"), "-v"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+            done = processes.run(command, self.environment, timeout=20)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ReleaseError(f"xrootd {self.name}: {' '.join(command)}: {error}") from error
         said = (done.stdout + done.stderr).strip()
@@ -116,7 +120,7 @@ def release_in(name: str, folder: Path) -> Release:
 def in_image(name: str) -> Release:
     """Return a release of the container image that this runs in; raises ReleaseError if the image lacks it."""
     if name == SYSTEM:
-        return Release(SYSTEM)
+        return Release(SYSTEM, environment=processes.whole())
     folder = IN_IMAGE / name
     if not folder.is_dir():
         there = ", ".join(sorted(path.name for path in IN_IMAGE.glob("*"))) or "none"
@@ -124,4 +128,4 @@ def in_image(name: str) -> Release:
             f"xrootd {name}: the image has no {folder}; it has {SYSTEM} and of others {there}: "
             f"add it to the image (envs/image/README.md), or correct `releases` of the testbed"
         )
-    return release_in(name, folder)
+    return replace(release_in(name, folder), environment=processes.whole())

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from tpcsweep import processes
 from tpcsweep.extras import missing
 from tpcsweep.linux import cgroups, rootless
-from tpcsweep.linux.commands import look_in_sbin
 from tpcsweep.paths import Emulator, PathError, netem_works
 from tpcsweep.tools import TOOLS
 
@@ -54,11 +54,11 @@ def require_machine(tools: Iterable[str] = ()) -> None:
 
 
 def _problems() -> Iterable[str]:
-    look_in_sbin()
     if os.geteuid() != 0 and (refused := rootless.refusal()):
         yield f"it makes network namespaces, which takes root or user namespaces, and these are refused: {refused}"
+    path = processes.system()["PATH"]
     needed = [(name, package) for package, names in PROGRAMS.items() for name in names]
-    if missing := {name: package for name, package in needed if not shutil.which(name)}:
+    if missing := {name: package for name, package in needed if not shutil.which(name, path=path)}:
         packages = " ".join(sorted(set(missing.values())))
         programs = ", ".join(missing)
         yield f"programs are missing: {programs}; as root run `make setup`, or apt-get install {packages}"
@@ -81,7 +81,6 @@ def _tun() -> str:
 
 def emulator() -> Emulator:
     """Return the emulator of paths. netem counts as absent if it cannot be tried."""
-    look_in_sbin()
     try:
         return "netem" if netem_works() else "delayline"
     except (PathError, FileNotFoundError):

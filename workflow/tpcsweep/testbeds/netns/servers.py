@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import signal
 import socket
 import ssl
@@ -16,12 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from tpcsweep import processes
 from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import inside, listening, socket_inside
 from tpcsweep.linux.rootless import is_alone
 from tpcsweep.testbeds.netns import topology
+from tpcsweep.testbeds.netns.state import prefix
 from tpcsweep.testbeds.node import starting
 from tpcsweep.tools import Place, Service, Tool
 from tpcsweep.xrootd import servers as xrootd
@@ -38,6 +41,7 @@ LOG_TAIL = 8
 """Lines of each of a server's logs that an error quotes."""
 LONGEST = 300
 """Characters of a server's last words."""
+_WITH_HOSTS = '[ ! -e /etc/hosts ] || mount --bind "$0" /etc/hosts && exec "$@"'
 
 
 def owner() -> tuple[int, int]:
@@ -89,7 +93,8 @@ class DeploymentProcess(NamedTuple):
 class DeploymentProcesses:
     """The long-lived processes of a deployment, each in a namespace and a cgroup of its own."""
 
-    prefix: str
+    folder: Path
+    """The deployment's."""
     tree: Hierarchy
     commands: Commands
     children: list[subprocess.Popen[bytes]]
@@ -98,7 +103,7 @@ class DeploymentProcesses:
 
     def name(self, node: str) -> str:
         """Return the name of the namespace and cgroup of a node."""
-        return f"{self.prefix}-{node}"
+        return f"{prefix(self.folder.name)}-{node}"
 
     def start(
         self, node: str, command: list[str], folder: Path, stdin: int = subprocess.DEVNULL, program: str = ""
@@ -108,12 +113,14 @@ class DeploymentProcesses:
         A node with several commands has a name for each program; only those are started again by `revive`.
         """
         name = self.name(node)
-        whole = [*self.tree.group(name).entry(), *inside(name, command)]
-        self.commands.note(" ".join(whole) + " &")
+        named = ["unshare", "--mount", "sh", "-c", _WITH_HOSTS, str(self.folder / "hosts"), *command]
+        whole = [*self.tree.group(name).entry(), *inside(name, named)]
+        self.commands.note(f"{shlex.join(whole)} &")
         stderr = folder / f"stderr.{node}.log"
         with stderr.open("ab") as errors:
-            child = subprocess.Popen(
+            child = processes.start(
                 whole,
+                processes.measured(folder) if stdin == subprocess.DEVNULL else processes.python(folder),
                 cwd=folder,
                 stdin=stdin,
                 stdout=stdin,
@@ -158,11 +165,13 @@ class NamespaceServers:
 
     def start(self) -> None:
         servers = [server for side in self.sides.values() for server in side.servers]
+        names = [f"127.0.0.1 localhost {socket.gethostname()}", *(f"{s.address} {s.name}" for s in servers)]
+        (self.processes.folder / "hosts").write_text("".join(f"{line}\n" for line in names))
         for server in servers:
             self._configure(server)
         starting.start_servers(servers, self._run, self._wait_for_cmsd)
         for origin, service in self._services():
-            command = [*self._named(), *user_prefix(), *service.command]
+            command = [*user_prefix(), *service.command]
             self.processes.start(origin.name, command, origin.folder, program=service.name)
 
     def wait(self, seconds: float = START_SECONDS) -> None:
@@ -191,15 +200,6 @@ class NamespaceServers:
             for origin in side.origins:
                 for tool in self.tools:
                     yield from ((origin, each) for each in tool.services(place, origin.address, self.streams))
-
-    def _named(self) -> list[str]:
-        """Return a prefix for a command that looks up the names of its own addresses, which no resolver here has."""
-        hosts = self.credentials.parent / "hosts"
-        origins = (origin for side in self.sides.values() for origin in side.origins)
-        lines = ["127.0.0.1 localhost", *(f"{origin.address} {origin.name}" for origin in origins)]
-        hosts.write_text("".join(f"{line}\n" for line in lines))
-        bind = 'mount --bind "$0" /etc/hosts && exec "$@"'
-        return ["unshare", "--mount", "sh", "-c", bind, str(hosts)]
 
     def _configure(self, server: Server) -> None:
         server.folder.mkdir(parents=True)

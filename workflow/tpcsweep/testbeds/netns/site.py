@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from tpcsweep import processes
 from tpcsweep.client.handle import Client, Event
 from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Cgroup
@@ -142,6 +143,7 @@ class NetnsSite(ServerSite):
     def sampler(self, interval: float) -> Sampler:
         return Sampler(self.read, interval)
 
+    @processes.readable()
     def add_source(self, size: int, content: str, streams: int) -> str:
         """Make a source file of some bytes unless it exists, and return its name. Sparse files take no memory.
 

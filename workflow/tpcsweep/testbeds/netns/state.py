@@ -25,6 +25,7 @@ from pathlib import Path
 from tpcsweep import locks
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.namespaces import FOLDER
+from tpcsweep.processes import readable, run
 from tpcsweep.testbeds import TeardownError, take_all_steps
 from tpcsweep.xrootd import servers as xrootd
 
@@ -63,7 +64,8 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
     If another owner holds it, `waiting` gets that owner's name, and the call waits; without `waiting` it raises
     MachineBusyError.
     """
-    STATE.mkdir(mode=0o711, exist_ok=True)
+    STATE.mkdir(exist_ok=True)
+    STATE.chmod(0o711)  # whatever the umask, of an earlier user too
     with contextlib.ExitStack() as held:
         try:
             held.callback(os.close, locks.take(STATE / "lock", str(owner), waiting))
@@ -74,6 +76,7 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
         yield
 
 
+@readable()
 def create_deployment(owner: Owner) -> Path:
     folder = STATE / secrets.token_hex(3)
     folder.mkdir(mode=0o711)
@@ -104,7 +107,7 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
     """Remove a deployment: processes, logs (saved), mounts, namespaces, cgroups, and its folder.
 
     Every step is tried, also after another one has failed. `children` are the caller's own processes among them.
-    Raises TeardownError if something remains.
+    Commands have a session of their own, which Ctrl-C does not reach. Raises TeardownError if something remains.
     """
     name = prefix(folder.name)
     steps = (
@@ -161,7 +164,7 @@ def _unmount(folder: Path) -> None:
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for mount in reversed(mounts):
         if mount.startswith(f"{folder}/"):
-            _run(["umount", "--lazy", mount])
+            run(["umount", "--lazy", mount], check=True, start_new_session=True)
 
 
 def _empty_disk(folder: Path) -> None:
@@ -173,12 +176,7 @@ def _empty_disk(folder: Path) -> None:
 def _delete_namespaces(name: str) -> None:
     batch = "".join(f"netns del {path.name}\n" for path in sorted(FOLDER.glob(f"{name}-*")))
     if batch:
-        _run(["ip", "-batch", "-"], batch)
-
-
-def _run(command: list[str], fed: str = "") -> None:
-    # A session of its own, which Ctrl-C does not reach.
-    subprocess.run(command, input=fed.encode(), check=True, capture_output=True, start_new_session=True)
+        run(["ip", "-batch", "-"], input=batch, check=True, start_new_session=True)
 
 
 def _remove_cgroups(name: str) -> None:

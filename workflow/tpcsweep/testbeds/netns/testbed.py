@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from tpcsweep import processes
 from tpcsweep.client.handle import Client, ClientError, of_process
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
@@ -133,7 +134,7 @@ class _Deployment:
         self.prefix = state.prefix(folder.name)
         self.tree = hierarchy()
         self.commands = Commands(request.logs / "commands.log")
-        self.processes = DeploymentProcesses(self.prefix, self.tree, self.commands, children)
+        self.processes = DeploymentProcesses(folder, self.tree, self.commands, children)
         self.opened = contextlib.ExitStack()
         """Closes what this process holds open of the deployment; the rest goes by name."""
         # With the machine's lock, as building takes all CPUs: nothing is measured meanwhile.
@@ -141,6 +142,7 @@ class _Deployment:
         xrootd.require_recent(self.release)
         self.owner = servers.owner()
 
+    @processes.readable()
     def up(self) -> NetnsSite:
         began = time.monotonic()
         sides = topology.sides(self.folder, self.wanted.origins)

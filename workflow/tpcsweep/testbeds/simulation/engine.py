@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tpcsweep import processes
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Measurement
@@ -75,7 +76,8 @@ def started(log: Path) -> Iterator[Engine]:
     command = [SIMGRID_PYTHON, "-u", str(PROGRAM)]
     with log.open("w") as errors, contextlib.ExitStack() as stack:
         try:
-            process = stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, stderr=errors, text=True))
+            how = {"stdin": PIPE, "stdout": PIPE, "stderr": errors, "text": True}
+            process = stack.enter_context(processes.start(command, processes.system(), **how))
         except OSError as error:
             raise SimulationError(f"{SIMGRID_PYTHON} cannot be run: {error.strerror}") from error
 

@@ -16,12 +16,12 @@ import asyncio
 import contextlib
 import json
 import socket
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tpcsweep import processes
 from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.messages import detach
 from tpcsweep.xrootd.servers import LOOPBACK
@@ -38,7 +38,7 @@ _emulated: list[str] = []
 def interface_to(address: str) -> str:
     """Return the interface that reaches an address."""
     get = ["ip", "-json", "route", "get", address]
-    done = subprocess.run(get, capture_output=True, text=True, check=True)
+    done = processes.run(get, check=True)
     return str(json.loads(done.stdout)[0]["dev"])
 
 
@@ -96,12 +96,12 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
     interface = interface_to(peers[0])
     lines = commands(interface, path, peers)
     batch, text = ["tc", "-batch", "-"], "\n".join(lines)
-    done = subprocess.run(batch, input=text, capture_output=True, text=True, check=False)
+    done = processes.run(batch, input=text)
     if done.returncode != 0:
         needs = "; netem needs the kernel module sch_netem on the node" if path.rtt or path.loss else ""
         raise RuntimeError(f"tc: {done.stderr.strip()}{needs}")
     if command := plan.segmenting(path, "netem", interface):
-        subprocess.run(command, capture_output=True, check=True)
+        processes.run(command, check=True)
     _emulated[:] = [interface]
     return lines
 
@@ -111,7 +111,7 @@ def drops() -> tuple[int | None, int | None]:
     if not _emulated:
         return None, None
     show = ["tc", "-s", "-j", "qdisc", "show", "dev", _emulated[0]]
-    qdiscs = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
+    qdiscs = json.loads(processes.run(show, check=True).stdout)
     return drop_counts({qdisc["handle"]: int(qdisc["drops"]) for qdisc in qdiscs})
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from tpcsweep import processes
 from tpcsweep.measure.files import add_source
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
@@ -62,8 +63,8 @@ class ServerPrograms:
 
     def _run(self, program: str) -> None:
         command = [*in_image(self._release).command(program), "-c", str(CONFIGURATION / f"{self._name}.cfg")]
-        stderr = subprocess.PIPE if program == "cmsd" else None
-        process = subprocess.Popen(command, cwd=STATE, stdin=subprocess.DEVNULL, stderr=stderr)
+        how = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE if program == "cmsd" else None}
+        process = processes.start(command, processes.whole(), cwd=STATE, **how)
         self._running[program] = process
         threading.Thread(target=self._watch, args=(program, process), daemon=True).start()
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kind of process gets what of the user's environment, and that nothing starts a process otherwise."""
+
+import ast
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tpcsweep import processes
+from tpcsweep.tools import TOOLS, Credentials
+from tpcsweep.xrootd.releases import SYSTEM, Release
+
+from tests.support import hostile
+from tests.support.workflow import ROOT
+
+PACKAGE = ROOT / "workflow"
+STARTS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
+"""Functions of subprocess that start processes."""
+INHERITS = re.compile(
+    rf"Popen|subprocess\.({'|'.join(STARTS)})|os\.(system|popen|(posix_)?spawn\w+|exec\w+(?<!e))"
+)
+ASYNC = re.compile(r"asyncio\.create_subprocess_\w+")
+HERE = Path("/h")
+KINDS: dict[str, tuple[Callable[[], Mapping[str, str]], set[str]]] = {
+    "measured": (partial(processes.measured, HERE), set()),
+    "system": (processes.system, {"HOME", "TMPDIR"}),
+    "python": (partial(processes.python, HERE), {"TMPDIR", "LD_LIBRARY_PATH"}),
+    **{
+        name: (partial(tool.environment, Credentials(Path("/c"), authorization), HERE), set())
+        for name, tool in TOOLS.items()
+        for authorization in ("usual", "none")
+    },
+}
+"""What makes the environment of each kind of process, and the variables that it takes over from the user."""
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment of this process, a hostile one."""
+    environment = hostile.environment(tmp_path)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return environment
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_of_process_gets_only_what_it_needs(theirs: dict[str, str], kind: str) -> None:
+    made, passed = KINDS[kind]
+    given = made()
+    same = {name for name, value in given.items() if theirs.get(name) == value}
+    assert same - {"PATH"} == passed
+    assert given["LC_ALL"] == "C.UTF-8"
+
+
+def test_builds_get_proxies_and_nothing_that_changes_them(theirs: dict[str, str]) -> None:
+    given = processes.building()
+    assert given["https_proxy"] == theirs["https_proxy"]
+    gone = (
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "CFLAGS",
+        "C_INCLUDE_PATH",
+        "TAR_OPTIONS",
+        "GIT_DIR",
+    )
+    assert [name for name in gone if name in given] == []
+    assert given["LC_ALL"] == "C.UTF-8"
+
+
+def test_programs_that_debian_keeps_from_users_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert processes.system()["PATH"].split(":") == [
+        "/usr/bin",
+        "/bin",
+        "/usr/local/sbin",
+        "/usr/sbin",
+        "/sbin",
+    ]
+    assert processes.whole()["PATH"] == "/usr/bin:/bin"
+
+
+@pytest.mark.usefixtures("theirs")
+def test_the_user_has_a_say_in_nothing_that_is_run(tmp_path: Path) -> None:
+    assert Release(SYSTEM).version()  # the loader's complaints about LD_PRELOAD would be part of it
+    before = os.umask(0o077)
+    try:
+        processes.run(["touch", tmp_path / "commands"])
+        processes.run(["touch", tmp_path / "users"], processes.whole(), umask=-1)
+        with processes.readable():
+            (tmp_path / "ours").touch()
+        (tmp_path / "mine").touch()
+    finally:
+        assert os.umask(before) == 0o077
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("commands", "users", "ours", "mine")}
+    assert modes == {"commands": 0o644, "users": 0o600, "ours": 0o644, "mine": 0o600}
+
+
+def test_a_command_reads_no_terminal_and_may_print_anything() -> None:
+    assert processes.run(["sh", "-c", "cat; printf '\\377'"]).stdout == "\ufffd"
+    assert processes.run(["cat"], input="given").stdout == "given"
+    with pytest.raises(subprocess.CalledProcessError):
+        processes.run(["false"], check=True)
+
+
+def started(tree: ast.AST) -> Iterator[str]:
+    """The calls that start a process with whatever environment this process has."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "subprocess":
+            yield from STARTS & {each.name for each in node.names} - {"Popen"}  # the name is a type, too
+        if isinstance(node, ast.Call):
+            called, environment = ast.unparse(node.func), any(word.arg == "env" for word in node.keywords)
+            if INHERITS.fullmatch(called) or (not environment and ASYNC.fullmatch(called)):
+                yield called
+
+
+def test_what_starts_a_process_without_an_environment_is_seen() -> None:
+    calls = ["subprocess.run([])", "Popen([])", "os.system('')", "os.execvp('', [])", "subprocess.call([])"]
+    calls += ["asyncio.create_subprocess_exec('')", "asyncio.create_subprocess_shell('')"]
+    for call in calls:
+        assert list(started(ast.parse(call))), call
+    assert not list(started(ast.parse("processes.run([]); asyncio.create_subprocess_exec('', env={})")))
+
+
+def test_every_process_is_started_with_an_environment_of_its_kind() -> None:
+    files = (file for file in PACKAGE.rglob("*.py") if file.name != "processes.py")
+    found = {str(file.relative_to(PACKAGE)): [*started(ast.parse(file.read_text()))] for file in files}
+    assert {file: calls for file, calls in found.items() if calls} == {}
