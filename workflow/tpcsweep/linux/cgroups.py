@@ -114,10 +114,16 @@ class Cgroup:
 
     def create(self, cores: float | None = None) -> Cgroup:
         """Make the group, with a quota of CPU cores or none. Raises CgroupError, and ValueError for too few cores."""
-        if self.tree.version == 2:
-            _delegate_cpu(self.tree.cpu)
-        for folder in self.folders:
-            folder.mkdir()
+        try:
+            if self.tree.version == 2:
+                _delegate_cpu(self.tree.cpu)
+            for folder in self.folders:
+                folder.mkdir()
+        except OSError as error:
+            why = f"no group can be made in {self.tree.cpu} ({error.strerror})"
+            raise CgroupError(
+                f"{why}: mount it writable (docker run --privileged --cgroupns=host)"
+            ) from error
         if cores is not None:
             self.limit(quota(cores))
         return self
