@@ -49,7 +49,7 @@ _SCOPE = "TPCSWEEP_SCOPE"
 _NETWORK = "ip link set lo up && echo 1 >/proc/sys/net/ipv4/ip_forward"
 _TRIAL = f"mount -t tmpfs tpcsweep /run && mkdir /run/netns && unshare --net sh -c '{_NETWORK}'"
 _USERS = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
-_RIGHTS = _USERS | {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21}
+_RIGHTS = _USERS | {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 """The rights of root that a deployment uses, by their bits (linux/capability.h)."""
 
 

@@ -32,6 +32,7 @@ def begin(studies: Studies) -> None:
     try:
         for study in studies.values():
             results.hold(study.folder)
+        results.renew_times(studies.inputs)
         for measured in studies.measured:
             stale = sum(1 for _ in stale_cells(measured))
             progress.begin_progress(measured.folder, stale)

@@ -122,6 +122,16 @@ class Studies(dict[str, Study]):
     def cells(self) -> list[str]:
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
+    @property
+    def inputs(self) -> Iterator[Path]:
+        """The files that rules read: those of the checkout, of the studies, and datasets from elsewhere."""
+        for pattern in ("notebooks/*", "examples/*", "workflow/scripts/*"):
+            yield from Path().glob(pattern)
+        for name, study in self.items():
+            yield from map(Path, self._sources(name))
+            yield from study.folder.glob("*")
+        yield from Path(self.results).glob("*/*.json")
+
     def showing(self, notebook: str) -> list[str]:
         """Return the names of the studies whose sweep or testbed asks for a notebook."""
         return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
