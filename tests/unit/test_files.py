@@ -4,7 +4,7 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -74,14 +74,16 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [*made.parent.iterdir()] == [made]
 
 
-def test_a_full_disk_is_told_whatever_a_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", [0, errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_or_quota_is_told_whatever_a_library_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
     path = tmp_path / "dataset.nc"
     path.write_text("old")
-    for free, error, said in ((1, RuntimeError, "HDF"), (0, OSError, f"Errno {errno.ENOSPC}.*{path}")):
-        disk = SimpleNamespace(f_blocks=100, f_bavail=free)
-        monkeypatch.setattr("tpcsweep.files.os.statvfs", lambda _, disk=disk: disk)
-        with pytest.raises(error, match=said), replacing(path) as part:
-            part.write_text("new")
-            raise RuntimeError("NetCDF: HDF error")
+    error, said = (OSError, f"Errno {code}.*{path}") if code else (RuntimeError, "HDF")
+    monkeypatch.setattr("os.fsync", Mock(side_effect=OSError(code, "full") if code else None))
+    with pytest.raises(error, match=said), replacing(path) as part:
+        part.write_text("new")
+        raise RuntimeError("NetCDF: HDF error")
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["dataset.nc"]

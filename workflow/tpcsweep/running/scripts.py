@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from tpcsweep.files import FULL
 
 
 class ChangedError(Exception):
@@ -36,7 +37,7 @@ def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[
     except known as error:
         text = str(error)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in FULL:
             raise
         where = f"{error.filename or 'results or temporary files'}: {error.strerror}"
         text = f"{where}: make room and run snakemake again, which keeps what was measured"
