@@ -179,7 +179,9 @@ def test_a_folder_that_the_file_system_has_in_another_case_is_refused(
     """As exFAT and macOS have it: the cells would take the places of another sweep's."""
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "demo"]))
     results.hold(tmp_path / "demo")
-    with pytest.raises(results.ResultsError, match=r"Demo: .* in another case.*: choose another folder"):
+    with pytest.raises(
+        results.ResultsError, match=r"Demo: taken by a name in another case here: choose another folder"
+    ):
         results.hold(tmp_path / "Demo")
 
 

@@ -191,7 +191,7 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
             "/none .*No such file.*: as root modprobe sch_netem, or modprobe tun",
         ),
         ({"netem": False, "tun": "folder"}, "/folder .*cannot be opened .*chmod 666"),
-        ({"groups": "tun"}, "no group can be made in .*/tun .Not a directory.: mount it writable"),
+        ({"groups": "tun"}, "/tun: Not a directory: mount it writable"),
         ({"files": 64}, "open no more than 64 files: ulimit -n 1024"),
         ({"user": "no-such-user"}, "there is no user no-such-user, .* useradd"),
         ({"programs": GRIDFTP}, r"make setup EXTRAS=globus`$"),

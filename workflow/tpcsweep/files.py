@@ -6,7 +6,6 @@ Standard library alone.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
@@ -18,9 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Error numbers of a disk and of a user's quota that are full."""
-
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -30,7 +26,7 @@ def replacing(path: Path) -> Iterator[Path]:
     keeps its content.
 
     Raises:
-        OSError: with an errno of FULL, whatever error the writing library raised.
+        OSError: if the disk or the user's quota is full, whatever error the writing library raised.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
@@ -38,22 +34,14 @@ def replacing(path: Path) -> Iterator[Path]:
         yield part
         part.replace(path)
     except Exception as error:
-        if code := _full(part):
-            raise OSError(code, os.strerror(code), str(path)) from error
+        try:
+            with part.open("ab") as file:
+                file.write(bytes(1 << 16))
+        except OSError as full:
+            raise OSError(full.errno, full.strerror, str(path)) from error
         raise
     finally:
         part.unlink(missing_ok=True)
-
-
-def _full(file: Path) -> int:
-    """Return the errno of FULL with which a file cannot grow; 0 if it can."""
-    try:
-        with file.open("ab") as end:
-            end.write(bytes(1 << 16))
-            os.fsync(end.fileno())
-    except OSError as error:
-        return error.errno if error.errno in FULL else 0
-    return 0
 
 
 @contextmanager

@@ -120,10 +120,8 @@ class Cgroup:
             for folder in self.folders:
                 folder.mkdir()
         except OSError as error:
-            why = f"no group can be made in {self.tree.cpu} ({error.strerror})"
-            raise CgroupError(
-                f"{why}: mount it writable (docker run --privileged --cgroupns=host)"
-            ) from error
+            remedy = "mount it writable, as docker run --privileged --cgroupns=host does"
+            raise CgroupError(f"{self.tree.cpu}: {error.strerror}: {remedy}") from error
         if cores is not None:
             self.limit(quota(cores))
         return self

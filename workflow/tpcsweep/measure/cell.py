@@ -37,9 +37,8 @@ BUSY = 0.95
 PAYLOAD_SHARE = 0.85
 """Goodput over the rate on the path, at least: headers of packets and of TLS and a few per cent of retransmissions
 explain no more."""
-HEADERS = 32 << 10
-"""Bytes on the path beside the payload of a transfer, at most: requests, answers and TLS handshakes. Measured: 6 to 12
-KiB of curl."""
+HEADERS = 64 << 10
+"""Bytes of requests, answers and TLS handshakes of a transfer, at most: 12 KiB of curl's, 32 KiB of gfal-copy's."""
 FILES = 1.0
 """Files of each stream that end after the warm-up, at least: with fewer the pauses between files are hardly seen."""
 SILENCE = 1.0
@@ -338,13 +337,7 @@ class _Cell:
 
 
 def counters_disagree(samples: Series, means: Mapping[str, float], headers: float) -> bool:
-    """Whether goodput and the rate on the path differ by more than headers explain.
-
-    Args:
-        samples: of the whole cell.
-        means: those after the warm-up, Gbit/s.
-        headers: the rate of headers of transfers, Gbit/s.
-    """
+    """Whether goodput and the rate on the path differ by more than headers of so many Gbit/s explain."""
     # Over the whole cell: after the warm-up more may be written than arrives, from the buffers that filled before.
     more = samples["goodput"].sum() > samples["wire_throughput"].sum() * COUNTING
     return bool(more or means["goodput"] < PAYLOAD_SHARE * (means["wire_throughput"] - headers))

@@ -158,9 +158,7 @@ def hold(folder: Path) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ResultsError(f"{folder}: user {os.geteuid()} cannot write to it: {elsewhere}")
         if folder.name not in {path.name for path in folder.parent.iterdir()}:
-            raise ResultsError(
-                f"{folder}: the file system has it in another case, as another sweep's: {elsewhere}"
-            )
+            raise ResultsError(f"{folder}: taken by a name in another case here: {elsewhere}")
         locks.take(folder / LOCK)  # never closed
     except locks.HeldError as held:
         raise ResultsError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
@@ -169,11 +167,7 @@ def hold(folder: Path) -> None:
 
 
 def renew_times(files: Iterable[Path]) -> None:
-    """Set the times of files that are newer than now to now, as Snakemake deletes what it makes of newer ones.
-
-    Raises:
-        ResultsError: if such a file is another user's.
-    """
+    """Set the times of files that are newer than now to now. Raise ResultsError if one is another user's."""
     now = time.time()
     for file in files:
         try:

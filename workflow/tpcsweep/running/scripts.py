@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-from tpcsweep.files import FULL
 
 
 class ChangedError(Exception):
@@ -37,7 +36,7 @@ def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[
     except known as error:
         text = str(error)
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f"{error.filename or 'results or temporary files'}: {error.strerror}"
         text = f"{where}: make room and run snakemake again, which keeps what was measured"

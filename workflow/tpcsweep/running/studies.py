@@ -6,12 +6,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
@@ -79,6 +82,11 @@ class Studies(dict[str, Study]):
 
         It ends the process with a line for everything that is wrong.
         """
+        # Snakemake asks for the user's name, which one of a container may lack.
+        os.environ.setdefault("LOGNAME", psutil.Process().username())
+        records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
+        if not os.access(records, os.W_OK):
+            sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
             found = cls(config)
             for study in found.measured:
@@ -121,16 +129,6 @@ class Studies(dict[str, Study]):
     @property
     def cells(self) -> list[str]:
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
-
-    @property
-    def inputs(self) -> Iterator[Path]:
-        """The files that rules read: those of the checkout, of the studies, and datasets from elsewhere."""
-        for pattern in ("notebooks/*", "examples/*", "workflow/scripts/*"):
-            yield from Path().glob(pattern)
-        for name, study in self.items():
-            yield from map(Path, self._sources(name))
-            yield from study.folder.glob("*")
-        yield from Path(self.results).glob("*/*.json")
 
     def showing(self, notebook: str) -> list[str]:
         """Return the names of the studies whose sweep or testbed asks for a notebook."""

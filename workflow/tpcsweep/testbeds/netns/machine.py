@@ -35,8 +35,6 @@ PROGRAMS = {
 }
 """Programs of a deployment by their Debian packages, without those of extras."""
 TUN = Path("/dev/net/tun")
-OPEN_FILES = 1024
-"""What a process may open at least: the usual limit."""
 
 
 class MachineError(Exception):
@@ -74,8 +72,8 @@ def _problems() -> Iterable[str]:
             cgroups.hierarchy().group(f"tpc-trial-{os.getpid()}").create().remove()
         except cgroups.CgroupError as error:
             yield str(error)
-    if (most := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < OPEN_FILES:
-        yield f"a process may open no more than {most} files: ulimit -n {OPEN_FILES}, or more for many streams"
+    if (most := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < 1024:  # the usual limit
+        yield f"a process may open no more than {most} files: ulimit -n 1024, or more for many streams"
     try:
         pwd.getpwnam(USER)
     except KeyError:
