@@ -120,8 +120,8 @@ class Cgroup:
             for folder in self.folders:
                 folder.mkdir()
         except OSError as error:
-            remedy = "mount it writable, as docker run --privileged --cgroupns=host does"
-            raise CgroupError(f"{self.tree.cpu}: {error.strerror}: {remedy}") from error
+            why = f"{self.tree.cpu}: {error.strerror}: mount it writable (docker run --privileged)"
+            raise CgroupError(why) from error
         if cores is not None:
             self.limit(quota(cores))
         return self

@@ -46,8 +46,7 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # linux/mount.h
 _MS_BIND, _MS_MOVE, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 13, 1 << 14, 1 << 18
 _SCOPE = "TPCSWEEP_SCOPE"
 """The environment variable that says that a scope was asked for, as that is done once."""
-_NETWORK = "ip link set lo up && echo 1 >/proc/sys/net/ipv4/ip_forward"
-_TRIAL = f"mount -t tmpfs tpcsweep /run && mkdir /run/netns && unshare --net sh -c '{_NETWORK}'"
+_TRIAL = "mount -t tmpfs none /run && mkdir /run/netns && unshare --net sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'"
 _USERS = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
 _RIGHTS = _USERS | {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 """The rights of root that a deployment uses, by their bits (linux/capability.h)."""

@@ -82,8 +82,7 @@ class Studies(dict[str, Study]):
 
         It ends the process with a line for everything that is wrong.
         """
-        # Snakemake asks for the user's name, which one of a container may lack.
-        os.environ.setdefault("LOGNAME", psutil.Process().username())
+        os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake asks for a name
         records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
