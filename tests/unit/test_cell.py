@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self
 
+import numpy as np
 import pytest
 from tpcsweep.client.handle import Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
@@ -209,3 +210,21 @@ def test_what_goes_wrong_is_the_cells_status_message_and_flags(
     assert (found["limit"] is None) == (status == "failed")
     # A deployment that breaks before the counters were read again has counted nothing that is known.
     assert (found["summary"]["path_drops"] is None) == ("check" in what.get("broken", {}))
+
+
+@pytest.mark.parametrize(
+    ("goodput", "wire", "headers", "disagree"),
+    [
+        (1.0, 1.05, 0.0, False),
+        (1.0, 1.25, 0.0, True),  # much was sent twice
+        (1.02, 1.0, 0.0, True),
+        (1e-8, 1e-3, 1.5e-3, False),  # of files of one byte there is nothing but headers
+        (1e-8, 3e-3, 1.5e-3, True),
+    ],
+)
+def test_counters_disagree_by_more_than_headers(
+    goodput: float, wire: float, headers: float, disagree: bool
+) -> None:
+    means = {"goodput": goodput, "wire_throughput": wire}
+    samples = {name: np.full(9, value) for name, value in means.items()}
+    assert cell.counters_disagree(samples, means, headers) == disagree

@@ -14,7 +14,7 @@ import xarray as xr
 import yaml
 from click.shell_completion import BashComplete
 from tpcsweep import testbeds
-from tpcsweep.cli import COMMANDS, main, sweeps
+from tpcsweep.cli import COMMANDS, common, main, sweeps
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.files import write_text
 from tpcsweep.running import results
@@ -261,3 +261,9 @@ def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest
     shown = tpcsweep("calibrate", EXAMPLE, "-o", "ours.yaml").stdout
     assert "window_share" in shown
     assert shown.splitlines()[-1] == f"testbed: {Path('ours.yaml').absolute()}"
+
+
+def test_a_full_disk_is_an_error_of_every_command() -> None:
+    with pytest.raises(click.ClickException, match=r"No space left.*results/x") as raised, common.exit_on():
+        raise OSError(28, "No space left on device", "results/x")
+    assert raised.value.exit_code == 2

@@ -196,6 +196,7 @@ def test_names_and_folders_that_cannot_be_are_refused(root: Path) -> None:
     assert testbed == f"{place}: testbed: given 'nothing.yaml', allowed: one of one, {path}"
 
 
+ONCE = "more than once, allowed: each value once, whatever its case"
 A_TIME = (
     'a time such as "50 ms" (ns, us, ms, s, min, h; also µs, usec, msec, sec), or a number of ms, '
     "at least 0, at most 2000 ms (by a geostationary satellite it is 600 ms)"
@@ -220,7 +221,8 @@ TWICE = "twice, allowed: YAML, each key once"
         "parameters: {cores: [0]}": f"parameters.cores[0]: given 0, allowed: {CORES}",
         "parameters: {streams: 0}": f"parameters.streams: given 0, allowed: {units.STREAMS.allowed()}",
         "parameters: {streams: []}": "parameters.streams: given [], allowed: a list of at least one value",
-        "parameters: {rtt: [50, 50 ms]}": "parameters.rtt: given 50.0 more than once, allowed: each value once",
+        "parameters: {rtt: [50, 50 ms]}": f"parameters.rtt: given 50.0 {ONCE}",
+        "parameters: {xrootd: [Mine, mine]}": f"parameters.xrootd: given 'Mine', 'mine' {ONCE}",
         "parameters: {copy_mode: both}": "parameters.copy_mode: given 'both', allowed: pull or push",
         "parameters: {tool: ../x}": f"parameters.tool: given '../x', allowed: text that matches {WORD}",
         "parameters: {tool: 1}": "parameters.tool: given 1, allowed: text",

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-import errno
 import os
 import subprocess
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -74,14 +72,17 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [*made.parent.iterdir()] == [made]
 
 
-def test_a_full_disk_is_told_whatever_a_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("disk", "error", "said"), [("", RuntimeError, "HDF"), ("/dev/full", OSError, "No space left.*nc")]
+)
+def test_a_full_disk_is_told_whatever_a_library_says(
+    tmp_path: Path, disk: str, error: type[Exception], said: str
+) -> None:
     path = tmp_path / "dataset.nc"
     path.write_text("old")
-    for free, error, said in ((1, RuntimeError, "HDF"), (0, OSError, f"Errno {errno.ENOSPC}.*{path}")):
-        disk = SimpleNamespace(f_blocks=100, f_bavail=free)
-        monkeypatch.setattr("tpcsweep.files.os.statvfs", lambda _, disk=disk: disk)
-        with pytest.raises(error, match=said), replacing(path) as part:
-            part.write_text("new")
-            raise RuntimeError("NetCDF: HDF error")
+    with pytest.raises(error, match=said), replacing(path) as part:
+        if disk:
+            part.symlink_to(disk)
+        raise RuntimeError("NetCDF: HDF error")
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["dataset.nc"]

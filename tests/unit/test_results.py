@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of cells: current or stale, whole or damaged, published from staging, set aside."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -169,3 +171,41 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
     with pytest.raises(results.ResultsError, match=f"user {os.geteuid()} cannot write to it"):
         results.hold(tmp_path / "results")
+
+
+def test_a_folder_that_the_file_system_has_in_another_case_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As exFAT and macOS have it: the cells would take the places of another sweep's."""
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "demo"]))
+    results.hold(tmp_path / "demo")
+    with pytest.raises(
+        results.ResultsError, match=r"Demo: taken by a name in another case here: choose another folder"
+    ):
+        results.hold(tmp_path / "Demo")
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def flock(*_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(results.ResultsError, match=f"{os.strerror(code)}: choose another folder"):
+        results.hold(tmp_path)
+
+
+def test_files_of_the_future_are_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for file, ahead in ((old, -9.0), (new, 9e4)):
+        file.touch()
+        os.utime(file, (0, time.time() + ahead))
+    before = old.stat().st_mtime
+    results.renew_times([old, tmp_path / "missing", new])
+    assert (old.stat().st_mtime, new.stat().st_mtime <= time.time()) == (before, True)
+    os.utime(new, (0, time.time() + 9e4))
+    monkeypatch.setattr("os.utime", Mock(side_effect=PermissionError(errno.EPERM, "not yours")))
+    with pytest.raises(results.ResultsError, match=r"new: newer than the clock .*: correct the clock"):
+        results.renew_times([new])

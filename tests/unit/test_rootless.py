@@ -80,6 +80,18 @@ def test_what_keeps_quotas_from_a_user_is_named_with_what_to_do(
 
 
 @pytest.mark.parametrize(
+    ("drops", "told"), [("-sys_admin", "CAP_SYS_ADMIN"), ("-chown,-net_raw", "CAP_CHOWN, CAP_NET_RAW")]
+)
+def test_a_root_without_all_rights_is_told_which_are_missing(drops: str, told: str) -> None:
+    ask = [sys.executable, "-c", "from tpcsweep.linux import rootless; print(rootless.refusal())"]
+    if os.geteuid() or rootless.lacking_rights(Path("/proc/self/status").read_text()):
+        pytest.skip("needs all rights of root")
+    command = ["setpriv", f"--bounding-set={drops}", "--", *ask]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith(f"this root has no {told}: in a container")
+
+
+@pytest.mark.parametrize(
     ("asked", "machine", "told"),
     [
         (
@@ -133,15 +145,26 @@ def test_plain_groups_have_no_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes a machine of a root who lacks nothing but what is given."""
     (tmp_path / "tun").touch()
+    (tmp_path / "folder").mkdir()  # not even root opens it for writing
 
-    def lacking(programs: str = "", refused: str = "", netem: bool = True, tun: str = "tun") -> None:
+    def lacking(
+        programs: str = "",
+        refused: str = "",
+        netem: bool = True,
+        tun: str = "tun",
+        groups: str = "",
+        files: int = 1024,
+        user: str = "root",
+    ) -> None:
         monkeypatch.setattr("os.geteuid", lambda: 1000 if refused else 0)
-        monkeypatch.setattr("os.access", lambda *_: False)  # root may open everything
         missing = programs.split()
         monkeypatch.setattr("shutil.which", lambda name, **_: None if name in missing else "/bin/x")
         monkeypatch.setattr(machine, "netem_works", lambda: netem)
         monkeypatch.setattr(machine, "TUN", tmp_path / tun)
         monkeypatch.setattr(machine.rootless, "refusal", lambda: refused)
+        monkeypatch.setattr(machine.cgroups, "hierarchy", lambda: Hierarchy(1, tmp_path / groups, tmp_path))
+        monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+        monkeypatch.setattr(machine, "USER", user)
 
     return lacking
 
@@ -157,8 +180,14 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
             "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-",
         ),
         ({"refused": "sysctl -w this=1"}, "which takes root or user namespaces.*: sysctl -w this=1"),
-        ({"netem": False, "tun": "none"}, "/none .* modprobe tun"),
-        ({"netem": False}, r"tun .* may not be opened by this user: as root .*chmod 666"),
+        (
+            {"netem": False, "tun": "none"},
+            "/none .*No such file.*: as root modprobe sch_netem, or modprobe tun",
+        ),
+        ({"netem": False, "tun": "folder"}, "/folder .*cannot be opened .*chmod 666"),
+        ({"groups": "tun"}, "/tun: Not a directory: mount it writable"),
+        ({"files": 64}, "open no more than 64 files: ulimit -n 1024"),
+        ({"user": "no-such-user"}, "there is no user no-such-user, .* useradd"),
         ({"programs": GRIDFTP}, r"make setup EXTRAS=globus`$"),
     ],
 )

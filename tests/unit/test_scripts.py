@@ -24,6 +24,13 @@ def test_everything_that_a_script_imports_is_there(script: Path) -> None:
             importlib.import_module(f"{module}.{name}")
 
 
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_a_script_reports_a_full_disk(script: Path) -> None:
+    *_, work = ast.parse(script.read_text()).body
+    assert isinstance(work, ast.With)
+    assert ast.unparse(work.items[0]).startswith("reported(")
+
+
 def test_a_disk_that_is_full_is_told_in_plain_words(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended, scripts.reported(str(tmp_path / "no folder/log"), about="demo"):
         raise OSError(28, "No space left on device", "results/demo/dataset.nc")

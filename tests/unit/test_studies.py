@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The studies of a workflow: read from its configuration, and given to its rules."""
 
+import getpass
+import os
 import re
 import shutil
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -133,3 +136,17 @@ def test_a_sweep_ends_the_run_if_the_machine_cannot_measure_it_but_not_if_simula
     with pytest.raises(SystemExit, match=r"fast\.yaml: parameters\.bandwidth: given 400 Gbit/s, allowed: "):
         Studies.of_workflow(config)
     assert [*Studies.of_workflow({**config, "testbed": str(ROOT / "config/testbeds/simulation.yaml")})]
+
+
+def test_a_user_without_a_name_has_one_for_snakemake_which_must_write_its_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", Mock(side_effect=KeyError))
+    config = {"sweep": "chep2024_fig4", "testbed": "simulation"}
+    assert [*Studies.of_workflow(config)]
+    assert getpass.getuser() == str(os.getuid())
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(SystemExit, match="Snakemake must write here: run it in a copy"):
+        Studies.of_workflow(config)

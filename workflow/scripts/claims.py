@@ -4,6 +4,8 @@
 import xarray as xr
 from tpcsweep.claims import judge
 from tpcsweep.claims.table import write_verdicts
+from tpcsweep.running.scripts import reported
 
-verdicts = judge(xr.load_dataset(snakemake.input.dataset))
-write_verdicts(verdicts, snakemake.output.table, snakemake.output.verdicts)
+with reported(snakemake.log[0]):
+    verdicts = judge(xr.load_dataset(snakemake.input.dataset))
+    write_verdicts(verdicts, snakemake.output.table, snakemake.output.verdicts)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import xarray as xr
 from tpcsweep.models import fit_all
+from tpcsweep.running.scripts import reported
 
-with signals.interruptible():
+with reported(snakemake.log[0]), signals.interruptible():
     fit_all(xr.load_dataset(snakemake.input.dataset), Path(snakemake.output.models), snakemake.threads)

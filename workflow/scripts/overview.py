@@ -4,5 +4,7 @@
 from pathlib import Path
 
 from tpcsweep.pages import making
+from tpcsweep.running.scripts import reported
 
-making.make_overview(Path(snakemake.output.page))
+with reported(snakemake.log[0]):
+    making.make_overview(Path(snakemake.output.page))

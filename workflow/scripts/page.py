@@ -4,5 +4,7 @@
 from pathlib import Path
 
 from tpcsweep.pages import making
+from tpcsweep.running.scripts import reported
 
-making.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page))
+with reported(snakemake.log[0]):
+    making.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page))

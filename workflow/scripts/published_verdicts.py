@@ -5,6 +5,10 @@ import json
 from pathlib import Path
 
 from tpcsweep.published.report import write_report
+from tpcsweep.running.scripts import reported
 
 studies = json.loads(Path(snakemake.input.terena2005).read_bytes())
-write_report(Path(snakemake.output.table).parent, [Path(file) for file in snakemake.input.figures], studies)
+with reported(snakemake.log[0]):
+    write_report(
+        Path(snakemake.output.table).parent, [Path(file) for file in snakemake.input.figures], studies
+    )

@@ -6,7 +6,6 @@ Standard library alone.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
@@ -27,7 +26,7 @@ def replacing(path: Path) -> Iterator[Path]:
     keeps its content.
 
     Raises:
-        OSError: of ENOSPC, when the disk is full, whatever error the writing library raised.
+        OSError: if the disk or the user's quota is full, whatever error the writing library raised.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
@@ -35,9 +34,11 @@ def replacing(path: Path) -> Iterator[Path]:
         yield part
         part.replace(path)
     except Exception as error:
-        disk = os.statvfs(part.parent)
-        if disk.f_blocks and not disk.f_bavail:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        try:
+            with part.open("ab") as file:
+                file.write(bytes(1 << 16))
+        except OSError as full:
+            raise OSError(full.errno, full.strerror, str(path)) from error
         raise
     finally:
         part.unlink(missing_ok=True)

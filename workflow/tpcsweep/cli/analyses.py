@@ -37,7 +37,7 @@ def page(results: Path, output: Path | None) -> None:
     from tpcsweep.dataset.earlier import completed
     from tpcsweep.pages import making
 
-    with common.exit_on(OSError), completed(dataset) as whole:
+    with common.exit_on(), completed(dataset) as whole:
         making.make_page(dataset, output, whole)
     click.echo(output.absolute())
 
@@ -69,7 +69,7 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import read_side
 
-    with common.exit_on(ConfigurationError, comparison.ComparisonError, OSError):
+    with common.exit_on(ConfigurationError, comparison.ComparisonError):
         one, other = (
             comparison.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
         )
@@ -106,7 +106,7 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     from tpcsweep.claims.table import for_terminal
     from tpcsweep.dataset.earlier import completed
 
-    with common.exit_on(OSError), completed(dataset) as whole:
+    with common.exit_on(), completed(dataset) as whole:
         verdicts = judge(xr.load_dataset(whole))
     content = [verdict.to_dict() for verdict in verdicts]
     common.answer(as_json, content, for_terminal(verdicts, every))
@@ -136,7 +136,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     from tpcsweep.pages import making
 
     folder = dataset.with_name(runs.FOLDER)
-    with common.exit_on(runs.HistoryError, MissingExtraError, OSError):
+    with common.exit_on(runs.HistoryError, MissingExtraError):
         told = making.make_history(dataset, folder, fail_on)
     if as_json:
         click.echo((folder / "history.json").read_text(encoding="utf-8"))

@@ -129,10 +129,11 @@ def dataset_of(path: Path) -> Path:
 
 @contextlib.contextmanager
 def exit_on(*expected: type[Exception]) -> Iterator[None]:
-    """Turn expected errors into one message and exit code 2."""
+    """Turn expected errors, and those of the system such as a full disk, into one message and exit code 2."""
+    known: tuple[type[Exception], ...] = (*expected, OSError)
     try:
         yield
-    except expected as error:
+    except known as error:
         raise click.ClickException(str(error)) from error
 
 

@@ -94,7 +94,7 @@ def export(form: str, results: Path, output: Path | None) -> None:
     from tpcsweep.files import write_text
 
     dataset = common.dataset_of(results)
-    with common.exit_on(exporting.ExportError, MissingExtraError, OSError):
+    with common.exit_on(exporting.ExportError, MissingExtraError):
         if form == "zarr":
             output = output or Path(f"{dataset.stem}.zarr")
             if output.exists():

@@ -89,7 +89,7 @@ def plan(
     from tpcsweep.dataset.earlier import completed
     from tpcsweep.planning.recommendations import EXPECTED, answer_question
 
-    trouble = common.exit_on(*EXPECTED, OSError)
+    trouble = common.exit_on(*EXPECTED)
     with trouble, completed(dataset) as whole, _models_of(dataset, whole) as models:
         question = {"target": target, **given}
         answer = answer_question(whole, models, question, recommend or output is not None)

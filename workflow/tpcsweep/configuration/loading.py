@@ -199,7 +199,7 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
     read = [_attempt(problems, partial(_load, name, settings, root)) for name in settings.sweep]
     raise_any(dict.fromkeys(problems))
     found = [study for study in read if study is not None]
-    for folder, times in Counter(study.folder.name for study in found).items():
+    for folder, times in Counter(study.folder.name.casefold() for study in found).items():
         if times > 1:
             raise refused("sweep", f"{folder} {times} times", "each sweep once", CONFIG_FILE)
     return {study.folder.name: study for study in found}

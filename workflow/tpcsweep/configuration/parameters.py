@@ -142,9 +142,11 @@ def show_value(name: str, value: Value) -> str:
 
 
 def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
-    twice = [value for value, times in Counter(values).items() if times > 1]
-    if twice:
-        raise fault("each value once", f"{', '.join(map(repr, twice))} more than once")
+    # Some file systems take the folders of names that differ only by case for one.
+    names = [value.casefold() if isinstance(value, str) else value for value in values]
+    times = Counter(names)
+    if twice := dict.fromkeys(value for value, name in zip(values, names, strict=True) if times[name] > 1):
+        raise fault("each value once, whatever its case", f"{', '.join(map(repr, twice))} more than once")
     return tuple(values)
 
 

@@ -114,10 +114,14 @@ class Cgroup:
 
     def create(self, cores: float | None = None) -> Cgroup:
         """Make the group, with a quota of CPU cores or none. Raises CgroupError, and ValueError for too few cores."""
-        if self.tree.version == 2:
-            _delegate_cpu(self.tree.cpu)
-        for folder in self.folders:
-            folder.mkdir()
+        try:
+            if self.tree.version == 2:
+                _delegate_cpu(self.tree.cpu)
+            for folder in self.folders:
+                folder.mkdir()
+        except OSError as error:
+            why = f"{self.tree.cpu}: {error.strerror}: mount it writable (docker run --privileged)"
+            raise CgroupError(why) from error
         if cores is not None:
             self.limit(quota(cores))
         return self

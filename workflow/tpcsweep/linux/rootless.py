@@ -45,7 +45,10 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # linux/mount.h
 _MS_BIND, _MS_MOVE, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 13, 1 << 14, 1 << 18
 _SCOPE = "TPCSWEEP_SCOPE"
 """The environment variable that says that a scope was asked for, as that is done once."""
-_TRIAL = "mount -t tmpfs tpcsweep /run && mkdir /run/netns && unshare --net ip link set lo up"
+_TRIAL = "mount -t tmpfs none /run && mkdir /run/netns && unshare --net sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'"
+_USERS = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
+_RIGHTS = _USERS | {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+"""The rights of root that a deployment uses, by their bits (linux/capability.h)."""
 
 
 def is_alone() -> bool:
@@ -54,13 +57,24 @@ def is_alone() -> bool:
 
 
 def refusal() -> str:
-    """Why an ordinary user cannot have what `enter` makes, and what to do; "" where he can. It is tried: some 20 ms."""
+    """Say why this user, root or an ordinary one, cannot make namespaces and mounts; "" if he can. A trial of 20 ms."""
     if not shutil.which("unshare"):
         return "unshare is missing: an administrator installs util-linux"
-    kinds = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
-    command = ["unshare", *kinds, "sh", "-c", _TRIAL]
+    if os.geteuid() == 0:
+        if lacking := lacking_rights((PROC / "self/status").read_text()):
+            return f"this root has no {', '.join(lacking)}: in a container, docker run --privileged"
+        command = ["unshare", "--mount", "sh", "-c", f"touch {RUN} && {_TRIAL}"]
+    else:
+        kinds = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
+        command = ["unshare", *kinds, "sh", "-c", _TRIAL]
     tried = processes.run(command)
     return explained(tried.stderr.strip()) if tried.returncode else ""
+
+
+def lacking_rights(status: str) -> list[str]:
+    """Return the capabilities of a deployment that a process lacks, by the text of its /proc/PID/status."""
+    has = int(status.partition("CapEff:")[2].split()[0], 16)
+    return [name for name, bit in _RIGHTS.items() if not has >> bit & 1]
 
 
 def explained(said: str) -> str:
@@ -90,7 +104,7 @@ def quota_refusal() -> str:
         )
     if not shutil.which(SYSTEMD[0]):
         return f"{SYSTEMD[0]} is missing, by which systemd delegates a cgroup"
-    if not (manager := _runtime() / "systemd/private").exists():
+    if not os.access(manager := _runtime() / "systemd/private", os.W_OK):  # after su it may be another user's
         return (
             f"no systemd of this user's listens on {manager}: log in (ssh, console) rather than by su, "
             "or as root: loginctl enable-linger USER"

@@ -24,7 +24,7 @@ from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import disturbed
 from tpcsweep.measure.readings import Readings, Series, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, enough
-from tpcsweep.variables import SUMMARY
+from tpcsweep.variables import BYTES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
 LOOK = 1.0
@@ -37,6 +37,8 @@ BUSY = 0.95
 PAYLOAD_SHARE = 0.85
 """Goodput over the rate on the path, at least: headers of packets and of TLS and a few per cent of retransmissions
 explain no more."""
+HEADERS = 64 << 10
+"""Bytes of requests, answers and TLS handshakes of a transfer, at most: 12 KiB of curl's, 32 KiB of gfal-copy's."""
 FILES = 1.0
 """Files of each stream that end after the warm-up, at least: with fewer the pauses between files are hardly seen."""
 SILENCE = 1.0
@@ -316,9 +318,8 @@ class _Cell:
         self, samples: Series, steady: Steady, means: Mapping[str, float], summary: Summary
     ) -> list[str]:
         measurement, ended = self._measurement, summary["length_files"]
-        # Over the whole cell: after the warm-up more may be written than arrives, from the buffers that filled before.
-        more = samples["goodput"].sum() > samples["wire_throughput"].sum() * COUNTING
-        less = means["goodput"] < PAYLOAD_SHARE * means["wire_throughput"]
+        begun = (summary["transfers"] or 0) + (summary["transfers_failed"] or 0) + self._wanted.streams
+        headers = begun * HEADERS / BYTES / (_duration(samples) or math.nan)
         files = (measurement.files or 0) * self._wanted.streams
         flags = {
             "not_steady": not steady.steady,
@@ -327,12 +328,19 @@ class _Cell:
             "within_files": ended is not None and ended < FILES,
             "transfers_failed": summary["transfers_failed"] != 0,
             "files_missing": (summary["transfers"] or 0) < files,
-            "counters_disagree": more or less,
+            "counters_disagree": counters_disagree(samples, means, headers),
             "monitoring_disagrees": transfers.disagrees(summary["xrootd_share"]),
             "machine_saturated": means["machine_cpu"] + means["machine_steal"] >= BUSY,
             "disturbed": disturbed(*(summary[f"machine_{name}"] for name in ("others", "steal", "slowed"))),
         }
         return [name for name, raised in flags.items() if raised]
+
+
+def counters_disagree(samples: Series, means: Mapping[str, float], headers: float) -> bool:
+    """Whether goodput and the rate on the path differ by more than headers of so many Gbit/s explain."""
+    # Over the whole cell: after the warm-up more may be written than arrives, from the buffers that filled before.
+    more = samples["goodput"].sum() > samples["wire_throughput"].sum() * COUNTING
+    return bool(more or means["goodput"] < PAYLOAD_SHARE * (means["wire_throughput"] - headers))
 
 
 def _duration(samples: Series) -> float:

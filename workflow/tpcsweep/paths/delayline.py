@@ -85,9 +85,7 @@ def _programs() -> File:
     beside = File(sys.prefix) / "bin"
     if os.access(beside, os.W_OK):
         return beside
-    cache = File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
-    cache.mkdir(parents=True, exist_ok=True)
-    return cache
+    return File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
 
 
 class DelayLine:

@@ -38,7 +38,7 @@ def folding_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions of `make_dataset` whose messages need no traceback."""
     from tpcsweep.dataset import DatasetError
 
-    return (DatasetError, ConfigurationError, MissingExtraError)
+    return (DatasetError, ConfigurationError, MissingExtraError, results.ResultsError)
 
 
 def make_dataset(study: Study, output: Path, processes: int) -> None:
@@ -69,6 +69,7 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
         return
     reasons: dict[Path, str] = {}
     files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}
+    results.renew_times(files)  # the clock may have been set back since they were measured
     specs = (wanted(study, cell) for cell in files.values())
     refused: dataset.DatasetError | None = None
     try:

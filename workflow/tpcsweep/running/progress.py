@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 FILE = ".progress"
-"""The state of a run, which its jobs share: its cells, how many are done, and when it began, s since the epoch."""
+"""The state of a run, which its jobs share: its cells, how many are done, and when it began, s of CLOCK_MONOTONIC."""
 
 
 def begin_progress(folder: Path, cells: int) -> None:
     """Start counting a run of so many cells."""
     with replacing(folder / FILE) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
-        part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
+        part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.monotonic()}))
 
 
 class JobProgress:
@@ -126,7 +126,7 @@ class JobProgress:
         done, cells = self._run["done"], max(self._run["cells"], self._run["done"])
         if not done or done == cells:
             return f"{done}/{cells} cells"
-        left = (time.time() - self._run["began"]) / done * (cells - done)
+        left = (time.monotonic() - self._run["began"]) / done * (cells - done)
         shown = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
         return f"{done}/{cells} cells, about {shown} left"
 

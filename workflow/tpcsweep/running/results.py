@@ -8,7 +8,8 @@ import datetime
 import itertools
 import os
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -156,11 +157,27 @@ def hold(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ResultsError(f"{folder}: user {os.geteuid()} cannot write to it: {elsewhere}")
+        if folder.name not in {path.name for path in folder.parent.iterdir()}:
+            raise ResultsError(f"{folder}: taken by a name in another case here: {elsewhere}")
         locks.take(folder / LOCK)  # never closed
     except locks.HeldError as held:
         raise ResultsError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
     except OSError as error:
         raise ResultsError(f"{folder / LOCK}: {error.strerror}: {elsewhere}") from error
+
+
+def renew_times(files: Iterable[Path]) -> None:
+    """Set the times of files that are newer than now to now. Raise ResultsError if one is another user's."""
+    now = time.time()
+    for file in files:
+        try:
+            if file.stat().st_mtime > now:
+                os.utime(file, (now, now))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            why = f"newer than the clock of this machine, so that Snakemake would delete products ({error.strerror})"
+            raise ResultsError(f"{file}: {why}: correct the clock, or touch the file as its owner") from None
 
 
 def adopt(configuration: Configuration) -> None:

@@ -6,12 +6,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
@@ -79,6 +82,10 @@ class Studies(dict[str, Study]):
 
         It ends the process with a line for everything that is wrong.
         """
+        os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake asks for a name
+        records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
+        if not os.access(records, os.W_OK):
+            sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
             found = cls(config)
             for study in found.measured:

@@ -82,7 +82,7 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))  # clocks of other machines may be behind
+        .not_valid_before(now - datetime.timedelta(days=2))  # clocks may be behind, or be set back
         .not_valid_after(now + VALID)
         .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
         .add_extension(usage, critical=True)

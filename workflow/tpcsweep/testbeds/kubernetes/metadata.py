@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import secrets
 import socket
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
 PYTHON = "/usr/bin/python3"
@@ -64,7 +64,7 @@ class Naming:
             annotations={
                 SWEEP: self.sweep,
                 CELLS: self.deployment,
-                OWNER: f"{_user()}@{socket.gethostname()} pid {os.getpid()}",
+                OWNER: f"{psutil.Process().username()}@{socket.gethostname()} pid {os.getpid()}",
                 **(annotations or {}),
             },
             owner_references=[reference(owner)] if owner else None,
@@ -107,10 +107,3 @@ def deployment_of(item: Any) -> str:
 
 def node_of(pod: V1Pod) -> str:
     return (pod.spec and pod.spec.node_name) or ""
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # in a container the user need not have a name
-        return str(os.getuid())

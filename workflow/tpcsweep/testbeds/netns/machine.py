@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import resource
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +14,7 @@ from tpcsweep import processes
 from tpcsweep.extras import missing
 from tpcsweep.linux import cgroups, rootless
 from tpcsweep.paths import Emulator, PathError, netem_works
+from tpcsweep.testbeds.netns.servers import USER
 from tpcsweep.tools import TOOLS
 
 PROGRAMS = {
@@ -54,7 +57,7 @@ def require_machine(tools: Iterable[str] = ()) -> None:
 
 
 def _problems() -> Iterable[str]:
-    if os.geteuid() != 0 and (refused := rootless.refusal()):
+    if refused := rootless.refusal():
         yield f"it makes network namespaces, which takes root or user namespaces, and these are refused: {refused}"
     path = processes.system()["PATH"]
     needed = [(name, package) for package, names in PROGRAMS.items() for name in names]
@@ -64,18 +67,25 @@ def _problems() -> Iterable[str]:
         yield f"programs are missing: {programs}; as root run `make setup`, or apt-get install {packages}"
     elif emulator() == "delayline" and (lacks := _tun()):
         yield f"the kernel has no sch_netem, and {TUN} for the delay line that replaces it {lacks}"
-    try:
-        cgroups.hierarchy()
-    except cgroups.CgroupError as error:
-        if os.geteuid() == 0:  # others do without
+    if os.geteuid() == 0:  # others do without
+        try:
+            cgroups.hierarchy().group(f"tpc-trial-{os.getpid()}").create().remove()
+        except cgroups.CgroupError as error:
             yield str(error)
+    if (most := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < 1024:  # the usual limit
+        yield f"a process may open no more than {most} files: ulimit -n 1024, or more for many streams"
+    try:
+        pwd.getpwnam(USER)
+    except KeyError:
+        yield f"there is no user {USER}, as which XRootD runs: as root useradd --system {USER}"
 
 
 def _tun() -> str:
-    if not TUN.exists():
-        return "does not exist: as root modprobe sch_netem, or modprobe tun (container: pass the device in)"
-    if not os.access(TUN, os.R_OK | os.W_OK):
-        return f"may not be opened by this user: as root modprobe sch_netem, or chmod 666 {TUN}, as udev makes it"
+    try:
+        os.close(os.open(TUN, os.O_RDWR))  # a device without its driver may exist
+    except OSError as error:
+        remedy = f"modprobe tun and chmod 666 {TUN}, as udev makes it (container: pass the device in)"
+        return f"cannot be opened ({error.strerror}): as root modprobe sch_netem, or {remedy}"
     return ""
 
 
