@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of sweeps of every shape: each must be drawn, hide no cell and say what it shows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
@@ -18,7 +19,7 @@ from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.variables import LIMITS
 
-from tests.support import synthetic
+from tests.support import hostile, synthetic
 from tests.support.pictures import hues, pixels
 
 ONE = [1]
@@ -228,6 +229,21 @@ def test_the_same_dataset_gives_the_same_files(clean: dataset.Folded, tmp_path: 
     for end in ("png", "svg"):
         one, other = (tmp_path / f"{name}.{end}" for name in ("one", "other"))
         assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "draw", [figures.heatmap, figures.lines, figures.surface, figures.limits, figures.cpu]
+)
+def test_a_figure_has_no_settings_of_the_users(
+    clean: dataset.Folded, tmp_path: Path, draw: Callable[[xr.Dataset], Figure]
+) -> None:
+    rc = tmp_path / "matplotlibrc"
+    rc.write_text(hostile.BAD_RC)
+    for name, settings in (("ours", None), ("theirs", rc)):
+        with mpl.rc_context(fname=settings):
+            figures.save(draw(clean.summary), tmp_path, name)
+    for kind in ("png", "svg"):
+        assert (tmp_path / f"ours.{kind}").read_bytes() == (tmp_path / f"theirs.{kind}").read_bytes()
 
 
 def test_chosen_axes_take_the_place_of_streams_and_rtt(tmp_path: Path) -> None:
