@@ -5,6 +5,7 @@ import getpass
 import os
 import re
 import shutil
+import time
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,6 +137,17 @@ def test_a_sweep_ends_the_run_if_the_machine_cannot_measure_it_but_not_if_simula
     with pytest.raises(SystemExit, match=r"fast\.yaml: parameters\.bandwidth: given 400 Gbit/s, allowed: "):
         Studies.of_workflow(config)
     assert [*Studies.of_workflow({**config, "testbed": str(ROOT / "config/testbeds/simulation.yaml")})]
+
+
+def test_files_of_the_checkout_are_not_newer_than_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before rules are read: Snakemake copies notebooks with their times, and deletes what it makes of newer ones."""
+    monkeypatch.setattr("tpcsweep.running.studies.SHIPPED", tmp_path)
+    write_text(notebook := tmp_path / "notebooks/surface.ipynb", "{}")
+    os.utime(notebook, (time.time() + 86400,) * 2)
+    assert [*Studies.of_workflow({"sweep": "chep2024_fig4", "testbed": "simulation"})]
+    assert notebook.stat().st_mtime <= time.time()
 
 
 def test_a_user_without_a_name_has_one_for_snakemake_which_must_write_its_records(

@@ -73,8 +73,7 @@ def refusal() -> str:
 
 def lacking_rights(status: str) -> list[str]:
     """Return the capabilities of a deployment that a process lacks, by the text of its /proc/PID/status."""
-    has = int(status.partition("CapEff:")[2].split()[0], 16)
-    return [name for name, bit in _RIGHTS.items() if not has >> bit & 1]
+    return [name for name, bit in _RIGHTS.items() if not int(status.split("CapEff:")[1][:17], 16) >> bit & 1]
 
 
 def explained(said: str) -> str:

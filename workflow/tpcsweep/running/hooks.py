@@ -31,10 +31,8 @@ def begin(studies: Studies) -> None:
     try:
         for study in studies.values():
             results.hold(study.folder)
-        folders = [Path(name) for name in ("notebooks", "examples", "workflow/scripts")]
-        folders += [study.folder for study in studies.values()]
-        given = [study.file for study in studies.values() if not isinstance(study, Configuration)]
-        results.renew_times([*given, *(file for folder in folders for file in folder.rglob("*"))])
+            given = [] if isinstance(study, Configuration) else [study.file]
+            results.renew_times([*given, *study.folder.rglob("*")])
         for measured in studies.measured:
             stale = sum(1 for _ in stale_cells(measured))
             progress.begin_progress(measured.folder, stale)

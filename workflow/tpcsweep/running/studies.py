@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
+from tpcsweep.configuration.loading import SHIPPED, Configuration, ConfigurationError, Study, studies, wanted
 from tpcsweep.running import results
 
 NEVER = "(?!)"
@@ -87,11 +87,14 @@ class Studies(dict[str, Study]):
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
+            # Before Snakemake reads rules, as it copies notebooks with their times.
+            for name in ("notebooks", "examples", "workflow/scripts"):
+                results.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
             for study in found.measured:
                 if any(stale_cells(study)):
                     require_supported(study)
-        except ConfigurationError as error:
+        except (ConfigurationError, results.ResultsError) as error:
             sys.exit(str(error))
         return found
 
