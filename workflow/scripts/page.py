@@ -3,6 +3,9 @@
 
 from pathlib import Path
 
+from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.pages import making
+from tpcsweep.running.scripts import reported
 
-making.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page))
+with reported(snakemake.log[0], ConfigurationError):
+    making.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page))
