@@ -126,7 +126,7 @@ def test_a_comparison_below_its_gate_fails_and_has_files(here: Path, monkeypatch
     done = tpcsweep("compare", *sides, "--fail-below", "95%", "-o", "out")
     assert done.exit_code == 1
     assert done.stdout.endswith(f"{here / 'out/compare.html'}\n")
-    assert "slower than --fail-below allows:\nstreams 1 in one cell: the ratio is 0.3" in done.stderr
+    assert "NEW does not meet --fail-below:\nstreams 1 in one cell: the ratio is 0.3" in done.stderr
     content = json.loads((here / "out/comparison.json").read_text())
     assert content["gate"]["fail_below"] == 0.95 and content["gate"]["failures"]
     assert len(pd.read_csv(here / "out/cells.csv")) == 4

@@ -313,7 +313,7 @@ def test_a_part_of_a_dataset_is_a_side(results: Path) -> None:
         "tools:rtt=5 MB": "base, rtt: given '5 MB', allowed: a time such as",
         "tools:rtt=6": "for rtt: one of 5 ms, 20 ms",
         "tools:tol=curl": "for tol: tool[?] one of rtt, tool, streams, repetition",
-        "text.nc": "base: given .*text.nc: .*did not find a match.*allowed: a dataset of a sweep",
+        "text.nc": "text.nc: dataset: given a file that cannot be read: it is no file of NetCDF 4",
         "other.nc": "base: given .*other.nc: .*it has no flags.*allowed: a dataset of a sweep",
     }.items(),
 )

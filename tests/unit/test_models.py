@@ -123,7 +123,7 @@ def test_parameters_with_the_same_effect_are_not_told_apart() -> None:
 
 def test_what_cannot_be_fitted_is_said_and_nothing_is_raised() -> None:
     found = fit(MODELS["window"], of_window({"rtt": [1.0, 2.0]}))
-    assert "2 observations do not determine 3 parameters" in found.problems[0]
+    assert "too few observations to determine 3 parameters: 2" in found.problems[0]
     assert not any(found.determined.values())
     broken = replace(MODELS["lu"], function=lambda points, **_: np.full(len(points["streams"]), np.nan))
     found = fit(broken, observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS})), resamples=5)

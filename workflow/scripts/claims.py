@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge the published claims on a dataset."""
 
-import xarray as xr
+from pathlib import Path
+
 from tpcsweep.claims import judge
 from tpcsweep.claims.table import write_verdicts
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.dataset import load
 from tpcsweep.running.scripts import reported
 
-with reported(snakemake.log[0]):
-    verdicts = judge(xr.load_dataset(snakemake.input.dataset))
+with reported(snakemake.log[0], ConfigurationError):
+    verdicts = judge(load(Path(snakemake.input.dataset)))
     write_verdicts(verdicts, snakemake.output.table, snakemake.output.verdicts)

@@ -7,9 +7,10 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-import xarray as xr
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.dataset import load
 from tpcsweep.models import fit_all
 from tpcsweep.running.scripts import reported
 
-with reported(snakemake.log[0]), signals.interruptible():
-    fit_all(xr.load_dataset(snakemake.input.dataset), Path(snakemake.output.models), snakemake.threads)
+with reported(snakemake.log[0], ConfigurationError), signals.interruptible():
+    fit_all(load(Path(snakemake.input.dataset)), Path(snakemake.output.models), snakemake.threads)

@@ -3,11 +3,12 @@
 
 from pathlib import Path
 
+from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.published.base import make_figure
 from tpcsweep.published.figures import FIGURES, figure_of
 from tpcsweep.running.scripts import reported
 from tpcsweep.running.studies import Studies
 
 figure = figure_of(Studies(snakemake.config)[snakemake.wildcards.study])
-with reported(snakemake.log[0]):
+with reported(snakemake.log[0], ConfigurationError):
     make_figure(FIGURES[figure], Path(snakemake.input.dataset), Path(snakemake.output.figure))

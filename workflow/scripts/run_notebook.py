@@ -3,10 +3,14 @@
 
 from pathlib import Path
 
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.dataset.earlier import require_dataset
 from tpcsweep.running import notebooks
 from tpcsweep.running.scripts import reported, written_to
 
 values = {**snakemake.input, **snakemake.params, **snakemake.params.get("axes", {})}
-with reported(snakemake.log[0], notebooks.NotebookError), written_to(snakemake.log[0]):
+with reported(snakemake.log[0], notebooks.NotebookError, ConfigurationError), written_to(snakemake.log[0]):
+    if "dataset" in values:
+        require_dataset(Path(values["dataset"]))
     notebooks.run_notebook(Path(snakemake.input.notebook), Path(snakemake.output.notebook), values)
     notebooks.export_notebook(Path(snakemake.output.notebook), Path(snakemake.output.html))

@@ -24,7 +24,7 @@ import yaml
 from tpcsweep.configuration import citation
 from tpcsweep.configuration.citation import Author, Citation
 from tpcsweep.configuration.loading import SHIPPED, Configuration, source_files
-from tpcsweep.dataset import STATUS
+from tpcsweep.dataset import STATUS, opened
 from tpcsweep.extras import require_extra
 from tpcsweep.files import is_file, making, replacing
 
@@ -95,8 +95,8 @@ def write_crate(
             "checkout, and .venv/bin/tpcsweep there"
         )
     software = citation.read_citation(SHIPPED / _SOFTWARE_CITATION, _SOFTWARE_CITATION)
-    with xr.open_dataset(results / "dataset.nc") as opened:
-        summary = opened[["status", "provenance_record"]].load()
+    with opened(results / "dataset.nc") as cells:
+        summary = cells[["status", "provenance_record"]].load()
     crate = _described(results, configuration, summary, cited or software, software)
     with making(folder) as whole, replacing(archive) as packed:
         crate.write(whole)

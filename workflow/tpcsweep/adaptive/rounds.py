@@ -273,7 +273,7 @@ def surface_with_predictions(summary: xr.Dataset) -> xr.Dataset:
 
 def draw_figures(folder: Path) -> None:
     """Draw the surface, as measured and predicted, and the rounds, from the files in a folder."""
-    summary = xr.load_dataset(folder / "dataset.nc")
+    summary = dataset.load(folder / "dataset.nc")
     log = orjson.loads((folder / "rounds.json").read_bytes())
     shown = surface_with_predictions(summary) if "throughput_predicted" in summary else summary
     figures.save(figures.heatmap(shown), folder / "figures", "surface")

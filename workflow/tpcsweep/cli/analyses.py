@@ -84,7 +84,7 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     pages = [] if output is None else [str((output / "compare.html").absolute())]
     common.answer(as_json, content, comparison.overview(found), *pages)
     if failures := content["gate"]["failures"]:
-        click.echo("\n".join(["NEW is slower than --fail-below allows:", *failures]), err=True)
+        click.echo("\n".join(["NEW does not meet --fail-below:", *failures]), err=True)
         raise SystemExit(1)
 
 
@@ -100,14 +100,13 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     Example: tpcsweep claims results/demo
     """
     dataset = common.dataset_of(results)
-    import xarray as xr
-
     from tpcsweep.claims import judge
     from tpcsweep.claims.table import for_terminal
+    from tpcsweep.dataset import load
     from tpcsweep.dataset.earlier import completed
 
     with common.exit_on(), completed(dataset) as whole:
-        verdicts = judge(xr.load_dataset(whole))
+        verdicts = judge(load(whole))
     content = [verdict.to_dict() for verdict in verdicts]
     common.answer(as_json, content, for_terminal(verdicts, every))
 
@@ -165,14 +164,13 @@ def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
     """
     dataset = common.dataset_of(results)
     output = output or Path(results if results.is_dir() else "", "calibration.yaml")
-    import xarray as xr
-
+    from tpcsweep.dataset import load
     from tpcsweep.dataset.tables import write_csv
     from tpcsweep.models.observations import NothingMeasuredError
     from tpcsweep.testbeds.simulation import calibrating
 
     with common.exit_on(calibrating.CalibrationError, NothingMeasuredError):
-        observations, ratio = calibrating.observed(xr.load_dataset(dataset))
+        observations, ratio = calibrating.observed(load(dataset))
         fitted = calibrating.calibrate(observations, ratio)
         left_out = calibrating.left_out(observations, ratio)
     write_csv(left_out, output.with_suffix(".csv"), digits=5)

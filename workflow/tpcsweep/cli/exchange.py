@@ -109,17 +109,16 @@ def export(form: str, results: Path, output: Path | None) -> None:
 
 
 def _text(form: str, dataset: Path) -> str:
-    import xarray as xr
-
     from tpcsweep import exporting
+    from tpcsweep.dataset import load, opened
     from tpcsweep.dataset.tables import csv_text, table
 
-    summary = xr.load_dataset(dataset)
+    summary = load(dataset)
     if form == "csv":
         return csv_text(table(summary))
     if form == "openmetrics":
         return "".join(f"{line}\n" for line in exporting.exposition(summary))
-    with xr.open_dataset(dataset, group="samples") as samples:
+    with opened(dataset, "samples") as samples:
         return "".join(f"{line}\n" for line in exporting.monitoring_lines(summary, samples))
 
 
@@ -136,15 +135,14 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
 
     Example: tpcsweep crate results/demo
     """
-    import xarray as xr
-
     from tpcsweep.archiving import CrateError, write_crate
     from tpcsweep.configuration import citation
     from tpcsweep.configuration.loading import ConfigurationError
+    from tpcsweep.dataset import opened
     from tpcsweep.extras import MissingExtraError
 
-    with xr.open_dataset(common.dataset_of(results)) as opened:
-        attributes = opened.attrs
+    with opened(common.dataset_of(results)) as summary:
+        attributes = summary.attrs
     output = output or results / "crate"
     archive = output.with_name(f"{output.name}.zip")
     if output.exists() and not (output / "ro-crate-metadata.json").exists():

@@ -124,8 +124,7 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
 @contextlib.contextmanager
 def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
     """Lend the file with the fits of a dataset: that beside it if it is current, or a temporary one."""
-    import xarray as xr
-
+    from tpcsweep.dataset import load
     from tpcsweep.models import current, fit_all
 
     if (beside := current(dataset)) is not None:
@@ -134,7 +133,7 @@ def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
     click.echo(f"{dataset}: no current models.json beside it. Fitting the models …", err=True)
     with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
         fits = Path(folder, "models.json")
-        fit_all(xr.load_dataset(whole), fits)
+        fit_all(load(whole), fits)
         yield fits
 
 

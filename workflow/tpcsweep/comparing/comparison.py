@@ -39,7 +39,7 @@ from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
 from tpcsweep.configuration.sides import ComparedSide, shown
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset import SIMULATED, load
 from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_csv
 from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
@@ -151,12 +151,8 @@ def load_side(side: ComparedSide) -> xr.Dataset:
     Raises:
         ConfigurationError: for a file that is no dataset of a sweep, an unknown axis, or an unknown value.
     """
-    try:
-        summary = xr.load_dataset(side.dataset)
-        lacks = [f"it has no {name}" for name in _NEEDED if name not in summary]
-    except (OSError, ValueError) as error:
-        lacks = [next(iter(str(error).splitlines()), type(error).__name__)]
-    if lacks:
+    summary = load(side.dataset)
+    if lacks := [f"it has no {name}" for name in _NEEDED if name not in summary]:
         given = f"{side.text!r} ({side.dataset}: {lacks[0]})"
         raise ConfigurationError([Problem(side.key, given, "a dataset of a sweep, as `snakemake` makes it")])
     for name, value in side.chosen.items():

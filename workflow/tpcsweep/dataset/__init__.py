@@ -17,6 +17,7 @@ from tpcsweep.dataset.labels import (
     flags_in,
     masks_of,
 )
+from tpcsweep.dataset.opening import load, opened
 from tpcsweep.dataset.tables import table, write_table
 
 __all__ = [
@@ -32,7 +33,9 @@ __all__ = [
     "flags_in",
     "fold",
     "lines_of",
+    "load",
     "masks_of",
+    "opened",
     "table",
     "tabulate",
     "write",

@@ -25,6 +25,7 @@ from tpcsweep.configuration.problems import ConfigurationError, refused
 from tpcsweep.configuration.sides import STORE, SUFFIX
 from tpcsweep.dataset.folding import encoding_of
 from tpcsweep.dataset.labels import GROUPS, TRANSFERS_GROUP, attributes_of
+from tpcsweep.dataset.opening import A_DATASET, load, opened, readable
 from tpcsweep.dataset.tables import write_table
 from tpcsweep.extras import require_extra
 from tpcsweep.files import note_checksum, replacing
@@ -50,7 +51,7 @@ def copy_completed(file: Path, output: Path) -> None:
         MissingExtraError: for a Zarr store without the extra `zarr`.
     """
     _copy(file, output)
-    write_table(xr.load_dataset(output), output.with_name("cells.csv"))
+    write_table(load(output), output.with_name("cells.csv"))
 
 
 @contextlib.contextmanager
@@ -74,20 +75,17 @@ def require_dataset(file: Path, given: Path | None = None) -> bool:
 
     Errors name the `given` file, by default the file itself.
     """
-    try:
-        with netCDF4.Dataset(file) as dataset:
-            lacks = [*_lacking(dataset)]
-            whole = not lacks and all(
-                name in (dataset[group] if group else dataset).variables
-                for group, names in _TODAY.items()
-                for name in names
-            )
-    except OSError as error:  # its number is below zero for a file of another format
-        why = error.strerror if error.errno and error.errno > 0 else "it is no file of NetCDF 4"
-        raise _refused(given or file, f"a file that cannot be read: {why}") from error
-    if lacks:
-        raise _refused(given or file, f"a dataset without {', '.join(lacks)}")
-    return whole
+    with readable(file), netCDF4.Dataset(file) as dataset:
+        if not dataset.data_model.startswith("NETCDF4"):
+            way = f"NetCDF 4, as `nccopy -k netCDF-4 {file.name} NEW.nc` writes it"
+            raise refused("dataset", "a file of NetCDF 3", way, str(given or file))
+        if lacks := [*_lacking(dataset)]:
+            raise _refused(given or file, f"a dataset without {', '.join(lacks)}")
+        return all(
+            name in (dataset[group] if group else dataset).variables
+            for group, names in _TODAY.items()
+            for name in names
+        )
 
 
 def _lacking(dataset: netCDF4.Dataset) -> Iterator[str]:
@@ -104,8 +102,7 @@ def _lacking(dataset: netCDF4.Dataset) -> Iterator[str]:
 
 
 def _refused(file: Path, given: str) -> ConfigurationError:
-    allowed = "a dataset of tpcsweep, such as results/demo/dataset.nc; `tpcsweep import` reads tables"
-    return refused("dataset", given, allowed, str(file))
+    return refused("dataset", given, A_DATASET, str(file))
 
 
 def _copy(file: Path, output: Path) -> None:
@@ -118,9 +115,11 @@ def _copy(file: Path, output: Path) -> None:
         copy = Path(folder) / file.with_suffix(SUFFIX).name
         try:
             for group in GROUPS:
-                with xr.open_dataset(file, engine="zarr", group=group, cache=False) as content:
+                with xr.open_dataset(
+                    file, engine="zarr", group=group, cache=False, consolidated=False
+                ) as content:
                     _append(copy, group, content)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
             said = next(iter(str(error).splitlines()), type(error).__name__)
             raise _refused(file, f"a folder that cannot be read as a Zarr store: {said}") from error
         _complete_copy(copy, output, file)
@@ -135,8 +134,8 @@ def _complete_copy(file: Path, output: Path, given: Path) -> None:
 
 
 def _complete(file: Path, name: str) -> None:
-    summary, samples, transfers = (xr.open_dataset(file, group=group) for group in GROUPS)
-    with summary, samples, transfers:
+    summaries, series, moved = (opened(file, group) for group in GROUPS)
+    with summaries as summary, series as samples, moved as transfers:
         limit = {"limit": np.full(summary["throughput"].shape, "", object)}
         derived = {} if transfers.variables.keys() >= TRANSFERS.keys() else _columns(summary, transfers)
         added = {

@@ -75,7 +75,7 @@ def ratios(comparison: Comparison) -> Figure:
     grid = place(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
     wide = max(2.6, 0.66 * grid.size(grid.x) + 0.9)
     high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
-    largest = float(np.nanmax(np.abs(grid.cells["log_ratio"].values), initial=math.log(1.1)))
+    largest = float(np.fmax.reduce(np.abs(grid.cells["log_ratio"].values), None, initial=math.log(1.1)))
     reach = min(largest, math.log(_WIDEST))
     norm = Normalize(-reach, reach)
     ticks = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if reach > math.log(3) else (0.5, 0.7, 0.9, 1, 1.1, 1.4, 2)

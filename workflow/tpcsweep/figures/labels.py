@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xarray as xr
+from matplotlib.font_manager import findfont, get_font
 
 from tpcsweep.configuration.parameters import Parameters, quantity, show_value
 from tpcsweep.configuration.sweep import REPETITION
@@ -22,12 +23,23 @@ CAPITALS = ("mtu", "rtt", "tcp")
 
 def title_of(where: Mapping[str, Any]) -> str:
     """Give the values of some axes as one text, each with its unit."""
-    return literal(", ".join(f"{words(name)} {value_text(name, value)}" for name, value in where.items()))
+    return ", ".join(f"{literal(words(name))} {_drawn(name, value)}" for name, value in where.items())
+
+
+def _drawn(name: str, value: Any) -> str:
+    """Give a value's text without its middle if it is so long that no panel would be left beside it."""
+    text = value_text(name, value)
+    return literal(text if len(text) <= 40 else f"{text[:27]}…{text[-12:]}")
 
 
 def literal(text: str) -> str:
-    """Give a text as figures show it as it is: between two $ matplotlib reads a formula, and fails where it is none."""
-    return re.sub(r"(?<!\\)\$", r"\$", text)
+    """Give a text as figures show it as it is: between two $ matplotlib reads a formula, and fails where it is none.
+
+    A sign that the font of figures lacks is written as its number in Unicode.
+    """
+    font = get_font(findfont("DejaVu Sans"))
+    known = (sign if sign == "\n" or font.get_char_index(ord(sign)) else ascii(sign)[1:-1] for sign in text)
+    return re.sub(r"(?<!\\)\$", r"\$", "".join(known))
 
 
 def words(name: str) -> str:
@@ -37,8 +49,8 @@ def words(name: str) -> str:
 
 def value_text(name: str, value: Any) -> str:
     """Give a coordinate's value for people, with its unit."""
-    if isinstance(value, str):
-        return value
+    if isinstance(value, str | bool):  # no sweep has an axis of bool, but a dataset may be edited
+        return str(value)
     return _unlimited(name) if math.isinf(value) else show_value(name, value)
 
 
@@ -48,7 +60,7 @@ def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
         return [""]
     unit = describe(name).units
     if unit in ("", "1", "B"):  # sizes read better each in its own unit
-        return [literal(value_text(name, value)) for value in values_of(grid.cells, name)]
+        return [_drawn(name, value) for value in values_of(grid.cells, name)]
     return [_unlimited(name) if math.isinf(value) else f"{value:g}" for value in values_of(grid.cells, name)]
 
 

@@ -73,7 +73,8 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
 def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Figure:
     """Draw fitted over measured throughput, and residuals in standard errors, a column for each of some models."""
     measured, error = observations.throughput, observations.error
-    colour = observations.points["rtt"] if "rtt" in observations.numeric else "#31688e"
+    by_rtt = "rtt" in observations.numeric
+    look: dict[str, Any] = {"c": observations.points["rtt"], "cmap": COLOURS} if by_rtt else {"c": "#31688e"}
     top = 1.05 * float(measured.max())
     figure = Figure(figsize=(max(2.9 * len(fits) + 0.8, 6.0), 5.6), layout="constrained")
     grid = figure.subplots(2, len(fits), squeeze=False, sharex=True, sharey="row")
@@ -81,16 +82,16 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
     for column, fit in enumerate(fits.values()):
         above, below = grid[:, column]
         estimate = fit.estimate(observations.frame)
-        drawn = above.scatter(measured, estimate, c=colour, s=14, cmap=COLOURS, linewidth=0)
+        drawn = above.scatter(measured, estimate, s=14, linewidth=0, **look)
         above.plot([0, top], [0, top], color="#555555", linewidth=1, linestyle=":")
         above.set(xlim=(0, top), ylim=(0, 1.3 * top), title=textwrap.fill(fit.model.title, 30))
-        below.scatter(measured, (measured - estimate) / error, c=colour, s=14, cmap=COLOURS, linewidth=0)
+        below.scatter(measured, (measured - estimate) / error, s=14, linewidth=0, **look)
         below.axhline(0, color="#555555", linewidth=1, linestyle=":")
         below.set_yscale("symlog", linthresh=3)
         below.set_xlabel(f"{observations.how} (Gbit/s)")
     grid[0, 0].set_ylabel("fitted (Gbit/s)")
     grid[1, 0].set_ylabel("residual (standard errors)")
-    if drawn is not None and not isinstance(colour, str):
+    if drawn is not None and by_rtt:
         figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
     head(figure, f"Fitted against {observations.how}: {observations.label}", [])
     return figure
@@ -202,7 +203,8 @@ def nothing(problems: Sequence[str]) -> Figure:
 
 
 def _layout(observations: Observations) -> tuple[str | None, str | None, list[str]]:
-    order = sorted(observations.numeric, key=lambda name: {"streams": 0, "rtt": 1}.get(name, 2))
+    finite = [name for name in observations.numeric if np.isfinite(observations.frame[name]).all()]
+    order = sorted(finite, key=lambda name: {"streams": 0, "rtt": 1}.get(name, 2))
     several = (name for name in order if observations.classes(name).nunique() >= _FEW)
     x = next(several, order[0] if order else None)
     lines = next((name for name in order if name != x), None)

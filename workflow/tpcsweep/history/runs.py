@@ -20,7 +20,7 @@ from tpcsweep.comparing.effects import Floats
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sides import SUFFIX
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import STATUS, flagged
+from tpcsweep.dataset import STATUS, flagged, load, opened
 from tpcsweep.dataset.labels import MASKS, about_flags, how_made
 from tpcsweep.dataset.tables import INTERVAL
 from tpcsweep.files import is_file, replacing
@@ -77,7 +77,7 @@ def keep(dataset: Path, folder: Path) -> Path:
     Raises:
         HistoryError: for a dataset that does not say when it was measured, or of which no cell was.
     """
-    with xr.open_dataset(dataset) as summary:
+    with opened(dataset) as summary:
         file = folder / f"{_ended(summary):{NAMED}}{SUFFIX}"
     if not is_file(file):
         with replacing(file) as part:
@@ -91,8 +91,7 @@ def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
     runs = []
     for file in sorted(folder.glob(f"*{SUFFIX}")):
         try:
-            with xr.open_dataset(file) as summary:
-                runs.append(read_run(file.name, summary.load()))
+            runs.append(read_run(file.name, load(file)))
         except (OSError, ValueError, KeyError) as error:  # a foreign file must not hide the others
             left[file.name] = f"it cannot be read: {error}"
     runs.sort(key=lambda run: run.ended)

@@ -175,7 +175,7 @@ def optimum_of(
     problem = LeastSquares.of(model, observations)
     count, unknowns = len(observations), len(problem.free)
     if count < unknowns + 1:
-        raise UnfittableError(f"{count} observations do not determine {unknowns} parameters")
+        raise UnfittableError(f"too few observations to determine {unknowns} parameters: {count}")
     found = problem.search(start)
     if found is None:
         raise UnfittableError("no start led to a finite fit")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import CELL
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset import IMPORTED, SIMULATED
 from tpcsweep.dataset.tables import observations
 from tpcsweep.models.base import SEED, Floats, Points, with_unsaid
 
@@ -149,7 +149,8 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     frame["deployment"] = _key(deployed, frame.index)
     frame["error"], frame["level"] = _errors(frame)
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
-    label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
+    elsewhere = "elsewhere, imported from" if ds.attrs.get("testbed_kind") == IMPORTED else "on"
+    label = f"sweep {ds.attrs.get('sweep', '?')}, {how} {elsewhere} {ds.attrs.get('testbed', '?')}"
     if len(frame) > most:
         count = min(most, SAMPLE)
         label += f", {count} of {len(frame)} cells chosen at random"

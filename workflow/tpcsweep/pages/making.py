@@ -19,7 +19,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from tpcsweep.claims import judge
-from tpcsweep.dataset import TRANSFERS_GROUP
+from tpcsweep.dataset import TRANSFERS_GROUP, load, opened
 from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.history import SweepHistory, history_of, junit_text, runs
 from tpcsweep.pages.content import Beside, content, facts_of, sparkline
@@ -86,9 +86,9 @@ def make_page(dataset: Path, page: Path, whole: Path | None = None) -> None:
     """
     whole = dataset if whole is None else whole
     # The samples of 10⁴ cells are read a part at a time.
-    with xr.open_dataset(whole, group="samples") as samples:
-        summary = xr.load_dataset(whole)
-        transfers = xr.load_dataset(whole, group=TRANSFERS_GROUP)
+    with opened(whole, "samples") as samples:
+        summary = load(whole)
+        transfers = load(whole, TRANSFERS_GROUP)
         shown = content(summary, samples, transfers, _beside(dataset, page, summary))
     write_text(page, render("page", **shown))
 
@@ -126,7 +126,7 @@ def _entry(file: Path) -> dict[str, Any]:
     page = file.with_name(PAGE)
     entry: dict[str, Any] = {"folder": file.parent.name, "page": is_file(page), "problem": "", "line": ""}
     try:
-        with xr.open_dataset(file) as summary:
+        with opened(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
             return {**entry, **facts_of(needed), "line": _polyline(sparkline(needed))}
     # Whatever somebody has put there must not keep the others from being listed.

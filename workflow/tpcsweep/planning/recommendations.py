@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-import xarray as xr
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
+from tpcsweep.dataset import load
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.models import Observations, Predictor, observe, saved
 from tpcsweep.models.base import UNSAID, json_content
@@ -98,7 +98,7 @@ def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], rec
         Exception: one of `EXPECTED`.
     """
     question = asked(**content)
-    observations = observe(xr.load_dataset(dataset))
+    observations = observe(load(dataset))
     model, data = chosen_model(saved.read(models), observations, question.given)
     planned = None if question.target is None else plan(model, data=data, **question.content)
     table = recommend(model, measured_rtts(observations), **question.content) if recommendations else None

@@ -18,7 +18,7 @@ from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Effect, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
 from tpcsweep.claims.effects import CONFIDENCE, Interval
-from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP
+from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP, load
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures import save
 from tpcsweep.figures.panels import in_common
@@ -90,7 +90,7 @@ class Data:
 
     @cached_property
     def summary(self) -> xr.Dataset:
-        return xr.load_dataset(self.file)
+        return load(self.file)
 
     @property
     def simulated(self) -> bool:
@@ -98,11 +98,11 @@ class Data:
 
     @cached_property
     def samples(self) -> xr.Dataset:
-        return xr.load_dataset(self.file, group="samples")
+        return load(self.file, "samples")
 
     @cached_property
     def transfers(self) -> xr.Dataset:
-        return xr.load_dataset(self.file, group=TRANSFERS_GROUP)
+        return load(self.file, TRANSFERS_GROUP)
 
 
 @dataclass(frozen=True)

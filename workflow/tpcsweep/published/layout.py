@@ -54,8 +54,8 @@ def against_streams(data: Data, shown: Caption, curve: str = "rtt", across: int 
     `across` are side by side.
     """
     summary = data.summary
-    several = curve in summary["throughput"].dims and summary.sizes[curve] > 1
-    grid = arrange(summary, ("streams", curve) if several else ("streams",))
+    chosen = ("streams", curve) if summary.sizes.get(curve, 1) > 1 else ("streams",)
+    grid = arrange(summary, [axis for axis in chosen if axis in summary["throughput"].dims])
     places = [where for row in grid.panels() for where in row]
     rows = [len(places[first : first + across]) for first in range(0, len(places), across)]
     figure, panels = board(rows, 3.9 if max(rows) < 3 else 3.3, 3.0, shown)

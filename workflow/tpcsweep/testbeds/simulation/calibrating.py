@@ -24,6 +24,7 @@ from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.fit import RESAMPLES, Fit, fit
 from tpcsweep.models.observations import Observations, observe
 from tpcsweep.testbeds.simulation.model import NUMBERS, WORDS, ModelCells, solve
+from tpcsweep.tools import TOOLS
 
 PARAMETERS = (
     Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
@@ -100,6 +101,8 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
         if name not in frame:
             default = Parameters.model_fields[name].default
             frame = frame.assign(**{name: np.inf if default is None else default})
+    if unknown := sorted({*frame["tool"]} - TOOLS.keys()):
+        raise CalibrationError(f"the simulated testbed does not know the tool {unknown[0]}")
     known = ModelCells.of(frame)._asdict()
     frame = frame.assign(**{name: values for name, values in known.items() if name not in frame})
     used = summary["destination_cpu"] / summary["source_cpu"]

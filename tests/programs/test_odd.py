@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Little or odd data: every command, notebook and figure makes what can be made, and says in a line what cannot.
+
+Commands come from the command line's own list, notebooks from their folder, figures from their registry, and each is
+given what its parameters name. A newcomer is in the product by itself.
+"""
+
+import contextlib
+import inspect
+import io
+import json
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from matplotlib.figure import Figure
+from tpcsweep import figures, models
+from tpcsweep.cli import COMMANDS, main
+from tpcsweep.cli.common import Named
+from tpcsweep.comparing.comparison import compare, load_side
+from tpcsweep.configuration.sides import read_side
+from tpcsweep.dataset import GROUPS, load
+from tpcsweep.figures import panels
+from tpcsweep.hardware import node_effects
+from tpcsweep.pages import making
+from tpcsweep.running import notebooks
+
+from tests.support.commands import tpcsweep
+from tests.support.notebooks import code_of, executed
+from tests.support.odd import ODD
+from tests.support.workflow import ROOT
+
+ASKED = {"words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"]}
+"""What an argument is given that is more than a dataset, or that may be one."""
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SHOWN = "".join(source for notebook in NOTEBOOKS for source in code_of(notebook))
+FIGURES = {
+    name: function
+    for name in figures.__all__
+    if callable(function := getattr(figures, name)) and name != "save" and f"draw.{name}(" not in SHOWN
+}
+"""The figures that no notebook draws: the others are drawn with their notebooks."""
+QUIET = (ResourceWarning, DeprecationWarning, PendingDeprecationWarning)
+"""Warnings that Python does not show to users."""
+
+
+def ways(command: click.Command) -> Iterator[list[str]]:
+    """The ways to ask a command about a DATASET: with each of its choices, without its options and with them all."""
+    places: list[Sequence[Sequence[str]]] = []
+    options, choices = [], [[]]
+    for part in command.params:
+        if isinstance(part.type, click.Choice):
+            given = [
+                [*part.opts[-1:] * isinstance(part, click.Option), str(choice)]
+                for choice in part.type.choices
+            ]
+            if isinstance(part, click.Argument):
+                places.append(given)
+            else:
+                choices += given
+        elif isinstance(part, click.Argument) and isinstance(part.type, click.Path | Named):
+            if part.required or part.nargs == -1:
+                places.append([ASKED.get(str(part.name), ["DATASET"])])
+        elif isinstance(part, click.Option) and (part.is_flag or part.name == "output"):
+            options += [part.opts[-1], *["OUTPUT"] * (not part.is_flag)]
+    for row in product(*places):
+        words = [word for place in row for word in place]
+        if "DATASET" in words:
+            yield from ([*words, *choice] for choice in choices)
+            yield [*words, *options]
+
+
+class Odd:
+    """A folder of results with one of the odd datasets, and whatever is made of it."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.file = folder / "results/odd/dataset.nc"
+        self.file.parent.mkdir(parents=True)
+        ODD[kind](self.file)
+        models.fit_all(load(self.file), self.file.with_name("models.json"))
+        self.faults: list[str] = []
+
+    @cached_property
+    def given(self) -> dict[str, Any]:
+        """What notebooks and figures are given, by the names of their parameters."""
+        file, figures = str(self.file), str(self.file.with_name("figures"))
+        summary, samples, transfers = (load(self.file, group) for group in GROUPS)
+        both = load_side(read_side("base", file))
+        return {
+            "dataset": file, "base": file, "new": file, "models": str(self.file.with_name("models.json")),
+            "figures": figures, "folder": figures, "figure": "chep2024_fig7", "question": {"target": "0.5 Gbit/s"},
+            "summary": summary, "samples": samples, "transfers": transfers, "comparison": compare(both, both),
+            "found": node_effects(summary), "x": "streams", "curve": "rtt", "chosen": None,
+            "log": {"rounds": [], "asked": 0.05, "ended": ""},
+        }  # fmt: skip
+
+    @contextlib.contextmanager
+    def watched(self, what: str) -> Iterator[None]:
+        """Note an exception, a warning or a word on standard error as a fault of `what`."""
+        said = io.StringIO()
+        with warnings.catch_warnings(record=True) as warned, contextlib.redirect_stderr(said):
+            warnings.simplefilter("always")
+            try:
+                yield
+            except SystemExit as end:  # a notebook that says why it ends
+                self.faults += [f"{what}: {end}"] * (
+                    "\n" in str(end) or not str(end).endswith(("out", "data", "here"))
+                )
+            except Exception as error:
+                self.faults.append(f"{what}: {error!r}")
+        loud = {str(one.message) for one in warned if not issubclass(one.category, QUIET)}
+        self.faults += [f"{what}: {text}" for text in (*sorted(loud), said.getvalue()) if text]
+
+
+def laid_out(figure: Figure, folder: Path, name: str) -> None:
+    """Lay a figure out as `save` does, which warns of what does not fit, and write it coarsely."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{name}.png", dpi=10)
+
+
+def run_here(notebook: Path, output: Path, values: Mapping[str, object]) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):  # a kernel's is not that of the command
+        executed(notebook, **{name: value for name, value in values.items() if name in parameters(notebook)})
+    shutil.copy(notebook, output)
+
+
+def parameters(notebook: Path) -> set[str]:
+    space: dict[str, Any] = {}
+    exec(code_of(notebook)[0], space)
+    return {name for name in space if not name.startswith("_")}
+
+
+@pytest.fixture(params=ODD)
+def odd(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Odd:
+    """Each odd dataset in turn. Searches and drawings are short: this is about whether they end well."""
+    short = partial(models.fit, resamples=3)
+    monkeypatch.setattr("tpcsweep.models.fit", short)
+    monkeypatch.setattr("tpcsweep.published.base.DRAWS", 2)
+    monkeypatch.setattr(notebooks, "run_notebook", run_here)
+    monkeypatch.setattr("tpcsweep.figures.save", laid_out)
+    monkeypatch.setattr(panels, "save", laid_out)
+    made = Odd(tmp_path, request.param)
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None:
+    for name in COMMANDS:
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        for number, words in enumerate(ways(command)):
+            # A folder of results where a command accepts one, and the file where it accepts no folder.
+            dataset = odd.file if name == "import" else odd.file.parent
+            shown = " ".join([name, *words])
+            words = [{"DATASET": str(dataset), "OUTPUT": f"{name}{number}"}.get(word, word) for word in words]
+            with odd.watched(shown):
+                done = tpcsweep(name, *words)
+                said = done.stderr.splitlines()
+                if done.exit_code == 2 and (len(said) != 1 or not said[0].startswith("Error: ")):
+                    odd.faults.append(f"{shown}: {done.stderr}")
+                if done.exit_code == 0 and "--json" in words:
+                    json.loads(done.stdout)
+                assert done.exit_code in (0, 1, 2) and "nan" not in done.stdout.lower().split(), done.stdout
+    with odd.watched("overview"):
+        making.make_overview(odd.file.parents[1] / "index.html")
+        assert "cannot be read" not in (odd.file.parents[1] / "index.html").read_text()
+    assert not odd.faults
+
+
+def test_every_notebook_and_figure_shows_what_can_be_shown(odd: Odd) -> None:
+    for notebook in NOTEBOOKS:
+        with odd.watched(notebook.stem):
+            executed(notebook, Path(), **{name: odd.given[name] for name in parameters(notebook)})
+    for name, function in FIGURES.items():
+        with odd.watched(name):
+            figure = function(**{key: odd.given[key] for key in inspect.signature(function).parameters})
+            laid_out(figure, Path("figures"), name)
+    assert not odd.faults
+
+
+def test_commands_and_figures_are_found_by_themselves() -> None:
+    asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}  # type: ignore[arg-type]
+    read_sweeps = {"grid", "status", "check", "reap", "adaptive", "dataset"}
+    assert asked == COMMANDS.keys() - read_sweeps
+    assert set(FIGURES) == {"rounds"}
