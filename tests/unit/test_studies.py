@@ -53,6 +53,13 @@ def test_wrong_names_are_refused(given: object, says: str) -> None:
     assert says in str(error.value)
 
 
+def test_names_that_differ_by_case_are_one_sweep(tmp_path: Path) -> None:
+    for name in ("Mine", "mine"):
+        write_text(tmp_path / name / f"{name}.yaml", "parameters: {rtt: [5]}\n")
+    with pytest.raises(ConfigurationError, match="sweep: given mine 2 times"):
+        studies(sweep=[f"{tmp_path}/Mine/Mine.yaml", f"{tmp_path}/mine/mine.yaml"])
+
+
 def test_all_files_are_read_before_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("parameters: {rtt: 5 MiB}\n")
     with pytest.raises(ConfigurationError, match=r"^.+\n.+$"):
