@@ -206,6 +206,7 @@ CORES = (
 )
 UNKNOWN = "given an unknown key, allowed:"
 PARAMETERS = ", ".join(Parameters.model_fields)
+QUOTES = "allowed: text, in quotes where YAML reads something else"
 TWICE = "twice, allowed: YAML, each key once"
 
 
@@ -223,7 +224,10 @@ TWICE = "twice, allowed: YAML, each key once"
         "parameters: {rtt: [50, 50 ms]}": "parameters.rtt: given 50.0 more than once, allowed: each value once",
         "parameters: {copy_mode: both}": "parameters.copy_mode: given 'both', allowed: pull or push",
         "parameters: {tool: ../x}": f"parameters.tool: given '../x', allowed: text that matches {WORD}",
-        "parameters: {tool: 1}": "parameters.tool: given 1, allowed: text",
+        **{
+            f"parameters: {{xrootd: {value}}}": f"parameters.xrootd: given {read}, {QUOTES}"
+            for value, read in {"5.10": "5.1", "5": "5", "true": "True"}.items()
+        },
         "parameters: [1]": "parameters: given [1], allowed: a mapping",
         "parameters: {rrt: 5}": f"parameters.rrt: {UNKNOWN} rtt? one of {PARAMETERS}",
         "exclude: {rtt: 5}": "exclude: given {'rtt': 5}, allowed: a list",

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
+from tpcsweep.configuration.loading import (
+    Configuration,
+    ConfigurationError,
+    Study,
+    misread,
+    studies,
+    wanted,
+)
+from tpcsweep.configuration.problems import raise_any
 from tpcsweep.running import results
 
 NEVER = "(?!)"
@@ -70,7 +78,7 @@ class Studies(dict[str, Study]):
     def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
         """Read the workflow's `config`, with its files below `root`. Raise ConfigurationError if any is wrong."""
         super().__init__(studies(config, root or Path()))
-        self.results = str(config.get("results", "results"))
+        self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
 
     @classmethod
@@ -80,6 +88,7 @@ class Studies(dict[str, Study]):
         It ends the process with a line for everything that is wrong.
         """
         try:
+            raise_any(misread(config, sys.argv))
             found = cls(config)
             for study in found.measured:
                 if any(stale_cells(study)):
