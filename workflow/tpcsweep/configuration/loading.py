@@ -64,6 +64,7 @@ _AS_TYPED = (
     "text. Snakemake reads numbers, dates and YAML: after --config write a path (config/sweeps/007.yaml, ./2025), in "
     'a file for --configfile use quotes ("007")'
 )
+_PLAIN = re.compile(r"(?!(nan|inf|infinity|true|false)$)([a-z]|\.{0,2}/|1/)[\w./@,+=^%-]*|", re.IGNORECASE)
 _LISTED = 8  # files that an error lists
 
 Part = TypeVar("Part")
@@ -77,9 +78,9 @@ def _typed(value: object) -> object:
 
 
 def _place(value: object) -> object:
-    if isinstance(value, str) and re.search(r"[{}<>\n]|^-", value):
+    if re.search(r"[{}<>\n]|^-", str(_typed(value))):
         raise fault("a path without { } < > and line breaks that does not begin with -")
-    return _typed(value)
+    return value
 
 
 def _names(value: object) -> object:
@@ -202,17 +203,13 @@ Study = Configuration | Imported
 
 def config_arguments(config: Mapping[str, object]) -> list[str]:
     """Return the arguments that make Snakemake read these texts as they are, not as numbers or YAML."""
-    return ["--config", *(f"{key}={_for_snakemake(str(value))}" for key, value in config.items())]
-
-
-def _for_snakemake(text: str) -> str:
-    try:
-        float(text)  # which reads whole numbers and nan, too
-    except ValueError:
-        if re.fullmatch(r"\w[\w./@,+=^%-]*|[./][\w./@,+=^%-]+|", text) and text not in ("True", "False"):
-            return text
+    texts = {key: str(value) for key, value in config.items()}
     # Snakemake strips quotes from both ends, and reads the rest as YAML.
-    return f"!!str {json.dumps(text)} "
+    tagged = {key: f"!!str {json.dumps(text, ensure_ascii=False)} " for key, text in texts.items()}
+    return [
+        "--config",
+        *(f"{key}={text if _PLAIN.fullmatch(text) else tagged[key]}" for key, text in texts.items()),
+    ]
 
 
 def misread(config: Mapping[str, Any], words: Iterable[str]) -> Iterator[Problem]:
