@@ -14,6 +14,13 @@ fail() {
   exit 1
 }
 
+# Snakemake starts jobs by the path of .venv without quoting it, and reads braces in paths as wildcards.
+case $PWD in
+*[][[:space:]\'\"\\\`\$\;\&\|\(\)\<\>{}*?!#~:]*)
+  fail "given the folder $PWD, allowed: one without blanks, quotes, brackets and the signs \$ ; & | < > * ? ! # ~ : \\ in its path, as Snakemake does not quote it. Move the checkout; results may be anywhere: snakemake --config results=FOLDER"
+  ;;
+esac
+
 # The interpreter, that of a .venv for the .venv's, with its version; nothing if it does not run.
 interpreter() {
   "$1" -c 'import os, sys; print(os.path.realpath(sys._base_executable), "%d.%d" % sys.version_info[:2])' 2>/dev/null || true

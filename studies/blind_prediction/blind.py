@@ -24,6 +24,7 @@ from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset.tables import observations
 from tpcsweep.models import MODELS
+from tpcsweep.numbers import plain
 from tpcsweep.testbeds.simulation.model import Array, ModelCells, payload_on_path, random_sets, solve
 
 FITTED = (2, 3, 4)
@@ -91,17 +92,17 @@ class Fact:
 
 def _stated() -> Iterable[Fact]:
     hundred, most = reached(100).low, reached(200).low
-    one = "100 Gbit/s are not reached at {:g} ms with one origin"
+    one = "100 Gbit/s are not reached at {} ms with one origin"
     for figure, cores in ((2, 16), (3, 32)):
         for rtt in (5.0, 40.0, 120.0):
-            yield Fact(figure, one.format(rtt), 1, cores, 100, rtt, high=hundred)
+            yield Fact(figure, one.format(plain(rtt)), 1, cores, 100, rtt, high=hundred)
         text = "more streams have less, past some number, at 5 ms"
         yield Fact(figure, text, 1, cores, 100, 5, high=1 - MARGIN, of="last over most")
     yield Fact(4, "two origins reach 100 Gbit/s at 5 ms", 2, 32, 100, 5, low=hundred)
     yield Fact(4, "two origins do not reach 100 Gbit/s at 120 ms", 2, 32, 100, 120, high=hundred)
     few = tuple(count for count in STREAMS if count < 100)
     for rtt in (5.0, 40.0, 120.0):
-        text = f"four origins reach 100 Gbit/s at {rtt:g} ms, with fewer than 100 streams"
+        text = f"four origins reach 100 Gbit/s at {plain(rtt)} ms, with fewer than 100 streams"
         yield Fact(5, text, 4, 64, 100, rtt, low=hundred, streams=few)
     flat = "more streams do no harm to a full path, at 5 ms"
     yield Fact(5, flat, 4, 64, 100, 5, low=1 - MARGIN, of="last over most")
@@ -122,7 +123,7 @@ def of_curves(summary: xr.Dataset) -> tuple[Fact, ...]:
     return tuple(
         Fact(
             int(row["figure"]),
-            f"curves on a path of {row['bandwidth']:g} Gbit/s",
+            f"curves on a path of {plain(row['bandwidth'])} Gbit/s",
             *(int(row["origins"]), row["cores"], row["bandwidth"], row["rtt"]),
             *(row["throughput"], row["throughput"]),
             streams=(int(row["streams"]),),

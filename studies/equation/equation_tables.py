@@ -15,6 +15,7 @@ from equation import Needed, Path, needed
 from matplotlib.figure import Figure
 from tpcsweep.figures.panels import styled
 from tpcsweep.models import Fit, Predictor
+from tpcsweep.numbers import plain
 from tpcsweep.planning.plan import plan
 
 TARGETS = (0.2, 0.4, 0.6, 0.8)
@@ -163,7 +164,7 @@ def drawn(fitted: Fit, planned: pd.DataFrame) -> Figure:
     for number, target in enumerate(TARGETS):
         curve = [needed(target, path_of(rtt, fitted), fitted.values, 1) for rtt in rtts]
         counts = [math.nan if one is None else one.streams for one in curve]
-        streams.plot(rtts, counts, color=f"C{number}", label=f"{target:g} Gbit/s")
+        streams.plot(rtts, counts, color=f"C{number}", label=f"{plain(target)} Gbit/s")
     for _, row in planned.iterrows():
         number = TARGETS.index(row["target (Gbit/s)"])
         streams.plot(row["RTT (ms)"], row["streams by plan"], "o", color=f"C{number}", markersize=5)
@@ -175,7 +176,7 @@ def drawn(fitted: Fit, planned: pd.DataFrame) -> Figure:
     streams.set(
         xscale="log", xlabel="RTT (ms)", ylabel="streams", title="dots: plan at even odds, these cores"
     )
-    streams.set_xticks(RTTS, [f"{rtt:g}" for rtt in RTTS])
+    streams.set_xticks(RTTS, [plain(rtt) for rtt in RTTS])
     streams.minorticks_off()
     cores.set(xlabel="target (Gbit/s)", ylabel="cores of a side", title="any RTT", ylim=(0, None))
     for axes in (streams, cores):

@@ -15,6 +15,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from arithmetic import RTT, Setup, Span, first
 from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.models.formulas import RANGE
+from tpcsweep.numbers import plain, short
 from tpcsweep.paths.plan import queue_rate
 
 FLAT = Region(-0.3, 0.3)
@@ -47,7 +48,7 @@ class Explanation:
 def _caps(*, offloads: bool) -> str:
     """Return the caps of the limit at 120 ms with MTU 9000 and 1500, as text."""
     caps = (Setup(RTT, mtu, offloads).cap(STREAMS[1]).low for mtu in (9000, 1500))
-    return " or ".join(f"{cap:.2g}" for cap in caps)
+    return " or ".join(short(cap, 2) for cap in caps)
 
 
 def _crossover(rtt: float) -> str:
@@ -172,7 +173,8 @@ def _compare(seen: Span | None, expected: Region, axis: str) -> str:
     middle = (seen.low + seen.high) / 2
     words = {True: "as expected", False: "not as expected", None: "across an end of what is expected"}
     decided = words[expected.decide(Interval(middle, seen.low, seen.high))]
-    return f"{axis} to the {middle:.2f} ± {seen.high - middle:.2f}, {decided} ({expected.low:g} to {expected.high:g})"
+    ends = f"{plain(expected.low)} to {plain(expected.high)}"
+    return f"{axis} to the {middle:.2f} ± {seen.high - middle:.2f}, {decided} ({ends})"
 
 
 def exponent(rows: pd.DataFrame, axis: str) -> Span | None:

@@ -12,6 +12,7 @@ from arithmetic import ABOUT_1, RTT, Setup
 from matplotlib.figure import Figure
 from tpcsweep.figures.labels import literal
 from tpcsweep.figures.panels import styled
+from tpcsweep.numbers import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +47,7 @@ def prediction() -> Figure:
         axes.fill_between(**look, where=~settled, alpha=0.1, linewidth=0)
     axes.axhspan(*ABOUT_1, color="#555555", alpha=0.15, label="about 1 Gbit/s, as published")
     axes.set(xscale="log", yscale="log", xlabel="streams", ylabel="goodput (Gbit/s), by arithmetic")
-    axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {RTT:g} ms")
+    axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {plain(RTT)} ms")
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
     return figure
@@ -99,8 +100,8 @@ def over_rtt(seen: pd.DataFrame) -> Figure:
 def _over_rtt(axes: Axes, key: tuple[object, ...], rows: pd.DataFrame, place: int) -> None:
     _, _, streams, limit, mtu = key
     rows = rows.groupby("rtt", as_index=False).mean(numeric_only=True)
-    packets = "no limit" if limit == math.inf else f"limit {limit:g}"
-    label = f"{streams:g} streams, {packets}, MTU {mtu:g}"
+    packets = "no limit" if limit == math.inf else f"limit {plain(limit)}"
+    label = f"{plain(streams)} streams, {packets}, MTU {plain(mtu)}"
     axes.errorbar(rows["rtt"], rows["throughput"], yerr=2 * rows["error"], label=label, **_look(place))
     last = rows.iloc[-1]
     inverse = last["throughput"] * last["rtt"] / rows["rtt"]

@@ -23,6 +23,7 @@ from tpcsweep.linux import signals
 from tpcsweep.linux.commands import CommandError
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.measure.provenance import commit, machine
+from tpcsweep.numbers import plain
 from tpcsweep.paths import Path, PathError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.machine import MachineError, require_machine
@@ -154,7 +155,7 @@ def _wait(look: Callable[[], list[Connection]], count: int) -> None:
     give_up = time.monotonic() + CONNECTING
     while (ready := sum(carried(connection) >= DATA for connection in look())) < count:
         if time.monotonic() > give_up:
-            raise MeasurementError(f"{ready} of {count} connections carry data after {CONNECTING:g} s")
+            raise MeasurementError(f"{ready} of {count} connections carry data after {plain(CONNECTING)} s")
         time.sleep(0.05)
 
 
@@ -204,7 +205,7 @@ def _recovery(net: Network, case: Case) -> Repetitions:
             time.sleep(INTERVAL)
     counted = drops[1 : case.repetitions + 1]
     if not counted:
-        seen = f"it came to {max(windows, default=0):g}" if windows else "no connection was seen"
+        seen = f"it came to {plain(max(windows, default=0))}" if windows else "no connection was seen"
         raise MeasurementError(
             f"{case.name}: the window never filled the path with {full:.0f} packets: {seen}"
         )

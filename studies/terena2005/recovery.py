@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tpcsweep.numbers import plain
+
 FALL = 0.85  # a window at most this share of what it was has fallen: Reno goes to 0.5, CUBIC to 0.7
 
 
@@ -33,7 +35,9 @@ def follow(times: Sequence[float], windows: Sequence[float], lost_at: float) -> 
     """
     earlier = sum(time <= lost_at for time in times)
     if not earlier:
-        raise ValueError(f"no sample of the window at or before {lost_at:g} s, when a packet was dropped")
+        raise ValueError(
+            f"no sample of the window at or before {plain(lost_at)} s, when a packet was dropped"
+        )
     # It goes on growing until the loss is known, a round trip later.
     before = lowest = windows[earlier - 1]
     fell: float | None = None

@@ -19,6 +19,7 @@ from recovery import follow
 from tpcsweep import tcp
 from tpcsweep.extras import require_extra
 from tpcsweep.measure.provenance import commit, machine
+from tpcsweep.numbers import plain
 from tpcsweep.tools.base import package_versions
 from tpcsweep.variables import GBIT
 
@@ -117,7 +118,7 @@ def run(binary: Path, told: dict[str, Any]) -> list[Sample]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise SimulationError(f"{' '.join(command)}: no end after {_SECONDS:g} s") from error
+        raise SimulationError(f"{' '.join(command)}: no end after {plain(_SECONDS)} s") from error
     if done.returncode < 0:
         raise CrashError(f"ended by {signal.Signals(-done.returncode).name}")
     if done.returncode != 0:
@@ -174,7 +175,7 @@ def simulate(case: Case, binary: Path) -> dict[str, Any]:
             continue
         stalled = stall(case, samples)
         if stalled is not None:
-            repetitions.append({"broken": f"stalled at {stalled:g} s"})
+            repetitions.append({"broken": f"stalled at {plain(stalled)} s"})
         elif case.kind == "recovery":
             payload = case.bottleneck_mtu - tcp.HEADERS
             times = [sample.time for sample in samples]

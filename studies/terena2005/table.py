@@ -17,6 +17,7 @@ from runs import Made, Run, interval
 from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.earlier import RECOVERIES, Recovery
 from tpcsweep.claims.effects import Interval, Region, about, both
+from tpcsweep.numbers import plain, short
 from tpcsweep.tcp import recovery_time
 
 MEASURE = "not measured: snakemake -s studies/terena2005/Snakefile measured"
@@ -84,9 +85,11 @@ def markdown(table: Iterable[Row]) -> str:
 
 
 def _row(runs: Runs, name: str, case: Case, mtu: int, start: str, published: str, note: str) -> Row:
-    rate = f"{case.bandwidth:g} Gbit/s" if case.bandwidth >= 1 else f"{case.bandwidth * 1000:g} Mbit/s"
-    lost = f", loss {100 * case.loss:g} %" if case.loss else ""
-    setting = f"{start}{rate}, {case.rtt:g} ms, MTU {'64k' if mtu == 65536 else mtu}{lost}"
+    rate = (
+        f"{plain(case.bandwidth)} Gbit/s" if case.bandwidth >= 1 else f"{plain(case.bandwidth * 1000)} Mbit/s"
+    )
+    lost = f", loss {plain(100 * case.loss)} %" if case.loss else ""
+    setting = f"{start}{rate}, {plain(case.rtt)} ms, MTU {'64k' if mtu == 65536 else mtu}{lost}"
     simulated, measured = (_text(runs, made, case, mtu) for made in ("simulated", "measured"))
     return Row(f"terena2005.{name}", setting, published, _by_formula(case, mtu), simulated, measured, note)
 
@@ -137,28 +140,27 @@ def _by_formula(case: Case, mtu: int) -> str:
             return percent(formulas.cubic_utilisation(*where, case.loss))
         case "mtu_fairness", _:
             share = formulas.shares(case.mtus)[case.mtus.index(mtu)]
-            return f"{share * case.bandwidth * 1000:.3g} Mbit/s"
+            return f"{short(share * case.bandwidth * 1000)} Mbit/s"
     return "none"
 
 
 def rounded(value: float, digits: int) -> str:
-    """Return a number with so many digits, and without an exponent above 10⁻⁴ and below 10⁶."""
-    return f"{float(f'{value:.{digits}g}'):g}"
+    return plain(float(f"{value:.{digits}g}"))
 
 
 def duration(seconds: float) -> str:
     """Return a time with three digits, in s, min, or h and min."""
     if seconds < 120:
-        return f"{seconds:.3g} s"
+        return f"{short(seconds)} s"
     if seconds < 3600:
-        return f"{seconds / 60:.3g} min"
+        return f"{short(seconds / 60)} min"
     hours, rest = divmod(seconds, 3600)
-    return f"{hours:.0f} h {rest / 60:.3g} min"
+    return f"{hours:.0f} h {short(rest / 60)} min"
 
 
 def percent(share: float) -> str:
     """Return a share in percent with three digits."""
-    return f"{100 * share:.3g} %"
+    return f"{short(100 * share)} %"
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ def _recoveries() -> Iterator[_Part]:
         def values(run: Run, published: float = row.published) -> list[float]:
             return [seconds / published for seconds in run.seconds]
 
-        subject = f"time over published, {row.path} {row.bandwidth:g} Gbit/s, MTU {row.mtu}"
+        subject = f"time over published, {row.path} {plain(row.bandwidth)} Gbit/s, MTU {row.mtu}"
         exactly, ratio = Region(1 - half, 1 + half), row.by_formula / row.published
         yield _Part(subject, published_case(row), ratio, exactly, values, about(1))
 
@@ -243,7 +245,7 @@ def _verdict(name: str, data: str, parts: Sequence[_Part], runs: Runs) -> dict[s
     # The verdict shows the first row that is not as published, otherwise the first one.
     others = (part for part in judged if part[0].decide(part[1]) is not True)
     _, shown, effect = next(others, judged[0] if judged else (None, None, None))
-    reasons = [f"{subject}: {seen.value:.3g}, needed: {region}" for region, seen, subject in judged]
+    reasons = [f"{subject}: {short(seen.value)}, needed: {region}" for region, seen, subject in judged]
     reasons += [f"not {data}: {', '.join(missing)}"] if missing else []
     return {
         "claim": name,

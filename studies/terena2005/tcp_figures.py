@@ -19,6 +19,7 @@ from matplotlib.ticker import PercentFormatter
 from runs import Made, Run, interval
 from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.figures.panels import head, styled
+from tpcsweep.numbers import plain
 from tpcsweep.tcp import recovery_time
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ def utilisation(runs: Sequence[Run]) -> Figure:
     right.set(title="120 ms: 1 Gbit/s; BBR 0.1 Gbit/s")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="share of packets lost", ylim=(2e-5, 1.6))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    handles = [Line2D([], [], color=shade, label=f"RTT {rtt:g} ms") for (rtt, _), shade in shades.items()]
+        axes.yaxis.set_major_formatter(lambda value, _: f"{plain(100 * value)} %")
+    handles = [
+        Line2D([], [], color=shade, label=f"RTT {plain(rtt)} ms") for (rtt, _), shade in shades.items()
+    ]
     handles += _controls(runs)
     handles += [Line2D([], [], color="grey", linestyle=":", label="formula, delayed ACKs")]
     note = "Lines: formula, an ACK for each packet (Mathis; for CUBIC RFC 9438)."
@@ -98,7 +101,7 @@ def recovery(runs: Sequence[Run]) -> Figure:
             colour = _CONTROLS[run.case.control]
             right.plot(run.series["time"], run.series["window"], style, color=colour, linewidth=1)
     right.set(xlabel="time (s)", ylabel="congestion window (packets)", ylim=(0, None))
-    right.set_title(f"100 Mbit/s, {longest:g} ms (dashed: simulated)")
+    right.set_title(f"100 Mbit/s, {plain(longest)} ms (dashed: simulated)")
     note = "Grey: as the formula says. Red: the published time that its own formula does not give."
     _finish(figure, "Recovery from one loss", [note, _BARS], _controls(runs), runs)
     return figure
@@ -115,7 +118,7 @@ def fairness(runs: Sequence[Run]) -> Figure:
     ]
     for run in runs:
         means = [float(np.mean(run.goodputs(mtu))) for mtu in mtus]
-        bars.append((f"{run.made}\n{run.case.bandwidth:g} Gbit/s, {run.case.rtt:g} ms", means))
+        bars.append((f"{run.made}\n{plain(run.case.bandwidth)} Gbit/s, {plain(run.case.rtt)} ms", means))
     figure = Figure(figsize=(6.4, 2.9), layout="constrained")
     axes = figure.subplots()
     names = [name for name, _ in bars]

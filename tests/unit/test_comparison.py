@@ -293,13 +293,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_part_of_a_dataset_is_a_side(results: Path) -> None:
-    found = read_side("base", f"{results}/tools:tool=curl,rtt=20 ms")
+@pytest.mark.parametrize("name", ["tools", "it's {1}: run, 2:tool=curl", "é:12:30"])
+def test_a_part_of_a_dataset_is_a_side(results: Path, tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.symlink_to(results / "tools")
+    found = read_side("base", f"{place}:tool=curl,rtt=20 ms")
     assert found.chosen == {"tool": "curl", "rtt": 20.0}
     part = load_side(found)
     assert part["throughput"].dims == ("streams", "repetition")
     assert (part.tool.item(), part.rtt.item()) == ("curl", 20.0)
-    by_path = read_side("new", f"{results}/tools/dataset.nc:tool=gfal-copy,rtt=20")
+    by_path = read_side("new", f"{place}/dataset.nc:tool=gfal-copy,rtt=20")
     compared = compare(part, load_side(by_path))
     assert compared.alignment.different["tool"] == ("curl", "gfal-copy")
 

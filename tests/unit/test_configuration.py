@@ -207,6 +207,7 @@ CORES = (
 )
 UNKNOWN = "given an unknown key, allowed:"
 PARAMETERS = ", ".join(Parameters.model_fields)
+QUOTES = "allowed: text, in quotes where YAML reads something else"
 TWICE = "twice, allowed: YAML, each key once"
 
 
@@ -225,7 +226,10 @@ TWICE = "twice, allowed: YAML, each key once"
         "parameters: {xrootd: [Mine, mine]}": f"parameters.xrootd: given 'Mine', 'mine' {ONCE}",
         "parameters: {copy_mode: both}": "parameters.copy_mode: given 'both', allowed: pull or push",
         "parameters: {tool: ../x}": f"parameters.tool: given '../x', allowed: text that matches {WORD}",
-        "parameters: {tool: 1}": "parameters.tool: given 1, allowed: text",
+        **{
+            f"parameters: {{xrootd: {value}}}": f"parameters.xrootd: given {read}, {QUOTES}"
+            for value, read in {"5.10": "5.1", "5": "5", "true": "True"}.items()
+        },
         "parameters: [1]": "parameters: given [1], allowed: a mapping",
         "parameters: {rrt: 5}": f"parameters.rrt: {UNKNOWN} rtt? one of {PARAMETERS}",
         "exclude: {rtt: 5}": "exclude: given {'rtt': 5}, allowed: a list",

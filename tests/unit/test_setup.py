@@ -100,6 +100,24 @@ def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
     assert checkout.keeps("zarr", "globus")
 
 
+@pytest.mark.parametrize("sign", [*" \t'\"\\`$;&|()<>[]{}*?!#~:"])
+def test_a_folder_in_which_no_job_would_start_is_refused_at_once(checkout: Checkout, sign: str) -> None:
+    there = checkout.folder.with_name(f"a{sign}é")
+    checkout.folder.rename(there)
+    done = Checkout(there, checkout.machine).set_up()
+    assert (done.returncode, done.stdout) == (1, "") and not (there / ".venv").exists()
+    assert (
+        done.stderr.startswith(f"setup: given the folder {there}, allowed: ")
+        and "Move the checkout" in done.stderr
+    )
+
+
+def test_a_folder_with_accents_is_set_up(checkout: Checkout) -> None:
+    there = checkout.folder.with_name("André-1.2_3,@=+%^日本")
+    checkout.folder.rename(there)
+    assert Checkout(there, checkout.machine).set_up().returncode == 0
+
+
 def _changed(checkout: Checkout) -> None:
     with (checkout.folder / "envs/requirements.txt").open("a") as file:
         file.write("# changed\n")

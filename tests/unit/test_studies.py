@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The studies of a workflow: read from its configuration, and given to its rules."""
 
+import datetime
 import getpass
+import math
 import os
 import re
 import shutil
@@ -15,7 +17,15 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, load
+from snakemake.cli import parse_config
+from tpcsweep.configuration.loading import (
+    Configuration,
+    ConfigurationError,
+    Imported,
+    config_arguments,
+    load,
+    misread,
+)
 from tpcsweep.files import write_text
 from tpcsweep.published.figures import drawn
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
@@ -42,7 +52,9 @@ def test_sweeps_are_named_by_a_list_or_with_commas(given: str) -> None:
         ("demo,config/sweeps/demo.yaml", "sweep: given demo 2 times"),
         ("demo,", "sweep: given ['demo', ''], allowed: names of sweeps"),
         ([], "sweep: given []"),
-        (["demo", 5], "allowed: names of sweeps"),
+        (["demo", 5], "allowed: text. Snakemake reads numbers, dates and YAML"),
+        *((value, "write a path (config/sweeps/007.yaml, ./2025)") for value in (7, 1e3, math.nan, True)),
+        (datetime.date(2025, 11, 25), "use quotes"),
         ("demo@here", "testbed: given 'here', allowed: "),
         ("dmo,smoke@here", "sweep: given 'dmo', allowed: demo? "),
     ],
@@ -60,6 +72,32 @@ def test_names_that_differ_by_case_are_one_sweep(tmp_path: Path) -> None:
         studies(sweep=[f"{tmp_path}/Mine/Mine.yaml", f"{tmp_path}/mine/mine.yaml"])
 
 
+@pytest.mark.parametrize("name", ["a{b}", "a{", "<b>", "-b", "a\nb", 2025, {"a": "b"}])
+@pytest.mark.parametrize("key", ["results", "dataset"])
+def test_paths_that_snakemake_reads_otherwise_are_refused_in_one_line(key: str, name: object) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        studies(**{"sweep": "demo", key: name})
+    [line] = str(error.value).splitlines()
+    assert f"{key}: given {name!r}, allowed: " in line
+
+
+ODD = st.text(st.sampled_from("07.e_-+:#, {}[]'\"!&*|>%@`~\\/\tanNyTé\n"), min_size=1, max_size=6)
+
+
+@given(ODD)
+def test_texts_reach_snakemake_as_they_are_or_are_refused(text: str) -> None:
+    _, argument = config_arguments({"results": text})
+    assert parse_config([argument]) == {"results": text}
+    typed = f"results={text}"
+    try:
+        read = parse_config([typed])
+    except AssertionError:  # Snakemake itself fails at "#"
+        return
+    if isinstance(read["results"], str) and read["results"] != text:
+        quoted = text[:1] == text[-1:] and text[:1] in "'\"" and text[1:-1] == read["results"]
+        assert quoted or [*misread(read, [typed])]
+
+
 def test_all_files_are_read_before_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("parameters: {rtt: 5 MiB}\n")
     with pytest.raises(ConfigurationError, match=r"^.+\n.+$"):
@@ -67,9 +105,11 @@ def test_all_files_are_read_before_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_with_a_comma_and_an_at_in_its_path_is_one_sweep(tmp_path: Path) -> None:
-    for name in ("a,b", "a@b"):
+    for name in ("a,b", "a@b", "it's {1}: é"):
         write_text(tmp_path / name / "mine.yaml", "parameters: {rtt: [5]}\n")
-        assert [*studies(sweep=str(tmp_path / name / "mine.yaml"))] == ["mine"]
+        file = str(tmp_path / name / "mine.yaml")
+        assert [*studies(sweep=file)] == ["mine"]
+        assert [*studies(sweep=f"{file}@simulation")] == ["mine@simulation"]
 
 
 def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:

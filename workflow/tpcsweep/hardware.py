@@ -20,6 +20,7 @@ from scipy.sparse import csgraph, linalg
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS, graded
+from tpcsweep.numbers import short
 
 CONFIDENCE = 0.95
 """Confidence of all intervals; 1 - this is the probability of an effect that is found where there is none."""
@@ -88,7 +89,7 @@ def _of_spread(spread: Spread | None) -> str:
         f"{np.expm1(value):.1%}" if np.isfinite(value) else "anything"
         for value in (spread.value, spread.low, spread.high)
     )
-    chance = "p < 0.001" if spread.p < 0.001 else f"p = {spread.p:.2g}"
+    chance = "p < 0.001" if spread.p < 0.001 else f"p = {short(spread.p, 2)}"
     if spread.p < 1 - CONFIDENCE:
         return (
             f"Pairs of nodes differ ({chance}): their standard deviation is {size}, with a {CONFIDENCE:.0%} interval "

@@ -17,6 +17,7 @@ from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import Decision, Interval, Region
 from tpcsweep.configuration.parameters import show_value
 from tpcsweep.files import number
+from tpcsweep.numbers import between, short
 
 Row = Mapping[str, Any]
 """One line of evidence: plain values by column."""
@@ -106,7 +107,7 @@ class Effect:
     def __str__(self) -> str:
         units = "" if self.units == "1" else f" {self.units}"
         value, low, high = self.interval.value, self.interval.low, self.interval.high
-        return f"{self.quantity}: {value:.3g} ({low:.3g} to {high:.3g}){units}"
+        return f"{self.quantity}: {short(value)} ({between(low, high)}){units}"
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ from tpcsweep.claims.predicates import (
     unbound_and_apart,
     vote_counts,
 )
+from tpcsweep.numbers import plain, short
 
 _HOUR = 3000.0  # seconds that count as about an hour
 
@@ -161,7 +162,7 @@ def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
     if top is None or bottom is None or points["streams"].max() < 400:
         return no_cell("with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms")
     decision = both([region.decide(top), Region(-region.high, -region.low).decide(bottom)])
-    least = f"the least is {-bottom.value:.3g} Gbit/s"
+    least = f"the least is {short(-bottom.value)} Gbit/s"
     reason = f"the best of {len(points)} points: {said(top, region, ' Gbit/s')}; {least}"
     effect = Effect("largest throughput at 120 ms", top, "Gbit/s")
     return Finding(decision, reason, effect, cell_rows(points, cells))
@@ -333,14 +334,14 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
     )
     enough, needed = (_matched(cells, long_many, part) for part in (short_few, long_few))
     reach, short_of = (mean_ratio(part["ratio"], part["error"], 2) for part in (enough, needed))
-    ours = f"{few:g} cores at {parameter_text('rtt', short)}"
-    theirs = f"{many:g} cores at {parameter_text('rtt', long)}"
+    ours = f"{plain(few)} cores at {parameter_text('rtt', short)}"
+    theirs = f"{plain(many)} cores at {parameter_text('rtt', long)}"
     if reach is None or short_of is None:
         fewest = min(len(enough), len(needed))
         reason = f"trustworthy pairs of {ours} and {theirs}: {fewest}; {FEWEST_PAIRS} are needed"
         return too_few(reason, enough, "sweep more values of the other axes, or repetitions: 3")
     subject = f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}"
-    other = f"{few:g} cores over {many:g} at {parameter_text('rtt', long)}"
+    other = f"{plain(few)} cores over {plain(many)} at {parameter_text('rtt', long)}"
     first = (subject, reach, claim.regions["enough"], pair_rows(enough))
     second = (other, short_of, claim.regions["short"], ())
     return judge_parts([first, second], Effect(f"throughput of {ours} over {theirs}", reach))

@@ -37,6 +37,7 @@ from tpcsweep.claims.predicates import (
     too_few,
     unbound_and_apart,
 )
+from tpcsweep.numbers import between
 from tpcsweep.tcp import recovery_time
 
 MINUTE = 60.0  # s
@@ -65,7 +66,7 @@ def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
     beyond = ": better, and by more than slightly" if interval.low > claim.region.high else ""
     reason = (
         f"{len(fast)} of {len(links)} links (RTTs within 10 %, same streams), the faster half of them, "
-        f"{fast['rtt'].min():.3g} to {fast['rtt'].max():.3g} ms: {said(interval, claim.region)}{beyond}"
+        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms: {said(interval, claim.region)}{beyond}"
     )
     effect = Effect("throughput of XRootD HTTP-TPC over that of GridFTP on fast links", interval)
     return Finding(claim.region.decide(interval), reason, effect, rows)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from tpcsweep.numbers import between, short
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -68,8 +70,8 @@ class Region:
 
     def __str__(self) -> str:
         if math.isinf(self.low):
-            return f"at most {self.high:.3g}"
-        return f"at least {self.low:.3g}" if math.isinf(self.high) else f"{self.low:.3g} to {self.high:.3g}"
+            return f"at most {short(self.high)}"
+        return f"at least {short(self.low)}" if math.isinf(self.high) else between(self.low, self.high)
 
 
 REGIONS = {

@@ -23,6 +23,7 @@ from tpcsweep.claims.effects import (
     mean_ratio,
     peak,
 )
+from tpcsweep.numbers import between, short
 
 Room = Literal["somewhere", "everywhere", "before", "bottleneck"]
 """Which cells of a pair must be below the path's bandwidth: one of them, both, or the one compared with.
@@ -195,8 +196,8 @@ def said(interval: Interval, region: Region, units: str = "") -> str:
     """Say how an interval lies to the region that a claim needs."""
     words = {True: "lies within", False: "lies outside", None: "reaches across an end of"}
     lies = words[region.decide(interval)]
-    ends = f"{interval.low:.3g} to {interval.high:.3g}{units}"
-    return f"{interval.value:.3g}{units} ({ends}) {lies} what the claim needs: {region}{units}"
+    ends = f"{between(interval.low, interval.high)}{units}"
+    return f"{short(interval.value)}{units} ({ends}) {lies} what the claim needs: {region}{units}"
 
 
 Curve = tuple[pd.DataFrame, Peak]

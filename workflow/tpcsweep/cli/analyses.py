@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpcsweep.cli import common
+from tpcsweep.numbers import between, short
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -185,7 +186,7 @@ def _fitted_table(fitted: Fit) -> Table:
     table = Table("parameter", "value", "95 % interval", "unit", "note")
     for parameter in fitted.model.parameters:
         name = parameter.name
-        interval = f"{fitted.low[name]:.4g} to {fitted.high[name]:.4g}"
+        interval = between(fitted.low[name], fitted.high[name], 4)
         note = fitted.reasons.get(name, "")
-        table.add_row(name, f"{fitted.values[name]:.4g}", interval, parameter.unit, note)
+        table.add_row(name, short(fitted.values[name], 4), interval, parameter.unit, note)
     return table

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpcsweep.cli import common
+from tpcsweep.numbers import short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -96,7 +97,7 @@ def _duration(seconds: float) -> str:
     """A duration to two digits or so: nobody knows it better beforehand."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
-            return f"{seconds / size:.2g} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+            return f"{short(seconds / size, 2)} {unit}"
     return f"{seconds:.0f} s"
 
 
@@ -244,7 +245,7 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
 
 
 def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cell]) -> int:
-    from tpcsweep.configuration.loading import SHIPPED
+    from tpcsweep.configuration.loading import SHIPPED, config_arguments
     from tpcsweep.files import write_json
 
     listed = (study.folder / "adaptive" / "cells.json").absolute()
@@ -254,9 +255,7 @@ def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cel
     elsewhere = not any(map(os.path.exists, SNAKEFILES)) and shipped.is_file()
     snakemake = [sys.executable, "-m", "snakemake"]
     snakemake += ["--snakefile", str(shipped)] if elsewhere else []
-    return run_to_end(
-        [*snakemake, *arguments, "--config", *(f"{k}={v}" for k, v in config.items()), "--", "cells"]
-    )
+    return run_to_end([*snakemake, *arguments, *config_arguments(config), "--", "cells"])
 
 
 def run_to_end(argv: Sequence[str]) -> int:

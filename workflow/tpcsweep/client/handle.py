@@ -84,7 +84,7 @@ class Client:
         try:
             event = self._events.get(timeout=seconds) if timeout else self._events.get_nowait()
         except queue.Empty:
-            raise ClientError(f"the client has not answered for {seconds:g} s; see its log") from None
+            raise ClientError(f"the client has not answered for {seconds:.0f} s; see its log") from None
         if event is None:
             raise ClientError(f"the client is gone: {self._why()}")
         return event

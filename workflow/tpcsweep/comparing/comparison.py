@@ -43,6 +43,7 @@ from tpcsweep.dataset import SIMULATED, load
 from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_csv
 from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
+from tpcsweep.numbers import between, plain, short
 from tpcsweep.variables import CPU_LIMITS
 
 NOTICED = 0.05
@@ -344,13 +345,13 @@ def gate_failures(comparison: Comparison, below: float) -> list[str]:
     if not overall.cells:
         reasons.append("no cell could be compared")
     elif overall.high < below:
-        interval = f"{overall.low:.3g} to {overall.high:.3g}"
-        reasons.append(f"the overall ratio is {overall.ratio:.3g} ({interval}), below {below:g}")
+        interval = between(overall.low, overall.high)
+        reasons.append(f"the overall ratio is {short(overall.ratio)} ({interval}), below {plain(below)}")
     for ratios, named in ((comparison.parts, _part), (cells[cells["verdict"] != NOT_COMPARABLE], place)):
         t = (ratios["log_ratio"] - np.log(below)) / ratios["error"]
         refused = ratios[holm(stats.t.cdf(t, ratios["freedom"])) < 1 - CONFIDENCE]
         for _, row in refused.iterrows():
-            reasons.append(f"{named(row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
+            reasons.append(f"{named(row)}: the ratio is {short(row['ratio'])}, below {plain(below)}")
     for _, row in cells[cells["why"] == f"new: {FAILED}"].iterrows():
         reasons.append(f"{place(row)}: failed in new")
     return reasons
@@ -427,9 +428,9 @@ def overview(comparison: Comparison) -> RenderableType:
     for _, row in largest.iterrows():
         rows.add_row(
             *(shown(name, row[name]) for name in axes),
-            f"{row['base']:.3g}",
-            f"{row['new']:.3g}",
-            f"{row['ratio']:.3g} ({row['ratio_low']:.3g} to {row['ratio_high']:.3g})",
+            short(row["base"]),
+            short(row["new"]),
+            f"{short(row['ratio'])} ({between(row['ratio_low'], row['ratio_high'])})",
             row["verdict"],
         )
     more = len(cells) - len(largest)

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from pathlib import Path
@@ -60,20 +60,44 @@ CONFIG_FILE = "config/config.yaml or --config"
 _FOLDERS = {"sweep": ("sweeps", "published"), "testbed": ("testbeds",), "import": ("imports",)}
 """The folders of config/ that are searched for each kind of file, the first one first."""
 _A_WORD = "letters, digits, '.', '_' and '-'"
+_AS_TYPED = (
+    "text. Snakemake reads numbers, dates and YAML: after --config write a path (config/sweeps/007.yaml, ./2025), in "
+    'a file for --configfile use quotes ("007")'
+)
+_PLAIN = re.compile(r"(?!(nan|inf|infinity|true|false)$)([a-z]|\.{0,2}/|1/)[\w./@,+=^%-]*|", re.IGNORECASE)
 _LISTED = 8  # files that an error lists
 
 Part = TypeVar("Part")
 
 
+def _typed(value: object) -> object:
+    """Refuse a value that Snakemake has not read as text: the text itself is lost, as 007 is 7."""
+    if value is not None and not isinstance(value, str):
+        raise fault(_AS_TYPED)
+    return value
+
+
+def _place(value: object) -> object:
+    if re.search(r"[{}<>\n]|^-", str(_typed(value))):
+        raise fault("a path without { } < > and line breaks that does not begin with -")
+    return value
+
+
 def _names(value: object) -> object:
     """Split a text at its commas: `--config` has no lists. The path of a file that exists is one name."""
     if isinstance(value, str):
-        value = [value] if is_file(Path(value)) else value.split(",")
-    if not isinstance(value, list) or not value:
-        return value
-    if not all(isinstance(name, str) and name.strip() for name in value):
+        one = any(is_file(Path(path)) for path in (value, value.rpartition("@")[0]))
+        value = [value] if one else value.split(",")
+    if not isinstance(value, list):
+        return _typed(value)
+    for name in value:
+        _typed(name)
+    if value and not all(name and name.strip() for name in value):
         raise fault("names of sweeps, as in sweep=demo,smoke", quoted(value))
     return [name.strip() for name in value]
+
+
+TypedText = Annotated[AnyText, BeforeValidator(_typed)]
 
 
 _NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
@@ -86,18 +110,18 @@ class WorkflowSettings(Strict):
     sweep: Names
     """sweeps to run, a list or with commas: each the name of a file in config/sweeps or
     config/published, or a path that ends in .yaml; NAME@TESTBED runs one on another testbed"""
-    testbed: AnyText
+    testbed: TypedText
     """testbed of the sweeps without an @: a file in config/testbeds, or a path that ends in .yaml"""
-    results: Text = "results"
+    results: Annotated[Text, BeforeValidator(_place)] = "results"
     """folder for results"""
-    dataset: AnyText | None = None
+    dataset: Annotated[AnyText, BeforeValidator(_place)] | None = None
     """dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of
     it, and no sweep is measured"""
     scale: Factor | None = None
     """factor for the bandwidths, cores, files and buffers of the sweeps, such as 1/200"""
-    only: AnyText | None = None
+    only: TypedText | None = None
     """JSON file with a list of paths of cells, to which the sweep is limited"""
-    notify: AnyText | None = None
+    notify: TypedText | None = None
     """shell command for the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its
     environment"""
 
@@ -171,10 +195,30 @@ class Configuration:
 
     @property
     def command(self) -> str:
-        return shlex.join(["snakemake", "--config", *(f"{key}={value}" for key, value in self.asked.items())])
+        return shlex.join(["snakemake", *config_arguments(self.asked)])
 
 
 Study = Configuration | Imported
+
+
+def config_arguments(config: Mapping[str, object]) -> list[str]:
+    """Return the arguments that make Snakemake read these texts as they are, not as numbers or YAML."""
+    texts = {key: str(value) for key, value in config.items()}
+    # Snakemake strips quotes from both ends, and reads the rest as YAML.
+    tagged = {key: f"!!str {json.dumps(text, ensure_ascii=False)} " for key, text in texts.items()}
+    return [
+        "--config",
+        *(f"{key}={text if _PLAIN.fullmatch(text) else tagged[key]}" for key, text in texts.items()),
+    ]
+
+
+def misread(config: Mapping[str, Any], words: Iterable[str]) -> Iterator[Problem]:
+    """Yield the texts after `--config` that Snakemake has shortened: YAML ends at ` #`, and quotes are stripped."""
+    for name, equals, typed in (word.partition("=") for word in words):
+        read = config.get(name) if equals and name in WorkflowSettings.model_fields else None
+        as_typed = (read, f"'{read}'", f'"{read}"')
+        if isinstance(read, str) and typed not in as_typed and not typed.startswith("!!str "):
+            yield Problem(name, f"{typed!r}, which Snakemake reads as {read!r}", _AS_TYPED, CONFIG_FILE)
 
 
 def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:

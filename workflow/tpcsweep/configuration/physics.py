@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from tpcsweep.configuration.parameters import AnyText, Strict, Text
 from tpcsweep.configuration.problems import fault
 from tpcsweep.configuration.units import NUMBER, Quantity
+from tpcsweep.numbers import plain
 
 _LEAST = 1e-6
 """Below this nothing that must be above 0 means anything, in any of the units."""
@@ -54,11 +55,12 @@ def _check(
         if (value, estimate.low, estimate.high) != (None, None, None):
             raise fault("null alone, or a number in a range", "null with a range")
         return estimate
+    given = f"{plain(low)} to {plain(high)}"
     if not low <= value <= high:
-        raise fault("low ≤ value ≤ high", f"{value:g} in a range from {low:g} to {high:g}")
+        raise fault("low ≤ value ≤ high", f"{plain(value)} in a range from {given}")
     least, most = _LEAST if positive else 0.0, 1.0 if share else _MOST[unit]
     if low < least or high > most:
-        raise fault(f"at least {least:g} and at most {most:g}", f"{low:g} to {high:g}")
+        raise fault(f"at least {plain(least)} and at most {plain(most)}", given)
     return estimate
 
 

@@ -16,7 +16,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 _ALLOWED = {
     "literal_error": "{expected}",
     "string_pattern_mismatch": "text that matches {pattern}",
-    "string_type": "text",
+    "string_type": "text, in quotes where YAML reads something else",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "model_type": "a mapping",

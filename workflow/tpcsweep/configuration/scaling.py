@@ -15,6 +15,7 @@ from typing import Any
 from tpcsweep.configuration.parameters import Value, chosen, show_value
 from tpcsweep.configuration.problems import Problem, raise_any, refused
 from tpcsweep.configuration.sweep import Scale, Sweep
+from tpcsweep.numbers import plain
 
 RATES = ("bandwidth", "cores")
 SIZES = ("file_size", "tcp_buffer")
@@ -60,7 +61,7 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
     }
     if by < 1 and (starved := _starved(values)):
         content["exclude"] = [*content.get("exclude", []), *starved]
-        notes.append(f"no origin with less than {FEWEST_CORES:g} cores")
+        notes.append(f"no origin with less than {plain(FEWEST_CORES)} cores")
     content["scale"] = {"by": scale, "notes": notes}
     return Sweep.model_validate(content)
 
@@ -120,7 +121,7 @@ def _on_site(values: dict[str, list[Value]], notes: list[str]) -> None:
     near = [rtt for rtt in rtts if isinstance(rtt, float) and 0 < rtt < ON_SITE]
     if near and 0.0 not in rtts and len(near) == 1:
         values["rtt"] = [0.0 if rtt in near else rtt for rtt in rtts]
-        notes.append(f"RTT 0 added for {near[0]:g} ms")
+        notes.append(f"RTT 0 added for {plain(near[0])} ms")
 
 
 def _starved(values: dict[str, list[Value]]) -> list[dict[str, Any]]:
@@ -131,7 +132,7 @@ def _starved(values: dict[str, list[Value]]) -> list[dict[str, Any]]:
         if few := [value for value in cores if isinstance(value, float) and value / count < FEWEST_CORES]:
             starved.append({"origins": count, "cores": few})
     if starved and sum(len(entry["cores"]) for entry in starved) == len(cores) * len(origins):
-        least = f"{FEWEST_CORES:g} cores for each origin"
+        least = f"{plain(FEWEST_CORES)} cores for each origin"
         allowed = f"{least}: with less, quotas are spent in a few milliseconds and throughput means little"
         text = ", ".join(show_value("cores", value) for value in cores)
         raise refused("parameters.cores", text, allowed)

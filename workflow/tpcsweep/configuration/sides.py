@@ -41,16 +41,20 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
 
     Raise ConfigurationError if there is none; it calls the text `key`.
     """
-    path = Path(where)
-    found = [file for file in (path, path / DATASET, RESULTS / path / DATASET) if is_file(file)]
+    found = _found(Path(where))
     if not found:
-        raise refused(key, quoted(str(where)), _datasets(path))
+        raise refused(key, quoted(str(where)), _datasets(Path(where)))
     return found[0]
 
 
 def read_side(key: str, text: str) -> ComparedSide:
-    """Read the dataset of a side as `find_dataset`, then values of axes after a colon: AXIS=VALUE,AXIS=VALUE."""
-    where, _, choice = text.partition(":")
+    """Read the dataset of a side as `find_dataset`, then values of axes after a colon: AXIS=VALUE,AXIS=VALUE.
+
+    A path may contain colons: the longest beginning of the text that is a dataset is the path.
+    """
+    ends = [len(text), *(at for at in range(len(text) - 1, -1, -1) if text[at] == ":")]
+    end = next((at for at in ends if _found(Path(text[:at]))), ends[-1])
+    where, choice = text[:end], text[end + 1 :]
     dataset, chosen = find_dataset(where, key), dict[str, Value]()
     for part in filter(None, choice.split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
@@ -58,6 +62,10 @@ def read_side(key: str, text: str) -> ComparedSide:
             raise refused(key, quoted(text), f"{where}:AXIS=VALUE,AXIS=VALUE")
         chosen[name] = _value(key, name, value)
     return ComparedSide(key, text, dataset, chosen)
+
+
+def _found(path: Path) -> list[Path]:
+    return [file for file in (path, path / DATASET, RESULTS / path / DATASET) if is_file(file)]
 
 
 def _datasets(path: Path) -> str:

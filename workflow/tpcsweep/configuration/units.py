@@ -20,6 +20,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from tpcsweep.configuration.problems import fault, quoted
+from tpcsweep.numbers import AXIS_DIGITS, rounded, written_out
 from tpcsweep.paths import plan
 
 Number = int | float
@@ -157,21 +158,21 @@ def _exact(value: object, dimension: Dimension) -> Decimal | None:
 
 
 def show(value: Number, dimension: Dimension) -> str:
-    """Return a value for people, in the unit that needs the fewest digits; `parse` reads the same value back."""
-    exact = Decimal(repr(value))
+    """Return a value for people, in the unit that needs the fewest digits; `parse` reads it back to AXIS_DIGITS."""
+    exact = rounded(value, AXIS_DIGITS)
     if not dimension.shown:
-        return _plain(exact)
+        return written_out(exact)
     fitting = []
     for unit in dimension.shown:
         number = exact / dimension.units[unit]
-        text = f"{_plain(number)} {unit}"
+        text = f"{written_out(number)} {unit}"
         if number >= 1 and _exact(text, dimension) == exact:
             fitting.append(text)
     # A point weighs double: 1280 B rather than 1.25 KiB. Of equals the larger unit, which comes later.
     if fitting:
         return min(reversed(fitting), key=lambda text: len(text.split()[0].replace(".", "..")))
     unit = dimension.base or dimension.shown[0]
-    return f"{_plain(exact / dimension.units[unit])} {unit}"
+    return f"{written_out(exact / dimension.units[unit])} {unit}"
 
 
 def canonical(value: Number) -> str:
@@ -179,10 +180,6 @@ def canonical(value: Number) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return repr(value)
-
-
-def _plain(number: Decimal) -> str:
-    return f"{number.normalize():f}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from tpcsweep.figures.grid import place
 from tpcsweep.figures.labels import literal, title_of, value_text, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import head, lay_out, point_handle, styled
+from tpcsweep.numbers import between, plain, short
 
 _LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
 _MOST_ROWS = 80
@@ -105,7 +106,7 @@ def ratios(comparison: Comparison) -> Figure:
         aspect=30,
         pad=0.02,
         ticks=np.log([tick for tick in ticks if abs(math.log(tick)) <= reach]),
-        format=FuncFormatter(lambda value, _: f"{math.exp(value):.2g}"),
+        format=FuncFormatter(lambda value, _: short(math.exp(value), 2)),
         extend="both" if largest > reach else "neither",
     )
     bar.set_label("ratio of throughput")
@@ -128,7 +129,7 @@ def _notes(comparison: Comparison) -> list[str]:
     notes = [f"Cells: {counts}; corrected for {overall.cells} comparisons (Holm)."]
     if overall.cells:
         notes.append(
-            f"Overall: {overall.ratio:.3g} ({CONFIDENCE:.0%} interval {overall.low:.3g} to {overall.high:.3g}), "
+            f"Overall: {short(overall.ratio)} ({CONFIDENCE:.0%} interval {between(overall.low, overall.high)}), "
             f"{overall.verdict}. Intervals of cells are {CONFIDENCE:.0%} each, not corrected."
         )
     clauses = filter(None, [otherwise(comparison), slower_machine(comparison)])
@@ -150,5 +151,5 @@ def _ratio_axis(axes: Any, used: pd.DataFrame) -> None:
     axes.set_xscale("log")
     axes.set_xlim(low / 1.05, high * 1.05)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 4 else MaxNLocator(8))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter(lambda value, _: plain(value))
     axes.xaxis.set_minor_formatter(NullFormatter())

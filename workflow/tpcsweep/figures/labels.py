@@ -16,6 +16,7 @@ from tpcsweep.configuration.parameters import Parameters, quantity, show_value
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
 from tpcsweep.figures.grid import Arrangement, values_of
+from tpcsweep.numbers import plain
 
 CAPITALS = ("mtu", "rtt", "tcp")
 """Words that figures write in capitals."""
@@ -61,7 +62,7 @@ def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
     unit = describe(name).units
     if unit in ("", "1", "B"):  # sizes read better each in its own unit
         return [_drawn(name, value) for value in values_of(grid.cells, name)]
-    return [_unlimited(name) if math.isinf(value) else f"{value:g}" for value in values_of(grid.cells, name)]
+    return [_unlimited(name) if math.isinf(value) else plain(value) for value in values_of(grid.cells, name)]
 
 
 def _unlimited(name: str) -> str:
@@ -115,4 +116,4 @@ def rate_label(summary: xr.Dataset, rate: str = "throughput") -> str:
 
 
 def confidence(summary: xr.Dataset) -> str:
-    return f"{100 * float(summary.attrs['measurement_confidence']):g} %"
+    return f"{plain(100 * float(summary.attrs['measurement_confidence']))} %"

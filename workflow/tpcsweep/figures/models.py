@@ -18,6 +18,7 @@ from tpcsweep.figures.panels import COLOURS, curve_handles, head, styled, tiles
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
+from tpcsweep.numbers import between, plain, short
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
@@ -54,7 +55,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
         axes.grid(visible=True, alpha=0.3)
     if x == "streams":
         panels[0].set_xscale("log", base=2)
-        panels[0].xaxis.set_major_formatter("{x:g}")
+        panels[0].xaxis.set_major_formatter(lambda value, _: plain(value))
     panels[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
     limited = [f"the first {len(shown)} of {len(parts)} panels"] * (len(shown) < len(parts))
     limited += [f"{len(values)} of {len(every)} lines"] * (len(values) < len(every))
@@ -188,7 +189,7 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
         name = parameter.name
         value, interval = "", "not determined"
         if fit.determined[name]:
-            value, interval = f"{fit.values[name]:.3g}", f"{fit.low[name]:.3g} to {fit.high[name]:.3g}"
+            value, interval = short(fit.values[name]), between(fit.low[name], fit.high[name])
         about = parameter.unit, parameter.description, fit.reasons.get(name, "")
         rows.append((name, value, interval, *about))
     return pd.DataFrame(rows, columns=["parameter", "value", "95 % interval", "unit", "meaning", "note"])

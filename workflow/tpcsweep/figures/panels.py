@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +27,7 @@ from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Arrangement, evenly
 from tpcsweep.figures.labels import literal, title_of, value_text, words
 from tpcsweep.flags import FLAGS
+from tpcsweep.numbers import plain, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -262,12 +263,18 @@ def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) 
     display(Image(Path(folder) / f"{name}.png", width=width, alt=alt or name))  # type: ignore[no-untyped-call]
 
 
-def as_table(frame: pd.DataFrame, precision: int = 3, *, index: bool = True) -> Styler:
-    """Give a table for a page: numbers with so many decimals, nothing for NaN, and no text that is HTML."""
-    table = frame.style.format(precision=precision, na_rep="", escape="html")
+def as_table(frame: pd.DataFrame, *, index: bool = True) -> Styler:
+    """Give a table for a page: numbers as people read them, nothing for NaN, and no text that is HTML."""
+    table = frame.style.format(_numbers(short), na_rep="", escape="html")
     for axis in ("index", "columns"):
-        table = table.format_index(escape="html", axis=axis).format_index_names(escape="html", axis=axis)
+        table = table.format_index(_numbers(plain), escape="html", axis=axis).format_index_names(
+            escape="html", axis=axis
+        )
     return table if index else table.hide(axis="index")
+
+
+def _numbers(text: Callable[[float], str]) -> Callable[[Any], Any]:
+    return lambda value: text(value) if isinstance(value, float) else value
 
 
 def as_text(content: object) -> str:

@@ -27,6 +27,7 @@ from tpcsweep.configuration.sides import shown
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
 from tpcsweep.history.runs import HistoryError, Run, joined, logs_of, mean_cell, mean_of
+from tpcsweep.numbers import between, short
 
 LEAST = 2
 """Runs between two changes, and before the first and after the last: one run that stands apart is no change."""
@@ -173,8 +174,8 @@ def sentence(told: SweepHistory, change: Change) -> str:
     """Say when something changed, how much, in which cells, and what else did."""
     runs, mean = told.runs, change.overall
     when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
-    interval = f"({mean.low:.3g} to {mean.high:.3g})"
-    size = f"all cells together are at {mean.ratio:.3g} times {interval} what they were"
+    interval = f"({between(mean.low, mean.high)})"
+    size = f"all cells together are at {short(mean.ratio)} times {interval} what they were"
     verdicts = change.comparison.verdicts
     cells = ", ".join(f"{verdicts[word]} {word}" for word in (SLOWER, FASTER) if verdicts[word])
     counted = f"; of {len(change.comparison.cells)} cells {cells or 'none is slower or faster by itself'}"
@@ -192,7 +193,7 @@ def _where(comparison: Comparison) -> Iterator[str]:
         for verdict, those in values.groupby("verdict", sort=False):
             pairs = zip(those["value"], those["ratio"], strict=True)
             told.append(
-                f"{verdict} at " + ", ".join(f"{shown(axis, one)} ({ratio:.3g})" for one, ratio in pairs)
+                f"{verdict} at " + ", ".join(f"{shown(axis, one)} ({short(ratio)})" for one, ratio in pairs)
             )
         if len(told) > 1:
             yield f"by {axis}: " + ", ".join(told)
@@ -356,7 +357,7 @@ def junit_text(told: SweepHistory, fail_on: str | None) -> str:
 
 
 def _ratio(ratio: float, low: float, high: float) -> str:
-    return f"{ratio:.3g} times ({low:.3g} to {high:.3g}) what it was"
+    return f"{short(ratio)} times ({between(low, high)}) what it was"
 
 
 def _add(case: ET.Element, kind: str, message: str, content: str) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tpcsweep.linux.counters import CounterFile, Process, ProcessTable, with_descendants
+from tpcsweep.numbers import plain
 
 REMOVE_SECONDS = 2.0
 PLAIN = Path("/run/tpcsweep-groups")
@@ -59,7 +60,7 @@ def quota(cores: float) -> Quota:
         ValueError: for less than FEWEST_CORES.
     """
     if round(cores * LONGEST_PERIOD) < SHORTEST_QUOTA:
-        raise ValueError(f"{cores:g} cores are no quota: the kernel has none of less than {FEWEST_CORES:g}")
+        raise ValueError(f"{plain(cores)} cores are no quota: the kernel needs {plain(FEWEST_CORES)} or more")
     period = min(max(PERIOD, round(ENOUGH / cores)), LONGEST_PERIOD)
     return Quota(round(cores * period), period)
 
@@ -204,7 +205,7 @@ class PlainGroup(Cgroup):
 
     def create(self, cores: float | None = None) -> Cgroup:
         if cores is not None:
-            raise CgroupError(f"{self.name}: {cores:g} cores: without cgroups there are no quotas")
+            raise CgroupError(f"{self.name}: {plain(cores)} cores: without cgroups there are no quotas")
         self._folder.mkdir()
         (self._folder / "cgroup.procs").touch()
         return self

@@ -21,6 +21,7 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
 from tpcsweep.models.process import fit_hybrid, fit_process
 from tpcsweep.models.table import fit_table
+from tpcsweep.numbers import plain
 
 KINDS = ("rtt", "streams", "deployment")
 """The kinds of folds."""
@@ -162,7 +163,7 @@ def _folds(kind: str, values: pd.Series, order: Sequence[Any], inside: NDArray[n
     for part in np.array_split(np.arange(len(order)), min(len(order), _MOST_FOLDS)):
         chosen = [order[at] for at in part]
         test = values.isin(chosen).to_numpy()
-        text = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in chosen)
+        text = ", ".join(plain(value) if isinstance(value, float) else str(value) for value in chosen)
         folds.append(Fold(kind, text if kind == "deployment" else f"{kind}={text}", test, inside[test]))
     return folds
 

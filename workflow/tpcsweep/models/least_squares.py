@@ -17,6 +17,7 @@ from scipy import optimize, stats
 
 from tpcsweep.models.base import SEED, Floats, Model, Parameter
 from tpcsweep.models.observations import Observations
+from tpcsweep.numbers import plain, short
 
 MANY_DEPLOYMENTS = 8
 """The fewest deployments that the bootstrap draws as a whole: cells of one deployment share its luck."""
@@ -248,7 +249,7 @@ def undetermined(
     for parameter in problem.model.parameters:
         name = parameter.name
         if lacking := [axis for axis in parameter.needs if axis not in problem.observations.axes]:
-            end = f": held at {parameter.neutral:g}" if name in problem.held else ""
+            end = f": held at {plain(parameter.neutral)}" if name in problem.held else ""
             reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
         elif norms[name] <= _FLAT * largest:
             reasons[name] = "it makes no difference to any measured cell"
@@ -262,13 +263,13 @@ def undetermined(
 def _loose(parameter: Parameter, value: float, low: float, high: float) -> str:
     unit = float(parameter.to_unit(value))
     if unit < _EDGE:
-        return f"it is at its lower bound, {parameter.low:g}"
+        return f"it is at its lower bound, {plain(parameter.low)}"
     if unit > 1 - _EDGE:
-        return f"it is at its upper bound, {parameter.high:g}"
+        return f"it is at its upper bound, {plain(parameter.high)}"
     if math.isnan(low):
         return ""
     if parameter.scale == "log" and high > _FACTOR * low:
-        return f"its interval spans a factor of {high / low:.2g}"
+        return f"its interval spans a factor of {short(high / low, 2)}"
     ends = parameter.to_unit(np.array([low, high]))
     return "its interval spans most of its bounds" if ends[1] - ends[0] > _SPAN else ""
 

@@ -22,6 +22,7 @@ from tpcsweep.dataset.labels import attributes_of
 from tpcsweep.files import number
 from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.observations import Observations
+from tpcsweep.numbers import plain
 from tpcsweep.variables import Variable
 
 CONFIDENCE = 0.95
@@ -211,7 +212,7 @@ class Predictor(ABC):
         """
         table, template = _table(points)
         low, high = interval(self.draws(table))
-        end = f"end of the {100 * CONFIDENCE:g} % interval of a measurement"
+        end = f"end of the {plain(100 * CONFIDENCE)} % interval of a measurement"
         figures = {
             "throughput": (self.estimate(table), "predicted throughput", "Gbit/s"),
             "throughput_low": (low, f"lower {end}", "Gbit/s"),

@@ -19,6 +19,7 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS, describe, flagged
 from tpcsweep.figures.labels import value_text, words
 from tpcsweep.flags import FLAGS, graded
+from tpcsweep.numbers import between, short
 from tpcsweep.variables import LIMIT_NAMES
 
 _MOST_VALUES = 6  # of an axis, which have a sentence each
@@ -97,10 +98,10 @@ def _highest(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
         return
     best = int(np.nanargmax(cells.throughput))
     low, high = (float(summary[f"throughput_{end}"].values.ravel()[best]) for end in ("low", "high"))
-    interval = f" ({max(low, 0):.3g} to {high:.3g})" if np.isfinite(low + high) else ""
+    interval = f" ({between(max(low, 0), high)})" if np.isfinite(low + high) else ""
     where = f", with {cells.where(best)}" if cells.where(best) else ""
     yield Sentence(
-        f"The highest throughput is {cells.throughput[best]:.3g} Gbit/s{interval}{where}.", (best,)
+        f"The highest throughput is {short(cells.throughput[best])} Gbit/s{interval}{where}.", (best,)
     )
 
 
@@ -162,9 +163,9 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
         instead = f"With {cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
         median = float(np.median(ratios))
         same = abs(median - 1) < _ALIKE
-        times = f"the same within {100 * _ALIKE:.0f} %" if same else f"{_short(median)} times as high"
+        times = f"the same within {100 * _ALIKE:.0f} %" if same else f"{short(median, 2)} times as high"
         if pairs.sum() > 1:
-            spread = f"{_short(ratios.min())} to {_short(ratios.max())} times"
+            spread = f"{between(ratios.min(), ratios.max(), 2)} times"
             times += f" in the median of {pairs.sum()} pairs of cells that differ in nothing else ({spread})"
         held = np.concatenate([number.take(at, dimension).ravel()[pairs] for at in (0, -1)])
         yield Sentence(f"{instead} throughput is {times}.", tuple(sorted(held.tolist())))
@@ -185,7 +186,7 @@ def _full(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
     else:
         best = int(np.nanargmax(cells.throughput))
         share = cells.throughput[best] / bandwidth
-        yield Sentence(f"No cell fills {path}: the highest has {share:.2g} of it.", (best,))
+        yield Sentence(f"No cell fills {path}: the highest has {short(share, 2)} of it.", (best,))
 
 
 def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
@@ -214,8 +215,3 @@ def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
 
 def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(np.flatnonzero(which).tolist())
-
-
-def _short(ratio: float) -> str:
-    """Two digits, without an exponent of ten where there need be none."""
-    return f"{float(f'{ratio:.2g}'):g}"

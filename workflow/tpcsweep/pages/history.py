@@ -17,6 +17,7 @@ from tpcsweep.dataset import STATUS
 from tpcsweep.figures.labels import value_text, words
 from tpcsweep.history import ENOUGH, Change, SweepHistory, changed_settings, day, sentence
 from tpcsweep.history.runs import logs_of, mean_cell
+from tpcsweep.numbers import between, short
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +84,7 @@ def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[s
             for mark, change in zip(marks, told.changes, strict=True)
         ],
         "ticks": [
-            {"y": round(float(100 - y), 2), "text": f"{tick:.3g}"}
+            {"y": round(float(100 - y), 2), "text": short(tick)}
             for tick, y in zip(ticks, _scaled(ticks, low, high), strict=True)
         ],
     }
@@ -105,7 +106,7 @@ def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
         status = STATUS[int(flat["status"][at])]
         yield {
             "values": [value_text(axis, value) for axis, value in zip(told.axes, place, strict=True)],
-            "rate": f"{flat['throughput'][at]:.3g}" if status == "ok" else "",
+            "rate": short(flat["throughput"][at]) if status == "ok" else "",
             "interval": _interval(flat["throughput_low"][at], flat["throughput_high"][at]),
             "status": "" if status == "ok" else status.replace("_", " "),
             "message": str(flat["message"][at] or ""),
@@ -120,14 +121,14 @@ def _changed(change: Change | None, at: int) -> dict[str, str]:
     if row is None or not np.isfinite(row["ratio"]):
         return {"ratio": "", "ratio_interval": "", "verdict": ""}
     return {
-        "ratio": f"{row['ratio']:.3g}",
+        "ratio": short(row["ratio"]),
         "ratio_interval": _interval(row["ratio_low"], row["ratio_high"]),
         "verdict": {SLOWER: SLOWER, FASTER: FASTER, SAME: ""}[row["verdict"]],
     }
 
 
 def _interval(low: float, high: float) -> str:
-    return f"{low:.3g} to {high:.3g}" if np.isfinite(low + high) else ""
+    return between(low, high) if np.isfinite(low + high) else ""
 
 
 def _lines(across: Floats, up: Floats) -> Iterator[str]:

@@ -22,6 +22,7 @@ from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, opened
 from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.history import SweepHistory, history_of, junit_text, runs
+from tpcsweep.numbers import short
 from tpcsweep.pages.content import Beside, content, facts_of, sparkline
 from tpcsweep.pages.history import over_time
 
@@ -74,7 +75,7 @@ def _plotly() -> Markup:
     return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
 
 
-_TEMPLATES.filters |= {"minute": minute, "percent": percent, "as_json": as_json}
+_TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
 _TEMPLATES.globals["plotly"] = _plotly
 
 

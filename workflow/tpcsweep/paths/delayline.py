@@ -149,7 +149,7 @@ class DelayLine:
     def _greeting(self) -> tuple[int, str]:
         assert self._process.stdout
         readable, _, _ = select.select([self._process.stdout], [], [], START)
-        line = self._process.stdout.readline() if readable else f"not ready after {START:g} s"
+        line = self._process.stdout.readline() if readable else f"not ready after {START:.0f} s"
         match line.split():
             case ["ready", pid, scheduler]:
                 return int(pid), scheduler

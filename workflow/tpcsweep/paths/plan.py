@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any, Literal
 
+from tpcsweep.numbers import plain
 from tpcsweep.variables import GBIT_PER_MS
 
 Emulator = Literal["none", "netem", "delayline"]
@@ -66,7 +67,8 @@ class Path:
         )
         for name, value, low, high, unit in allowed:
             if value is not None and not low <= value <= high:
-                raise PathError(f"path: {name} is {value:g} {unit}; allowed is {low:g} to {high:g} {unit}")
+                limits = f"{plain(low)} to {plain(high)} {unit}"
+                raise PathError(f"path: {name} is {plain(value)} {unit}; allowed is {limits}")
         if self.queue_limit is not None and self.rtt == 0:
             raise PathError("path: queue_limit is for packets under way, of which there are none at rtt 0 ms")
 

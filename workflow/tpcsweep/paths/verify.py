@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tpcsweep.linux.namespaces import Interface, socket_inside
+from tpcsweep.numbers import between, plain, short
 from tpcsweep.paths import plan
 from tpcsweep.paths.link import DIRECTIONS, Link, Rtt, calibrate_line
 from tpcsweep.paths.plan import ETHERNET, HEADERS, INTERFACE, Path, PathError
@@ -270,11 +271,12 @@ def complaints_of_rtt(asked: float, rtt: Rtt) -> list[str]:
     """Say how an RTT differs from what was asked in ms, if it does by more than is allowed."""
     if rtt_fits(asked, rtt.median):
         return []
-    found = f"{rtt.median:.3g} ms (median of {rtt.samples}, {rtt.min:.3g} to {rtt.max:.3g})"
-    return [f"rtt asked {asked:g} ms, found {found}, allowed ±{allowed_rtt(asked):.2g} ms"]
+    found = f"{short(rtt.median)} ms (median of {rtt.samples}, {between(rtt.min, rtt.max)})"
+    return [f"rtt asked {plain(asked)} ms, found {found}, allowed ±{short(allowed_rtt(asked), 2)} ms"]
 
 
 def complaint_of_rate(direction: str, asked: float, rate: float, tolerance: tuple[float, float]) -> str:
     """Say how a rate differs from what was asked, both in Gbit/s, and by which shares it may."""
     low, high = tolerance
-    return f"bandwidth {direction} asked {asked:g} Gbit/s, found {rate:.4g} Gbit/s, allowed {low:+.0%} to {high:+.0%}"
+    found = f"found {short(rate, 4)} Gbit/s, allowed {low:+.0%} to {high:+.0%}"
+    return f"bandwidth {direction} asked {plain(asked)} Gbit/s, {found}"

@@ -13,6 +13,7 @@ from tpcsweep.configuration.parameters import show_value
 from tpcsweep.configuration.units import FRACTION, RATE, show
 from tpcsweep.figures.labels import axis_label, title_of, value_text
 from tpcsweep.figures.panels import COLOURS, head, styled
+from tpcsweep.numbers import plain
 from tpcsweep.planning.plan import Plan
 
 _MANY = 48  # streams from which on a logarithmic axis reads better
@@ -97,7 +98,7 @@ def _map(figure: Figure, axes: Axes, answer: Plan) -> None:
     )
     for _, row in answer.front.iterrows():
         at = columns[row["streams"]], rows[row["cores"]]
-        text = f"{row['origins']:g}"
+        text = plain(row["origins"])
         axes.annotate(text, at, (4, 4), textcoords="offset points", color="white", fontsize=7.5)
     if answer.cheapest is not None:
         at = columns[answer.cheapest["streams"]], rows[answer.cheapest["cores"]]

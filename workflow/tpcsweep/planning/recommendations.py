@@ -25,6 +25,7 @@ from tpcsweep.extras import MissingExtraError
 from tpcsweep.models import Observations, Predictor, observe, saved
 from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.observations import NothingMeasuredError
+from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Question
 from tpcsweep.planning.plan import BEYOND, FRONT, Plan, asked, candidates, chosen_model, evaluate, plan
 from tpcsweep.variables import Variable
@@ -160,15 +161,15 @@ def shown_plan(plan: Plan) -> RenderableType:
             _cores(row["cores"]),
             str(row["origins"]),
             str(row["streams"]),
-            f"{row['throughput']:.3g} ({row['throughput_low']:.3g} to {row['throughput_high']:.3g})",
-            f"{row['assured']:.3g}",
+            f"{short(row['throughput'])} ({between(row['throughput_low'], row['throughput_high'])})",
+            short(row["assured"]),
             f"{100 * row['probability']:.1f} %",
         )
     notes = [_EXTRAPOLATED] if plan.answers["extrapolated"].any() else []
     notes += [f"- {note}" for note in plan.notes]
     verdict = "reached" if plan.reached else "not reached by any setting inside the data"
     if not plan.reached and plan.extrapolation is None:
-        verdict += f", nor by any up to {BEYOND:g} times their largest values"
+        verdict += f", nor by any up to {plain(BEYOND)} times their largest values"
     title = f"{show(plan.target, RATE)} with a probability of {sure}: {verdict}"
     return Group(f"{title}\nmodel {plan.model}, {plan.data}", rows, *notes)
 
@@ -186,8 +187,8 @@ def shown_recommendations(answer: Answer) -> RenderableType:
             str(row["streams"]),
             str(row["origins"]),
             _cores(row["cores"]),
-            f"{row['throughput']:.3g}" + ("*" if row["extrapolated"] else ""),
-            f"{row['assured']:.3g}",
+            short(row["throughput"]) + ("*" if row["extrapolated"] else ""),
+            short(row["assured"]),
             f"{100 * row['probability']:.1f} %",
         )
     notes = [_EXTRAPOLATED] if answer.table["extrapolated"].any() else []
@@ -207,7 +208,7 @@ def _settings(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _cores(cores: float) -> str:
-    return "no limit" if math.isinf(cores) else f"{cores:g}"
+    return "no limit" if math.isinf(cores) else plain(cores)
 
 
 def _rtts(model: Predictor) -> list[float]:

@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from tpcsweep.figures.labels import rate_label, throughput_note, title_of
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
+from tpcsweep.numbers import short
 from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.layout import board, close
 from tpcsweep.variables import GBIT
@@ -118,7 +119,7 @@ def concurrent_flows(data: Data, shown: Caption) -> Figure:
     most = max(PUBLISHED.values())
     slower = float(summary["bandwidth"].max()) < most
     scale = float(found["sum"].max()) / most if slower else 1.0
-    by = f", × {scale:.3g}" if slower else ""
+    by = f", × {short(scale)}" if slower else ""
     both = (PUBLISHED, "x", "published"), (PUBLISHED_LAST, "+", "published, until the last")
     for published, marker, name in both:
         scaled = [rate * scale for rate in published.values()]
@@ -143,7 +144,7 @@ def concurrent_flows(data: Data, shown: Caption) -> Figure:
 def _draw_table(axes: Any, table: pd.DataFrame, subject: str) -> None:
     axes.set_axis_off()
     axes.set_title(f"{subject} of the most flows")
-    text = table.map(lambda value: "" if pd.isna(value) else f"{value:.3g}")
+    text = table.map(lambda value: "" if pd.isna(value) else short(value))
     drawn = axes.table(
         cellText=text.values,
         rowLabels=list(table.index),

@@ -17,6 +17,7 @@ from tpcsweep.figures.grid import arrange
 from tpcsweep.figures.labels import literal, rate_label, throughput_note, title_of, words
 from tpcsweep.figures.line_plots import colours, draw_lines
 from tpcsweep.figures.panels import curve_handles, point_handle, styled
+from tpcsweep.numbers import plain, short
 from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.layout import board, close
 
@@ -56,12 +57,12 @@ def hour(data: Data, shown: Caption) -> Figure:
     against.fill_between(streams, low, high, color="#0072B2", alpha=0.2)
     against.plot(streams, mean, marker=".", color="#0072B2")
     for axes in (time, against):
-        axes.axhline(TARGET, color="#555555", linestyle=":", linewidth=1, label=f"{TARGET:g} Gbit/s")
+        axes.axhline(TARGET, color="#555555", linestyle=":", linewidth=1, label=f"{plain(TARGET)} Gbit/s")
         axes.set_ylim(0, 1.08 * TARGET)
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize=7, loc="center right")
     label = rate_label(data.summary)
-    time.set(xlabel="time (min)", ylabel=label, title=f"{streams.max():g} streams")
+    time.set(xlabel="time (min)", ylabel=label, title=f"{plain(streams.max())} streams")
     against.set(xlabel="streams", ylabel=label, title="mean of an hour")
     close(figure, shown, [throughput_note(data.summary), _PORTS])
     return figure
@@ -108,7 +109,7 @@ def against_rtt(data: Data, shown: Caption) -> Figure:
         look: dict[str, Any] = {"fmt": "o", "markersize": 4, "capsize": 2, "color": colour}
         panel.errorbar(several.index * beside, several[0.5], error, label=literal(tool), **look)
     panel.set(xlabel="RTT (ms)", ylabel="throughput (Gbit/s)", ylim=(0, None), xscale="log")
-    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_major_formatter(lambda value, _: plain(value))
     panel.legend(fontsize=8)
     panel.grid(visible=True, alpha=0.3)
     notes = [
@@ -161,5 +162,5 @@ def _tests(summary: xr.Dataset) -> str:
     for name, (layer, target) in rates.items():
         if layer in summary["layer"].values:
             best = float(summary["throughput"].sel(layer=layer).max()) * 125
-            texts.append(f"{name} {best:.3g} of {target} MB/s")
+            texts.append(f"{name} {short(best)} of {target} MB/s")
     return f"Best against the published targets: {'; '.join(texts)}."

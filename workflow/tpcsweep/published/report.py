@@ -22,6 +22,7 @@ from tpcsweep.figures import save
 from tpcsweep.figures.labels import literal
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.files import write_json, write_text
+from tpcsweep.numbers import between, short
 from tpcsweep.pages.making import render
 from tpcsweep.published.base import PREDICTION, without_data
 from tpcsweep.published.figures import FIGURES
@@ -94,10 +95,10 @@ def predictions(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _line(row: Mapping[str, Any]) -> list[str]:
     value, low, high = row["value"], row["low"], row["high"]
-    effect = "" if value is None else f"{value:.3g}"
+    effect = "" if value is None else short(value)
     if value is not None and low is not None and low != high:
         units = "" if row["units"] in (None, "1") else f" {row['units']}"
-        effect += f" ({low:.3g} to {high:.3g}){units}"
+        effect += f" ({between(low, high)}){units}"
     agree = "" if row["draws"] is None else f"{row['draws_agree']:.0f} of {row['draws']:.0f}"
     data = ", ".join(row[name] for name in ("data", "testbed", "scale") if row[name])
     return [row["claim"], row["figure"] or "", data, row["verdict"], effect, row["role"] or "", agree]

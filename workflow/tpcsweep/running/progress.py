@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from tpcsweep.files import replacing
 from tpcsweep.flags import FLAGS, LOUD, graded
+from tpcsweep.numbers import between, short
 
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
@@ -75,14 +76,14 @@ class JobProgress:
 
     def look(self, steady: Steady | None, seconds: float) -> None:
         """Show the throughput of the present cell; `steady` is None before it is known."""
-        self._draw("" if steady is None else f"{steady.mean:.3g} Gbit/s after {seconds:.0f} s")
+        self._draw("" if steady is None else f"{short(steady.mean)} Gbit/s after {seconds:.0f} s")
 
     def end(self, cell: str, status: str, throughput: float | None, flags: list[str]) -> None:
         """Count a cell that ended. A second call for the same cell replaces its first result."""
         with _counts(self._folder) as self._run:
             self._run["done"] += cell not in self._ended
         self._ended[cell] = (status, throughput, flags)
-        self._draw("" if throughput is None else f"{throughput:.3g} Gbit/s")
+        self._draw("" if throughput is None else f"{short(throughput)} Gbit/s")
 
     def skip(self, cells: int, why: str) -> None:
         with _counts(self._folder) as self._run:
@@ -102,7 +103,7 @@ class JobProgress:
         found = Counter(
             flag for _, _, flags in self._ended.values() for grade in LOUD for flag in graded(flags, grade)
         )
-        reached = f", {min(rates):.3g} to {max(rates):.3g} Gbit/s" if rates else ""
+        reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
         states = "".join(
             f", {count} {status}" for status, count in statuses.items() if count and status != "ok"
         )

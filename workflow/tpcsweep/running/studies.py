@@ -17,7 +17,16 @@ from typing import Any
 import psutil
 
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import SHIPPED, Configuration, ConfigurationError, Study, studies, wanted
+from tpcsweep.configuration.loading import (
+    SHIPPED,
+    Configuration,
+    ConfigurationError,
+    Study,
+    misread,
+    studies,
+    wanted,
+)
+from tpcsweep.configuration.problems import raise_any
 from tpcsweep.running import results
 
 NEVER = "(?!)"
@@ -73,7 +82,7 @@ class Studies(dict[str, Study]):
     def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
         """Read the workflow's `config`, with its files below `root`. Raise ConfigurationError if any is wrong."""
         super().__init__(studies(config, root or Path()))
-        self.results = str(config.get("results", "results"))
+        self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
 
     @classmethod
@@ -87,6 +96,7 @@ class Studies(dict[str, Study]):
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
+            raise_any(misread(config, sys.argv))
             # Before Snakemake reads rules, as it copies notebooks with their times.
             for name in ("notebooks", "examples", "workflow/scripts"):
                 results.renew_times((SHIPPED / name).rglob("*"))

@@ -231,7 +231,7 @@ class Copier:
                 headers["X-Number-Of-Streams"] = str(transfer.tcp_streams)
             return await self._copied(active, headers)
         except TimeoutError:
-            return f"{server} has not answered for {PATIENCE:g} s"
+            return f"{server} has not answered for {PATIENCE:.0f} s"
         except (HttpError, OSError) as error:
             return f"{server}: {error}"
 
@@ -244,7 +244,7 @@ class Copier:
                     if progress.feed(piece):
                         grown = now()
                     elif now() - grown > PATIENCE:
-                        raise HttpError(f"stands still at {progress.bytes} bytes for {PATIENCE:g} s")
+                        raise HttpError(f"stands still at {progress.bytes} bytes for {PATIENCE:.0f} s")
             if head.status not in REDIRECTS:
                 return failure(head.status, head.reason, progress.last)
             url = urljoin(url, head.headers.get("location", ""))

@@ -83,7 +83,7 @@ class Session:
             try:
                 return future.result(seconds)
             except FutureTimeoutError:
-                raise SessionError(f"{self._pod} has not answered {verb} for {seconds:g} s") from None
+                raise SessionError(f"{self._pod} has not answered {verb} for {seconds:.0f} s") from None
             finally:
                 with self._lock:
                     self._unanswered.pop(number, None)

@@ -156,7 +156,7 @@ class RemoteSampler:
         while not self.readings():
             self._inbox.check()
             if time.monotonic() > give_up:
-                raise FaultError(f"no sample has come within {FIRST_SECONDS:g} s")
+                raise FaultError(f"no sample has come within {FIRST_SECONDS:.0f} s")
             time.sleep(POLL)
         return self
 

@@ -249,7 +249,7 @@ class NamespaceServers:
                     self.processes.revive()
                 why = self.processes.fault()
                 if time.monotonic() > give_up:
-                    why = why or f"nothing after {seconds:g} s"
+                    why = why or f"nothing after {seconds:.0f} s"
                 if why:
                     raise DeploymentError(f"{server.name}: waited for {awaited}: {why}\n{_tail(server)}")
                 time.sleep(POLL)

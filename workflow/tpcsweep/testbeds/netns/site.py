@@ -194,7 +194,7 @@ class NetnsSite(ServerSite):
             if (left := sum(busy.values())) < least:
                 least, give_up = left, time.monotonic() + SETTLE_SECONDS
             elif time.monotonic() > give_up:
-                what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:g} s"
+                what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
                 raise BrokenError(f"{', '.join(busy)}: {what}")
             time.sleep(0.01)
             self._cut()

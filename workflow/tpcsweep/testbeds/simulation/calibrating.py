@@ -23,6 +23,7 @@ from tpcsweep.files import write_text
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.fit import RESAMPLES, Fit, fit
 from tpcsweep.models.observations import Observations, observe
+from tpcsweep.numbers import plain, short
 from tpcsweep.testbeds.simulation.model import NUMBERS, WORDS, ModelCells, solve
 from tpcsweep.tools import TOOLS
 
@@ -135,7 +136,7 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
             rows = observations.frame[out]
             predicted = calibrate(observations.take(~out), ratio, resamples=0).estimate(rows)
             about = {
-                "left_out": f"{axis}={value:g}",
+                "left_out": f"{axis}={plain(value)}",
                 "extrapolated": value in (values[0], values[-1]),
                 "measured": rows["throughput"],
                 "predicted": predicted,
@@ -162,7 +163,7 @@ def _entry(name: str, fitted: Fit, ratio: float, data: str) -> dict[str, Any]:
     known, times, more = name, 1.0, ""
     if name == "core_rate_source":
         known, times = "core_rate_destination", ratio
-        more = f"; {ratio:.3g} times that of the destination, by the CPU that both used"
+        more = f"; {short(ratio)} times that of the destination, by the CPU that both used"
     if not fitted.determined[known]:
         more += f"; not determined by them: {fitted.reasons[known]}"
     value = fitted.values[known]

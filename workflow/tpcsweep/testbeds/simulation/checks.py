@@ -14,6 +14,7 @@ from tpcsweep.configuration.parameters import show_value
 from tpcsweep.configuration.problems import Problem
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.configuration.units import CORES
+from tpcsweep.numbers import short
 from tpcsweep.testbeds.rules import at_most, one_of
 from tpcsweep.testbeds.simulation.engine import MOST
 from tpcsweep.testbeds.simulation.model import DISKS, central, model_cells, solve
@@ -56,9 +57,9 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
     if transfers.max() > MOST_TRANSFERS:
         most = int(transfers.argmax())
         where = configuration.grid.cells[most].path
-        given = f"{transfers[most]:.2g} transfers to simulate in the cell {where}"
+        given = f"{short(transfers[most], 2)} transfers to simulate in the cell {where}"
         remedy = "a shorter time, fewer files, or larger ones (file_size)"
-        allowed = f"at most {MOST_TRANSFERS:.2g} in a cell: {remedy}"
+        allowed = f"at most {short(MOST_TRANSFERS, 2)} in a cell: {remedy}"
         yield Problem(f"measurement.{measurement.until}", given, allowed, configuration.sweep_file)
 
 

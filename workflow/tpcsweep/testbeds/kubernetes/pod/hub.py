@@ -225,7 +225,7 @@ class Hub:
         for each in starting.probes(redirector, origins, get):
             while not await asyncio.to_thread(each.ready):
                 if time.monotonic() > give_up:
-                    raise TimeoutError(f"{each.place}: waited {READY_SECONDS:g} s for {each.awaited}")
+                    raise TimeoutError(f"{each.place}: waited {READY_SECONDS:.0f} s for {each.awaited}")
                 await asyncio.sleep(POLL)
 
     async def client(self, line: str) -> None:

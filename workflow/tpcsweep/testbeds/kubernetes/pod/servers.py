@@ -72,7 +72,7 @@ class ServerPrograms:
         give_up = time.monotonic() + LOGIN_SECONDS
         while not self._cmsd_is_ready():
             if time.monotonic() > give_up:
-                raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:g} s")
+                raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:.0f} s")
             time.sleep(contained.POLL)
 
     def _cmsd_is_ready(self) -> bool:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers as people read them: every float that a terminal, a page or a figure shows becomes text here.
+
+Files for programs keep all digits, and do not use this module. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from numbers import Integral
+
+AXIS_DIGITS = 6
+"""Significant digits of values that people chose, such as those of an axis; what was measured has three."""
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWERS = range(-6, 9)
+"""Powers of ten that are written out."""
+
+
+def short(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits, and all before the point: 0.3, 2226, 1.2×10⁻⁹; – for NaN, ∞."""
+    if not isinstance(value, Integral) and not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    exact = rounded(value, digits)
+    power = exact.adjusted() if exact else 0
+    if isinstance(value, Integral) or power in _POWERS:
+        return written_out(exact)
+    mantissa = Decimal(f"{value:.{digits - 1}e}").scaleb(-power)
+    return f"{written_out(mantissa)}×10{str(power).translate(_SUPERSCRIPTS)}"
+
+
+def plain(value: float) -> str:
+    """Return a value that people chose, such as that of an axis: 0.1 + 0.2 is 0.3."""
+    return short(value, AXIS_DIGITS)
+
+
+def between(low: float, high: float, digits: int = 3) -> str:
+    """Return both ends of an interval: 0.98 to 1.02."""
+    return f"{short(low, digits)} to {short(high, digits)}"
+
+
+def rounded(value: float, digits: int) -> Decimal:
+    """Return a finite number with so many significant digits, and all before the point; ints keep all."""
+    exact = Decimal(int(value) if isinstance(value, Integral) else float(value))
+    whole = isinstance(value, Integral) or not exact
+    return exact if whole else Decimal(f"{value:.{max(digits, exact.adjusted() + 1) - 1}e}")
+
+
+def written_out(number: Decimal) -> str:
+    """Return all digits of a number, without an exponent and without zeros behind the point."""
+    return f"{number.normalize():f}" if number else "0"
