@@ -22,6 +22,7 @@ from tests.support.workflow import ROOT
 
 FOR_PROGRAMS = {
     "exporting.py": "rows for dashboards",
+    "models/observations.py": "names of deployments",
     "paths/delayline.py": "arguments of a program",
     "paths/plan.py": "arguments of tc",
     "planning/recommendations.py": "CSV",

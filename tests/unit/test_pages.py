@@ -41,4 +41,4 @@ def test_no_text_of_a_table_is_html() -> None:
     assert page.find("script") is None
     assert page.get_text().count(SCRIPT) == 4
     assert [cell.get_text() for cell in page.select("td.col1")] == ["0.123", ""]
-    assert as_table(frame, precision=1, index=False).to_html().count(">0.1<") == 1
+    assert as_table(frame, index=False).to_html().count(">0.123<") == 1

@@ -93,7 +93,7 @@ def test_path_and_kernel_decide_on_the_emulator(path: Path, netem_works: bool, e
     ("figures", "message"),
     [
         ({"rtt": -1}, "rtt is -1 ms; allowed is 0 to 2000 ms"),
-        ({"rtt": float("nan")}, "rtt is nan ms"),
+        ({"rtt": float("nan")}, "rtt is – ms"),
         ({"bandwidth": 0}, "bandwidth is 0 Gbit/s; allowed is 0.001 to 100 Gbit/s"),
         ({"loss": 0.5}, "loss is 0.5 per direction; allowed is 0 to 0.15"),
         ({"mtu": 100}, "mtu is 100 bytes; allowed is 576 to 65521"),

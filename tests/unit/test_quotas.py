@@ -28,7 +28,7 @@ def test_a_quota_is_what_was_asked_for_with_the_shortest_period_that_gives_enoug
 
 
 def test_fewer_cores_are_no_quota() -> None:
-    with pytest.raises(ValueError, match=r"none of less than 0\.001"):
+    with pytest.raises(ValueError, match=r"needs 0\.001 or more"):
         quota(0.0009)
 
 

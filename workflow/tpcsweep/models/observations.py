@@ -17,7 +17,6 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED
 from tpcsweep.dataset.tables import observations
 from tpcsweep.models.base import SEED, Floats, Points, with_unsaid
-from tpcsweep.numbers import plain
 
 FLOOR = 0.05
 """The floor of errors, as a share of the mean throughput of the point, and of the median throughput of all cells.
@@ -181,7 +180,7 @@ def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
     key = pd.Series("", index)
     for name, values in columns.items():
         key += f"/{name}=" + values.map(
-            lambda value: plain(value) if isinstance(value, float) else str(value)
+            lambda value: f"{value:g}" if isinstance(value, float) else str(value)
         )
     return key.str.removeprefix("/")
 
