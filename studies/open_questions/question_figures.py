@@ -97,7 +97,7 @@ def over_rtt(seen: pd.DataFrame) -> Figure:
     return figure
 
 
-def _over_rtt(axes: Axes, key: tuple[object, ...], rows: pd.DataFrame, place: int) -> None:
+def _over_rtt(axes: Axes, key: tuple[Any, ...], rows: pd.DataFrame, place: int) -> None:
     _, _, streams, limit, mtu = key
     rows = rows.groupby("rtt", as_index=False).mean(numeric_only=True)
     packets = "no limit" if limit == math.inf else f"limit {plain(limit)}"

@@ -249,7 +249,8 @@ def undetermined(
     for parameter in problem.model.parameters:
         name = parameter.name
         if lacking := [axis for axis in parameter.needs if axis not in problem.observations.axes]:
-            end = f": held at {plain(parameter.neutral)}" if name in problem.held else ""
+            held = parameter.neutral if name in problem.held else None
+            end = "" if held is None else f": held at {plain(held)}"
             reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
         elif norms[name] <= _FLAT * largest:
             reasons[name] = "it makes no difference to any measured cell"
