@@ -109,9 +109,8 @@ class Odd:
             try:
                 yield
             except SystemExit as end:  # a notebook that says why it ends
-                self.faults += [f"{what}: {end}"] * (
-                    "\n" in str(end) or not str(end).endswith(("out", "data", "here"))
-                )
+                if len(str(end).splitlines()) != 1:
+                    self.faults.append(f"{what}: {end}")
             except Exception as error:
                 self.faults.append(f"{what}: {error!r}")
         loud = {str(one.message) for one in warned if not issubclass(one.category, QUIET)}

@@ -24,7 +24,6 @@ from tpcsweep.configuration.loading import (
     Imported,
     config_arguments,
     load,
-    misread,
 )
 from tpcsweep.files import write_text
 from tpcsweep.published.figures import drawn
@@ -85,17 +84,9 @@ ODD = st.text(st.sampled_from("07.e_-+:#, {}[]'\"!&*|>%@`~\\/\tanNyTé\n"), min_
 
 
 @given(ODD)
-def test_texts_reach_snakemake_as_they_are_or_are_refused(text: str) -> None:
+def test_texts_reach_snakemake_as_they_are(text: str) -> None:
     _, argument = config_arguments({"results": text})
     assert parse_config([argument]) == {"results": text}
-    typed = f"results={text}"
-    try:
-        read = parse_config([typed])
-    except AssertionError:  # Snakemake itself fails at "#"
-        return
-    if isinstance(read["results"], str) and read["results"] != text:
-        quoted = text[:1] == text[-1:] and text[:1] in "'\"" and text[1:-1] == read["results"]
-        assert quoted or [*misread(read, [typed])]
 
 
 def test_all_files_are_read_before_one_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from pathlib import Path
@@ -210,15 +210,6 @@ def config_arguments(config: Mapping[str, object]) -> list[str]:
         "--config",
         *(f"{key}={text if _PLAIN.fullmatch(text) else tagged[key]}" for key, text in texts.items()),
     ]
-
-
-def misread(config: Mapping[str, Any], words: Iterable[str]) -> Iterator[Problem]:
-    """Yield the texts after `--config` that Snakemake has shortened: YAML ends at ` #`, and quotes are stripped."""
-    for name, equals, typed in (word.partition("=") for word in words):
-        read = config.get(name) if equals and name in WorkflowSettings.model_fields else None
-        as_typed = (read, f"'{read}'", f'"{read}"')
-        if isinstance(read, str) and typed not in as_typed and not typed.startswith("!!str "):
-            yield Problem(name, f"{typed!r}, which Snakemake reads as {read!r}", _AS_TYPED, CONFIG_FILE)
 
 
 def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import nbformat
 import papermill  # type: ignore[import-untyped]
@@ -36,8 +35,18 @@ def _alone() -> Iterator[Path]:
     usable = (at for at in FOLDERS if len(at) <= LONGEST and os.access(at, os.W_OK | os.X_OK))
     with tempfile.TemporaryDirectory(prefix="tpcsweep-", dir=next(usable, None)) as folder:
         own = {"JUPYTER_PREFER_ENV_PATH": "1", "JUPYTER_NO_CONFIG": "1"}
-        with mock.patch.dict(os.environ, processes.python(Path(folder)) | own, clear=True):
+        before = {**os.environ}
+        _become(processes.python(Path(folder)) | own)
+        try:
             yield Path(folder)
+        finally:
+            _become(before)
+
+
+def _become(environment: Mapping[str, str]) -> None:
+    """Replace this process's environment: kernels and libraries begin with it."""
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:

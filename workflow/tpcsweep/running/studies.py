@@ -22,11 +22,9 @@ from tpcsweep.configuration.loading import (
     Configuration,
     ConfigurationError,
     Study,
-    misread,
     studies,
     wanted,
 )
-from tpcsweep.configuration.problems import raise_any
 from tpcsweep.running import results
 
 NEVER = "(?!)"
@@ -96,7 +94,6 @@ class Studies(dict[str, Study]):
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
-            raise_any(misread(config, sys.argv))
             # Before Snakemake reads rules, as it copies notebooks with their times.
             for name in ("notebooks", "examples", "workflow/scripts"):
                 results.renew_times((SHIPPED / name).rglob("*"))
