@@ -17,6 +17,7 @@ from tpcsweep import dataset
 from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import STATUS, Folded, flagged, masks_of
 from tpcsweep.flags import FLAGS
+from tpcsweep.numbers import short
 from tpcsweep.pages import making
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.findings import findings
@@ -72,7 +73,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
         cells, text = list(found.cells), found.text
         if text.startswith("The highest"):
             assert rates[cells[0]] == rates[trusted].max()
-            assert f"{rates[cells[0]]:.3g} Gbit/s" in text
+            assert f"{short(rates[cells[0]])} Gbit/s" in text
         if binds := re.match(every_cell, text):
             of, limit, least, count = binds.groups()
             held = trusted & (limits != "") & (cores == float(of)) & (streams >= int(least or 0))
@@ -87,7 +88,7 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
         if pairs := re.match(more_streams, text):
             both = trusted.reshape(shape)[:, :, [0, -1]].all(axis=2)
             ratios = (throughput[:, :, -1] / throughput[:, :, 0])[both]
-            ends = [f"{float(f'{end:.2g}'):g}" for end in (ratios.min(), ratios.max())]
+            ends = [short(end, 2) for end in (ratios.min(), ratios.max())]
             assert [str(len(ratios)), *ends] == list(pairs.groups())
         if "carry a warning" in text:
             loud = (summary.flags.values.ravel() & (masks["not_steady"] | masks["files_missing"])) > 0
