@@ -4,7 +4,7 @@
 import json
 import re
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +13,15 @@ import pytest
 import xarray as xr
 import yaml
 from kubernetes import utils
+from tpcsweep import dataset
+from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.labels import STATUS
 from tpcsweep.measure import provenance
 
 from tests.cluster import local
 from tests.cluster.reports import check_results
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, local_testbed, space
+from tests.support import synthetic
 from tests.support.private import WORK, in_private
 from tests.support.workflow import ROOT, wait_until
 
@@ -72,12 +75,15 @@ def typed(script: str, folder: Path, archive: Path) -> str:
 def test_the_image_analyses_for_anybody_and_measures_for_root(archive: Path, tmp_path: Path) -> None:
     # As somebody whom the image does not know, such as docker's users; of a smaller dataset, for time.
     anybody = ANALYSIS.replace("--user 0", "--user 1234:1234").replace(
-        "surface.nc", "open_questions/rivals.nc"
+        "examples/surface.nc", "results/few.nc"
     )
     root = "".join(line for line in ANALYSIS.splitlines(keepends=True) if line.startswith(("run=", "image=")))
+    axes: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
+    found = dataset.fold(synthetic.write_sweep(tmp_path / "cells", axes), axes)
+    dataset.write(found, tmp_path / "results/few.nc")
     said = typed(f"install --directory --owner=1234 results\n{anybody}{root}{MEASURING}", tmp_path, archive)
-    assert (tmp_path / "results/rivals").stat().st_uid == 1234
-    assert (tmp_path / "results/rivals/index.html").exists(), said
+    assert (tmp_path / "results/few").stat().st_uid == 1234
+    assert (tmp_path / "results/few/index.html").exists(), said
     for name in ("smoke@simulation", "smoke"):
         results = tmp_path / "results" / name
         assert (results / "index.html").exists(), said
