@@ -12,7 +12,7 @@ ITERATIONS :=
 SEED := 0
 SIDE_BY_SIDE := --numprocesses=$$(nproc) --maxprocesses=8
 
-.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-computing test-deploying test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up, run the configured sweep, make Snakemake's report
@@ -28,13 +28,21 @@ setup: ## set up what a sweep needs; EXTRAS="parquet simulation" (or all) adds e
 setup-test: ## set up what tests and linters need: every extra too
 	@envs/setup.sh test $(EXTRAS)
 
-# Most of the time both wait: for servers, nodes and files.
+# Beside each other: tests that compute, tests that mostly wait for deployments, and the compiler, behind both.
 test: setup-test ## every test, those on a real Kubernetes too: it is compiled the first time
-	$(MAKE) --jobs=2 test-debians test-cluster
+	$(MAKE) --jobs=3 test-computing test-deploying compiled
 
-test-debians: setup-test ## test-machine, then test-on
-	$(MAKE) test-machine
+test-computing: setup-test ## test-fast, test-programs and test-cluster
+	$(MAKE) test-fast
+	$(MAKE) test-programs
+	$(MAKE) test-cluster
+
+test-deploying: setup-test ## test-real and test-on
+	$(MAKE) test-real
 	$(MAKE) test-on
+
+compiled: setup-test ## the programs of a cluster; the second time there is nothing to be done
+	$(BIN)/python -m tests.cluster.local.build
 
 test-machine: setup-test ## all tests but those on Kubernetes
 	$(MAKE) test-fast
@@ -53,16 +61,13 @@ test-real: setup-test ## the tests with real servers, paths and kernels; needs r
 test-on: setup-test ## set-up, a sweep and a part of the tests on a bare Debian, SUITE=trixie; needs root
 	tests/debian/on.sh $(SUITE) tests/debian/fresh.sh
 
-# What is compiled is behind everything else in the queue for the CPUs.
-test-cluster: setup-test ## the tests on Kubernetes; needs root and Go
-	$(BIN)/python -m tests.cluster.local.build
+test-cluster: compiled ## the tests on Kubernetes; needs root and Go
 	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --durations=15 --durations-min=5
 
 campaign: setup-test ## do something to a sweep at random, MINUTES=30 or ITERATIONS=60, SEED=0, and count what is lost; needs root
 	$(BIN)/python -m tests.real.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))
 
-campaign-cluster: setup-test ## the campaign on Kubernetes, MINUTES=30 or ITERATIONS=60, SEED=0; needs root and Go
-	$(BIN)/python -m tests.cluster.local.build
+campaign-cluster: compiled ## the campaign on Kubernetes, MINUTES=30 or ITERATIONS=60, SEED=0; needs root and Go
 	$(BIN)/python -m tests.cluster.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))
 
 coverage: setup-test ## which lines the tests in test-machine run
