@@ -14,6 +14,7 @@ from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.logs import told
 from tests.support.sites import MIB, site_of
@@ -40,6 +41,19 @@ CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 DEPLOYING_NOTHING = {"dashboard", "first_page", "open_questions", "pages", "published", "slurm"}
 """Modules whose tests run beside the others, which deploy on this machine, one at a time; those of `uml` do so, too."""
 BASE = pytest.StashKey[Path]()
+
+
+class OneMachine(LoadScopeScheduling):
+    """Tests that deploy on this machine run one after the other in one process, and modules beside them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        name = Path(module).stem.removeprefix("test_")
+        return module if name in DEPLOYING_NOTHING or name.endswith("_uml") else "machine"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneMachine:
+    return OneMachine(config, log)
 
 
 class Shared:
@@ -130,9 +144,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = sorted((items[number] for number in places), key=lambda item: order.index(_shared(item)))
     for number, item in zip(places, here, strict=True):
         item.add_marker(pytest.mark.real)
-        name = item.path.stem.removeprefix("test_")
-        if name not in DEPLOYING_NOTHING and not name.endswith("_uml"):
-            item.add_marker(pytest.mark.xdist_group("machine"))
         items[number] = item
 
 
