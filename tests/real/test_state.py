@@ -3,7 +3,9 @@
 
 import json
 import os
+import signal
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +13,12 @@ import pytest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
+
+from tests.support.workflow import wait_until
 
 
 @pytest.fixture
@@ -79,3 +84,21 @@ def test_what_is_left_is_removed_whatever_it_says_of_its_owner(
     assert reap(Netns(kind="netns")) == [f"{folder.name} (owner unknown)"]
     assert not folder.exists()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_deployment_whose_process_cannot_be_killed_is_found_by_the_next_reap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = state.create_deployment(state.Owner("one", "rtt=5", 1, str(tmp_path)))
+    group = Cgroup(hierarchy(), f"{state.prefix(folder.name)}-src1").create()
+    with subprocess.Popen([*group.entry(), "sleep", "60"]) as process:
+        wait_until(group.pids, "it is in its group")
+        with monkeypatch.context() as patched:
+            patched.setattr(state, "KILL_SECONDS", 0.5)
+            patched.setattr("os.kill", lambda *_: None)
+            with pytest.raises(TeardownError, match="processes survive SIGKILL"):
+                state.teardown(folder)
+        assert process.poll() is None
+        assert reap(Netns(kind="netns")) == [f"{folder.name}: rtt=5 of sweep one"]
+        assert process.wait() == -signal.SIGKILL
+    assert not state.processes(state.prefix(folder.name))

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 FILE = ".progress"
-"""The state of a run, which its jobs share: its cells, how many are done, and when it began, s of CLOCK_MONOTONIC."""
+"""The state of a run, which its jobs share: its cells, how many are done, and when it began, s since the epoch."""
 
 
 def begin_progress(folder: Path, cells: int) -> None:
     """Start counting a run of so many cells."""
     with replacing(folder / FILE) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
-        part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.monotonic()}))
+        part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
 
 
 class JobProgress:
@@ -127,7 +127,7 @@ class JobProgress:
         done, cells = self._run["done"], max(self._run["cells"], self._run["done"])
         if not done or done == cells:
             return f"{done}/{cells} cells"
-        left = (time.monotonic() - self._run["began"]) / done * (cells - done)
+        left = (time.time() - self._run["began"]) / done * (cells - done)
         shown = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
         return f"{done}/{cells} cells, about {shown} left"
 

@@ -194,6 +194,9 @@ class NetnsSite(ServerSite):
             if (left := sum(busy.values())) < least:
                 least, give_up = left, time.monotonic() + SETTLE_SECONDS
             elif time.monotonic() > give_up:
+                for name in busy:  # the deployment's log shows the connections
+                    shown = self.commands.run(inside(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
+                    self.commands.note(shown)
                 what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
                 raise BrokenError(f"{', '.join(busy)}: {what}")
             time.sleep(0.01)

@@ -117,7 +117,7 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
         partial(_empty_disk, folder),
         partial(_delete_namespaces, name),
         partial(_remove_cgroups, name),
-        partial(shutil.rmtree, folder),
+        partial(_forget, folder),
     )
     take_all_steps(folder.name, steps, OSError, subprocess.SubprocessError, cgroups.CgroupError)
 
@@ -182,3 +182,9 @@ def _delete_namespaces(name: str) -> None:
 def _remove_cgroups(name: str) -> None:
     for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
         group.remove()
+
+
+def _forget(folder: Path) -> None:
+    """Remove the deployment's folder, by which `reap` finds it, unless a process of the deployment lives on."""
+    if not processes(prefix(folder.name)):
+        shutil.rmtree(folder)
