@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from tpcsweep.adaptive.choice import Costs, Space, batch, believe, error, first, next_points
 from tpcsweep.models import MODELS, fit, fit_process, observe
+from tpcsweep.planning.choice import Costs, Space, batch, believe, error, first, next_points
 
 SHARES = (0.15, 0.25, 0.35, 0.5)
 SEEDS = range(5)

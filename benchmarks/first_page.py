@@ -16,7 +16,7 @@ from typing import Any
 from tornado.httpclient import AsyncHTTPClient
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 from tpcsweep.pages.content import Beside, content
-from tpcsweep.pages.making import render
+from tpcsweep.templates import render
 
 from tests.support.browser import CHROMIUM
 from tests.support.large import large

@@ -219,7 +219,7 @@ assert summary.initial_window.attrs["long_name"].startswith("packets that a new 
 """,
     "testbed": """
 from tpcsweep.configuration.loading import wanted
-from tpcsweep.running import results
+from tpcsweep import results
 from tpcsweep.running.runner import run
 
 def configured(**parameters):

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+from tpcsweep import results
 from tpcsweep.configuration.loading import load_dataset, wanted
 from tpcsweep.dataset import STATUS
-from tpcsweep.running import folding, results
+from tpcsweep.running import folding
 
 from tests.support.fakes.project import Project
 from tests.support.workflow import HANGS, ROOT, gone, wait_until

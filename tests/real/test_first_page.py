@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tpcsweep import dataset
 from tpcsweep.pages.content import Beside, content
-from tpcsweep.pages.making import render
+from tpcsweep.templates import render
 
 from tests.support.browser import assert_dark_for_who_asks, framed
 from tests.support.large import large

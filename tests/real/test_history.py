@@ -11,7 +11,7 @@ import yaml
 from tpcsweep.dataset import STATUS
 from tpcsweep.history import history_of, runs
 from tpcsweep.pages.history import over_time
-from tpcsweep.pages.making import render
+from tpcsweep.templates import render
 
 from tests.support.browser import assert_dark_for_who_asks, framed
 from tests.support.histories import CELLS, folded, runs_of, times, weekly

@@ -18,15 +18,14 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import figures
-from tpcsweep.adaptive import choice
-from tpcsweep.adaptive.choice import Belief, Costs, Space, batch, believe, error, finished, first, next_points
-from tpcsweep.adaptive.rounds import UNREACHABLE, RoundError, Rounds, draw_figures, surface_with_predictions
+from tpcsweep import figures, results
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import write_json, write_text
 from tpcsweep.models import fit_process, observe
-from tpcsweep.running import results
+from tpcsweep.planning import choice
+from tpcsweep.planning.choice import Belief, Costs, Space, batch, believe, error, finished, first, next_points
+from tpcsweep.planning.rounds import UNREACHABLE, RoundError, Rounds, draw_figures, surface_with_predictions
 
 from tests.support import synthetic
 from tests.support.pictures import hues, pixels
@@ -114,7 +113,7 @@ def test_cells_that_tell_the_same_are_not_chosen_together() -> None:
 
 
 def test_of_a_large_grid_whole_deployments_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.adaptive.choice._MOST", 20)
+    monkeypatch.setattr("tpcsweep.planning.choice._MOST", 20)
     space = space_of(rtt=list(range(20)), streams=list(range(1, 9)))
     open_ = np.ones(len(space), bool)
     ways = {tuple(next_points(space, belief_of(space), open_, COSTS, 4, seed)) for seed in range(5)}

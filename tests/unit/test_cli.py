@@ -13,11 +13,10 @@ import pytest
 import xarray as xr
 import yaml
 from click.shell_completion import BashComplete
-from tpcsweep import testbeds
+from tpcsweep import results, testbeds
 from tpcsweep.cli import COMMANDS, common, main, sweeps
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.files import write_text
-from tpcsweep.running import results
 from tpcsweep.testbeds.netns.machine import MachineError
 
 from tests.support import synthetic
@@ -144,7 +143,7 @@ def test_adaptive_passes_cells_and_arguments(study: Configuration, monkeypatch: 
         return 0
 
     drawn: list[Path] = []
-    monkeypatch.setattr("tpcsweep.adaptive.rounds.draw_figures", drawn.append)
+    monkeypatch.setattr("tpcsweep.planning.rounds.draw_figures", drawn.append)
     monkeypatch.setattr(sweeps, "run_to_end", run)
     done = tpcsweep("adaptive", "--error", "1%", "--", "--cores", "1", "--quiet")
     assert done.exit_code == 0, done.output

@@ -21,7 +21,7 @@ from tpcsweep.numbers import short
 from tpcsweep.pages import making
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.making import as_json, percent, render
+from tpcsweep.templates import as_json, percent, render
 from tpcsweep.variables import LIMIT_NAMES, LIMITS
 
 from tests.support.large import large

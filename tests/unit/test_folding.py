@@ -11,10 +11,11 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.dataset import STATUS, DatasetError
-from tpcsweep.running import folding, results
+from tpcsweep.running import folding
 from tpcsweep.variables import NOT_MEASURED
 
 from tests.support import synthetic

@@ -18,7 +18,7 @@ from tpcsweep.dataset import masks_of
 from tpcsweep.history import Difference, changes, failures, history_of, junit_text, runs, sentence
 from tpcsweep.history.runs import joined
 from tpcsweep.pages.history import over_time
-from tpcsweep.pages.making import render
+from tpcsweep.templates import render
 
 from tests.support.histories import CELLS, folded, runs_of, times, week, weekly, with_software
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_tpcsweep import LogHandler
+from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.running import folding, hooks, results
+from tpcsweep.running import folding, hooks
 from tpcsweep.running.hooks import notify
 from tpcsweep.running.status import counted
 from tpcsweep.running.studies import Studies

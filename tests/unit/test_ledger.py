@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from tpcsweep.running import results as files
+from tpcsweep import results as files
 
 from tests.support import synthetic
 from tests.support.campaign import FAULTS, Fault

@@ -15,9 +15,9 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep import results
 from tpcsweep.configuration.loading import load, wanted
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.running import results
 
 from tests.support.workflow import ROOT
 

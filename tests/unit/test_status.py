@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.files import write_json
-from tpcsweep.running import folding, results, status
+from tpcsweep.running import folding, status
 
 from tests.support.workflow import ROOT
 

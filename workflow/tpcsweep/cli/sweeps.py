@@ -182,8 +182,9 @@ def dataset(as_json: bool, **options: str | None) -> None:
     Example: tpcsweep dataset --sweep surface
     """
     study = common.load_study(**options)
+    from tpcsweep import results
     from tpcsweep.dataset import DatasetError
-    from tpcsweep.running import folding, results
+    from tpcsweep.running import folding
     from tpcsweep.running.status import counted
 
     if not study.folder.is_dir():
@@ -225,11 +226,11 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
     if study.testbed.simulated:
         why = f"{study.testbed_name}: adaptive measures, and this testbed simulates"
         raise click.UsageError(f"{why}. Run `{study.command}`: it computes all cells.")
-    from tpcsweep.adaptive.rounds import RoundError, Rounds, draw_figures
     from tpcsweep.dataset import DatasetError
     from tpcsweep.linux.signals import interruptible
+    from tpcsweep.planning.rounds import RoundError, Rounds, draw_figures
+    from tpcsweep.results import ResultsError
     from tpcsweep.running.hooks import notify
-    from tpcsweep.running.results import ResultsError
     from tpcsweep.running.status import counted
 
     rounds = Rounds(study, partial(_measure, study, arguments), click.echo, error)

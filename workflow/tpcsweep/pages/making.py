@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 import orjson
 import xarray as xr
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, opened
 from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.history import SweepHistory, history_of, junit_text, runs
-from tpcsweep.numbers import short
 from tpcsweep.pages.content import Beside, content, facts_of, sparkline
 from tpcsweep.pages.history import over_time
+from tpcsweep.templates import render
 
 PAGE = "index.html"
 _FILES = (
@@ -40,43 +36,6 @@ _FILES = (
     ("history/index.html", "this sweep over time"),
 )
 """Files that a page links, where they exist."""
-
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-
-
-def render(template: str, **content: Any) -> str:
-    return _TEMPLATES.get_template(f"{template}.html").render(**content)
-
-
-def minute(moment: str) -> str:
-    """Return a moment in ISO 8601 for people, to its minute."""
-    return moment[:16].replace("T", " ")
-
-
-def percent(part: int, whole: int) -> str:
-    """Return a share for people: some of very many is not 0."""
-    return "< 1" if 0 < 200 * part <= whole else f"{100 * part / max(whole, 1):.0f}"
-
-
-def as_json(values: Any) -> Markup:
-    """Return values as JSON which no text in it can end as a script."""
-    text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
-
-
-def _plotly() -> Markup:
-    """The code of plotly as the text of a script, which its own strings do not end."""
-    return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
-
-
-_TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
-_TEMPLATES.globals["plotly"] = _plotly
 
 
 def make_page(dataset: Path, page: Path, whole: Path | None = None) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of fitted models: what a throughput takes.
+"""Answers of fitted models: the settings for a throughput, and where to measure next.
 
 A question is a throughput to reach, and the given parameters.
 """

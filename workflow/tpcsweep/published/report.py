@@ -23,10 +23,10 @@ from tpcsweep.figures.labels import literal
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.files import write_json, write_text
 from tpcsweep.numbers import between, short
-from tpcsweep.pages.making import render
 from tpcsweep.published.base import PREDICTION, without_data
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.layout import COLOURS
+from tpcsweep.templates import render
 
 COLUMNS = (
     *("claim", "figure", "verdict", "outcome", "role", "follows_from", "draws_agree", "draws", "data"),

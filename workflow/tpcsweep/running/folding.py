@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, wanted
 from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.files import write_json
-from tpcsweep.running import results
 
 if TYPE_CHECKING:
     from tpcsweep.dataset import Folded

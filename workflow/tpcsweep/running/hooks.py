@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from tpcsweep import processes, testbeds
+from tpcsweep import processes, results, testbeds
 from tpcsweep.configuration.checks import extras
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.extras import MissingExtraError, missing
 from tpcsweep.files import is_file
-from tpcsweep.running import folding, progress, results
+from tpcsweep.running import folding, progress
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, counted
 from tpcsweep.running.studies import Studies, stale_cells

@@ -19,10 +19,9 @@ from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 from traitlets.config import Config
 
-from tpcsweep import processes
+from tpcsweep import processes, templates
 from tpcsweep.files import write_text
 
-TEMPLATES = Path(__file__).parents[1] / "pages" / "templates" / "notebooks"
 LONGEST = 64  # characters of a folder for sockets, whose names end at 107 (unix(7))
 FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, where TMPDIR is too long
 NotebookError = PapermillExecutionError
@@ -81,7 +80,7 @@ def run_notebook(notebook: Path, output: Path, values: Mapping[str, Any]) -> Non
 
 def export_notebook(notebook: Path, output: Path) -> None:
     """Write an executed notebook as one HTML file that needs no network."""
-    config = Config({"TemplateExporter": {"extra_template_basedirs": [str(TEMPLATES)]}})
+    config = Config({"TemplateExporter": {"extra_template_basedirs": [str(templates.FOLDER / "notebooks")]}})
     with _alone():
         exporter = HTMLExporter(config=config, template_name="offline", embed_images=True)  # type: ignore[no-untyped-call]
         html, _ = exporter.from_filename(str(notebook))

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from tpcsweep import testbeds
+from tpcsweep import results, testbeds
 from tpcsweep.configuration.checks import files_of
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell
@@ -28,7 +28,6 @@ from tpcsweep.extras import MissingExtraError
 from tpcsweep.flags import BROKEN, IMPLAUSIBLE, BrokenError, FaultError, graded, implausible
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
-from tpcsweep.running import results
 from tpcsweep.running.progress import JobProgress
 from tpcsweep.testbeds import Deployment
 from tpcsweep.variables import BYTES, CPU_LIMITS

@@ -14,12 +14,12 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep import locks
+from tpcsweep import locks, results
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.cell_file import DamagedError
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.flags import LOUD, graded
-from tpcsweep.running import folding, results
+from tpcsweep.running import folding
 
 
 @dataclass(frozen=True)

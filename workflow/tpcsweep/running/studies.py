@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from tpcsweep import results
 from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import (
     SHIPPED,
@@ -25,7 +26,6 @@ from tpcsweep.configuration.loading import (
     studies,
     wanted,
 )
-from tpcsweep.running import results
 
 NEVER = "(?!)"
 """A regular expression that matches nothing."""

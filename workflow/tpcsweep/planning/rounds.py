@@ -20,16 +20,15 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
-from tpcsweep import dataset, figures
-from tpcsweep.adaptive import choice
-from tpcsweep.adaptive.choice import Belief, Costs, Mask, Rows, Space
+from tpcsweep import dataset, figures, results
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import REPETITION, Cell
 from tpcsweep.files import write_json
 from tpcsweep.models import fit_process, observe
 from tpcsweep.models.base import Floats
 from tpcsweep.models.observations import NothingMeasuredError
-from tpcsweep.running import results
+from tpcsweep.planning import choice
+from tpcsweep.planning.choice import Belief, Costs, Mask, Rows, Space
 
 Measure = Callable[[Sequence[Cell]], object]
 """A function that measures some cells. Cells that it cannot measure remain stale."""

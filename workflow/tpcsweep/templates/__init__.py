@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates of pages, and the function that fills them. Text from data is escaped."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+
+from tpcsweep.numbers import short
+
+FOLDER = Path(__file__).parent
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(FOLDER),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def render(template: str, **content: Any) -> str:
+    """Return a page as HTML: the template `NAME.html`, filled with content."""
+    return _TEMPLATES.get_template(f"{template}.html").render(**content)
+
+
+def minute(moment: str) -> str:
+    """Return a moment in ISO 8601 for people, to its minute."""
+    return moment[:16].replace("T", " ")
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share for people: some of very many is not 0."""
+    return "< 1" if 0 < 200 * part <= whole else f"{100 * part / max(whole, 1):.0f}"
+
+
+def as_json(values: Any) -> Markup:
+    """Return values as JSON. No text in them can end a script."""
+    text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
+
+
+def _plotly() -> Markup:
+    """Return the code of plotly as the text of a script. Its own strings do not end the script."""
+    return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
+
+
+_TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
+_TEMPLATES.globals["plotly"] = _plotly
