@@ -14,10 +14,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import results, runner
+from tpcsweep import results
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.flags import BROKEN, BrokenError, FaultError
+from tpcsweep.running import runner
 from tpcsweep.testbeds import Request
 from tpcsweep.variables import NOT_MEASURED
 
