@@ -248,24 +248,6 @@ def test_leases_exclude(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("fast")
-def test_many_take_turns(cluster: Cluster) -> None:
-    inside: list[str] = []
-    most: list[int] = []
-
-    def turn(number: int) -> None:
-        identifier = f"{number:06x}"
-        with leases.first_free(cluster, [["a", "b"]], naming(identifier, ""), waiting=lambda _: None):
-            inside.append(identifier)
-            most.append(len(inside))
-            time.sleep(0.1)
-            inside.remove(identifier)
-
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(turn, range(6)))
-    assert most == [1] * 6
-
-
-@pytest.mark.usefixtures("fast")
 def test_a_dead_holder_is_succeeded(cluster: Cluster) -> None:
     killed_holder(cluster, "aaaaaa")
     words: list[str] = []

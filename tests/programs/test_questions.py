@@ -2,7 +2,6 @@
 """The open questions: the arithmetic's laws, the table's verdicts in made-up worlds, and the notebook."""
 
 import itertools
-import json
 import math
 import re
 from collections import Counter
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import arithmetic
-import experiments
 import explanations
 import inside
 import joint
@@ -24,37 +22,14 @@ import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
 from experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
-from hypothesis import given
-from hypothesis import strategies as st
 from tpcsweep.configuration import loading as configuration
 from tpcsweep.configuration.checks import check
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.figures import panels
-from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
-from tpcsweep.paths.plan import Path as NetworkPath
 
 from tests.support.notebooks import executed, sketched
 from tests.support.pictures import hues, pixels
 from tests.support.workflow import ROOT
-
-SETUPS = st.builds(
-    Setup,
-    delay=st.floats(1, 500),
-    mtu=st.sampled_from([1500, 4000, 9000]),
-    offloads=st.booleans(),
-    limit=st.integers(1, 100_000),
-    queues=st.integers(1, 4),
-)
-STREAMS = st.integers(1, 1000)
-
-
-@given(SETUPS, STREAMS)
-def test_a_cap_is_littles_law_between_the_smallest_packet_and_the_largest(setup: Setup, streams: int) -> None:
-    low, high = setup.cap(streams)
-    in_a_delay = [cap * 1e9 * setup.delay / 1e3 / 8 / (setup.limit * setup.queues) for cap in (low, high)]
-    assert in_a_delay[0] == pytest.approx(setup.packets.low)
-    assert in_a_delay[1] in (pytest.approx(setup.packets.low), pytest.approx(setup.packets.high))
-    assert setup.mtu <= setup.packets.low <= setup.packets.high <= SUPER_PACKET
 
 
 def test_the_arithmetic_gives_what_was_worked_out_by_hand() -> None:
@@ -73,13 +48,6 @@ def test_the_arithmetic_gives_what_was_worked_out_by_hand() -> None:
     near, far = (Setup(delay, 9000).cap(500) for delay in (10, 100))
     assert rtt_exponent(near, far, (10, 100)) == pytest.approx((-1, -1))
     assert rtt_exponent(near, far, (10, 100), 0.1) == pytest.approx((0, 0))
-
-
-@given(st.floats(1, 300), st.integers(1, 10_000))
-def test_a_path_with_half_of_the_delay_on_each_side_has_the_cap_of_its_plan(rtt: float, limit: int) -> None:
-    path = NetworkPath(rtt, 1, mtu=9000, queue_limit=limit)
-    cap = Setup(rtt / 2, 9000, offloads=False, limit=limit).cap(1).low
-    assert cap == pytest.approx(queue_cap(path, 9000))
 
 
 def test_the_published_rate_is_among_what_netems_limit_leaves_and_not_with_every_set_up() -> None:
@@ -226,31 +194,10 @@ def test_every_experiment_sets_its_own_knob_and_no_other(one: Experiment) -> Non
     assert ("gso_max_segs 1" in lines) == (not one.offloads)
 
 
-def test_what_user_mode_linux_says_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(script: str, folder: Path, timeout: float) -> str:
-        asked = json.loads((folder / "experiments.json").read_text())
-        assert "sch_netem" in script
-        assert timeout > 10 * len(asked)
-        return "Linux 6.1\n1\n" + "".join(f"{json.dumps(one)}\n" for one in asked)
-
-    monkeypatch.setattr(uml, "run", run)
-    found = experiments.measure(EXPERIMENTS[:2])
-    assert found["kernel"] == "Linux 6.1"
-    assert [Experiment(**one) for one in found["experiments"]] == list(EXPERIMENTS[:2])
-
-
 def test_a_missing_user_mode_linux_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(uml.UmlError, match="Debian package user-mode-linux"):
         uml.run("true", tmp_path)
-
-
-def test_what_is_shipped_is_read_where_nothing_was_measured(tmp_path: Path) -> None:
-    file, datasets = observed.files(tmp_path)
-    assert {file.parent, *(path.parent for path in datasets)} == {observed.SHIPPED}
-    seen = observed.read(file, datasets)
-    assert len(seen)
-    assert seen["source"].str.contains("shipped: examples/open_questions/").all()
 
 
 UNKNOWN = {"MTU": 9000, "buffers": "1 GB", "delay": "one side"}

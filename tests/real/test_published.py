@@ -52,10 +52,3 @@ def test_the_table_of_one_figure_has_every_claim_and_computes_no_cell_again(resu
     assert {row["claim"] for row in rows} == set(CLAIMS)
     assert {row["figure"] for row in rows if row["data"] == "simulated" and row["testbed"]} == {FIGURE}
     assert f"page: {results / 'published.html'}" in done.stdout
-
-
-def test_a_testbed_refuses_a_figure_that_it_cannot_measure_and_nothing_is_drawn(tmp_path: Path) -> None:
-    done = snakemake("published", tmp_path, f"sweep={FIGURE}", "testbed=netns")
-    assert done.returncode != 0
-    assert "bandwidth: given 400 Gbit/s, allowed: at most 5 Gbit/s" in done.stdout
-    assert not list(tmp_path.rglob("*"))

@@ -4,7 +4,6 @@
 import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
@@ -36,22 +34,6 @@ def test_each_cell_has_a_file_with_what_was_measured(swept: Sweep) -> None:
         assert cell["provenance"]["path"]["emulator"] in ("netem", "delayline")
         assert cell["provenance"]["software"]["xrootd"] == "5.8.1"  # as the server says, whatever dpkg has
         assert len(cell["samples"]["time"]) == len(cell["samples"]["goodput"]) > 3
-
-
-def test_a_removed_cell_and_another_value_on_an_axis_are_measured_and_no_other(
-    swept: Sweep, tmp_path: Path
-) -> None:
-    shutil.copytree(swept.folder, tmp_path, dirs_exist_ok=True)
-    sweep = Sweep(tmp_path)
-    content = yaml.safe_load((tmp_path / "probe.yaml").read_text())
-    *kept, gone = sweep.cells()
-    old = {path: path.read_bytes() for path in (*kept, gone)}
-    gone.unlink()
-    sweep.define(**content, include=[{"rtt": "4 ms", "tool": "curl", "streams": 3}])
-    _runs(sweep)
-    assert len(sweep.cells()) == len(old) + 1
-    assert [path for path in old if path.read_bytes() != old[path]] == [gone]
-    assert "Nothing to be done" in sweep.run("cells").stdout
 
 
 def test_cells_have_the_fields_that_they_have_on_clusters(swept: Sweep) -> None:

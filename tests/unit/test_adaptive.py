@@ -28,6 +28,7 @@ from tpcsweep.planning.choice import Belief, Costs, Space, batch, believe, error
 from tpcsweep.planning.rounds import UNREACHABLE, RoundError, Rounds, draw_figures, surface_with_predictions
 
 from tests.support import synthetic
+from tests.support.notebooks import sketched
 from tests.support.pictures import hues, pixels
 from tests.support.workflow import ROOT, wait_until
 
@@ -250,6 +251,11 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rounds, Fake]:
     return ran(configured(tmp_path_factory.mktemp("rounds")), 0.08)
 
 
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tpcsweep.figures.save", sketched)
+
+
 def test_rounds_end_at_the_error_and_another_run_measures_nothing(explored: tuple[Rounds, Fake]) -> None:
     rounds, fake = explored
     asked = paths(fake)
@@ -282,6 +288,7 @@ def test_what_was_not_measured_is_missing_and_predicted(explored: tuple[Rounds, 
     assert float(inside.where(away.notnull()).mean()) > 0.8
 
 
+@pytest.mark.usefixtures("coarse")
 def test_figures_show_the_completed_surface_and_mark_what_is_predicted(explored: tuple[Rounds, Fake]) -> None:
     folder = explored[0].folder
     draw_figures(folder)
@@ -312,6 +319,7 @@ def test_a_grid_that_is_measured_whole_is_left_alone_and_logged(tmp_path: Path, 
     assert (fake.asked, rounds.reason, log_of(rounds)["ended"]) == ([], choice.EXHAUSTED, choice.EXHAUSTED)
 
 
+@pytest.mark.usefixtures("coarse")
 def test_a_single_cell_is_a_grid_too(tmp_path: Path) -> None:
     rounds, fake = ran(configured(tmp_path, "{parameters: {streams: [4]}, repetitions: 2}"))
     assert ([len(cells) for cells in fake.asked], rounds.reason) == ([2], choice.EXHAUSTED)

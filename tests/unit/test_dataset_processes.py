@@ -12,8 +12,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import netCDF4
-import numpy as np
 import psutil
 import pytest
 from tpcsweep import dataset
@@ -32,26 +30,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(cells, "FEW", 5)
     monkeypatch.setattr(cells, "_BATCH", 3)
     return [*synthetic.write_sweep(tmp_path, AXES, missing=[{"streams": 7}], failed=[{"streams": 3}])]
-
-
-def variables(group: netCDF4.Dataset) -> Iterator[tuple[str, bytes | list[str]]]:
-    for name, variable in group.variables.items():
-        values = np.ma.getdata(variable[...])
-        yield f"{group.path}{name}", values.tolist() if values.dtype == object else values.tobytes()
-    for inner in group.groups.values():
-        yield from variables(inner)
-
-
-def test_processes_make_the_same_dataset(files: list[Path], tmp_path: Path) -> None:
-    found = []
-    for processes in (1, 2):
-        path = tmp_path / f"{processes}.nc"
-        dataset.write(dataset.fold(files, AXES, processes=processes), path)
-        with netCDF4.Dataset(path) as opened:
-            opened.set_auto_maskandscale(False)
-            found.append(dict(variables(opened)))
-    assert found[0] == found[1]
-    assert len(found[0]) > 50
 
 
 UNLIKE, UNFLAGGED = (b'"mtu":9000', b'"mtu":1500'), (b'"flags"', b'"flag"')

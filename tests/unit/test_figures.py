@@ -154,13 +154,6 @@ def test_repetitions_are_averaged_and_bands_span_all_of_them(clean: dataset.Fold
     assert (band.min(), band.max()) == pytest.approx((float(low), float(high)))
 
 
-def test_simulated_is_said_in_every_figure(tmp_path: Path) -> None:
-    groups = folded(tmp_path, FOUR, kind="simulation")
-    assert "simulated" in texts(figures.series(groups.summary, groups.samples))
-    for draw in (figures.heatmap, figures.surface, figures.lines, figures.cpu):
-        assert "simulated" in texts(draw(groups.summary))
-
-
 def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     groups = folded(tmp_path, FOUR, failed=[{}])
     for draw in (figures.heatmap, figures.surface, figures.lines):
@@ -221,14 +214,6 @@ def test_intervals_are_drawn_themselves_and_not_marked(tmp_path: Path) -> None:
     [shown] = [text for text in drawn.texts if text.get_position()[0] == 1.5 and "–" in text.get_text()][1:]
     assert [float(end) for end in shown.get_text().split("–")] == pytest.approx([low, high], rel=0.01)
     assert "Small numbers: 95 % confidence interval" in texts(figure)
-
-
-def test_the_same_dataset_gives_the_same_files(clean: dataset.Folded, tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        figures.save(figures.heatmap(clean.summary), tmp_path, name)
-    for end in ("png", "svg"):
-        one, other = (tmp_path / f"{name}.{end}" for name in ("one", "other"))
-        assert one.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -61,33 +61,27 @@ FIGURES = {"throughput": 0.9, "throughput_low": -0.1, "duration": 10.0, "warmup"
 
 
 @pytest.mark.parametrize(
-    ("figures", "wrong"),
+    ("status", "figures", "wrong"),
     [
-        ({}, False),
-        ({"throughput": None}, True),
-        ({"throughput": math.nan}, True),
-        ({"throughput": -0.9}, True),
-        ({"throughput_high": math.inf}, True),
-        ({"source_cpu": -1.0}, True),
+        ("ok", {}, False),
+        ("ok", {"throughput": None}, True),
+        ("ok", {"throughput": math.nan}, True),
+        ("ok", {"throughput": -0.9}, True),
+        ("ok", {"throughput_high": math.inf}, True),
+        ("ok", {"source_cpu": -1.0}, True),
         # What had filled buffers during the warm-up arrives after it, but no more than the path has carried in all.
-        ({"throughput": 2.0}, False),
-        ({"throughput": 2.3}, True),
-        ({"throughput": 2.0, "warmup": 0.0}, True),
-        ({"throughput": 1.05, "duration": None}, False),
-        ({"throughput_average": 1.2}, True),
-        ({"wire_throughput": 1.2}, True),
-        ({"machine_cpu": 1.2}, True),
-        ({"retransmits": None}, False),
+        ("ok", {"throughput": 2.0}, False),
+        ("ok", {"throughput": 2.3}, True),
+        ("ok", {"throughput": 2.0, "warmup": 0.0}, True),
+        ("ok", {"throughput": 1.05, "duration": None}, False),
+        ("ok", {"throughput_average": 1.2}, True),
+        ("ok", {"wire_throughput": 1.2}, True),
+        ("ok", {"machine_cpu": 1.2}, True),
+        ("ok", {"retransmits": None}, False),
+        ("failed", {"throughput": None}, False),
+        ("failed", {"throughput": 9.0}, False),
+        ("failed", {"duration": -1.0}, True),
     ],
 )
-def test_figures_that_cannot_be_are_told(figures: dict[str, float | None], wrong: bool) -> None:
-    assert implausible("ok", FIGURES | figures, 1.0) is wrong
-
-
-def test_a_failed_cell_needs_no_throughput() -> None:
-    for figures, wrong in (
-        ({"throughput": None}, False),
-        ({"throughput": 9.0}, False),
-        ({"duration": -1.0}, True),
-    ):
-        assert implausible("failed", figures, 1.0) is wrong
+def test_figures_that_cannot_be_are_told(status: str, figures: dict[str, float | None], wrong: bool) -> None:
+    assert implausible(status, FIGURES | figures, 1.0) is wrong

@@ -3,7 +3,6 @@
 
 import math
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, rtt_and_cwnd
+from tpcsweep.linux.sockets import Connection, Followed, rtt_and_cwnd
 from tpcsweep.measure import machine
 from tpcsweep.measure.machine import Busiest, Threads, numbered, together
 
@@ -48,27 +47,6 @@ def test_counters_are_the_sums_over_all_connections(lives: list[tuple[int, int, 
 def test_means_are_over_connections() -> None:
     assert rtt_and_cwnd([connection(1, 0, 0, rtt=1.0), connection(2, 0, 0, rtt=4.0)]) == (2.5, 10)
     assert all(math.isnan(value) for value in rtt_and_cwnd([]))
-
-
-def test_the_kernel_tells_of_a_connection_that_waits_for_its_reader() -> None:
-    looks = SocketDiagnostics()
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sender:
-        sender.connect(server.getsockname())
-        reader = server.accept()[0]
-        with reader:
-            sender.setblocking(False)
-            with pytest.raises(BlockingIOError):
-                while True:
-                    sender.send(bytes(1 << 20))  # nobody reads: the receiver's window closes
-
-            def longest() -> Connection:  # others on this machine are busy too
-                return max(looks.connections(), key=lambda found: found.rwnd_limited)
-
-            wait_until(lambda: longest().rwnd_limited > 0.1, "a connection waits for its reader")
-            ours = longest()
-            assert ours.busy >= ours.rwnd_limited > 0.1
-            assert ours.sent > 65536
-    looks.close()
 
 
 def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kubernetes.client import V1Job, V1Lease, V1LeaseList, V1LeaseSpec, V1ObjectMeta
+from kubernetes.client import V1Job, V1ObjectMeta
 from tpcsweep.testbeds.kubernetes import leases
 from tpcsweep.testbeds.kubernetes.api import Cluster
 from tpcsweep.testbeds.kubernetes.metadata import MANAGED, Naming
@@ -98,30 +98,6 @@ def test_a_stall_takes_no_lease(server: PlayedApi, cluster: Cluster, monkeypatch
             assert not taken.is_set()
         waiting.result(60)
         assert taken.is_set()
-
-
-def test_seconds_without_an_answer_make_no_lease_expire(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: clock.now))
-
-    def now() -> datetime.datetime:
-        return datetime.datetime.fromtimestamp(clock.now, datetime.UTC)
-
-    spec = V1LeaseSpec(holder_identity=THEIRS, renew_time=now())
-    lease = V1Lease(metadata=V1ObjectMeta(name="a", resource_version="1"), spec=spec)
-    listing = SimpleNamespace(list_namespaced_lease=lambda *_, **__: V1LeaseList(items=[lease]))
-    cluster: Any = SimpleNamespace(namespace="default", coordination=listing, now=now)
-    watched = leases._Watched(cluster)
-
-    def look(after: float) -> bool:
-        clock.now += after
-        watched.look()
-        return watched.expired(lease)
-
-    assert not look(0)
-    assert not look(40)  # the server has stalled, and answers again
-    assert not any(look(1) for _ in range(int(leases.DURATION - leases.RENEWAL) - 1))
-    assert any(look(1) for _ in range(3))
 
 
 @pytest.mark.parametrize("ahead", [0.0, 10 * DAY, -10 * DAY], ids=["right", "behind", "ahead"])

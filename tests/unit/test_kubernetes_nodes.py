@@ -11,11 +11,11 @@ import pytest
 from kubernetes.client import V1Pod
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import testbed, watch
+from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import RefusedError
 from tpcsweep.testbeds.kubernetes.faults import nodes_in_use
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
+from tpcsweep.testbeds.kubernetes.watch import OccupiedError
 
 from tests.support.played_api import PlayedApi
 from tests.support.testbeds import kubernetes
@@ -47,34 +47,6 @@ def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() ->
     assert [nodes_in_use(waiting(message)) for message in SAID] == [*SAID]
     assert not any(nodes_in_use(waiting(f"0/3 nodes are available: {message}")) for message in others)
     assert nodes_in_use(waiting("")) is nodes_in_use(V1Pod()) is None
-
-
-@pytest.fixture
-def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[PodWatch]:
-    """A watch that sees what it is shown."""
-    for name, answer in {"_list": None, "_run": None, "_unready": "its pods", "_job_problem": None}.items():
-        monkeypatch.setattr(PodWatch, name, lambda *_, answer=answer, **__: answer)
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
-    made = PodWatch(None, NAMING)  # type: ignore[arg-type]
-    yield made
-    made.close()
-
-
-def test_pods_hold_their_nodes_for_a_while_only(looking: PodWatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    looking._see(waiting(SAID[0]))
-    # There is time; there is none left; a trial.
-    for seconds, hold, patient in ((600.0, 0.02, True), (0.0, 0.02, True), (600.0, 3600.0, False)):
-        monkeypatch.setattr(watch, "HOLD_SECONDS", hold)
-        looking._patient = patient
-        with pytest.raises(OccupiedError, match="didn't match pod anti-affinity rules"):
-            looking.running(2, seconds)
-
-
-def test_a_full_node_is_none_that_others_use(looking: PodWatch) -> None:
-    looking._see(waiting("0/1 nodes are available: 1 Insufficient cpu."))
-    with pytest.raises(PodError, match="not running after 0 s: its pods") as raised:
-        looking.running(1, 0.1)
-    assert not isinstance(raised.value, OccupiedError)
 
 
 def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

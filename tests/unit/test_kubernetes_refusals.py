@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an API server refuses, in one line, and how soon a conversation with the hub gives up because of it."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-from kubernetes.client import ApiException
 from tpcsweep.testbeds.kubernetes import api
 from tpcsweep.testbeds.kubernetes import session as module
-from tpcsweep.testbeds.kubernetes.api import ClusterError, explain_error
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 
 from tests.support.played_api import PlayedApi
@@ -47,14 +45,6 @@ def test_a_server_that_is_starting_is_waited_for(server: PlayedApi, monkeypatch:
     monkeypatch.setattr(module, "PAUSE", 0.01)
     assert re.search(LACKS, told(server, 403, 503, 503, 503))
     assert len(server.asked) == 6  # what is refused is asked once more
-
-
-def test_a_namespace_that_is_not_there_is_named_with_what_to_do() -> None:
-    missing = {"kind": "Status", "reason": "NotFound", "message": 'namespaces "nowhere" not found'}
-    error = ApiException(status=404, reason="Not Found", body=json.dumps(missing))
-    assert explain_error(error) == (
-        "there is no namespace nowhere: kubectl create namespace nowhere, or correct `namespace` of the testbed"
-    )
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,11 +194,6 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Pa
     assert (ended, len(server.copies)) == ([None, None], 2)
 
 
-def test_a_server_of_another_authority_is_refused_in_the_words_of_tls(secrets: Path, tmp_path: Path) -> None:
-    [ended], _ = copies(secrets, lambda _: b"", shown=created(tmp_path))
-    assert "certificate verify failed" in str(ended)
-
-
 def test_a_macaroon_that_is_refused_is_asked_for_again(
     secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.configuration.parameters import complete
 from tpcsweep.xrootd import obtaining, releases
 from tpcsweep.xrootd.releases import Release, ReleaseError
 
@@ -57,15 +56,6 @@ def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:
         obtaining.obtain("mine", {"mine": folder}, print)
 
 
-def test_an_image_lacks_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
-    folder_of(tmp_path / "5.8.1", "v5.8.1")
-    assert releases.in_image("5.8.1").version() == "5.8.1"
-    assert releases.in_image("system").folder is None
-    with pytest.raises(ReleaseError, match=r"xrootd 6\.2\.0: the image has no .*of others 5\.8\.1"):
-        releases.in_image("6.2.0")
-
-
 def test_a_sites_folder_is_recorded_with_the_hash_of_what_is_in_it(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "x", "v6.3.0")
     first = obtaining.obtain("mine", {"mine": folder}, print).describe()
@@ -92,9 +82,3 @@ def test_obtaining_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path / "cache/xrootd/lock"))
     with pytest.raises(ReleaseError, match="TPCSWEEP_CACHE names another"):
         obtaining.obtain("6.2.0", {}, print)
-
-
-def test_cells_measured_before_there_were_releases_have_the_systems() -> None:
-    for said, release in (({}, "system"), ({"xrootd": "5.8.1"}, "5.8.1")):
-        whole = complete({"parameters": {"streams": 1, **said}, "repetition": 1})
-        assert whole["parameters"]["xrootd"] == release

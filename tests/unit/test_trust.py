@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What says how far a cell can be trusted: monitoring, first bytes, single transfers, fairness, bounded histories."""
 
-import json
 import math
 import time
 from pathlib import Path
@@ -259,16 +258,3 @@ def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
     made = made.assign(total=made.end - made.start, cell=("transfer", np.zeros(3, int)))
     made = made.assign(rate=made["size"] * 8e-9 / made.total)
     assert tables.of_cell(made, 0).loc["sum", "rate (Gbit/s)"] == pytest.approx(8 + 4)
-
-
-def test_a_cell_that_kept_fewer_samples_stands_beside_one_that_kept_all(tmp_path: Path) -> None:
-    specs = synthetic.write_sweep(tmp_path, AXES)
-    path = next(iter(specs))
-    cell = json.loads(path.read_bytes())
-    cell["samples"] = {
-        name: [row[3::4] for row in values] if name.endswith("origin_cpu") else values[3::4]
-        for name, values in cell["samples"].items()
-    }
-    path.write_text(json.dumps(cell))
-    found = dataset.fold(specs, AXES).samples.goodput
-    assert found.notnull().sum("time").values.ravel().tolist() == [30, 120]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that people write: aliases, texts that look like numbers, errors; `make fuzz` tries more of them."""
 
-import itertools
 import os
 from pathlib import Path
 
@@ -53,19 +52,6 @@ def test_of_many_mistakes_the_first_are_listed(root: Path) -> None:
     assert line.endswith(f"exclude[0].rtt: given rtt: 0.5 ms, allowed: one of {allowed}, …")
     [line] = errors(root, f"description: [{', '.join(['x' * 100] * 1000)}]")
     assert len(line) < 3000
-
-
-def test_every_pair_of_32_nodes_is_a_testbed(root: Path) -> None:
-    names = [f"dtn{n}.example.org" for n in range(32)]
-    node = "{{node_selector: {{kubernetes.io/hostname: {}}}}}".format
-    pairs = [
-        f"    - {{rtt: 20 ms, source: {node(one)}, destination: {node(other)}}}"
-        for one, other in itertools.permutations(names, 2)
-    ]
-    text = "kind: kubernetes\nimage: tpcsweep\nbandwidth: 800 Gbit/s\npaths:\n  kind: nodes\n  pairs:\n"
-    said = errors(root, "parameters: {}", text + "\n".join([*pairs, pairs[0]]))
-    told = "paths.pairs[992]: given the same as pairs[0], allowed: each pair once"
-    assert said[1:] == [f"config/testbeds/one.yaml: {told}"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
