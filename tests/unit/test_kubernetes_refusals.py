@@ -57,6 +57,22 @@ def test_a_namespace_that_is_not_there_is_named_with_what_to_do() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "minimum memory usage per Container is 1Gi, but request is 32Mi",
+        "maximum cpu usage per Pod is 500m, but limit is 2250m",
+    ],
+)
+def test_what_a_limit_range_refuses_is_told_with_what_to_change(why: str) -> None:
+    words = f'pods "tpc-1-src1" is forbidden: {why}'
+    error = ApiException(
+        status=403, reason="Forbidden", body=json.dumps({"reason": "Forbidden", "message": words})
+    )
+    told = f'pods "tpc-1-src1": {why} (a LimitRange of the namespace): change `resources`'
+    assert explain_error(error).startswith(told)
+
+
 def test_a_missing_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(tmp_path / "nowhere"))
     names = r"\$TPCSWEEP_KUBECONFIG names .*nowhere, which does not exist: correct"
