@@ -248,7 +248,7 @@ def test_the_proxy_of_a_kubeconfig_wins_over_variables(
         ("ALL_PROXY", "socks5://127.0.0.1:9", "ALL_PROXY names a proxy of kind socks5, .* name one of kind http"),
         ("HTTP_PROXY", "socks5h://u:secret@127.0.0.1:9", "HTTP_PROXY names a proxy of kind socks5h"),
         ("all_proxy", "https://127.0.0.1:9", "all_proxy names a proxy of kind https"),
-        ("HTTP_PROXY", "http://127.0.0.1:nine", "HTTP_PROXY is no address of a proxy, such as"),
+        ("HTTP_PROXY", "http://127.0.0.1:nine", "HTTP_PROXY names a proxy of kind None, .* such as http://proxy"),
         ("HTTP_PROXY", "http://127.0.0.1:9", r"the proxy http://127.0.0.1:9 \(HTTP_PROXY\) does not answer: .*refused"),
         ("ALL_PROXY", "127.0.0.1:9", r"the proxy http://127.0.0.1:9 \(ALL_PROXY\) does not answer"),
         ("HTTP_PROXY", "http://nowhere.invalid:9", r"\(HTTP_PROXY\) does not answer"),

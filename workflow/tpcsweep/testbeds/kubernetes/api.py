@@ -82,9 +82,7 @@ class CountingClient(ApiClient):
     ) -> None:
         super().__init__(configuration)
         self.requests = 0
-        self._proxy = proxy
-        self._find = find
-        self._renewals = 0
+        self._proxy, self._find, self._renewals = proxy, find, 0
         self._ahead: float | None = None
         """Seconds by which the server's clock is ahead of this machine's monotonic one; None before an answer."""
         self._lock, self._renewal = threading.Lock(), threading.Lock()
@@ -364,8 +362,8 @@ def _choose_proxy(configuration: Configuration) -> str:
     configuration.no_proxy = ","  # which names nobody: of nothing, exec would read NO_PROXY
     try:
         url = urllib3.util.parse_url(given if "://" in given else f"http://{given}")
-    except ValueError as error:
-        raise ClusterError(f"{source} is no address of a proxy, such as http://proxy.example:3128") from error
+    except ValueError:
+        url = urllib3.util.Url()
     if url.scheme != "http" or not url.host:
         raise ClusterError(
             f"{source} names a proxy of kind {url.scheme}, by which commands in pods cannot be started: name one "

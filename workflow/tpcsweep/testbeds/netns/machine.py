@@ -85,7 +85,7 @@ def _problems() -> Iterable[str]:
 
 def _tun() -> str:
     try:
-        with open(os.open(TUN, os.O_RDWR), "rb") as device:  # one without its driver may exist
+        with os.fdopen(os.open(TUN, os.O_RDWR)) as device:  # one without its driver may exist
             fcntl.ioctl(device, TUNGETFEATURES, bytes(4))  # and a file or another device may have its name
     except OSError as error:
         remedy = f"modprobe tun and chmod 666 {TUN}, as udev makes it (container: pass the device in)"
