@@ -312,6 +312,7 @@ def test_a_part_of_a_dataset_is_a_side(results: Path, tmp_path: Path, name: str)
     {
         "tool": "allowed: a results folder with a dataset.nc, or the path of a dataset: tools[?] one of .*tools$",
         "no.nc": "base: given 'no.nc'",
+        "folder.nc": r"given 'folder.nc', allowed: (?!.*folder.nc)",
         "tools:curl": "allowed: tools:AXIS=VALUE,AXIS=VALUE",
         "tools:rtt=5 MB": "base, rtt: given '5 MB', allowed: a time such as",
         "tools:rtt=6": "for rtt: one of 5 ms, 20 ms",
@@ -323,6 +324,7 @@ def test_a_part_of_a_dataset_is_a_side(results: Path, tmp_path: Path, name: str)
 def test_a_wrong_side_is_named(results: Path, text: str, message: str, monkeypatch: Any) -> None:
     monkeypatch.chdir(results.parent)  # the folder of results is found by its name
     Path("text.nc").write_text("not a dataset")
+    Path("folder.nc").mkdir(exist_ok=True)
     made(1).drop_vars("flags").to_netcdf("other.nc")
     with pytest.raises(ConfigurationError, match=message):
         load_side(read_side("base", text))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of sweeps of every shape: each must be drawn, hide no cell and say what it shows."""
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from tpcsweep import dataset, figures
+from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
 from tpcsweep.flags import FLAGS, graded
@@ -268,3 +270,12 @@ def test_a_text_with_dollars_is_no_formula(tmp_path: Path) -> None:
     for figure in drawn:
         figure.savefig(tmp_path / "drawn.svg")  # matplotlib reads formulas when it draws
         ElementTree.parse(tmp_path / "drawn.svg")
+
+
+@pytest.mark.parametrize("place", ["matplotlibrc", "elsewhere"])
+def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_path: Path) -> None:
+    (tmp_path / place).write_bytes("font.family: Déjà\n".encode("cp1252"))
+    shown = "import tpcsweep.figures.panels, matplotlib as m; print(*m.rcParams['font.family'])"
+    env = {**os.environ, "MATPLOTLIBRC": str(tmp_path / place)}
+    done = processes.run([sys.executable, "-c", shown], env, cwd=tmp_path)
+    assert done.stdout == "sans-serif\n", done.stderr

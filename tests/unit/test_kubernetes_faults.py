@@ -8,6 +8,7 @@ from tpcsweep.testbeds.kubernetes.faults import (
     diagnose,
     diagnose_job,
     gone,
+    limit_range,
     progress,
     ready,
     requested,
@@ -202,6 +203,11 @@ OVER = condition("Failed", "True", "DeadlineExceeded", "Job was active too long"
 ENDED = condition("Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 QUOTA = 'Error creating: pods "x" is forbidden: exceeded quota: q'
 WEBHOOK = "Internal error occurred: webhook"
+LARGE = (
+    'Error creating: pods "x" is forbidden: [maximum cpu usage per Container is 500m, but limit is 2, '
+    "memory max limit to request ratio per Container is 4, but provided ratio is 25.600000]"
+)
+"""What a LimitRange refuses (plugin/pkg/admission/limitranger/admission.go)."""
 
 
 @pytest.mark.parametrize(
@@ -209,6 +215,7 @@ WEBHOOK = "Internal error occurred: webhook"
     [
         ({"conditions": [OVER]}, None, "DeadlineExceeded: Job was active too long", True),
         ({}, QUOTA, f"FailedCreate: {QUOTA}", True),
+        ({}, LARGE, f"FailedCreate: {LARGE}{limit_range(LARGE)}", True),
         ({}, WEBHOOK, f"FailedCreate: {WEBHOOK}", False),
         ({"active": 1}, QUOTA, None, False),
         # It adds nothing to how its pod has ended.
@@ -219,6 +226,27 @@ def test_jobs(status: dict[str, Any], refused: str | None, text: str | None, fin
     job = V1Job.model_validate({"metadata": {"name": "tpc-0a1b2c"}, "status": status})
     fault = diagnose_job(job, [event("FailedCreate", refused)] if refused else [])
     assert fault == (text and Fault("tpc-0a1b2c", f"Job tpc-0a1b2c: {text}", final))
+
+
+@pytest.mark.parametrize(
+    ("added", "limited"),
+    [
+        ("cpu request for container agent; cpu, memory limit for container servers", "servers"),
+        ("cpu limit for container client", "client"),
+        ("cpu request for container servers", None),
+        ("cpu limit for container agent", None),
+        ("memory limit for container servers; cpu limit for container agent", None),
+    ],
+)
+def test_a_limit_that_a_namespace_adds_to_a_server_is_refused(added: str, limited: str | None) -> None:
+    fault = diagnose(
+        pod(RUNNING, annotations={"kubernetes.io/limit-ranger": f"LimitRanger plugin set: {added}"})
+    )
+    assert bool(fault) == bool(limited)
+    if fault:
+        assert fault.final
+        assert f"LimitRange of the namespace limits the CPU of container {limited}" in fault.text
+        assert "`cores` of the sweep" in fault.text
 
 
 def test_an_image_that_cannot_be_pulled_is_known_from_its_first_failure_on() -> None:

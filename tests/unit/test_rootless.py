@@ -184,7 +184,11 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
             {"netem": False, "tun": "none"},
             "/none .*No such file.*: as root modprobe sch_netem, or modprobe tun",
         ),
-        ({"netem": False, "tun": "folder"}, "/folder .*cannot be opened .*chmod 666"),
+        ({"netem": False, "tun": "folder"}, r"/folder for .* is of no use \(Is a directory\): .*chmod 666"),
+        (
+            {"netem": False, "tun": "tun"},
+            r"/tun for .* is of no use \(Inappropriate ioctl for device\): as root modprobe",
+        ),
         ({"groups": "tun"}, "/tun: Not a directory: mount it writable"),
         ({"files": 64}, "open no more than 64 files: ulimit -n 1024"),
         ({"user": "no-such-user"}, "there is no user no-such-user, .* useradd"),

@@ -15,7 +15,7 @@ import xarray as xr
 
 from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import Decision, Interval, Region
-from tpcsweep.configuration.parameters import show_value
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.files import number
 from tpcsweep.numbers import between, short
 
@@ -71,7 +71,7 @@ class Need:
         """What it is, for people: to be followed by "needed"."""
         if self.words:
             return " and ".join(" or ".join(sorted(alike)) for alike in self.words)
-        low, high = parameter_text(self.axis, self.low), parameter_text(self.axis, self.high)
+        low, high = value_text(self.axis, self.low), value_text(self.axis, self.high)
         if self.low == self.high:
             span = low
         elif math.isinf(self.low):
@@ -89,7 +89,7 @@ def unmet_needs(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
     texts = []
     for axis in dict.fromkeys(need.axis for need in unmet):
         values = _values(ds, axis)
-        listed = [parameter_text(axis, value) for value in values[:_LISTED]] + ["…"] * (len(values) > _LISTED)
+        listed = [value_text(axis, value) for value in values[:_LISTED]] + ["…"] * (len(values) > _LISTED)
         wanted = ", and ".join(dict.fromkeys(str(need) for need in unmet if need.axis == axis))
         texts.append(f"{axis}: needed {wanted}; the dataset has {', '.join(listed) or 'none'}")
     sweep = "; ".join(dict.fromkeys(need.sweep for need in unmet if need.sweep))
@@ -225,11 +225,6 @@ def judge_claim(claim: Claim, ds: xr.Dataset, cells: CellTable) -> Verdict:
 
 def _values(ds: xr.Dataset, axis: str) -> list[Any]:
     return list(np.atleast_1d(ds.coords[axis].values).tolist()) if axis in ds.coords else []
-
-
-def parameter_text(name: str, value: Any) -> str:
-    value = value.item() if isinstance(value, np.generic) else value
-    return "no limit" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 
 def _plain(value: Any) -> Any:

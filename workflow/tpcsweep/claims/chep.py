@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding, parameter_text
+from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding
 from tpcsweep.claims.cells import CPU_BOUND, CellTable, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -42,6 +42,7 @@ from tpcsweep.claims.predicates import (
     unbound_and_apart,
     vote_counts,
 )
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import plain, short
 
 _HOUR = 3000.0  # seconds that count as about an hour
@@ -183,7 +184,7 @@ def four_origins(claim: Claim, cells: CellTable) -> Finding:
     """Test that every path reaches the target at every RTT."""
     rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
     parts = {
-        f"{path} at {parameter_text('rtt', rtt)}": (part[part["rtt"] == rtt], claim.region)
+        f"{path} at {value_text('rtt', rtt)}": (part[part["rtt"] == rtt], claim.region)
         for path, part in _by_path(cells, claim.select(cells))
         for rtt in rtts
     }
@@ -208,7 +209,7 @@ def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFra
     paths = []
     for values, part in rows.groupby(list(words)):
         named = zip(words.items(), values, strict=True)
-        texts = [f"{text} {parameter_text(name, value)}" for (name, text), value in named]
+        texts = [f"{text} {value_text(name, value)}" for (name, text), value in named]
         paths.append((" ".join(texts), part))
     return paths
 
@@ -254,8 +255,8 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
         decisions.append(False if peak.decision is False else both_so)
         lines.append({**peak_row(curve, peak, cells), "softer_at_long_rtt": softer.value if softer else None})
     reason = (
-        f"{len(curves)} curves at {parameter_text('rtt', short)} rise, fall, and fall less between the same streams at "
-        f"{parameter_text('rtt', long)}: {vote_counts(decisions)}"
+        f"{len(curves)} curves at {value_text('rtt', short)} rise, fall, and fall less between the same streams at "
+        f"{value_text('rtt', long)}: {vote_counts(decisions)}"
     )
     advice = f"sweep more streams values; {MEASURE_MORE}"
     return Finding(most(decisions), reason, clearest(curves), lines, advice)
@@ -334,14 +335,14 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
     )
     enough, needed = (_matched(cells, long_many, part) for part in (short_few, long_few))
     reach, short_of = (mean_ratio(part["ratio"], part["error"], 2) for part in (enough, needed))
-    ours = f"{plain(few)} cores at {parameter_text('rtt', short)}"
-    theirs = f"{plain(many)} cores at {parameter_text('rtt', long)}"
+    ours = f"{plain(few)} cores at {value_text('rtt', short)}"
+    theirs = f"{plain(many)} cores at {value_text('rtt', long)}"
     if reach is None or short_of is None:
         fewest = min(len(enough), len(needed))
         reason = f"trustworthy pairs of {ours} and {theirs}: {fewest}; {FEWEST_PAIRS} are needed"
         return too_few(reason, enough, "sweep more values of the other axes, or repetitions: 3")
     subject = f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}"
-    other = f"{plain(few)} cores over {plain(many)} at {parameter_text('rtt', long)}"
+    other = f"{plain(few)} cores over {plain(many)} at {value_text('rtt', long)}"
     first = (subject, reach, claim.regions["enough"], pair_rows(enough))
     second = (other, short_of, claim.regions["short"], ())
     return judge_parts([first, second], Effect(f"throughput of {ours} over {theirs}", reach))

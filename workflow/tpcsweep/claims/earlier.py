@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from scipy import stats
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Row, parameter_text
+from tpcsweep.claims.base import Claim, Effect, Finding, Row
 from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -37,6 +37,7 @@ from tpcsweep.claims.predicates import (
     too_few,
     unbound_and_apart,
 )
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import between
 from tpcsweep.tcp import recovery_time
 
@@ -104,7 +105,7 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
     crashes: Decision = True if more_often and crashed.value >= _MANY_CRASHES else None
     if crashed.high < _MANY_CRASHES:
         crashes = False
-    where = f"{parameter_text('streams', streams)} streams with buffers of {parameter_text('tcp_buffer', buffers)}"
+    where = f"{value_text('streams', streams)} streams with buffers of {value_text('tcp_buffer', buffers)}"
     reason = (
         f"{more.reason}; {in_corner.sum()} of {len(in_corner)} cells fail at {where} "
         f"({crashed.low:.0%} to {crashed.high:.0%}), {elsewhere.sum()} of {len(elsewhere)} elsewhere"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Row, parameter_text
+from tpcsweep.claims.base import Claim, Effect, Finding, Row
 from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, CellTable, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -23,6 +23,7 @@ from tpcsweep.claims.effects import (
     mean_ratio,
     peak,
 )
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import between, short
 
 Room = Literal["somewhere", "everywhere", "before", "bottleneck"]
@@ -187,7 +188,7 @@ def spans(rows: pd.DataFrame) -> str:
     texts = []
     for name in (name for name in rows.columns if name not in PAIR):
         values = sorted(rows[name].unique())
-        listed = [parameter_text(name, value) for value in values[:_PLACES]] + ["…"] * (len(values) > _PLACES)
+        listed = [value_text(name, value) for value in values[:_PLACES]] + ["…"] * (len(values) > _PLACES)
         texts.append(f"{name} {', '.join(listed)}")
     return f"at {'; '.join(texts)}" if texts else "at one place"
 

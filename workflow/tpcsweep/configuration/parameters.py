@@ -6,6 +6,7 @@ The order of the fields is the order of the axes in paths and datasets: paramete
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
@@ -139,6 +140,17 @@ def show_value(name: str, value: Value) -> str:
         return "null" if value is None else value
     known = quantity(name)
     return show(value, known.dimension if known else COUNT)
+
+
+def value_text(name: str, value: Any) -> str:
+    """Return a coordinate of a dataset for people: inf is null, which means no limit, or what the parameter says."""
+    value = value.item() if hasattr(value, "item") else value  # of numpy, which pods may not have
+    if isinstance(value, bool):  # no sweep has an axis of bool, but a dataset may be edited
+        return str(value)
+    if isinstance(value, float) and math.isinf(value):
+        known = quantity(name)
+        return (known and known.null) or "no limit"
+    return show_value(name, value)
 
 
 def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:

@@ -71,7 +71,7 @@ def _found(path: Path) -> list[Path]:
 def _datasets(path: Path) -> str:
     folder = path.parent
     known = [str(file.parent) for file in sorted(folder.glob(f"*/{DATASET}"))]
-    known += map(str, sorted(folder.glob(f"*{SUFFIX}")))
+    known += (str(file) for file in sorted(folder.glob(f"*{SUFFIX}")) if is_file(file))
     if folder != RESULTS:
         known += (file.parent.name for file in sorted(RESULTS.glob(f"*/{DATASET}")))
     allowed = f"a results folder with a {DATASET}, or the path of a dataset"

@@ -5,6 +5,19 @@ Every figure shows all cells: an axis that has no place in a panel gets panels o
 averaged with their spread shown, and what a reader should know of a cell (failed, missing, flags) is marked.
 """
 
+import contextlib
+import os
+import sys
+
+try:
+    import matplotlib
+except UnicodeDecodeError:  # of the user's matplotlibrc, which figures do not use
+    for half in [name for name in sys.modules if name.startswith("matplotlib.")]:
+        del sys.modules[half]
+    os.environ["MATPLOTLIBRC"] = os.devnull
+    with contextlib.chdir(os.sep):
+        import matplotlib  # noqa: F401
+
 from tpcsweep.figures.analyses import hardware, releases, rounds
 from tpcsweep.figures.cells import cpu, series
 from tpcsweep.figures.comparisons import forest, ratios

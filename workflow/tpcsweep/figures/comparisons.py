@@ -18,8 +18,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from tpcsweep.comparing.comparison import Comparison, lack_of_repetitions, otherwise, slower_machine
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.figures.grid import place
-from tpcsweep.figures.labels import literal, title_of, value_text, words
+from tpcsweep.figures.labels import literal, title_of, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import head, lay_out, point_handle, styled
 from tpcsweep.numbers import between, plain, short

@@ -12,7 +12,7 @@ from typing import Any
 import xarray as xr
 from matplotlib.font_manager import findfont, get_font
 
-from tpcsweep.configuration.parameters import Parameters, quantity, show_value
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
 from tpcsweep.figures.grid import Arrangement, values_of
@@ -48,13 +48,6 @@ def words(name: str) -> str:
     return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
 
-def value_text(name: str, value: Any) -> str:
-    """Give a coordinate's value for people, with its unit."""
-    if isinstance(value, str | bool):  # no sweep has an axis of bool, but a dataset may be edited
-        return str(value)
-    return _unlimited(name) if math.isinf(value) else show_value(name, value)
-
-
 def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
     """Give the tick labels of an axis, without its unit, which stands in the label where there is one."""
     if name is None:
@@ -62,13 +55,10 @@ def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
     unit = describe(name).units
     if unit in ("", "1", "B"):  # sizes read better each in its own unit
         return [_drawn(name, value) for value in values_of(grid.cells, name)]
-    return [_unlimited(name) if math.isinf(value) else plain(value) for value in values_of(grid.cells, name)]
-
-
-def _unlimited(name: str) -> str:
-    """What null means of a parameter: the dataset has inf for it."""
-    known = quantity(name) if name in Parameters.model_fields else None
-    return (known and known.null) or "no limit"
+    return [
+        value_text(name, value) if math.isinf(value) else plain(value)
+        for value in values_of(grid.cells, name)
+    ]
 
 
 def axis_label(name: str | None) -> str:

@@ -23,9 +23,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Arrangement, evenly
-from tpcsweep.figures.labels import literal, title_of, value_text, words
+from tpcsweep.figures.labels import literal, title_of, words
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import plain, short
 

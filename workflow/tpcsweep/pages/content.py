@@ -18,11 +18,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION, paths_of
 from tpcsweep.dataset import STATUS, describe, flagged, masks_of
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import place, values_of
-from tpcsweep.figures.labels import value_text, words
+from tpcsweep.figures.labels import words
 from tpcsweep.figures.maps import LIMIT_COLOURS
 from tpcsweep.files import number
 from tpcsweep.flags import FLAGS, GRADES, graded

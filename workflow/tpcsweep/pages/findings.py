@@ -15,9 +15,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS, describe, flagged
-from tpcsweep.figures.labels import value_text, words
+from tpcsweep.figures.labels import words
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import between, short
 from tpcsweep.variables import LIMIT_NAMES

@@ -12,9 +12,10 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from tpcsweep.comparing.effects import FASTER, SAME, SLOWER
+from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
-from tpcsweep.figures.labels import value_text, words
+from tpcsweep.figures.labels import words
 from tpcsweep.history import ENOUGH, Change, SweepHistory, changed_settings, day, sentence
 from tpcsweep.history.runs import logs_of, mean_cell
 from tpcsweep.numbers import between, short

@@ -9,9 +9,9 @@ import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tpcsweep.configuration.parameters import show_value
+from tpcsweep.configuration.parameters import show_value, value_text
 from tpcsweep.configuration.units import FRACTION, RATE, show
-from tpcsweep.figures.labels import axis_label, title_of, value_text
+from tpcsweep.figures.labels import axis_label, title_of
 from tpcsweep.figures.panels import COLOURS, head, styled
 from tpcsweep.numbers import plain
 from tpcsweep.planning.plan import Plan

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import urllib3
 import yaml
@@ -24,11 +25,13 @@ from cryptography import x509
 from kubernetes import client, config
 from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.client.api_response import ApiResponse
+from kubernetes.client.rest import RESTClientObject, should_bypass_proxies
 from kubernetes.config import kube_config
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ProxyError
 from websocket import WebSocketBadStatusException
 
 from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.testbeds.kubernetes import faults
 from tpcsweep.testbeds.kubernetes.metadata import deployment_of, name_of
 
 TIMEOUT = (5.0, 30.0)
@@ -69,14 +72,20 @@ class RefusedError(ClusterError):
 
 
 class CountingClient(ApiClient):
-    """The client, with a time limit on every request, a count of them, and the time that the server says it is."""
+    """The client, with a time limit on every request, a count of them, and the time that the server says it is.
 
-    def __init__(self, configuration: Configuration) -> None:
+    Credentials that the server does not accept are read again from where they come from (`find`).
+    """
+
+    def __init__(
+        self, configuration: Configuration, proxy: str = "", find: Callable[[], Configuration] | None = None
+    ) -> None:
         super().__init__(configuration)
         self.requests = 0
+        self._proxy, self._find, self._renewals = proxy, find, 0
         self._ahead: float | None = None
         """Seconds by which the server's clock is ahead of this machine's monotonic one; None before an answer."""
-        self._lock = threading.Lock()
+        self._lock, self._renewal = threading.Lock(), threading.Lock()
 
     def count(self) -> None:
         with self._lock:
@@ -85,9 +94,29 @@ class CountingClient(ApiClient):
     def call_api(self, *arguments: Any, **options: Any) -> Any:
         self.count()
         options["_request_timeout"] = options.get("_request_timeout") or TIMEOUT
-        response = super().call_api(*arguments, **options)
+        renewals = self._renewals
+        try:
+            response = super().call_api(*arguments, **options)
+            if response.status == 401 and self.renew(renewals):
+                for setting in self.configuration.auth_settings().values():
+                    arguments[2][setting["key"]] = setting["value"]  # the headers
+                response = super().call_api(*arguments, **options)
+        except ProxyError as error:
+            raise ClusterError(f"{self._proxy} does not answer: {_words(error.original_error)}") from error
         self._hear(response.headers.get("Date"))
         return response
+
+    def renew(self, renewals: int | None = None) -> bool:
+        """Whether there are other credentials than before, or than after so many `renewals`. Raises ClusterError."""
+        with self._renewal:
+            if self._find is None or renewals not in (None, self._renewals):
+                return self._find is not None
+            old, new = self.configuration, self._find()
+            before = old.api_key
+            old.api_key, old.cert_file, old.key_file = new.api_key, new.cert_file, new.key_file
+            self.rest_client = RESTClientObject(old)  # those that are open have shown the old certificate
+            self._renewals += 1
+            return bool(old.cert_file) or old.api_key != before
 
     def now(self) -> datetime.datetime:
         """The time by the server's clock, to a second or two, whatever this machine's clock says."""
@@ -122,9 +151,20 @@ class CountingClient(ApiClient):
 class Cluster:
     """A namespace of a cluster, and the parts of its API that deployments use. Thread-safe."""
 
-    def __init__(self, configuration: Configuration, namespace: str, name: str) -> None:
-        """`name` is the cluster in messages: the kubeconfig's context and the server's address."""
-        self.http = CountingClient(configuration)
+    def __init__(
+        self,
+        configuration: Configuration,
+        namespace: str,
+        name: str,
+        find: Callable[[], Configuration] | None = None,
+    ) -> None:
+        """`name` is the cluster in messages: the kubeconfig's context and the server's address.
+
+        `find` finds credentials again. Raises ClusterError where a proxy is none that requests can go by.
+        """
+        self.proxy = _choose_proxy(configuration)
+        """The proxy that all requests go by, with the variable that names it; empty: none."""
+        self.http = CountingClient(configuration, self.proxy, find)
         self.core = client.CoreV1Api(self.http)
         self.batch = client.BatchV1Api(self.http)
         self.coordination = client.CoordinationV1Api(self.http)
@@ -166,17 +206,21 @@ def connect_cluster(settings: Kubernetes) -> Cluster:
     urllib3.disable_warnings()
     configuration, name, namespace = _find(settings)
     configuration.retries = False
+    configuration.refresh_api_key_hook = (
+        None  # it runs a plugin for every request, if tokens last five minutes
+    )
     configuration.keep_alive = True  # a watch over a connection that is dead says nothing, for ever
     configuration.connection_pool_maxsize = 32
     space = settings.namespace or namespace or "default"
-    cluster = Cluster(configuration, space, f"{name} ({configuration.host})")
+    cluster = Cluster(configuration, space, f"{name} ({configuration.host})", lambda: _find(settings)[0])
     try:
         call(cluster.coordination.list_namespaced_lease, space, limit=1, seconds=10)
     except RefusedError as error:
         expiry = _expiry(configuration) if error.status == 401 else ""
         raise ClusterError(f"{cluster.name}: {error}{expiry}") from error
     except ClusterError as error:
-        raise ClusterError(f"{cluster.name}: {error}. Is it up, and can it be reached from here?") from error
+        way = f"is {cluster.proxy} the way to it" if cluster.proxy else "can it be reached from here"
+        raise ClusterError(f"{cluster.name}: {error}. Is it up, and {way}?") from error
     return cluster
 
 
@@ -203,6 +247,9 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
             wait = max(pause, float(asked) if asked.isdigit() else 0.0)
         except HTTPError as error:
             failure = ClusterError(f"the API server does not answer: {_words(error)}")
+            wait = pause
+        except ClusterError as error:  # a proxy or a credential plugin
+            failure = error
             wait = pause
         busy = isinstance(failure, RefusedError) and failure.status == 429
         if time.monotonic() + wait > give_up + (BUSY - 1) * seconds * busy:
@@ -276,6 +323,8 @@ def explain_error(error: ApiException) -> str:
         )
     if quota := re.search(r"^(.*?) is forbidden: (?:exceeded|failed) quota: (.*)", message):
         return f"quota exceeded by {quota[1]}: {quota[2]}"
+    if (limited := re.search(r"^(.*?) is forbidden: (.*)", message)) and faults.limit_range(limited[2]):
+        return f"{limited[1]}: {limited[2]}{faults.limit_range(limited[2])}"
     if security := re.search(r"^(.*?) is forbidden: violates (PodSecurity.*)", message):
         return f"{security[1]} violates {security[2]}"
     if error.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message:
@@ -289,6 +338,46 @@ RIGHT = re.compile(
     r'(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
 """How RBAC refuses."""
+
+
+def _choose_proxy(configuration: Configuration) -> str:
+    """Decide for all requests which proxy they go by: REST and exec read it and NO_PROXY each in a way of its own.
+
+    Returns the proxy in words, without its password; empty: none.
+    """
+    given = (configuration.proxy or "").strip()
+    if not given:
+        return ""
+    host = urlsplit(configuration.host)
+    names = f"{host.scheme}_proxy", "all_proxy"
+    named = [name for name, value in os.environ.items() if name.lower() in names and value.strip() == given]
+    source = named[0] if named else "proxy-url of the kubeconfig"
+    # Brackets are for addresses with ports; to the client an address without one has none.
+    listed = [
+        re.sub(r"^\[(.*)\]$", r"\1", entry) for entry in re.split(r"[,\s]+", configuration.no_proxy or "")
+    ]
+    if named and should_bypass_proxies(configuration.host, ",".join(listed)):
+        configuration.no_proxy = "*"
+        return ""
+    configuration.no_proxy = ","  # which names nobody: of nothing, exec would read NO_PROXY
+    try:
+        url = urllib3.util.parse_url(given if "://" in given else f"http://{given}")
+    except ValueError:
+        url = urllib3.util.Url()
+    if url.scheme != "http" or not url.host:
+        raise ClusterError(
+            f"{source} names a proxy of kind {url.scheme}, by which commands in pods cannot be started: name one "
+            "of kind http, such as http://proxy.example:3128, or the API server in NO_PROXY"
+        )
+    if ":" in (host.hostname or ""):
+        raise ClusterError(
+            f"{source}: commands in pods cannot be started by a proxy if the API server has an address of IPv6, "
+            f"{host.netloc}: name it in NO_PROXY, or have the kubeconfig call it by its name"
+        )
+    configuration.proxy = f"http://{url.host}:{url.port or 80}"
+    if url.auth:
+        configuration.proxy_headers = urllib3.make_headers(proxy_basic_auth=unquote(url.auth))
+    return f"the proxy {configuration.proxy} ({source})"
 
 
 def _find(settings: Kubernetes) -> tuple[Configuration, str, str | None]:
@@ -312,24 +401,36 @@ def _from_file(files: str, context: str | None) -> tuple[Configuration, str, str
     # What a credential plugin says when it fails is logged by the client, which then goes on without credentials.
     said: list[str] = []
     listener = logging.Handler()
+    listener.addFilter(lambda record: record.thread == threading.get_ident())
     listener.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
     root = logging.getLogger()
     try:
-        merged = kube_config.KubeConfigMerger(files).config
-        contexts = {entry["name"]: entry["context"] for entry in merged["contexts"]}
-        current = context or merged.safe_get("current-context")
+        paths = [Path(file).expanduser() for file in files.split(os.pathsep) if file]
+        filled = [str(path) for path in paths if path.exists() and path.read_text().strip()]
+        merger = kube_config.KubeConfigMerger(os.pathsep.join(filled) or files)
+        contexts = {entry["name"]: entry["context"] for entry in merger.config["contexts"]}
+        # The first that names one wins, as in kubectl.
+        named = [content.get("current-context") for content in merger.config_files.values()]
+        current = context or next(filter(None, named), None)
         if current not in contexts:
             lacking = f"context {current}" if current else "current context"
             raise ClusterError(f"{files} has no {lacking}; it has {', '.join(sorted(contexts)) or 'none'}")
+        for user in merger.config["users"]:
+            # Files are beside the kubeconfig that names them; the client looks for these beside the cluster's.
+            for key in {"client-certificate", "client-key"} & set(user.value.get("user") or ()):
+                user.value["user"][key] = str(Path(user.path).absolute().parent / user["user"][key])
         root.addHandler(listener)
-        config.load_kube_config(files, context=current, client_configuration=configuration)
-    except (config.ConfigException, yaml.YAMLError, OSError, TypeError) as error:
+        options = {"config_base_path": None, "config_persister": merger.save_changes}
+        loader = kube_config.KubeConfigLoader(merger.config, current, **options)
+        loader.load_and_set(configuration)
+    except (config.ConfigException, yaml.YAMLError, OSError, TypeError, AttributeError, ValueError) as error:
         raise ClusterError(f"{files} is no usable kubeconfig: {_words(error)}") from error
     finally:
         root.removeHandler(listener)
     if said:
         words = " ".join("; ".join(said).split())
         raise ClusterError(f"{files}: context {current} gives no credentials: {words}")
+    configuration.api_key = {name: key.strip() for name, key in configuration.api_key.items()}
     return configuration, f"context {current}", contexts[current].safe_get("namespace")
 
 

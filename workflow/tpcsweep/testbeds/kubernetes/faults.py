@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ OCCUPIED = "anti-affinity rules"
 """What the scheduler says of nodes with pods that others must keep away from (its plugin InterPodAffinity)."""
 MEASURED = frozenset({"servers", "client"})
 """Containers of servers and tools; what is beside them watches."""
+FIT = "change `resources`, `memory` or `client_cores` of the testbed, or `cores` of the sweep"
 LONGEST = 500
 """Characters of somebody else's words."""
 KEPT = 2000
@@ -70,6 +72,13 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
         return Fault(name_of(pod), _ended(pod), final=True, own=_own(pod))
     if meta_of(pod).deletion_timestamp:
         return Fault(name_of(pod), _deleted(pod, "is being deleted"), final=True)
+    given = re.search(
+        r"cpu\b[^;]* limit for container (servers|client)(;|$)",
+        (meta_of(pod).annotations or {}).get("kubernetes.io/limit-ranger", ""),
+    )
+    if given:
+        text = f"a LimitRange of the namespace limits the CPU of container {given[1]}, which nobody asked for: {FIT}"
+        return Fault(name_of(pod), text, final=True)
     for container in containers_of(pod):
         if problem := _container(pod, container, events):
             return Fault(name_of(pod), *problem, own=_own(pod))
@@ -115,8 +124,16 @@ def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Faul
     refused = [one_line(event.message) for event in events if event.reason == "FailedCreate"]
     if refused and not has_pod(job):
         # Quotas, PodSecurity and missing rights are all said to be "forbidden".
-        return Fault(name, f"Job {name}: FailedCreate: {refused[-1]}", final="forbidden" in refused[-1])
+        text = f"Job {name}: FailedCreate: {refused[-1]}{limit_range(refused[-1])}"
+        return Fault(name, text, final="forbidden" in refused[-1])
     return None
+
+
+def limit_range(words: str) -> str:
+    """What to do about the words in which a LimitRange refuses a pod; empty if they are not."""
+    if not re.search(r" per (Container|Pod) is ", words):
+        return ""
+    return f" (a LimitRange of the namespace): {FIT}"
 
 
 def has_pod(job: k8s.V1Job) -> bool:

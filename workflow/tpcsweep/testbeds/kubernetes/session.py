@@ -21,12 +21,20 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
 from tpcsweep.flags import BrokenError
-from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, stream_refusal
+from tpcsweep.testbeds.kubernetes.api import (
+    REFUSED_SECONDS,
+    Cluster,
+    ClusterError,
+    RefusedError,
+    stream_refusal,
+)
 from tpcsweep.testbeds.kubernetes.metadata import POD, PYTHON
 
 ANSWER_SECONDS = 90.0
 PAUSE = 0.5
 POLL = 0.05
+CLOSE_SECONDS = 5.0
+"""The client connects without a time limit, and a proxy may keep it waiting for ever."""
 KEEP_ALIVE = 5.0
 """Seconds after which the hub is told what has arrived, and that somebody is there."""
 
@@ -98,21 +106,21 @@ class Session:
     def close(self) -> None:
         """End the conversation; the hub waits for the next one."""
         self._ended.set()
-        self._thread.join()
+        self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         self._heard_at = time.monotonic()
         refused_at: float | None = None
+        proxied = f", by {self._cluster.proxy}" if self._cluster.proxy else ""
         while not self._ended.is_set():
             why, refused = "it ended", False
             try:
                 with contextlib.closing(self._connect()) as connection:
                     self._converse(connection)
-            except ApiException as error:
-                answer = stream_refusal(error)
-                why, refused = str(answer), not answer.passing
+            except RefusedError as error:
+                why, refused = f"{error}{proxied}", not error.passing
             except (WebSocketException, OSError, HTTPError, ClusterError) as error:
-                why = str(error) or type(error).__name__
+                why = f"{str(error) or type(error).__name__}{proxied}"
             now = time.monotonic()
             refused_at = (refused_at or now) if refused else None
             silent = now - self._heard_at
@@ -122,18 +130,21 @@ class Session:
             self._ended.wait(PAUSE)
 
     def _connect(self) -> WSClient:
-        connection: WSClient = stream(
-            self._cluster.streaming().connect_get_namespaced_pod_exec,
-            self._pod,
-            self._cluster.namespace,
-            container="hub",
-            command=[PYTHON, "-m", f"{POD}.relay"],
-            stdin=True,
-            stdout=True,
-            stderr=True,
-            binary=True,
-            _preload_content=False,
-        )
+        try:
+            connection: WSClient = stream(
+                self._cluster.streaming().connect_get_namespaced_pod_exec,
+                self._pod,
+                self._cluster.namespace,
+                container="hub",
+                command=[PYTHON, "-m", f"{POD}.relay"],
+                **dict.fromkeys(("stdin", "stdout", "stderr", "binary"), True),
+                _preload_content=False,
+            )
+        except ApiException as error:
+            refusal = stream_refusal(error)
+            if refusal.status == 401:
+                self._cluster.http.renew()  # for the next attempt
+            raise refusal from error
         connection.write_stdin(json.dumps({"from": self._next}).encode() + b"\n")
         with self._lock:
             for line, _ in self._unanswered.values():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import resource
@@ -35,6 +36,8 @@ PROGRAMS = {
 }
 """Programs of a deployment by their Debian packages, without those of extras."""
 TUN = Path("/dev/net/tun")
+TUNGETFEATURES = 0x800454CF
+"""A question that tun alone answers (linux/if_tun.h)."""
 
 
 class MachineError(Exception):
@@ -82,10 +85,11 @@ def _problems() -> Iterable[str]:
 
 def _tun() -> str:
     try:
-        os.close(os.open(TUN, os.O_RDWR))  # a device without its driver may exist
+        with os.fdopen(os.open(TUN, os.O_RDWR)) as device:  # one without its driver may exist
+            fcntl.ioctl(device, TUNGETFEATURES, bytes(4))  # and a file or another device may have its name
     except OSError as error:
         remedy = f"modprobe tun and chmod 666 {TUN}, as udev makes it (container: pass the device in)"
-        return f"cannot be opened ({error.strerror}): as root modprobe sch_netem, or {remedy}"
+        return f"is of no use ({error.strerror}): as root modprobe sch_netem, or {remedy}"
     return ""
 
 
