@@ -113,13 +113,23 @@ def lock_step(seconds: float, pause: float = 0.3) -> Draw:
 
 
 def bursts(seconds: float, gap: float, streams: int = 1) -> Draw:
-    """Streams whose files take times that differ by half, with gaps between that are a share of these."""
-    one = rounds(
-        seconds + gap, lambda since, lasts: (since > gap / (seconds + gap) * lasts).astype(float), spread=0.5
-    )
-    return lambda generator, cells, count: (
-        one(generator, cells * streams, count).reshape(cells, streams, count).mean(axis=1)
-    )
+    """Streams whose files and gaps between files take times that differ by half, each by its own luck."""
+
+    def one(generator: np.random.Generator, count: int) -> Floats:
+        fine = 5
+        period = seconds + gap
+        pairs = generator.gamma(4, 1 / 4, (int(2 * count * INTERVAL / period) + 60, 2)) * (seconds, gap)
+        begin = generator.uniform(5 * period, 8 * period)
+        moments = begin + INTERVAL / fine * (np.arange(count * fine) + 0.5)
+        sends = np.searchsorted(np.cumsum(pairs), moments) % 2 == 0
+        return np.asarray(sends.reshape(count, fine).mean(axis=1))
+
+    def draw(generator: np.random.Generator, cells: int, count: int) -> Floats:
+        every = np.array([one(generator, count) for _ in range(cells * streams)])
+        flows = every.reshape(cells, streams, count).mean(axis=1)
+        return flows * (1 + noise(generator, (cells, count), 0, 0.02))
+
+    return draw
 
 
 def stalls(share: float, spread: float = 0.1, length: int = 3) -> Draw:
@@ -251,13 +261,14 @@ EXTRA = (
     "bias at 18 s",
     "half-width at 18 s",
     "flagged at 18 s",
-    f"stopped early, of {LONGEST} s",
+    f"may stop early, {LONGEST} s at most",
+    "stopped early",
     "mean length, s",
 )
 
 
 def family(name: str, rule: Any, stop: Any, draws: int) -> Floats:
-    """The figures of a family: by length coverage and share with an interval, then `EXTRA`, stopped with coverage."""
+    """The figures of a family: coverage and share of cells with an interval for each length, then `EXTRA`."""
     draw, truth = FAMILIES[name]
     figures: list[float] = []
     extra: list[float] = []
@@ -270,13 +281,15 @@ def family(name: str, rule: Any, stop: Any, draws: int) -> Floats:
             bias = float(np.mean([one.mean for one in found])) / truth - 1
             width = float(np.median([one.half_width / one.mean for one in has])) if has else np.nan
             extra += bias, width, 1 - float(np.mean([one.steady for one in found]))
-    held, lengths = [], []
-    for one in draw(np.random.default_rng(1), draws // 4, round(LONGEST / INTERVAL)):
+    held, early, lengths = [], [], []
+    for one in draw(np.random.default_rng(1), draws // 2, round(LONGEST / INTERVAL)):
         cell, length = stop(rule, one)
         lengths.append(length)
-        if length < LONGEST:
+        if np.isfinite(cell.low):
             held.append(cell.low <= truth <= cell.high)
-    return np.array([*figures, *extra, share(held, truth), len(held) / len(lengths), np.mean(lengths)])
+            early += [held[-1]] * (length < LONGEST)
+    stopping = share(held, truth), len(held) / len(lengths), share(early, truth), len(early) / len(lengths)
+    return np.array([*figures, *extra, *stopping, np.mean(lengths)])
 
 
 def share(events: Sequence[bool], truth: float = 0.0) -> float:
@@ -286,20 +299,13 @@ def share(events: Sequence[bool], truth: float = 0.0) -> float:
 
 def written(row: Floats) -> tuple[str, ...]:
     """A row of the table: coverage, and the share of cells that it is of unless that is all."""
-    *pairs, bias, width, flagged, held, stopped, length = row
-    pairs += [held, stopped]
-    cells = [
-        percent(held) + ("" if of == 1 else f" of {of:.0%}")
-        for held, of in zip(pairs[::2], pairs[1::2], strict=True)
+    *pairs, bias, width, flagged, held, of, early, stopped, length = row
+    *fixed, all_held, early_held = [
+        percent(share) + ("" if total > 0.995 else f" of {total:.0%}")
+        for share, total in [*zip(pairs[::2], pairs[1::2], strict=True), (held, of), (early, stopped)]
     ]
-    return (
-        *cells[:-1],
-        "–" if np.isnan(bias) else f"{bias:+.1%}",
-        percent(width, 1),
-        f"{flagged:.0%}",
-        cells[-1],
-        f"{length:.0f}",
-    )
+    biased = "–" if np.isnan(bias) else f"{bias:+.1%}".replace("-0.0", "+0.0")
+    return *fixed, biased, percent(width, 1), f"{flagged:.0%}", all_held, early_held, f"{length:.0f}"
 
 
 def percent(value: float, digits: int = 0) -> str:
