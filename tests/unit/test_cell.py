@@ -54,8 +54,12 @@ class MemorySite:
     """A deployment, its client and its sampler."""
 
     clock: Clock
+    wobble: float = 0.0
+    """Seconds of bytes that come early and late by turns."""
     bytes_end: float = math.inf
     """Seconds after which no byte arrives."""
+    hang: float = math.inf
+    """Seconds after which no transfer ends."""
     well_until: float = math.inf
     """Seconds after which transfers fail."""
     broken: dict[str, float] = field(default_factory=dict)
@@ -77,7 +81,7 @@ class MemorySite:
     def __exit__(self, *_: object) -> None: ...
 
     def _reading(self, spent: float) -> Reading:
-        payload = round(RATE * min(spent, self.bytes_end))
+        payload = round(RATE * (min(spent, self.bytes_end) + self.wobble * math.sin(50 * spent) ** 2))
         return ZERO._replace(
             time=Clock.now + spent,
             payload=payload,
@@ -100,7 +104,7 @@ class MemorySite:
 
     def events(self) -> list[Event]:
         found = []
-        while (end := (self.told + 1) * SECONDS) <= self.spent:
+        while (end := (self.told + 1) * SECONDS) <= min(self.spent, self.hang):
             number = self.told
             event: Event = {"event": "end", "number": number, "start": Clock.now + number * SECONDS}
             event |= {"end": Clock.now + end, "failure": None if end <= self.well_until else "refused"}
@@ -169,11 +173,53 @@ DEAD, KILLED = {"bytes_end": 0, "well_until": 0}, "dst1: xrootd was killed"
 TEN = Measurement(until="seconds", seconds=10)
 
 
-def test_a_steady_cell_ends_early_and_has_every_figure(measured: Measured) -> None:
+@pytest.mark.parametrize(
+    ("how", "seconds"),
+    [
+        ({"max_time": 60}, 30),
+        ({"min_time": 40, "max_time": 60}, 40),
+        ({"max_time": 20}, 20),
+        ({"max_time": 60, "precision": 1e-5}, 60),
+    ],
+)
+def test_a_cell_ends_early_from_30_s_on_if_it_is_known_well_enough(
+    measured: Measured, how: dict[str, Any], seconds: float
+) -> None:
+    found, _ = measured(Measurement(**how), wobble=0.01)
+    assert found["summary"]["duration"] == pytest.approx(seconds, abs=1.1)
+    assert ("wide_interval" in found["flags"]) == ("precision" in how)
+
+
+@pytest.mark.parametrize(
+    ("until", "status", "message", "throughput"),
+    [(0, "failed", "no byte arrived within 10.0 s", 0), (1, "ok", "", 0.1), (6, "ok", "", 0.5)],
+)
+def test_only_a_cell_in_which_nothing_arrived_says_so(
+    measured: Measured, until: float, status: str, message: str, throughput: float
+) -> None:
+    found, _ = measured(TEN, bytes_end=until, hang=until)
+    assert (found["status"], found["message"]) == (status, message)
+    assert found["summary"]["throughput"] == pytest.approx(throughput, abs=0.01)
+    if throughput:
+        assert {"not_steady", "wide_interval"} <= set(found["flags"])
+
+
+def test_the_warmup_lasts_until_the_first_file_of_each_stream_has_ended(
+    measured: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = Measurement(until="seconds", seconds=20)
+    warmup = [measured(how)[0]["summary"]["warmup"]]
+    for seconds in (3.5, 9):
+        monkeypatch.setitem(globals(), "SECONDS", seconds)
+        warmup.append(measured(how)[0]["summary"]["warmup"])
+    assert warmup == pytest.approx([2, 3.5, 5], abs=0.11)
+
+
+def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
     found, site = measured(Measurement())
     assert (found["status"], found["message"], found["flags"]) == ("ok", "", [])
     summary = found["summary"]
-    assert 4 <= summary["duration"] <= 8
+    assert summary["duration"] == pytest.approx(20, abs=0.11)
     assert (summary["throughput"], summary["throughput_max"]) == pytest.approx((1, 1))
     assert (summary["fairness"], summary["xrootd_share"]) == (1, 1)
     assert summary["transfers"] == summary["xrootd_transfers"] == 2 * site.told

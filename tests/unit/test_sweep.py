@@ -234,11 +234,11 @@ def test_a_grid_beyond_memory_is_refused_at_once() -> None:
 
 
 def test_expected_duration() -> None:
-    found = grid({"rtt": [5, 20], "streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 10})
-    # A fifth of the cells of each deployment may be measured again, in it.
-    assert expected_seconds(found, deploy_seconds=5) == (2 * 5 + 6 * 4, 2 * 5 + (6 + 2) * 10)
+    found = grid({"rtt": [5, 20], "streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 40})
+    # No cell ends before 30 s as it is steady. A fifth of the cells of each deployment may be measured again, in it.
+    assert expected_seconds(found, deploy_seconds=5) == (2 * 5 + 6 * 30, 2 * 5 + (6 + 2) * 40)
     for measurement, each, least, most in (
-        ({"min_time": 4, "max_time": 10}, 1, 5 + 3 * 5, 5 + 3 * 11),
+        ({"min_time": 4, "max_time": 10}, 1, 5 + 3 * 11, 5 + 3 * 11),
         ({"until": "seconds", "seconds": "1 min"}, 0, 5 + 180, 5 + 180),
         ({"until": "files", "files": 2, "max_time": "1 h"}, 0, 5, 5 + 3 * 3600),
     ):

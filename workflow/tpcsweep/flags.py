@@ -55,8 +55,7 @@ def _table(text: str) -> dict[str, Flag]:
 
 
 FLAGS = _table("""
-not_steady | warning | not steady | the throughput had not settled: the warm-up rule would cut half of the
-    cell or more, or a trend is left
+not_steady | warning | not steady | a trend is left after the warm-up, or no byte arrived after it
 wide_interval | note | interval wider than asked | the cell ended before the confidence interval was as narrow
     as asked
 autocorrelated | note | interval too narrow | of earlier cells: the batch means are still correlated, so that
@@ -78,8 +77,8 @@ disturbed | warning | machine disturbed | others used the machine, or it was slo
     the cell was measured
 implausible | invalid | implausible figures | a figure is missing, negative or infinite, or more than the path
     or the machine can carry
-too_short | note | too short for an interval | the cell is too few correlation times of its goodput long, or
-    RTTs, to say how sure its mean is
+too_short | note | short for its interval | the cell is shorter than 10 s, than 15 correlation times of its
+    goodput or than 15 RTTs: its interval is too narrow more often than it says
 within_files | note | hardly any file ended | fewer files than streams ended after the warm-up: the figure has
     hardly any of the pauses between files
 """)

@@ -76,7 +76,7 @@ def grid_summary(study: Configuration) -> str:
     parts = [*([axes] if axes else []), _count(study.sweep.repetitions, "repetition")]
     cells, deployments = _count(len(grid.cells), "cell"), _count(len(grid.deployments), "deployment")
     low, high = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)
-    expected = f"about {_duration(low)} to {_duration(high)}"
+    expected = "about " + " to ".join(dict.fromkeys(map(_duration, (low, high))))
     if testbed.simulated:
         seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds
         expected = f"simulated: about {_duration(seconds)} of CPU time"

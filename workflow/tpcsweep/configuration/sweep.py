@@ -38,6 +38,9 @@ ONLY_DEPLOYMENT = "deployment=only"
 
 REPETITION = "repetition"
 
+EARLIEST = 30.0
+"""Seconds before which no cell ends as it is steady: narrow intervals of shorter ones are too often narrow by luck."""
+
 Values = Mapping[str, tuple[Value, ...]]
 """Values of some parameters, in base units."""
 
@@ -46,12 +49,12 @@ class Measurement(Strict):
     """How a cell is measured."""
 
     until: Literal["steady", "seconds", "files"] = "steady"
-    """when a cell ends: when its throughput is steady and known well enough, after a fixed time, or
-    when each stream has transferred a number of files"""
+    """when a cell ends: after max_time, or earlier from 30 s on if its throughput is known well enough; after a fixed
+    time; or when each stream has transferred a number of files"""
     interval: Annotated[float, units.INTERVAL] = 0.1
     """time between samples"""
     min_time: Annotated[float, units.TIME] = 4.0
-    """shortest time that a cell is measured until steady"""
+    """shortest time that a cell is measured until steady, if it is more than 30 s"""
     max_time: Annotated[float, units.TIME] = 20.0
     """longest time that a cell is measured until steady or until its files are there"""
     seconds: Annotated[float | None, replace(units.TIME, null="another rule")] = None
@@ -69,7 +72,8 @@ class Measurement(Strict):
         if self.until == "seconds":
             assert self.seconds is not None
             return self.seconds, self.seconds
-        return (self.min_time if self.until == "steady" else 0.0), self.max_time
+        shortest = max(self.min_time, EARLIEST) if self.until == "steady" else 0.0
+        return min(shortest, self.max_time), self.max_time
 
     @model_validator(mode="after")
     def _consistent(self) -> Measurement:

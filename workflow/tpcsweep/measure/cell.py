@@ -23,12 +23,14 @@ from tpcsweep.measure import limits, transfers
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import disturbed
 from tpcsweep.measure.readings import Readings, Series, goodput, mean, sampled_series
-from tpcsweep.measure.steady import Steady, analyse, enough
+from tpcsweep.measure.steady import Steady, analyse, narrow
 from tpcsweep.variables import BYTES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
 LOOK = 1.0
-"""Seconds between looks at whether a cell may stop."""
+"""Seconds between the figures that are shown."""
+RARER = 1.5
+"""A cell that could not stop goes on for half as long again: looking often picks intervals that are narrow by luck."""
 LOOKS = 300
 """After so many seconds looks become rarer: one each time that the cell has become longer by a 300th."""
 POLL = 0.05
@@ -160,8 +162,7 @@ class _Cell:
 
     def _watch(self, show: Callable[[Steady, float], None]) -> None:
         measurement = self._measurement
-        shortest, longest = measurement.bounds
-        looks: list[Steady] = []
+        decided, longest = measurement.bounds
         due = self._began + LOOK
         while not (self._transfers.exhausted or self._transfers.finished):
             self._site.check()
@@ -172,17 +173,21 @@ class _Cell:
             if now >= due:
                 due += max(LOOK, spent / LOOKS)
                 readings, interval = self._sampler.readings(), self._sampler.interval
-                looks.append(self._analysed(goodput(readings, interval), interval))
-                show(looks[-1], spent)
-                steady = measurement.until == "steady" and spent >= shortest
-                if steady and enough(looks, measurement.precision):
-                    return
+                steady = self._analysed(goodput(readings, interval), interval)
+                show(steady, spent)
+                if measurement.until == "steady" and spent >= decided:
+                    if narrow(steady, measurement.precision):
+                        return
+                    decided = RARER * spent
             if spent >= longest:
                 return
             time.sleep(min(measurement.interval, 0.1))
 
     def _analysed(self, samples: NDArray[np.float64], interval: float) -> Steady:
-        return analyse(samples, interval, self._measurement.confidence, self._site.rtt_idle / 1000)
+        rtt = self._site.rtt_idle
+        first_files = self._transfers.first_files(self._wanted.streams)
+        settled = max(first_files, limits.ramp_seconds(self._wanted, rtt))
+        return analyse(samples, interval, self._measurement.confidence, rtt / 1000, settled)
 
     def _take(self, events: Iterable[Event]) -> None:
         """Note events of the client. A file that has arrived makes room at once."""
@@ -234,7 +239,7 @@ class _Cell:
         steady = self._analysed(samples["goodput"], self._interval)
         means = limits.means(samples, steady.warmup_samples) | {"rtt_idle": self._site.rtt_idle}
         summary = self._summary(samples, steady, means)
-        nothing = steady.mean == 0 or not math.isfinite(steady.mean)
+        nothing = not samples["goodput"].any()
         words = _most_frequent(self._transfers.messages())
         if nothing and not (self._failure or words):
             words = f"no byte arrived within {_duration(samples):.1f} s"

@@ -42,6 +42,8 @@ class CellTransfers:
         """`began` is the cell's start by CLOCK_MONOTONIC; the names of its files begin with the prefix."""
         self._prefix, self._began = f"{prefix}.", began
         self._columns = {name: array("d") for name in COLUMNS}
+        self._first_ends: dict[float, float] = {}
+        """By stream."""
         self._failures: dict[int, str] = {}
         self._waiting: dict[str, int] = {}
         """Rows without a record of XRootD's, by the names of their files, oldest first."""
@@ -73,6 +75,7 @@ class CellTransfers:
         }
         for name, value in values.items():
             self._columns[name].append(value)
+        self._first_ends.setdefault(values["stream"], values["end"])
         if event["failure"] is not None:
             self._failures[row] = event["failure"]
         self._waiting[event["name"]] = row
@@ -120,6 +123,10 @@ class CellTransfers:
         """Whether the last that ended has failed in each of so many streams."""
         last = dict(zip(self._columns["stream"], self._columns["ok"], strict=True))
         return len(last) == streams and not any(last.values())
+
+    def first_files(self, streams: int) -> float:
+        """The second of the cell at which each of so many streams had ended its first transfer; inf before that."""
+        return max(self._first_ends.values()) if len(self._first_ends) == streams else math.inf
 
     def columns(self) -> Columns:
         """Return all columns; NaN for unknown values."""
