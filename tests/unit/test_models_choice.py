@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
 from tpcsweep.figures import models as draw
-from tpcsweep.models import MODELS, Fit, Observations, choose, fit, fit_hybrid, observe, saved
+from tpcsweep.models import MODELS, Fit, Observations, choose, fit, observe, saved
 from tpcsweep.models.choice import LEARNED, Choice, _losses, _scores, cross_validate, leave_out
 from tpcsweep.models.saved import Saved
 
@@ -175,18 +175,6 @@ def test_a_learner_is_taken_where_no_formula_is_as_good(tmp_path: Path, height: 
     assert best.name == choice.best
     # The file and the cells are all that it takes.
     assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
-
-
-def test_a_hybrid_has_what_its_formula_misses_and_goes_on_as_that() -> None:
-    observations = waves(0.6)
-    found = fit_hybrid(observations)
-    inside = observations.frame
-    off = [np.abs(one.estimate(inside) - observations.throughput).mean() for one in (found, found.formula)]
-    assert off[0] < 0.3 * off[1]
-    far = pd.DataFrame({"rtt": [1e5], "streams": [1.0]})
-    assert 0.4 < found.estimate(far)[0] / found.formula.estimate(far)[0] < 2.5
-    low, high = np.percentile(found.draws(inside), [2.5, 97.5], axis=0)
-    assert np.mean((low <= observations.throughput) & (observations.throughput <= high)) > 0.9
 
 
 def test_what_shares_cells_is_drawn_together() -> None:

@@ -19,7 +19,7 @@ from tpcsweep.models.fit import Fit
 from tpcsweep.models.least_squares import UnfittableError, optimum_of, units_of
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
-from tpcsweep.models.process import fit_hybrid, fit_process
+from tpcsweep.models.process import fit_process
 from tpcsweep.models.table import fit_table
 from tpcsweep.numbers import plain
 
@@ -38,7 +38,7 @@ _DRAWS = 1000
 Learner = Callable[[Observations], Predictor]
 """A function that returns a fitted predictor, and raises ValueError if the observations are not enough."""
 
-LEARNED: Mapping[str, Learner] = {"hybrid": fit_hybrid, "gaussian_process": fit_process, "table": fit_table}
+LEARNED: Mapping[str, Learner] = {"gaussian_process": fit_process, "table": fit_table}
 """Predictors that learn the cells, by name; of those that predict equally well the first is preferred."""
 
 Candidate = Callable[[Observations, Observations], Mapping[str, Floats]]
