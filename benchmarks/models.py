@@ -120,12 +120,10 @@ def scores(path: str) -> None:
     """Cross-validate everything."""
     observations = observe(xr.load_dataset(path))
     found = choose(MODELS, observations, {})
-    print(
-        f"{path}: {len(observations)} rows\n\n| model | fitted | score | tied | skill |\n|---|---|---|---|---|"
-    )
+    print(f"{path}: {len(observations)} rows\n\n| model | score | tied | skill |\n|---|---|---|---|")
     for row in found.scores.to_dict("records"):
         tied = "yes" if row["tied"] else ""
-        print(f"| `{row['model']}` | {row['fitted']} | {row['score']:.4g} | {tied} | {row['skill']:.2f} |")
+        print(f"| `{row['model']}` | {row['score']:.4g} | {tied} | {row['skill']:.2f} |")
     print(f"\nbest: {found.best}", *found.problems, sep="\n")
 
 

@@ -16,6 +16,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def unwarned(found: Comparison) -> Comparison:
     cells = found.cells
     flags = (cells["base_flags"] + " " + cells["new_flags"]).str.split()
     good = [not graded(one, "warning", "invalid") for one in flags]
-    return Comparison(found.base, found.new, found.alignment, cells[good], found.overall)
+    return replace(found, cells=cells[good])
 
 
 def row(what: str, found: Comparison) -> str:

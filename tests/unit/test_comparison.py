@@ -16,6 +16,7 @@ from scipy.signal import lfilter
 from tpcsweep import dataset, figures
 from tpcsweep.comparing.comparison import (
     TABLE,
+    Comparison,
     ComparisonError,
     compare,
     gate_failures,
@@ -29,12 +30,12 @@ from tpcsweep.comparing.effects import (
     SLOWER,
     combined,
     holm,
-    parts,
     random_effects,
 )
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sides import read_side
 from tpcsweep.dataset import STATUS
+from tpcsweep.dataset.labels import masks_of
 from tpcsweep.measure.steady import analyse
 
 from tests.support import synthetic
@@ -72,17 +73,51 @@ def test_a_dataset_compared_with_itself_has_no_difference(repetitions: int) -> N
     assert not gate_failures(found, 1.0)
 
 
-@pytest.mark.parametrize("repetitions", [1, 3])
-def test_equals_are_called_different_as_rarely_as_said(repetitions: int) -> None:
-    equals = compare(made(1, repetitions, sweeps=160), made(2, repetitions, sweeps=160))
-    axes = {"rtt": equals.alignment.axes["rtt"], "streams": range(1, 9)}
-    sweeps = [one.assign(streams=(one["streams"] - 1) % 8 + 1) for one in by_sweep(equals.cells)]
-    assert 0.02 < (equals.cells["p"] < 0.05).mean() < 0.055
-    # The share of 160 draws at 5 % lies below 9.5 % but once in 100; of errors a fifth too small it is 12 % or more.
-    assert np.mean([one["p"].min() * 48 < 0.05 for one in sweeps]) < 0.095
-    assert np.mean([combined(one).verdict != SAME for one in sweeps]) < 0.095
-    # 14 values each: uncorrected, one in seven sweeps or more would have one that differs.
-    assert np.mean([(parts(one, axes)["verdict"] != SAME).any() for one in sweeps[:40]]) < 0.08
+def any_different(found: Comparison) -> bool:
+    verdicts = [found.overall.verdict, *found.parts["verdict"], *found.cells["verdict"]]
+    return bool({*verdicts} - {SAME})
+
+
+@pytest.mark.parametrize(("repetitions", "luck"), [(1, 0.02), (3, 0.0)])
+def test_of_equals_nothing_at_all_is_called_different_in_95_percent(repetitions: int, luck: float) -> None:
+    """48 cells, 14 values and the overall effect; each single measurement has luck of its own besides its noise."""
+    different = [
+        any_different(compare(*(made(seed + at, repetitions, between=luck) for at in (0, 500))))
+        for seed in range(40)
+    ]
+    # At 5 % more than 6 of 40 differ in 1 of 300.
+    assert sum(different) <= 6
+
+
+def test_single_measurements_have_the_share_by_which_runs_differ() -> None:
+    base, new = made(1, 1), made(2, 1)
+    stated = compare(base, new)
+    assert (stated.run_to_run, stated.estimated) == (0.02, False)
+    squares = (stated.cells["error"] ** 2).to_numpy()
+    assert squares == pytest.approx(2 * (0.05**2 + 0.02**2), rel=1e-3)
+    runs = made(3, 4, between=0.0)
+    luck = np.exp(0.2 * np.random.default_rng(0).normal(size=runs.throughput.shape))
+    several = (runs * luck).assign(
+        run=xr.zeros_like(runs.throughput) + xr.DataArray(range(4), dims="repetition")
+    )
+    several = several.assign(status=runs.status, flags=runs.flags).assign_attrs(runs.attrs)
+    estimated = compare(several, new)
+    assert estimated.estimated and estimated.run_to_run == pytest.approx(0.2, rel=0.15)
+    assert set(compare(made(1), made(2)).cells["evidence"]) == {"repetitions"}
+    assert "0.02" not in json.dumps(compare(made(1), made(2)).summary())
+
+
+def test_flags_of_each_side_are_counted_and_a_disturbed_side_blames_nobody() -> None:
+    def on(work: float, disturbed: bool) -> xr.Dataset:
+        one = made(3)
+        limit = xr.full_like(one["throughput"], "cpu_destination", dtype=object)
+        flags = xr.full_like(one["flags"], disturbed * masks_of(one)["disturbed"])
+        return one.assign(limit=limit, machine_work=xr.full_like(one["throughput"], work), flags=flags)
+
+    summary = compare(on(0.30, False), on(0.25, True)).summary()
+    assert "of 48 cells of new: machine disturbed 48" in summary
+    assert "work took" not in summary and "cells of base" not in summary
+    assert "work took base's machine 1.20 times" in compare(on(0.30, False), on(0.25, False)).summary()
 
 
 @pytest.mark.parametrize(("time", "count"), [(0.14, 150), (0.95, 600)])
@@ -111,7 +146,7 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
     assert np.isinf(unsaid["freedom"]).all()
     few = [one.assign(throughput_freedom=xr.full_like(one.throughput, 4.0)) for one in (base, new)]
     said = compare(*few).cells
-    assert said["freedom"].between(4 - 1e-9, 8 + 1e-9).all()
+    assert said["freedom"].between(4, 8 * (1 + 0.02**2 / 0.035**2) ** 2).all()
     assert (said["error"] < unsaid["error"]).all()  # of the same intervals, with thicker tails
 
 
@@ -121,7 +156,7 @@ def test_a_known_effect_is_found_and_covered(repetitions: int, between: float) -
     found = compare(base, new)
     means = [*map(combined, by_sweep(found.cells))]
     assert np.mean([mean.low <= 0.9 <= mean.high for mean in means]) > 0.91
-    assert np.mean([mean.verdict == SLOWER for mean in means]) > 0.99
+    assert np.mean([mean.high < 1 for mean in means]) > 0.99
     cells = found.cells["ratio_low"].le(0.9) & found.cells["ratio_high"].ge(0.9)
     assert between or 0.94 < cells.mean() < 0.98
 

@@ -211,7 +211,7 @@ def test_junit_has_a_case_for_each_cell_and_fails_those_that_changed(once: xr.Da
     [suite] = ET.fromstring(junit_text(told, "slower"))
     assert suite.get("tests") == str(CELLS + 1) == str(len(suite))
     slower = found.comparison.cells.query("verdict == 'slower'")
-    assert len(slower) > 1
+    assert len(slower) >= 1
     expected = {f"rtt 50 ms, streams {row.streams:.0f}" for row in slower.itertuples()}
     for kind, names in (("failure", {history.ALL_CELLS, *expected}), ("skipped", {"rtt 5 ms, streams 4"})):
         assert {case.get("name") for case in suite.iterfind(f"*[{kind}]")} == names

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
 from tpcsweep.figures import models as draw
-from tpcsweep.models import MODELS, Fit, Observations, choose, fit, fit_hybrid, observe, saved
+from tpcsweep.models import MODELS, Fit, Observations, choose, fit, observe, saved
 from tpcsweep.models.choice import LEARNED, Choice, _losses, _scores, cross_validate, leave_out
 from tpcsweep.models.saved import Saved
 
@@ -44,11 +44,9 @@ def test_the_model_that_made_the_data_wins(truth: str) -> None:
     observations, others = made(truth), {"window", "lu", "rao_sigmoid", "constant"} - {truth}
     choice = scored(observations, fits_of(observations, truth, *sorted(others)))
     assert choice.best == truth
-    scores = choice.scores.set_index(["model", "fitted"])
-    pooled = scores["score"].xs("all", level="fitted")
-    assert pooled[truth] < 0.7 * pooled[list(others)].min()
-    assert scores["aicc"].idxmin() == scores["bic"].idxmin() == (truth, "all")
-    assert scores.loc[("constant", "all"), "skill"] == 0
+    scores = choice.scores.set_index("model")
+    assert scores["score"][truth] < 0.7 * scores["score"][list(others)].min()
+    assert scores.loc["constant", "skill"] == 0
 
 
 def test_noise_alone_supports_no_model() -> None:
@@ -56,7 +54,7 @@ def test_noise_alone_supports_no_model() -> None:
     observations = observe(measured(MODELS["constant"], {"rate": 2.0}, grid, noise=0.3))
     process = {"gaussian_process": LEARNED["gaussian_process"]}
     choice = scored(observations, fits_of(observations, "lu", "rao_sigmoid", "constant"), process)
-    assert choice.scores.set_index(["model", "fitted"]).loc[("constant", "all"), "tied"]
+    assert choice.scores.set_index("model").loc["constant", "tied"]
     assert choice.scores["skill"].max() < 0.15
 
 
@@ -87,7 +85,7 @@ def test_irregular_values_are_joined_to_classes() -> None:
 def test_what_is_left_out_is_not_seen() -> None:
     observations = made("window")
     folds = leave_out(observations)
-    table = cross_validate(lambda train, test: {"all": np.full(len(test), len(train))}, observations, folds)
+    table = cross_validate(lambda train, test: np.full(len(test), len(train)), observations, folds)
     seen = [len(observations) - fold.test.sum() for fold in folds]
     assert table["predicted"].tolist() == np.repeat(seen, [fold.test.sum() for fold in folds]).tolist()
     assert (table["measured"].to_numpy() == observations.throughput[table["row"]]).all()
@@ -100,7 +98,7 @@ def test_a_model_that_cannot_be_fitted_somewhere_is_said_and_has_no_score() -> N
         return fit(MODELS["constant"], some, resamples=0)
 
     choice = choose({"constant": MODELS["constant"]}, made("window"), {}, learned={"learner": learner})
-    assert choice.problems == ("learner (all) could not be fitted without rtt=0",)
+    assert choice.problems == ("learner could not be fitted without rtt=0",)
     assert np.isnan(choice.scores.set_index("model").loc["learner", "score"])
 
 
@@ -150,7 +148,7 @@ def test_fits_of_another_format_or_formula_are_refused(kept: Path, tmp_path: Pat
     else:
         del content["fits"]["window"]["parameters"]["base"]
     (tmp_path / "models.json").write_text(json.dumps(content))
-    said = rf"models\.json: no fits of format 4.*{problem}.*run snakemake"
+    said = rf"models\.json: no fits of format 5.*{problem}.*run snakemake"
     with pytest.raises(saved.SavedError, match=said):
         saved.read(tmp_path / "models.json")
 
@@ -163,13 +161,11 @@ def waves(height: float) -> Observations:
     return observe(ds.map(lambda variable: variable * more, keep_attrs=True))
 
 
-@pytest.mark.parametrize(("height", "learns"), [(0.0, False), (0.6, True)])
-def test_a_learner_is_taken_where_no_formula_is_as_good(tmp_path: Path, height: float, learns: bool) -> None:
-    observations = waves(height)
+def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
+    observations = waves(0.6)
     fits = fits_of(observations, "window", "constant", resamples=5)
     choice = scored(observations, fits, {"table": LEARNED["table"]})
-    assert choice.formula == "window"
-    assert choice.best == ("table" if learns else "window")
+    assert (choice.best, choice.formula) == ("table", "window")
     saved.save_fits(tmp_path / "models.json", observations.label, fits, choice)
     best = saved.read(tmp_path / "models.json").best(observations)
     assert best.name == choice.best
@@ -177,16 +173,32 @@ def test_a_learner_is_taken_where_no_formula_is_as_good(tmp_path: Path, height: 
     assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
 
 
-def test_a_hybrid_has_what_its_formula_misses_and_goes_on_as_that() -> None:
-    observations = waves(0.6)
-    found = fit_hybrid(observations)
-    inside = observations.frame
-    off = [np.abs(one.estimate(inside) - observations.throughput).mean() for one in (found, found.formula)]
-    assert off[0] < 0.3 * off[1]
-    far = pd.DataFrame({"rtt": [1e5], "streams": [1.0]})
-    assert 0.4 < found.estimate(far)[0] / found.formula.estimate(far)[0] < 2.5
-    low, high = np.percentile(found.draws(inside), [2.5, 97.5], axis=0)
-    assert np.mean((low <= observations.throughput) & (observations.throughput <= high)) > 0.9
+def runs_of_sites(seed: int) -> xr.Dataset:
+    """Three runs of RTTs that each have a level of their own, which no formula has and all runs share."""
+    generator = np.random.default_rng(seed)
+    axes = {"rtt": np.geomspace(2, 160, 14), "streams": [1, 4]}
+    level = np.exp(0.4 * (-1.0) ** np.arange(14))
+    runs = [
+        measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.05, seed=seed + at) for at in range(3)
+    ]
+    together = xr.concat(
+        [run.assign_coords(repetition=[at + 1]) for at, run in enumerate(runs)],
+        "repetition",
+        combine_attrs="override",
+    )
+    luck = xr.DataArray(np.exp(0.05 * generator.normal(size=3)), dims="repetition")
+    ds = together.map(lambda variable: variable * xr.DataArray(level, dims="rtt") * luck, keep_attrs=True)
+    return ds.assign(run=xr.zeros_like(ds.throughput) + xr.DataArray(range(3), dims="repetition"))
+
+
+def test_where_there_are_several_runs_a_left_out_run_judges() -> None:
+    """Between RTTs the level of one says nothing of the next; in another run it is the same."""
+    ds = runs_of_sites(1)
+    for told, best in ((True, "table"), (False, "window")):
+        observations = observe(ds if told else ds.drop_vars("run"))
+        choice = scored(observations, fits_of(observations, "window"), {"table": LEARNED["table"]})
+        assert ("run" in set(choice.predictions["kind"])) == told
+        assert choice.best == best
 
 
 def test_what_shares_cells_is_drawn_together() -> None:
@@ -195,12 +207,12 @@ def test_what_shares_cells_is_drawn_together() -> None:
     rows = np.arange(40)
     off = np.abs(generator.standard_normal(40))
     predicted = {"one": off, "other": generator.permutation(off) + 0.05}
-    base = pd.DataFrame({"row": rows, "measured": 0.0, "fitted": "all"})
+    base = pd.DataFrame({"row": rows, "measured": 0.0})
     both = pd.concat([base.assign(model=name, predicted=values) for name, values in predicted.items()])
     found = []
     for kinds in (1, 50):
         table = pd.concat([both.assign(kind=str(kind)) for kind in range(kinds)])
-        found.append(_scores(_losses(table, pd.Series(rows // 5)), {})[["model", "score", "tied"]])
+        found.append(_scores(_losses(table, pd.Series(rows // 5)))[["model", "score", "tied"]])
     pd.testing.assert_frame_equal(*found)
     assert found[0]["tied"].all()
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import dataset
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.models import MODELS, Observations, fit, observe
+from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.choice import LEARNED
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.models.saved import FORMAT, Saved
 from tpcsweep.planning import KNOBS
 from tpcsweep.planning.drawing import draw
-from tpcsweep.planning.plan import asked, candidates, chosen_model, ladder, plan
+from tpcsweep.planning.plan import asked, candidates, chosen_models, ladder, plan
 from tpcsweep.planning.recommendations import COLUMNS, Answer, as_csv, recommend, shown_plan
 
 from tests.support import synthetic
@@ -230,8 +230,9 @@ def saved(observations: Observations) -> Saved:
 
 
 def test_a_real_fit_gives_the_streams_that_the_cells_need(observations: Observations, saved: Saved) -> None:
-    with_words, label = chosen_model(saved, observations, {"tool": "curl"})
+    with_words, formula, label = chosen_models(saved, observations, {"tool": "curl"})
     assert label == "sweep demo, measured on netns, tool curl alone"
+    assert formula is with_words and isinstance(with_words, Fit)
     assert with_words.observed == len(observations) / 2
     answer = plan(with_words, "500 Mbit/s", 0.8, rtt="100 ms", tool="curl")
     assert answer.cheapest is not None
@@ -242,17 +243,20 @@ def test_a_real_fit_gives_the_streams_that_the_cells_need(observations: Observat
     assert least <= answer.cheapest["streams"] <= least + 2
     assert not answer.cheapest["extrapolated"]
     with pytest.raises(ConfigurationError, match="tool: given 'wget', allowed: what the data have: curl, gf"):
-        chosen_model(saved, observations, {"tool": "wget"})
+        chosen_models(saved, observations, {"tool": "wget"})
     # Where all cells have the words, the fit is that of all.
-    same = chosen_model(saved, observations, {"endpoint": "redirector", "rtt": 20.0})
-    assert same == (saved.formula, saved.label)
+    same = chosen_models(saved, observations, {"endpoint": "redirector", "rtt": 20.0})
+    assert same == (saved.formula, saved.formula, saved.label)
 
 
 @pytest.mark.parametrize("best", LEARNED)
 def test_learning_models_plan(observations: Observations, saved: Saved, best: str) -> None:
     learned = replace(saved, choice=CHOICE | {"best": best})
-    found, label = chosen_model(learned, observations, {"tool": "curl"})
+    found, formula, label = chosen_models(learned, observations, {"tool": "curl"})
     assert (found.name, label) == (best, saved.label)
+    assert formula is not None
+    far = plan(found, "100 Mbit/s", 0.8, formula=formula, rtt="200 ms", tool="curl")
+    assert (far.model, plan(found, 9, formula=formula, rtt=5, tool="curl").model) == ("window", best)
     answer = plan(found, "500 Mbit/s", 0.8, rtt="20 ms", tool="curl")
     assert answer.model == best and answer.cheapest is not None
     enough = observations.frame.query("rtt == 20 and tool == 'curl' and throughput >= 0.5")["streams"].min()

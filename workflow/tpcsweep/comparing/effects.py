@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -25,7 +27,7 @@ PARTS = (
     *("p_corrected", "verdict"),
 )
 """The columns of `parts`: one of the values of an axis, how many comparable cells have it, and their mean ratio by a
-random-effects model. The others are as in `comparison.TABLE`; p is corrected for all values of all axes."""
+random-effects model. The others are as in `comparison.TABLE`."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,11 @@ class Overall:
     cells: int
     spread: float
     """Standard deviation of the cells' true log ratios, as estimated: 0 where all may have the same."""
+    error: float = math.nan
+    """Standard error of the logarithm of the ratio, with its degrees of `freedom`."""
+    freedom: float = math.nan
+    p: float = math.nan
+    p_corrected: float = math.nan
 
 
 def combined(cells: pd.DataFrame) -> Overall:
@@ -47,16 +54,16 @@ def combined(cells: pd.DataFrame) -> Overall:
     if used.empty:
         return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
     mean = _mean(used)
-    low, high = mean["ratio_low"], mean["ratio_high"]
-    verdict = FASTER if low > 1 else SLOWER if high < 1 else SAME
-    return Overall(verdict, mean["ratio"], low, high, len(used), mean["spread"])
+    ends = mean["ratio_low"], mean["ratio_high"]
+    known = {name: mean[name] for name in ("ratio", "error", "freedom", "spread", "p")}
+    return Overall(verdict=SAME, low=ends[0], high=ends[1], cells=len(used), **known)
 
 
 def parts(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFrame:
     """Return the mean ratio of the comparable cells that have each value of each axis, a row each: see `PARTS`.
 
     A difference at one RTT alone is lost in the mean over all cells, whose interval it widens, and in single cells,
-    whose p are corrected for all of them.
+    whose p are corrected for all of them. `judged` adds corrected p and verdicts.
     """
     used = cells[cells["verdict"] != NOT_COMPARABLE]
     rows = [
@@ -66,13 +73,46 @@ def parts(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFr
         if len(values) > 1 and len(part := used[used[axis] == value])
     ]
     found = pd.DataFrame(rows, columns=[*PARTS])
-    figures = ["ratio", "ratio_low", "ratio_high", "log_ratio", "error", "freedom"]
-    found[figures] = found[figures].astype(float)  # also without rows
-    found["p"] = 2 * stats.t.sf(found["log_ratio"].abs() / found["error"], found["freedom"])
-    found["p_corrected"] = holm(found["p"].to_numpy())
-    direction = np.where(found["log_ratio"] > 0, FASTER, SLOWER)
-    found["verdict"] = np.where(found["p_corrected"] < 1 - CONFIDENCE, direction, SAME)
-    return found
+    figures = ["ratio", "ratio_low", "ratio_high", "log_ratio", "error", "freedom", "p"]
+    return found.astype(dict.fromkeys(figures, float))  # also without rows
+
+
+def judged(
+    cells: pd.DataFrame, parts: pd.DataFrame, overall: Overall, tried: int
+) -> tuple[pd.DataFrame, pd.DataFrame, Overall]:
+    """Return cells, parts and the overall effect with corrected p and verdicts: one family of tests.
+
+    All that a comparison reports of equals is "no difference" with a probability of 95 %. `tried` is the number of
+    cells with a throughput on both sides.
+    """
+    good = cells["verdict"] != NOT_COMPARABLE
+    p = together(overall.p, parts["p"].to_numpy(), cells.loc[good, "p"].to_numpy(), tried)
+    cells = cells.assign(p_corrected=np.nan, verdict=cells["verdict"].astype(object))
+    cells.loc[good, "p_corrected"] = p[2]
+    cells.loc[good, "verdict"] = _verdicts(cells.loc[good, "log_ratio"], p[2])
+    parts = parts.assign(p_corrected=p[1], verdict=_verdicts(parts["log_ratio"], p[1]))
+    if overall.cells:
+        [verdict] = _verdicts(np.log([overall.ratio]), p[0])
+        overall = replace(overall, p_corrected=float(p[0][0]), verdict=str(verdict))
+    return cells, parts, overall
+
+
+def together(overall: float, parts: Floats, cells: Floats, tried: int) -> list[Floats]:
+    """Correct the p-values of the overall effect, of parts and of `tried` cells as one family.
+
+    The overall effect has a fifth of the error, and the others share the rest evenly (Holm with weights). With a single
+    cell all are one test.
+    """
+    if tried <= 1:
+        return [np.array([overall]), parts, cells]
+    weights = np.full(1 + len(parts) + len(cells), 0.8 / (len(parts) + tried))
+    weights[0] = 0.2
+    corrected = holm(np.concatenate([[overall], parts, cells]), weights)
+    return np.split(corrected, [1, 1 + len(parts)])
+
+
+def _verdicts(effects: Any, corrected: Floats) -> NDArray[np.str_]:
+    return np.where(corrected < 1 - CONFIDENCE, np.where(np.asarray(effects) > 0, FASTER, SLOWER), SAME)
 
 
 def _mean(used: pd.DataFrame) -> dict[str, float]:
@@ -87,6 +127,7 @@ def _mean(used: pd.DataFrame) -> dict[str, float]:
     ratio, low, high = np.exp([mean, mean - half, mean + half])
     figures = {"ratio": ratio, "ratio_low": low, "ratio_high": high, "log_ratio": mean}
     figures |= {"error": error, "freedom": freedom, "spread": spread}
+    figures["p"] = 2 * stats.t.sf(abs(mean) / error, freedom)
     return {name: float(value) for name, value in figures.items()}
 
 
@@ -110,13 +151,16 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
     return float(mean), float(error), float(np.sqrt(between))
 
 
-def holm(p: Floats, tried: int | None = None) -> Floats:
+def holm(p: Floats, weights: Floats | None = None) -> Floats:
     """Correct p-values for their number, so that one is below α by chance with a probability of α at most.
 
-    `tried` is their number if none were missing by chance; by default the number of p-values. Holm 1979, A simple
-    sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
+    This holds whatever their dependence. Weights are shares of α, by default equal ones; they add up to 1 or less. S.
+    Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979: the
+    smallest p over weight counts first, and the weights of those before it go to the others.
     """
-    order = np.argsort(p)
+    weights = np.full(len(p), 1 / max(len(p), 1)) if weights is None else weights
+    order = np.argsort(p / weights)
+    left = 1 - np.cumsum(weights[order]) + weights[order]
     corrected = np.empty_like(p)
-    corrected[order] = np.maximum.accumulate(p[order] * ((tried or len(p)) - np.arange(len(p))))
+    corrected[order] = np.maximum.accumulate((p / weights)[order] * left)
     return np.minimum(corrected, 1.0)

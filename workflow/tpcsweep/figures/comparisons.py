@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from tpcsweep.comparing.comparison import Comparison, lack_of_repetitions, otherwise, slower_machine
+from tpcsweep.comparing.comparison import Comparison, flagged, lack_of_repetitions, otherwise, slower_machine
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.figures.grid import place
@@ -127,13 +127,13 @@ def _places(comparison: Comparison, cells: pd.DataFrame) -> list[str]:
 def _notes(comparison: Comparison) -> list[str]:
     overall = comparison.overall
     counts = ", ".join(f"{count} {verdict}" for verdict, count in comparison.verdicts.items() if count)
-    notes = [f"Cells: {counts}; corrected for {overall.cells} comparisons (Holm)."]
+    notes = [f"Cells: {counts}; corrected together with values and the overall ratio (Holm)."]
     if overall.cells:
         notes.append(
             f"Overall: {short(overall.ratio)} ({CONFIDENCE:.0%} interval {between(overall.low, overall.high)}), "
-            f"{overall.verdict}. Intervals of cells are {CONFIDENCE:.0%} each, not corrected."
+            f"{overall.verdict}. Intervals are {CONFIDENCE:.0%} each, not corrected."
         )
-    clauses = filter(None, [otherwise(comparison), slower_machine(comparison)])
+    clauses = filter(None, [otherwise(comparison), flagged(comparison), slower_machine(comparison)])
     notes += [f"{clause[0].upper()}{clause[1:]}." for clause in clauses]
     return [*notes, lack_of_repetitions(comparison)]
 

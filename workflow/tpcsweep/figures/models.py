@@ -105,12 +105,12 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     errors = pd.DataFrame(choice["errors"])
     figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
     axes = figure.subplots()
-    names = list(map(_candidate, scores["model"], scores["fitted"]))
+    names = [words(name) for name in scores["model"]]
     places = np.arange(len(scores))
     axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over what was left out")
-    shapes = {"rtt": "o", "streams": "s", "deployment": "D"}
+    shapes = {"rtt": "o", "streams": "s", "deployment": "D", "run": "^"}
     for (kind, where), part in errors.groupby(["kind", "where"], sort=False):
-        at = [names.index(name) for name in map(_candidate, part["model"], part["fitted"])]
+        at = [names.index(words(name)) for name in part["model"]]
         face = "#31688e" if where == "interpolation" else "none"
         axes.scatter(
             part["mean"],
@@ -254,7 +254,3 @@ def _title(fit: Predictor) -> str:
 
 def _rate(observations: Observations) -> str:
     return f"{'simulated ' if observations.how == 'simulated' else ''}throughput (Gbit/s)"
-
-
-def _candidate(model: str, fitted: str) -> str:
-    return words(model) if fitted == "all" else f"{words(model)}, each setting apart"

@@ -17,7 +17,7 @@ from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.models.predictor import Predictor
-from tpcsweep.models.process import fit_hybrid, fit_process
+from tpcsweep.models.process import fit_process
 from tpcsweep.models.saved import current
 from tpcsweep.models.table import fit_table
 
@@ -31,7 +31,6 @@ __all__ = [
     "current",
     "fit",
     "fit_all",
-    "fit_hybrid",
     "fit_process",
     "fit_table",
     "observe",

@@ -59,8 +59,6 @@ class Parameter:
     """Axes that must have several values, or no data can tell this parameter from others."""
     neutral: float | None = None
     """The value without effect: the parameter is held there when a needed axis has one value."""
-    absorbed: bool = False
-    """Whether another parameter stands for its effect while it is held."""
 
     def to_unit(self, value: Floats | float) -> Floats:
         """Map [low, high] to [0, 1], by the logarithm if that is the scale."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of a model by cross-validation: whole values of an axis and whole deployments are left out."""
+"""The choice of a model by cross-validation: whole values of an axis, deployments and runs are left out."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tpcsweep.models.base import SEED, Floats, Model, json_content
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.least_squares import UnfittableError, optimum_of, units_of
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.predictor import Predictor
-from tpcsweep.models.process import fit_hybrid, fit_process
+from tpcsweep.models.predictor import Domain, Predictor
+from tpcsweep.models.process import fit_process
 from tpcsweep.models.table import fit_table
 from tpcsweep.numbers import plain
 
 KINDS = ("rtt", "streams", "deployment")
-"""The kinds of folds."""
+"""The kinds of folds of one run."""
 
-POOLED, GROUPED = "all", "each"
-"""Ways of fitting: to all cells at once, or to each setting of the axes that are not in the formula."""
+RUN = "run"
+"""The kind of folds of several runs."""
 
 _MOST_FOLDS = 12
 _FEWEST_VALUES = 3  # without one of two values no axis is left
@@ -38,12 +38,12 @@ _DRAWS = 1000
 Learner = Callable[[Observations], Predictor]
 """A function that returns a fitted predictor, and raises ValueError if the observations are not enough."""
 
-LEARNED: Mapping[str, Learner] = {"hybrid": fit_hybrid, "gaussian_process": fit_process, "table": fit_table}
-"""Predictors that learn the cells, by name; of those that predict equally well the first is preferred."""
+LEARNED: Mapping[str, Learner] = {"gaussian_process": fit_process, "table": fit_table}
+"""Predictors that learn the cells, by name."""
 
-Candidate = Callable[[Observations, Observations], Mapping[str, Floats]]
+Candidate = Callable[[Observations, Observations], Floats]
 """A function of the observations to fit and of those left out. It returns Gbit/s for each row of the latter (NaN if
-the fit fails), by way of fitting."""
+the fit fails)."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class Choice:
     """The outcome of cross-validation."""
 
     errors: pd.DataFrame
-    """A row for each model, way of fitting, kind, and inside or at an edge: cells and their errors."""
+    """A row for each model, kind, and inside or at an edge: cells and their errors."""
     scores: pd.DataFrame
-    """A row for each model and way of fitting, best first: score (Gbit/s), tied with the best, aicc, bic, skill."""
+    """A row for each model, best first: score (Gbit/s), tied with the best, skill."""
     predictions: pd.DataFrame
-    """A row for each cell left out: model, fitted, kind, held, row, inside, measured, predicted."""
+    """A row for each cell left out: model, kind, held, row, inside, measured, predicted."""
     best: str = ""
-    """The model to predict with, of those fitted to all cells at once: the first that cannot be told from the best of
-    them, of the best formula and then `LEARNED` in their order; empty if nothing could be left out."""
+    """The model to predict with inside the data: the first that cannot be told from the best, of `LEARNED` and then of
+    the formulas, each in the order of their scores; empty if nothing could be left out."""
     problems: tuple[str, ...] = ()
 
     @classmethod
@@ -84,9 +84,9 @@ class Choice:
 
     @property
     def formula(self) -> str:
-        """The name of the best formula of those fitted to all cells at once, which predict new settings."""
-        pooled = [] if self.scores.empty else self.scores.query("fitted == @POOLED")["model"]
-        return next((str(name) for name in pooled if name not in LEARNED), "")
+        """The name of the best formula, which predicts settings beyond the data."""
+        models = [] if self.scores.empty else self.scores["model"]
+        return next((str(name) for name in models if name not in LEARNED), "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as JSON has them, without the single predictions."""
@@ -111,16 +111,21 @@ def choose(
     """Cross-validate every model, and those that learn the cells, in the processes of a pool if there is one.
 
     The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
-    values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
-    by a bootstrap over deployments (95 %), each with its cells' errors of all kinds: folds of two kinds share cells,
-    and are not drawn one without the other. `skill` is 1 - score / score of the constant: at or below zero there is no
-    support for the model in the data. AICc and BIC are those of `fits`, of the models to all observations.
+    values, deployments, and runs where there are several. Interpolated cells alone judge the model to predict with
+    inside the data, and of these the left-out runs where there are several. A model is `tied` with the best if the
+    difference of their errors is not other than zero by a bootstrap over deployments (95 %), each with its cells'
+    errors of all kinds: folds of two kinds share cells, and are not drawn one without the other. `skill` is
+    1 - score / score of the constant: at or below zero there is no support for the model in the data. Searches begin at
+    the values of `fits`.
     """
     folds = leave_out(observations)
     if not folds:
         return Choice.none("no axis has enough values to leave one out")
     candidates: dict[str, Candidate] = {
-        **{name: _model_candidate(model, observations, fits.get(name)) for name, model in models.items()},
+        **{
+            name: partial(_fitted, model, whole.values if (whole := fits.get(name)) and whole.ok else None)
+            for name, model in models.items()
+        },
         **{name: partial(_learned, learner) for name, learner in learned.items()},
     }
     validate = partial(cross_validate, observations=observations, folds=folds)
@@ -128,19 +133,23 @@ def choose(
     predictions = pd.concat([table.assign(model=name) for name, table in tables], ignore_index=True)
     failed = predictions[~np.isfinite(predictions["predicted"])]
     problems = tuple(
-        f"{name} ({fitted}) could not be fitted without {', '.join(held.unique())}"
-        for (name, fitted), held in failed.groupby(["model", "fitted"], sort=False)["held"]
+        f"{name} could not be fitted without {', '.join(held.unique())}"
+        for name, held in failed.groupby("model", sort=False)["held"]
     )
     errors = _errors(predictions, float(observations.throughput.max()))
-    losses = _losses(predictions, units_of(observations))
-    return Choice(errors, _scores(losses, fits), predictions, _best(losses), problems)
+    units = units_of(observations)
+    inside = predictions[predictions["inside"]]
+    asked = next((part for part in (inside[inside["kind"] == RUN], inside) if len(part)), predictions)
+    best = _best(_losses(asked, units))
+    return Choice(errors, _scores(_losses(predictions, units)), predictions, best, problems)
 
 
 def leave_out(observations: Observations) -> list[Fold]:
-    """Return the folds: each value of RTT and streams, and each deployment; at most 12 of a kind, neighbours joined.
+    """Return the folds: each value of RTT and streams, deployment and run; at most 12 of a kind, neighbours joined.
 
     An axis with fewer than three values is never left out. A value at an edge of its axis is an extrapolation, and
-    so is a deployment at a corner of the grid: one that is extreme on every axis.
+    so is a deployment at a corner of the grid: one that is extreme on every axis. Of a run, cells beyond all other runs
+    are extrapolations.
     """
     folds: list[Fold] = []
     for kind in KINDS[:2]:
@@ -153,6 +162,11 @@ def leave_out(observations: Observations) -> list[Fold]:
     shuffled = list(deployments.unique())
     np.random.default_rng(SEED).shuffle(shuffled)
     folds += _folds("deployment", deployments, shuffled, ~_corners(observations))
+    if (runs := observations.runs) is not None:
+        for run in np.unique(runs):
+            domain, test = Domain.of(observations.take(runs != run)), runs == run
+            held = observations.frame.loc[test, list(observations.axes)]
+            folds.append(Fold(RUN, f"run {run}", test, ~domain.outside(held)))
     return folds
 
 
@@ -178,8 +192,8 @@ def _corners(observations: Observations) -> NDArray[np.bool_]:
 
 
 def cross_validate(candidate: Candidate, observations: Observations, folds: Sequence[Fold]) -> pd.DataFrame:
-    """Return the prediction of every row left out, for each way of fitting."""
-    tables: dict[str, list[pd.DataFrame]] = {}
+    """Return the prediction of every row left out."""
+    tables = []
     for fold in folds:
         test = observations.take(fold.test)
         columns = {
@@ -188,71 +202,34 @@ def cross_validate(candidate: Candidate, observations: Observations, folds: Sequ
             "row": np.flatnonzero(fold.test),
             "inside": fold.inside,
             "measured": test.throughput,
+            "predicted": candidate(observations.take(~fold.test), test),
         }
-        for fitted, predicted in candidate(observations.take(~fold.test), test).items():
-            table = pd.DataFrame({**columns, "predicted": predicted, "fitted": fitted})
-            tables.setdefault(fitted, []).append(table)
-    return pd.concat([table for parts in tables.values() for table in parts], ignore_index=True)
-
-
-def _model_candidate(model: Model, observations: Observations, whole: Fit | None) -> Candidate:
-    start = whole.values if whole and whole.ok else None
-    apart = tuple(name for name in observations.axes if name not in model.axes)
-    if apart:
-        cells = observations.frame.groupby([observations.classes(name) for name in apart]).size()
-        if cells.max() <= len(model.parameters) + 1:  # as one value is left out of a setting
-            apart = ()
-    return partial(_fitted, model, apart, start)
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _fitted(
-    model: Model,
-    apart: Sequence[str],
-    start: Mapping[str, float] | None,
-    train: Observations,
-    test: Observations,
-) -> dict[str, Floats]:
-    """Predict by a model fitted to all cells, and to each setting of the axes `apart`, as those of paths are published.
-
-    A setting that was not measured, or not often enough, has the parameters of the fit to all cells.
-    """
-    pooled = _values(model, train, start)
-    if pooled is None:
-        return dict.fromkeys([POOLED, *([GROUPED] if apart else [])], np.full(len(test), np.nan))
-    found = {POOLED: np.maximum(model(test.points, pooled), 0.0)}
-    if apart:
-        found[GROUPED] = np.empty(len(test))
-        measured = train.frame.groupby([train.classes(name) for name in apart]).indices
-        for key, rows in test.frame.groupby([test.classes(name) for name in apart]).indices.items():
-            known, values = measured.get(key, ()), None
-            if len(known) > len(model.parameters):
-                values = _values(model, train.take(np.asarray(known)), pooled)
-            found[GROUPED][rows] = np.maximum(model(test.take(rows).points, values or pooled), 0.0)
-    return found
-
-
-def _values(
-    model: Model, observations: Observations, start: Mapping[str, float] | None
-) -> dict[str, float] | None:
+    model: Model, start: Mapping[str, float] | None, train: Observations, test: Observations
+) -> Floats:
     try:
-        problem, units, *_ = optimum_of(model, observations, start)
+        problem, units, *_ = optimum_of(model, train, start)
     except UnfittableError:
-        return None
-    return problem.values(units)
+        return np.full(len(test), np.nan)
+    return np.maximum(model(test.points, problem.values(units)), 0.0)
 
 
-def _learned(learner: Learner, train: Observations, test: Observations) -> dict[str, Floats]:
+def _learned(learner: Learner, train: Observations, test: Observations) -> Floats:
     try:
-        return {POOLED: learner(train).estimate(test.frame)}
+        return learner(train).estimate(test.frame)
     except (ValueError, np.linalg.LinAlgError):
-        return {POOLED: np.full(len(test), np.nan)}
+        return np.full(len(test), np.nan)
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
     off = (predictions["predicted"] - predictions["measured"]).abs()
     known = predictions.assign(off=off, relative=off / predictions["measured"].clip(lower=_FLOOR * largest))
     known["where"] = np.where(known["inside"], "interpolation", "extrapolation")
-    groups = known.dropna(subset="off").groupby(["model", "fitted", "kind", "where"], sort=False)
+    groups = known.dropna(subset="off").groupby(["model", "kind", "where"], sort=False)
     return groups.agg(
         cells=("off", "size"),
         mean=("off", "mean"),
@@ -270,34 +247,19 @@ def _root_mean_square(values: pd.Series) -> float:
 def _losses(predictions: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
     """Return the part of each unit (columns) in the score of each candidate (rows); NaN if it could not predict."""
     off = (predictions["predicted"] - predictions["measured"]).abs()
-    first = predictions[["model", "fitted"]].eq(predictions[["model", "fitted"]].iloc[0]).all(axis=1)
-    cells = predictions[first]["kind"].value_counts()
+    cells = predictions[predictions["model"] == predictions["model"].iloc[0]]["kind"].value_counts()
     share = predictions["kind"].map(1 / cells / len(cells))
     table = predictions.assign(loss=off * share, unit=units.to_numpy()[predictions["row"]])
     # The sum is NaN where any part is, unlike that of pandas.
-    by_unit = table.groupby(["model", "fitted", "unit"], sort=False)["loss"].agg(
-        lambda some: np.sum(some.to_numpy())
-    )
+    by_unit = table.groupby(["model", "unit"], sort=False)["loss"].agg(lambda some: np.sum(some.to_numpy()))
     return by_unit.unstack("unit", sort=False)
 
 
-def _scores(losses: pd.DataFrame, fits: Mapping[str, Fit]) -> pd.DataFrame:
+def _scores(losses: pd.DataFrame) -> pd.DataFrame:
     scores = losses.sum(axis=1, skipna=False).sort_values()  # NaN of one that could not predict some cell
-    table = []
-    for (model, fitted), score in scores.items():
-        pooled = fits.get(model) if fitted == POOLED else None
-        table.append(
-            {
-                "model": model,
-                "fitted": fitted,
-                "score": score,
-                "tied": _tied(losses.loc[(model, fitted)], losses.loc[scores.index[0]]),
-                "skill": 1 - score / scores.get(("constant", POOLED), math.nan),
-                "aicc": pooled.aicc if pooled else math.nan,
-                "bic": pooled.bic if pooled else math.nan,
-            }
-        )
-    return pd.DataFrame(table)
+    table = pd.DataFrame({"model": scores.index, "score": scores.to_numpy()})
+    table["tied"] = [_tied(losses.loc[name], losses.loc[scores.index[0]]) for name in scores.index]
+    return table.assign(skill=1 - table["score"] / scores.get("constant", math.nan))
 
 
 def _tied(losses: pd.Series, least: pd.Series) -> bool:
@@ -308,9 +270,7 @@ def _tied(losses: pd.Series, least: pd.Series) -> bool:
 
 
 def _best(losses: pd.DataFrame) -> str:
-    """Return the first candidate fitted to all cells that cannot be told from the best: a formula knows limits."""
-    pooled = losses.xs(POOLED, level="fitted")
-    scores = pooled.sum(axis=1, skipna=False).dropna().sort_values()
-    formulas = [name for name in scores.index if name not in LEARNED]
-    order = [*formulas[:1], *(name for name in LEARNED if name in scores.index)]
-    return next((name for name in order if _tied(pooled.loc[name], pooled.loc[scores.index[0]])), "")
+    """Return the first candidate that cannot be told from the best: measured cells are surer than a formula inside."""
+    scores = losses.sum(axis=1, skipna=False).dropna().sort_values()
+    order = sorted(scores.index, key=lambda name: name not in LEARNED)  # stable: by score in each
+    return next((name for name in order if _tied(losses.loc[name], losses.loc[scores.index[0]])), "")

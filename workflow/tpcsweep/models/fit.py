@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
 
 from tpcsweep.files import number
 from tpcsweep.models.base import Cells, Floats, Model, Parameter, with_unsaid
@@ -19,7 +18,6 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor, Scatter, interval, log_ratio, new_run
 
 RESAMPLES = 200
-_TAILS = 4  # degrees of freedom of the t distribution that the information criteria assume of residuals
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Fit(Predictor):
     model: Model
     values: Mapping[str, float]
     low: Mapping[str, float]
-    """Lower ends of the 95 % intervals of the parameters: by the bootstrap, and by what the data do not say."""
+    """Lower ends of the 95 % intervals of the parameters: by the bootstrap, with held parameters as they are."""
     high: Mapping[str, float]
     reasons: Mapping[str, str]
     """Why a parameter is not determined, for those that are not."""
@@ -41,8 +39,6 @@ class Fit(Predictor):
     """Of log(measured / fitted)."""
     observed: int
     """The number of observations."""
-    aicc: float
-    bic: float
     drawn: str = ""
     """The units that the bootstrap drew: runs, deployments or cells."""
 
@@ -101,8 +97,6 @@ class Fit(Predictor):
             "samples": [[number(value, 6) for value in row] for row in self.samples],
             "scatter": self.scatter.to_dict(),
             "observations": self.observed,
-            "aicc": number(self.aicc, 8),
-            "bic": number(self.bic, 8),
             "domain": self.domain.to_dict(),
             "problems": list(self.problems),
             "drawn": self.drawn,
@@ -132,8 +126,6 @@ class Fit(Predictor):
             samples=np.array(content["samples"], float).reshape(-1, len(parameters)),
             scatter=Scatter.from_dict(content["scatter"]),
             observed=content["observations"],
-            aicc=_known(content["aicc"]),
-            bic=_known(content["bic"]),
             domain=Domain.from_dict(content["domain"]),
             problems=tuple(content["problems"]),
             drawn=content["drawn"],
@@ -160,9 +152,7 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     drawn, samples = bootstrap(problem, units, scale, resamples)
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
-    alternatives = problem.alternatives(units, scale) if resamples else []
-    low, high = _intervals(values, samples, alternatives)
-    aicc, bic = _information(observations, estimate, unknowns)
+    low, high = _intervals(values, samples)
     # The scatter is widened for a new run, and for the degrees of freedom that the fit used.
     freedom = len(observations) - unknowns
     off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
@@ -176,8 +166,6 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
         samples=samples,
         scatter=Scatter.of(off * new_run(off, observations), estimate, freedom),
         observed=len(observations),
-        aicc=aicc,
-        bic=bic,
         domain=Domain.of(observations),
         problems=tuple(problems),
         drawn=drawn,
@@ -196,22 +184,17 @@ def _failed(model: Model, observations: Observations, problem: str) -> Fit:
         samples=np.full((1, len(nothing)), np.nan),
         scatter=Scatter.none(),
         observed=len(observations),
-        aicc=math.inf,
-        bic=math.inf,
         domain=Domain.of(observations),
         problems=(problem,),
     )
 
 
 def _intervals(
-    values: Mapping[str, float], samples: Floats, alternatives: Sequence[Mapping[str, float]]
-) -> tuple[dict[str, float], dict[str, float]]:
+    values: Mapping[str, float], samples: Floats
+) -> tuple[Mapping[str, float], Mapping[str, float]]:
     if len(samples) < 2:
         return dict.fromkeys(values, math.nan), dict.fromkeys(values, math.nan)
-    low, high = {}, {}
-    for name, *ends in zip(values, *(end.tolist() for end in interval(samples)), strict=True):
-        every = [*ends, *(other[name] for other in alternatives if name in other)]
-        low[name], high[name] = min(every), max(every)
+    low, high = (dict(zip(values, end.tolist(), strict=True)) for end in interval(samples))
     return low, high
 
 
@@ -222,23 +205,6 @@ def _correlations(parameters: Sequence[Parameter], samples: Floats) -> Floats:
     units = np.column_stack([p.to_unit(column) for p, column in zip(parameters, samples.T, strict=True)])
     with np.errstate(all="ignore"):
         return np.corrcoef(units, rowvar=False).reshape(size, size)
-
-
-def _information(observations: Observations, estimate: Floats, unknowns: int) -> tuple[float, float]:
-    """Return AICc and BIC of residuals that have Student's t distribution with 4 degrees of freedom.
-
-    Its heavy tails are those of the robust loss (Lange, Little, Taylor 1989); its scale is one more parameter.
-    """
-    residuals, error = observations.throughput - estimate, observations.error_at(estimate)
-    count, k = len(residuals), unknowns + 1
-
-    def cost(log_scale: float) -> float:
-        scale = error * math.exp(log_scale)
-        return float(-2 * np.sum(stats.t.logpdf(residuals / scale, _TAILS) - np.log(scale)))
-
-    least = float(optimize.minimize_scalar(cost, bounds=(-7, 14), method="bounded").fun)
-    aicc = least + 2 * k + 2 * k * (k + 1) / (count - k - 1) if count > k + 1 else math.inf
-    return aicc, least + k * math.log(count)
 
 
 def _known(value: float | None) -> float:

@@ -180,7 +180,7 @@ _COMBINED = (
     replace(_BASE, neutral=None),
     _WINDOW,
     # Without a loss that varies this is another name of the window, which is what congestion leaves of the buffer.
-    replace(_BACKGROUND, guess=1e-6, needs=("rtt", "loss"), neutral=1e-10, absorbed=True),
+    replace(_BACKGROUND, guess=1e-6, needs=("rtt", "loss"), neutral=1e-10),
     Parameter("handshakes", "1", "h: RTTs of a transfer before its data",
               0.0, 60.0, 6.0, "linear", ("rtt", "file_size"), 0.0),
     Parameter("redirection", "1",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -25,9 +24,7 @@ MANY_DEPLOYMENTS = 8
 _SCREENED = 64  # points of the parameter space, of which the best become starts
 _STARTS = 4
 _HUBER = 1.345  # times the scale of residuals: 95 % efficiency for normal errors
-_AWAY = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # shares of the way to a bound at which held parameters are tried
 _STEP = math.sqrt(np.finfo(float).eps)  # of the derivatives for a search
-_AS_GOOD = 1.92  # half of the 95 % quantile of χ² with one degree of freedom
 
 _SPAN = 0.5  # an interval that covers more than this share of the bounds says nothing,
 _FACTOR = 10.0  # nor does one on a logarithmic scale whose ends differ by more than this factor
@@ -103,42 +100,6 @@ class LeastSquares:
             )
         except (ValueError, np.linalg.LinAlgError):
             return None
-
-    def alternatives(self, units: Floats, scale: float) -> list[dict[str, float]]:
-        """Return the free parameters of the fits with other values of held parameters that are as good.
-
-        One is the best with everything free. For the others each held parameter is moved in steps towards its bounds,
-        until a fit of all others cannot make up for it.
-        """
-        best = self.solve(units, scale, 1)
-        loose = tuple(one for one in self.model.parameters if one.name in self.held and not one.absorbed)
-        if best is None or not loose:
-            return []
-        limit = float(best.cost) + _AS_GOOD * scale**2
-        found = []
-
-        def tried(problem: LeastSquares, solution: Any) -> bool:
-            good = solution is not None and solution.cost <= limit
-            if good:
-                values = problem.values(solution.x)
-                found.append({one.name: values[one.name] for one in self.free})
-            return good
-
-        freed = replace(self, free=self.free + loose)
-        if optimum := freed.search(None):
-            tried(freed, freed.solve(optimum[0], scale, 50, 1e-5))
-        for moving, end in itertools.product(loose, (0.0, 1.0)):
-            others = tuple(one for one in loose if one is not moving)
-            start = np.concatenate([units, [float(one.to_unit(self.held[one.name])) for one in others]])
-            place = float(moving.to_unit(self.held[moving.name]))
-            for share in _AWAY if place != end else ():
-                value = float(moving.from_unit(place + share * (end - place)))
-                problem = replace(self, free=self.free + others, held={**self.held, moving.name: value})
-                solution = problem.solve(start, scale, 50, 1e-5)
-                if not tried(problem, solution):
-                    break
-                start = solution.x
-        return found
 
     def search(self, start: Mapping[str, float] | None) -> tuple[Floats, float, bool] | None:
         """Return the optimum, the scale of its residuals and whether it converged; None if no start leads to one."""

@@ -49,7 +49,7 @@ class Observations:
     """Measured cells, as columns."""
 
     frame: pd.DataFrame
-    """A row for each cell and repetition: axes, fixed parameters, throughput, error, deployment, point, run, flags."""
+    """A row for each cell and repetition: axes, fixed parameters, throughput, errors, deployment, point, run, flags."""
     axes: tuple[str, ...]
     """Names of the parameters with several values, in the dataset's order, without `repetition`."""
     label: str = ""
@@ -147,7 +147,7 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     frame["point"] = _key(grouped, frame.index)
     deployed = {name: values for name, values in grouped.items() if name not in CELL}
     frame["deployment"] = _key(deployed, frame.index)
-    frame["error"], frame["level"] = _errors(frame)
+    frame["error"], frame["level"], frame["relative"] = _errors(frame)
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     elsewhere = "elsewhere, imported from" if ds.attrs.get("testbed_kind") == IMPORTED else "on"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} {elsewhere} {ds.attrs.get('testbed', '?')}"
@@ -185,8 +185,8 @@ def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
     return key.str.removeprefix("/")
 
 
-def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Return standard errors in Gbit/s, and the levels of which their floors are a share.
+def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Return standard errors in Gbit/s, the levels of which their floors are a share, and errors of the logarithm.
 
     The share that repetitions tell is one of the measured level alone: an error that grew with the estimate would
     reward estimates that are too high.
@@ -196,8 +196,13 @@ def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
     level = throughput.groupby(frame["point"]).transform("mean").to_numpy()
     known = np.isfinite(error)
     share = np.where(known, FLOOR, max(_of_repetitions(frame), FLOOR))
-    with_floor = np.sqrt(np.where(known, error, 0.0) ** 2 + (share * level) ** 2 + (FLOOR * typical) ** 2)
-    return with_floor, level
+    error = np.where(known, error, 0.0)
+    with_floor = np.sqrt(error**2 + (share * level) ** 2 + (FLOOR * typical) ** 2)
+    return (
+        with_floor,
+        level,
+        np.hypot(share, np.divide(error, level, out=np.zeros(len(error)), where=level > 0)),
+    )
 
 
 def _of_repetitions(frame: pd.DataFrame) -> float:

@@ -234,14 +234,9 @@ def interval(draws: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def bounded_ratio(throughput: Floats, predicted: Floats) -> Floats:
-    """Return measured / predicted, within a factor of 20 to both sides."""
-    return np.clip(throughput / np.maximum(predicted, 1e-9), 1 / _FARTHEST, _FARTHEST)
-
-
 def log_ratio(throughput: Floats, predicted: Floats) -> Floats:
     """Return log(measured / predicted), within a factor of 20 to both sides."""
-    return np.log(bounded_ratio(throughput, predicted))
+    return np.log(np.clip(throughput / np.maximum(predicted, 1e-9), 1 / _FARTHEST, _FARTHEST))
 
 
 def new_run(off: Floats, observations: Observations) -> float:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Gaussian process over the axes: by itself, which knows no physics, or of what a formula misses (the hybrid)."""
+"""A Gaussian process of the logarithm of throughput over the axes."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from scipy import linalg, stats
 
 from tpcsweep.models.base import SEED, Cells, Floats
-from tpcsweep.models.fit import Fit, fit
-from tpcsweep.models.formulas import MODELS
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, bounded_ratio, new_run
+from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, new_run
+from tpcsweep.numbers import short
 
 _LEARN = 300  # points from which lengths are learned: the time grows with the cube
 _HOLD = 1500  # points that predictions stand on
@@ -73,115 +72,90 @@ def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
 
 @dataclass(frozen=True)
 class GaussianProcess(Predictor):
-    """A fitted Gaussian process: of the throughput, or of its ratio to what a formula says.
-
-    Far from all data the ratio is the mean of all ratios, which is about 1.
-    """
+    """A fitted Gaussian process of the logarithm of throughput. Its estimate is the median, exp(mean)."""
 
     regressor: Any
     features: Features
     noise: float
-    """Standard deviation of the mean of a point's repetitions about the surface besides their errors, Gbit/s."""
+    """Standard deviation of log(throughput) of a point's repetitions about the surface besides their errors."""
     single: float
-    """Standard deviation of one more measurement about the surface, Gbit/s, by the errors of measurements."""
+    """Standard deviation of log(throughput) of one more measurement about the surface."""
     scatter: Scatter
-    """Of single measurements, each from the surface without its point, in deviations of the process."""
-    formula: Fit | None = None
-    """The formula of a hybrid."""
-
-    @property
-    def name(self) -> str:
-        return "hybrid" if self.formula else "gaussian_process"
-
-    @property
-    def about(self) -> str:
-        if self.formula:
-            return (
-                f"Hybrid: the formula {self.formula.name}, times a Gaussian process for measured over fitted"
-            )
-        return "Gaussian process over the axes, which knows no physics"
+    """Of the logarithms of single measurements, each from the surface without its point, in deviations."""
+    name = "gaussian_process"
+    about = "Gaussian process of log(throughput) over the axes, which knows no physics"
 
     def estimate(self, points: Cells) -> Floats:
-        return self._formula(points) * self._surface(points)[0]
+        return np.exp(self._surface(points)[0])
 
     def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
-        times, (middle, spread) = self._formula(points), self._surface(points)
+        middle, spread = self._surface(points)
         half = spread * stats.norm.ppf(0.5 + CONFIDENCE / 2)
-        return times * np.maximum(middle - half, 0.0), times * (middle + half)
+        return np.exp(middle - half), np.exp(middle + half)
 
     def draws(self, points: Cells, count: int = 200) -> Floats:
         middle, spread = self._surface(points)
-        off = self.scatter.drawn(count, middle) * np.hypot(spread, self.single)
-        return np.asarray(self._formula(points) * np.maximum(middle + off, 0.0))
+        off = self.scatter.drawn(count, np.exp(middle)) * np.hypot(spread, self.single)
+        return np.asarray(np.exp(middle + off))
 
     def inputs(self, points: Cells) -> Floats:
         """Return points × features of the regressor."""
         return self.features(self.domain.filled(points, self.features.axes))
 
-    def _formula(self, points: Cells) -> Floats | float:
-        return self.formula.estimate(points) if self.formula else 1.0
-
     def _surface(self, points: Cells) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of the surface itself: without a measurement's noise."""
-        middle, spread = self.regressor.predict(self.inputs(points), return_std=True)
-        # scikit-learn's deviation contains the white kernel.
-        inner = np.sqrt(np.maximum(np.asarray(spread) ** 2 - self.noise**2, 0.0))
-        return np.maximum(np.asarray(middle), 0.0), inner
+        return surface(self.regressor, self.inputs(points), self.noise)
 
 
 def fit_process(observations: Observations) -> GaussianProcess:
     """Fit a Gaussian process with a Matérn 5/2 kernel, a length for each axis (Rasmussen, Williams 2006).
 
-    It is fitted to the median of each point's repetitions. Lengths are learned by maximum likelihood from at most 300
-    points. The scatter of single measurements is estimated by leaving out each point.
+    It is fitted to log(throughput), as the median of each point's repetitions. A throughput of 0 counts as half of the
+    smallest other one, and `problems` report it. Lengths are learned by maximum likelihood from at most 300 points. The
+    scatter of single measurements is estimated by leaving out each point (jackknife).
 
     Raises:
-        ValueError: for observations without an axis.
+        ValueError: for observations without an axis, or without throughput.
     """
-    if not observations.axes:
-        raise ValueError("a Gaussian process needs an axis with several values")
-    features, frame = Features.of(observations), observations.frame
-    groups = frame.groupby("point", sort=False)
+    throughput = observations.throughput
+    if not observations.axes or not throughput.any():
+        raise ValueError("a Gaussian process needs an axis with several values, and throughput")
+    least = float(throughput[throughput > 0].min()) / 2
+    logs = np.log(np.maximum(throughput, least))
+    features, groups = (
+        Features.of(observations),
+        observations.frame.assign(log=logs).groupby("point", sort=False),
+    )
     cells, counts = list(groups.indices.values()), groups.size().to_numpy()
-    rows = features(frame)
+    rows = features(observations.frame)
     inputs = np.array([rows[of_point].mean(axis=0) for of_point in cells])
-    outputs = groups["throughput"].median().to_numpy(float)
-    errors = groups["error"].mean().to_numpy(float) / np.sqrt(counts)
+    outputs = groups["log"].median().to_numpy(float)
+    errors = groups["relative"].mean().to_numpy(float) / np.sqrt(counts)
     generator = np.random.default_rng(SEED)
     held = _some(len(outputs), _HOLD, generator)
     inputs, outputs, errors = inputs[held], outputs[held], errors[held]
     scale = float(outputs.std()) or 1.0
     regressor = _regressor(inputs, outputs, errors / scale, _some(len(outputs), _LEARN, generator))
     noise = math.sqrt(float(regressor.kernel_.k2.noise_level)) * scale
-    repeated = float(groups["throughput"].var().mean())  # NaN without repetitions
+    repeated = float(groups["log"].var().mean())  # NaN without repetitions
     single = math.sqrt(noise**2 + (repeated if math.isfinite(repeated) else float(np.mean(errors**2))))
     place, row = np.repeat(np.arange(len(held)), counts[held]), np.concatenate([cells[at] for at in held])
-    off, spread = leave_one_out(regressor)
-    middle, spread = outputs - scale * off, scale * spread
-    inner = np.sqrt(np.maximum(spread**2 - noise**2 - errors**2, 0.0))
-    off = (observations.throughput[row] - middle[place]) / np.hypot(inner, single)[place]
+    middle = outputs - scale * leave_one_out(regressor)[0]
+    # A jump makes one length too short elsewhere, where deviations without the point would be too large.
+    spread = surface(regressor, inputs, noise)[1]
+    off = (logs[row] - middle[place]) / np.hypot(spread, single)[place]
     off = off * new_run(off, observations.take(row))
-    scatter = Scatter.of(off, np.maximum(middle, 0.0)[place], len(held) - 1)
-    return GaussianProcess(regressor, features, noise, single, scatter, domain=Domain.of(observations))
+    scatter = Scatter.of(off, np.exp(middle)[place], len(held) - 1)
+    zeros = int(np.sum(throughput == 0))
+    problems = (f"{zeros} cells without throughput count as {short(least)} Gbit/s",) if zeros else ()
+    domain = Domain.of(observations)
+    return GaussianProcess(regressor, features, noise, single, scatter, domain=domain, problems=problems)
 
 
-def fit_hybrid(observations: Observations) -> GaussianProcess:
-    """Fit the formula `combined`, and a process to measured over fitted: physics beyond the data, the data inside.
-
-    Raises:
-        ValueError: for observations without an axis, or to which the formula could not be fitted.
-    """
-    formula = fit(MODELS["combined"], observations, resamples=0)
-    if not formula.ok:
-        raise ValueError("; ".join(formula.problems))
-    estimate = np.maximum(formula.estimate(observations.frame), 1e-9)
-    ratio, error = (
-        bounded_ratio(observations.throughput, estimate),
-        observations.error_at(estimate) / estimate,
-    )
-    frame = observations.frame.assign(throughput=ratio, error=error)
-    process = fit_process(replace(observations, frame=frame))
-    return replace(process, formula=formula, problems=formula.problems)
+def surface(regressor: Any, inputs: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of the surface itself: without a measurement's noise."""
+    middle, spread = regressor.predict(inputs, return_std=True)
+    # scikit-learn's deviation contains the white kernel.
+    return np.asarray(middle), np.sqrt(np.maximum(np.asarray(spread) ** 2 - noise**2, 0.0))
 
 
 def leave_one_out(regressor: Any) -> tuple[Floats, Floats]:

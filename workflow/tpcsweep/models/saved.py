@@ -16,7 +16,7 @@ from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
 
-FORMAT = 4
+FORMAT = 5
 
 FILE = "models.json"
 """The fits beside a study's dataset."""
@@ -54,7 +54,7 @@ class Saved:
         return self.fits[name]
 
     def best(self, observations: Observations) -> Predictor:
-        """Return the predictor that predicted left-out cells best; one that learns the cells is fitted to them again.
+        """Return the predictor for questions inside the data; one that learns the cells is fitted to them again.
 
         Raises:
             SavedError: as `formula`.

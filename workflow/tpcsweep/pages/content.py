@@ -230,18 +230,10 @@ def _flag(flag: str, **more: Any) -> dict[str, Any]:
 
 
 def _models(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Models by their error on cells left out, the best first; each model once."""
-    best: dict[str, Mapping[str, Any]] = {}
-    for score in choice.get("scores", ()):
-        best.setdefault(score["model"], score)
+    """Models by their error on cells left out, the best first."""
     return [
-        {
-            "name": words(name),
-            "fitted": "to all cells at once" if score["fitted"] == "all" else "to each deployment",
-            "error": score["score"],
-            "skill": score["skill"],
-        }
-        for name, score in best.items()
+        {"name": words(score["model"]), "error": score["score"], "skill": score["skill"]}
+        for score in choice.get("scores", ())
     ]
 
 

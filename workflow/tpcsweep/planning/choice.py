@@ -112,8 +112,8 @@ class Belief:
     mean: Floats
     covariance: Floats
     """Of the surface, points × points: without a measurement's noise."""
-    noise: float
-    """Standard deviation of one more measurement about the surface."""
+    noise: Floats
+    """Standard deviation of one more measurement about the surface at each point."""
     doubt: float = 1.0
     """The errors of predictions over their own deviations. Below 1 predictions were nearer: the errors of observations
     have floors, which may be more than the noise."""
@@ -137,15 +137,17 @@ def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = 
     leave-one-out residuals estimate the doubt.
     """
     regressor = process.regressor
-    mean, covariance = regressor.predict(process.inputs(space.points), return_cov=True)
+    logs, covariance = regressor.predict(process.inputs(space.points), return_cov=True)
+    # The process is one of log(throughput): to first order a deviation in Gbit/s is its own, times the throughput.
+    mean = np.exp(np.asarray(logs))
     # scikit-learn's covariance contains the white kernel, and not the errors of observations.
-    surface = np.asarray(covariance) - process.noise**2 * np.eye(len(space))
+    surface = (np.asarray(covariance) - process.noise**2 * np.eye(len(space))) * np.outer(mean, mean)
     scale = process.noise / math.sqrt(regressor.kernel_.k2.noise_level)
     noise = math.hypot(process.noise, scale * math.sqrt(float(np.median(regressor.alpha))))
     off, deviation = leave_one_out(regressor)
     tests = [np.asarray(sizes) for sizes in (off / deviation, surprise[-_REMEMBERED:]) if len(sizes)]
     doubt = max(float(np.sqrt(np.mean(sizes**2))) for sizes in tests)
-    return Belief(np.maximum(np.asarray(mean), 0.0), surface, noise, doubt)
+    return Belief(mean, surface, noise * mean, doubt)
 
 
 def first(space: Space) -> list[int]:
@@ -169,7 +171,7 @@ def error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, fl
     if measured.all() or wide == 0:
         return 0.0, 0.0
     deviation = float(np.sqrt(np.mean(belief.deviation[~measured] ** 2)))
-    return deviation / wide, belief.doubt * belief.noise / wide
+    return deviation / wide, belief.doubt * float(np.sqrt(np.mean(belief.noise[~measured] ** 2))) / wide
 
 
 def finished(asked: float, errors: Sequence[tuple[float, float]], tested: int, measured: Mask) -> str:
@@ -201,18 +203,18 @@ def next_points(
     draws the deployments that are considered, in grids that are too large for all of them.
     """
     rows = _considered(space, available, seed)
-    covariance = belief.covariance[np.ix_(rows, rows)].copy()
+    covariance, noise = belief.covariance[np.ix_(rows, rows)].copy(), belief.noise[rows]
     deployment = space.deployment[rows]
     left = np.ones(len(rows), bool)
     chosen: list[int] = []
     while len(chosen) < count and left.any():
         offers = [
-            _best(covariance, belief.noise, np.flatnonzero(left & (deployment == number)), left, costs)
+            _best(covariance, noise, np.flatnonzero(left & (deployment == number)), left, costs)
             for number in np.unique(deployment[left])
         ]
         _, best = max(offers, key=lambda offer: offer[0])
         for member in best:
-            covariance = _after(covariance, member, belief.noise)
+            covariance = _after(covariance, member, noise)
         chosen += best
         left &= deployment != deployment[best[0]]
     return sorted(int(row) for row in rows[chosen])
@@ -234,7 +236,7 @@ def _considered(space: Space, available: Mask, seed: int) -> Rows:
 
 
 def _best(
-    covariance: Floats, noise: float, members: Rows, left: Mask, costs: Costs
+    covariance: Floats, noise: Floats, members: Rows, left: Mask, costs: Costs
 ) -> tuple[float, list[int]]:
     """Return the most variance a second that points of one deployment take away, and these points."""
     picked: list[int] = []
@@ -255,14 +257,14 @@ def _best(
     return best, picked
 
 
-def _gains(covariance: Floats, noise: float, rows: Rows, wanted: Mask) -> Floats:
+def _gains(covariance: Floats, noise: Floats, rows: Rows, wanted: Mask) -> Floats:
     """Return by how much measuring each row lowers the sum of variances: its own, and the shared part of others."""
     own = np.maximum(covariance[rows, rows], 0.0)
     shared = (covariance[np.ix_(rows, np.flatnonzero(wanted))] ** 2).sum(axis=1) - own**2
-    return np.asarray(own + shared / np.maximum(own + noise**2, 1e-300))
+    return np.asarray(own + shared / np.maximum(own + noise[rows] ** 2, 1e-300))
 
 
-def _after(covariance: Floats, row: int, noise: float) -> Floats:
+def _after(covariance: Floats, row: int, noise: Floats) -> Floats:
     """Return the covariance once a row has been measured, whatever the outcome."""
     column = covariance[:, row]
-    return np.asarray(covariance - np.outer(column, column) / max(column[row] + noise**2, 1e-300))
+    return np.asarray(covariance - np.outer(column, column) / max(column[row] + noise[row] ** 2, 1e-300))

@@ -139,6 +139,7 @@ def plan(
     target: float | str | None,
     probability: float | str = PROBABILITY,
     *,
+    formula: Predictor | None = None,
     data: str = "",
     **fixed: object,
 ) -> Plan:
@@ -150,6 +151,7 @@ def plan(
 
     Args:
         model: a fit, or a predictor that learns the cells.
+        formula: the model for questions and settings beyond the data; None: `model`.
         target: Gbit/s, or text with a unit.
         probability: a share, or text with a unit.
         data: the data that the model was fitted to, for figures.
@@ -164,6 +166,8 @@ def plan(
     wanted, sure, given = question.target, question.probability, question.given
     if wanted is None:
         raise refused("target", "nothing", 'this key is needed, such as "100 Gbit/s"')
+    beyond_data = formula or model
+    model = asked_model(model, formula, given)
     [settings] = evaluate(model, candidates(model.domain, given), sure, [wanted])
     beyond = settings.iloc[:0]
     if not (settings["assured"] >= wanted).any():
@@ -171,7 +175,7 @@ def plan(
         knobs = list(KNOBS)
         wider = wider[(wider[knobs] > settings[knobs].max()).any(axis=1)].reset_index(drop=True)
         if len(wider):
-            [beyond] = evaluate(model, wider, sure, [wanted])
+            [beyond] = evaluate(beyond_data, wider, sure, [wanted])
     columns = [*KNOBS, *FIGURES]
     return Plan(
         target=wanted,
@@ -185,8 +189,17 @@ def plan(
     )
 
 
-def chosen_model(saved: Saved, observations: Observations, given: Given) -> tuple[Predictor, str]:
-    """Return the chosen model, and its data.
+def asked_model(model: Predictor, formula: Predictor | None, given: Given) -> Predictor:
+    """Return the formula if there is one and a given number lies beyond the data, otherwise the model."""
+    single = {name: value for name, value in given.items() if not isinstance(value, str | tuple)}
+    numbers = {name: np.array([model_input(value)]) for name, value in single.items()}
+    return formula if formula is not None and model.domain.outside(numbers).any() else model
+
+
+def chosen_models(
+    saved: Saved, observations: Observations, given: Given
+) -> tuple[Predictor, Predictor | None, str]:
+    """Return the model for questions inside the data, the formula for those beyond if there is one, and the data.
 
     A formula tells no words apart: it is fitted again to the cells with the given words, unless all have them.
 
@@ -206,10 +219,12 @@ def chosen_model(saved: Saved, observations: Observations, given: Given) -> tupl
     if problems:
         raise ConfigurationError(problems)
     best = saved.best(observations)
-    if rows.all() or not isinstance(best, Fit):
-        return best, label
+    formula = best if isinstance(best, Fit) else saved.formula if saved.chosen else None
+    if rows.all() or formula is None:
+        return best, formula, label
+    formula = fit(formula.model, observations.take(rows))
     words = ", ".join(f"{name} {word}" for name, word in given.items() if isinstance(word, str))
-    return fit(best.model, observations.take(rows)), f"{label}, {words} alone"
+    return (formula, formula, f"{label}, {words} alone") if isinstance(best, Fit) else (best, formula, label)
 
 
 def asked(**content: object) -> Question:

@@ -27,7 +27,17 @@ from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.observations import NothingMeasuredError
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Question
-from tpcsweep.planning.plan import BEYOND, FRONT, Plan, asked, candidates, chosen_model, evaluate, plan
+from tpcsweep.planning.plan import (
+    BEYOND,
+    FRONT,
+    Plan,
+    asked,
+    asked_model,
+    candidates,
+    chosen_models,
+    evaluate,
+    plan,
+)
 from tpcsweep.variables import Variable
 
 EXPECTED = (ConfigurationError, saved.SavedError, NothingMeasuredError, MissingExtraError)
@@ -100,10 +110,11 @@ def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], rec
     """
     question = asked(**content)
     observations = observe(load(dataset))
-    model, data = chosen_model(saved.read(models), observations, question.given)
-    planned = None if question.target is None else plan(model, data=data, **question.content)
-    table = recommend(model, measured_rtts(observations), **question.content) if recommendations else None
-    return Answer(question, model.name, data, planned, table)
+    model, formula, data = chosen_models(saved.read(models), observations, question.given)
+    planned = None if question.target is None else plan(model, formula=formula, data=data, **question.content)
+    places = measured_rtts(observations)
+    table = recommend(model, places, formula=formula, **question.content) if recommendations else None
+    return Answer(question, planned.model if planned else model.name, data, planned, table)
 
 
 def recommend(
@@ -111,12 +122,14 @@ def recommend(
     rtts: Sequence[float] = (),
     target: float | str | None = None,
     probability: float | str = PROBABILITY,
+    formula: Predictor | None = None,
     **fixed: object,
 ) -> pd.DataFrame:
     """Return the cheapest setting for each RTT and target: a row with `COLUMNS`, as `plan` defines them.
 
     Targets are 1, 2, 5, 10 … of a decimal place up to the largest prediction of the model, and a given `target`.
-    RTTs are in ms, a given `rtt` is added; by default they are a few from the smallest to the largest of the data.
+    RTTs are in ms, a given `rtt` is added; by default they are a few from the smallest to the largest of the data. A
+    `formula`, if any, answers for RTTs beyond the data.
 
     Raises:
         ConfigurationError: as `plan`.
@@ -125,14 +138,15 @@ def recommend(
     given, sure = dict(question.given), question.probability
     places = {*(rtts or _rtts(model)), *([] if question.rtt is None else [float(question.rtt)])}
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}
-    most = max(float(model.estimate(grid).max()) for grid in grids.values())
+    models = {rtt: asked_model(model, formula, {**given, "rtt": rtt}) for rtt in grids}
+    most = max(float(models[rtt].estimate(grid).max()) for rtt, grid in grids.items())
     targets = sorted({*_targets(most), *([] if question.target is None else [question.target])})
     connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", UNSAID["tcp_streams"]))
     rows = []
     for rtt, grid in grids.items():
-        tables = evaluate(model, grid, sure, targets)
+        tables = evaluate(models[rtt], grid, sure, targets)
         for wanted, table in zip(targets, tables, strict=True):
-            one = Plan(wanted, sure, model.name, given, table, table.iloc[:0])
+            one = Plan(wanted, sure, models[rtt].name, given, table, table.iloc[:0])
             best = next(row for row in (one.cheapest, one.surest, one.largest) if row is not None)
             about = {"rtt": rtt, "target": wanted, "tcp_streams": connections, "reached": one.reached}
             rows.append({**best, **about})
