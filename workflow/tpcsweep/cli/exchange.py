@@ -42,6 +42,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep.dataset import earlier
     from tpcsweep.extras import MissingExtraError
 
+    notes: list[str] = []
     with common.exit_on(ConfigurationError, MissingExtraError):
         if source.endswith((SUFFIX, STORE)):
             if table is not None:
@@ -59,10 +60,11 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
             folded = importing.import_table(settings, Path(file), name)
             dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, Path(file)))
             dataset.write_table(folded.summary, folder / "cells.csv")
+            notes = importing.notes_of(folded)
     made = folder / DATASET
-    content = {"dataset": str(made), "table": str(folder / "cells.csv")}
+    content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
     more = f"figures, models and page: snakemake --config dataset={made}"
-    common.answer(as_json, content, f"dataset: {made.absolute()}", more)
+    common.answer(as_json, content, *(f"note: {note}" for note in notes), f"dataset: {made.absolute()}", more)
 
 
 def _free(folder: Path) -> Path:
