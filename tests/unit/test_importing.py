@@ -4,6 +4,9 @@
 import gzip
 import hashlib
 import json
+import shutil
+import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from tpcsweep.models import observe
 from tpcsweep.pages.content import facts_of
 from tpcsweep.variables import SUMMARY
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, wait_until
 
 TABLE = """\
 tool,n,ping,rate,state
@@ -169,7 +172,7 @@ def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list
         ("comment.csv", f"# by us, today, twice\n{POINTS}".encode(), "skipped: 1"),
         ("twice.csv", (POINTS[:22] + "Ströme,Rate\n2,983.36\n").encode(), "skipped: 3"),
         ("total.csv", f"{POINTS}Total,2606.64\n".encode(), "skipped: 4"),
-        ("psql.txt", f"{POINTS}(2 rows)\n".encode(), "skipped: 4"),
+        ("psql.txt", " Ströme | Rate\n----+----\n 1 | 1623.28\n 2 | 983.36\n(2 rows)\n".encode(), "skipped: 2, 5"),
         ("units.csv", "Ströme,Rate\n,[Mbit/s]\n1,1623.28\n2,983.36\n".encode(), "line 2 has units: Mbit/s"),
     ],
 )  # fmt: skip
@@ -191,6 +194,8 @@ def test_every_way_to_write_a_table_gives_the_same_numbers(
         (b'A,B\n1,"12,34,567"\n', {}, "line 2, column B: given '12,34,567'"),
         (b"A,B\n1,1,5\n", {}, "line 2: given 3 values, allowed: 2, as in the header; quotes around"),
         (b"A,B,\n1,1,5\n", {}, "line 2, column 3: given '5', allowed: a name for it in the header"),
+        (b",A,B\nstd,1,5\n", {}, "line 2, column 1: given 'std', allowed: a name for it in the header"),
+        ("Ц,B\n1,2\n".encode("cp1251"), {}, "allowed: one of Ö, B, read in Windows-1252, by line 1: if its letters"),
         (b'A,B\n1,"2\n', {}, "line 2: given unexpected end of data, allowed: a quote at the end"),
         (b"A,B\n1,2\n\x81,3\n", {}, "line 3: given bytes that are neither UTF-8 nor Windows-1252"),
         (b"A,B\n,Gbit/s\n1,2\n", {}, "variables.throughput.unit: given 'Mbit/s', allowed: Gbit/s, as the table's row"),
@@ -271,6 +276,144 @@ def test_rows_alike_and_many_words_and_empty_columns(tmp_path: Path) -> None:
     throughput, notes = told(tmp_path, "odd.csv", content.encode(), axes=axes, where="note == ''")
     assert (len(throughput), np.isfinite(throughput).sum()) == (10000, 5001)
     assert notes == "rows alike with an earlier one in all columns count as repetitions: 1, first line 5002"
+
+
+IPERF3: dict[str, Any] = {
+    "start": {"test_start": {"protocol": "TCP", "num_streams": 2, "reverse": 0}},
+    "end": {
+        "streams": [{"sender": {"mean_rtt": rtt, "sender": True}, "receiver": {}} for rtt in (400, 600)],
+        "sum_sent": {"bits_per_second": 3.1e9, "seconds": 3, "retransmits": 4},
+        "sum_received": {"bits_per_second": 3e9, "seconds": 3},
+        "sender_tcp_congestion": "bbr",
+    },
+}
+REVERSE, UDP = {"direction": "reverse"}, {"series": "UDP", "streams": 1}
+BACK = {"sum_received_bidir_reverse": {"bits_per_second": 1e9, "seconds": 3}, "sum_sent_bidir_reverse": {}}
+BOTH = {"start": IPERF3["start"], "end": IPERF3["end"] | BACK}
+UNREACHED = {"start": {}, "intervals": [], "end": {}, "error": "unable to connect"}
+PSCHEDULER: dict[str, Any] = {
+    "test": {"type": "throughput", "spec": {"dest": "b", "parallel": 4, "congestion": "bbr"}},
+    "tool": {"name": "iperf3"},
+    "result": {
+        "succeeded": True,
+        "summary": {"summary": {"throughput-bits": 2e9, "receiver-throughput-bits": 1e9}},
+    },
+}
+MBITS = {
+    "TCP upload::1": 10, "TCP upload::2": 20, "TCP upload avg": 15, "TCP upload sum": 30, "TCP totals": 30, "UDP": 5
+}  # fmt: skip
+FLENT = {
+    "metadata": {
+        "NAME": "tcp_nup", "TITLE": "", "HOST": "b", "LENGTH": 10,
+        "SERIES_META": {name: {"UNITS": "Mbits/s", "MEAN_VALUE": mean} for name, mean in MBITS.items()}
+        | {"Ping (ms)": {"UNITS": "ms", "MEAN_VALUE": 1}},
+    },
+    "results": {}, "version": 3,
+}  # fmt: skip
+K8S = """\
+Driver,Profile,Parallelism,Burst,Confidence metric - low,Confidence metric - high,Avg Throughput,Throughput Metric
+netperf,TCP_STREAM,1,0,900,1100,1000.000000,10^6bits/s
+uperf,TCP_STREAM,1,0,0,0,2000.000000,Mbps
+netperf,TCP_RR,1,0,1,2,15000.5,OP/s
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "cells"),
+    [
+        ("run.json", json.dumps(IPERF3), [({"streams": 2}, 3.0)]),
+        ("windows.json", json.dumps(IPERF3, indent=1).encode("utf-16"), [({"streams": 2}, 3.0)]),
+        ("runs.json", json.dumps([IPERF3, BOTH]), [({"repetition": 2}, 3.0), (REVERSE, 1.0)]),
+        ("log.txt", f"{json.dumps(UNREACHED)}{json.dumps(IPERF3)}", [({}, 3.0)]),
+        ("stream.json", "\n".join(json.dumps({"event": key, "data": IPERF3[key]}) for key in IPERF3), [({}, 3.0)]),
+        ("src-cmd:10.0.0.1:1", f"Task URL:\n{json.dumps(PSCHEDULER)}\nNo more.", [({"streams": 4}, 1.0)]),
+        ("result.json", json.dumps(PSCHEDULER["result"]), [({"streams": 1}, 1.0)]),
+        ("up.flent.gz", gzip.compress(json.dumps(FLENT).encode()), [({"streams": 2}, 0.03), (UDP, 0.005)]),
+        ("result-1.csv", K8S, [({"tool": "netperf"}, 1.0), ({"tool": "uperf"}, 2.0)]),
+    ],
+)  # fmt: skip
+def test_results_of_other_programs_need_no_settings(
+    tmp_path: Path, name: str, content: str | bytes, cells: list[tuple[dict[str, Any], float]]
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    _, settings, _ = importing.settings_of(file)
+    assert settings is not None
+    summary = importing.import_table(settings, file, "peer").summary
+    for place, throughput in cells:
+        at = {axis: place.get(axis, summary[axis].values[0]) for axis in summary.throughput.dims}
+        assert float(summary.throughput.sel(at)) == pytest.approx(throughput)
+    assert int((summary.status == 1).sum()) == len(cells) + (name == "runs.json")
+    if name == "run.json":
+        assert [float(summary[one].squeeze()) for one in ("rtt_loaded", "retransmits", "duration")] == [
+            0.5,
+            4,
+            3,
+        ]
+        assert summary.congestion_control == "bbr"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (json.dumps(IPERF3)[:-9], "JSON that breaks in line 1"),
+        ('{"a": 1}', "JSON document 1 of none of flent, iperf3, pscheduler"),
+        (
+            json.dumps(UNREACHED),
+            "iperf3 document 1 without a result is skipped: ValueError unable to connect",
+        ),
+        (
+            json.dumps(FLENT | {"metadata": {}}),
+            "flent document 1 without a result is skipped: ValueError no series",
+        ),
+    ],
+)
+def test_results_that_are_none_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "odd.json").write_text(content)
+    with pytest.raises(ConfigurationError, match=message):
+        importing.settings_of(tmp_path / "odd.json")
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
+def test_a_real_run_of_iperf3_is_read(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = ["iperf3", "--json", "-p", port]
+    with subprocess.Popen([*command, "-s", "-1"], stdout=subprocess.DEVNULL) as server:
+        client = [*command, "-c", "127.0.0.1", "-n", "1M", "-P", "2"]
+        with (tmp_path / "run.json").open("w") as run:
+            wait_until(lambda: subprocess.run(client, stdout=run, check=False).returncode == 0, "iperf3 ran")
+        server.wait()
+    name, settings, _ = importing.settings_of(tmp_path / "run.json")
+    assert name == "run" and settings is not None
+    summary = importing.import_table(settings, tmp_path / "run.json", name).summary
+    end = json.loads((tmp_path / "run.json").read_text())["end"]
+    assert summary.throughput.values.ravel() == pytest.approx(end["sum_received"]["bits_per_second"] / 1e9)
+    assert summary.streams.values.tolist() == [2]
+
+
+def test_a_proposal_imports_the_table_that_it_is_made_of(tmp_path: Path) -> None:
+    table = tmp_path / "spring.csv"
+    table.write_text(
+        "when,client,parallel,Latency (ms),throughput_gbit_per_s,file size [MiB],mbps\n"
+        "10:00,curl,1,5,0.8,64,1\n10:01,curl,4,5,0.9,64,2\n10:02,gfal,1,50,0.3,64,3\n10:03,gfal,4,50,0.4,64,4\n"
+    )
+    before = sorted(tmp_path.iterdir())
+    name, settings, text = importing.settings_of(table)
+    assert (name, settings, sorted(tmp_path.iterdir())) == ("spring", None, before)
+    assert f"#   tpcsweep import {table} > spring.yaml" in text
+    assert "# not used: when, such as '10:00'" in text
+    proposed = yaml.safe_load(text)
+    assert {name: axis.get("unit") for name, axis in proposed["axes"].items()} == {
+        "tool": None, "streams": None, "rtt": "ms", "file_size": "MiB"
+    }  # fmt: skip
+    summary = importing.import_table(Import.model_validate(proposed), table, "spring").summary
+    assert summary.throughput.sel(tool="gfal", streams=4, rtt=50).item() == 0.4
+    table.write_text("n;value\n1;2\n")
+    text = importing.settings_of(table)[2]
+    assert yaml.safe_load(text)["variables"] == {"throughput": {"column": "?", "unit": "?"}}
+    assert "# note: columns are divided by ';'" in text
 
 
 def test_a_dataset_of_hostile_text_is_a_table_that_imports_the_same(tmp_path: Path) -> None:

@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.configuration.problems import Problem, raise_any, refused, suggest
+from tpcsweep.configuration.problems import Problem, raise_any, refused, suggest, validated
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.configuration.units import BANDWIDTH, Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
 from tpcsweep.dataset.labels import found_by
 from tpcsweep.flags import implausible
+from tpcsweep.importing.peers import proposal
 from tpcsweep.importing.tables import numbers, read_table, settle_marks, uncertain
 
 MOST_CELLS = 10**6
@@ -85,6 +86,16 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     record |= {"import": settings.model_dump(mode="json"), "notes": notes}
     attributes = _attributes(settings, file, name)
     return tabulate(axes, [*places, repetition], figures, fixed, record, attributes, invalid)
+
+
+def settings_of(file: Path) -> tuple[str, Import | None, str]:
+    """Return the name of a table, its settings if it is of a known program, and otherwise a proposal as YAML."""
+    table = read_table(file)
+    stem = re.sub(r"(\.(json|flent|csv|txt|gz))+$", "", file.name, flags=re.IGNORECASE)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-") or "imported"
+    if "settings" in table.attrs:
+        return name, validated(Import, table.attrs["settings"], str(file)), ""
+    return name, None, proposal(table, file)
 
 
 def notes_of(folded: Folded) -> list[str]:
@@ -187,10 +198,14 @@ def _problems(settings: Import, table: pd.DataFrame, file: Path) -> Iterator[Pro
     asked |= {
         f"variables.{name}": (each, variable_dimension(name)) for name, each in settings.variables.items()
     }
+    encoding = table.attrs.get("encoding", "")
+    read = f", read in {encoding}" if encoding.startswith("W") else ""
     for key, (column, dimension) in asked.items():
         for end, name in ("column", column.column), ("unit_column", column.unit_column):
             if name is not None and name not in table.columns:
-                yield Problem(f"{key}.{end}", repr(name), suggest(name, map(str, table.columns)), str(file))
+                yield Problem(
+                    f"{key}.{end}", repr(name), suggest(name, map(str, table.columns)) + read, str(file)
+                )
         above = table.attrs.get("units", {}).get(column.column, "")
         if dimension and dimension.size(above) not in (None, dimension.size(column.unit)):
             yield Problem(

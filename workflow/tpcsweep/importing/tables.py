@@ -22,6 +22,7 @@ from tpcsweep.configuration import units
 from tpcsweep.configuration.problems import ConfigurationError, refused
 from tpcsweep.dataset.tables import as_written
 from tpcsweep.extras import require_extra
+from tpcsweep.importing import peers
 
 _SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 _SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','"}
@@ -68,11 +69,8 @@ def read_table(file: Path) -> pd.DataFrame:
             require_extra("parquet")
             table = pd.read_parquet(file)
             table = table.set_axis(pd.RangeIndex(1, len(table) + 1, name="row"))
-        elif name.endswith(_SUFFIXES):
-            table = _read_text(file)
         else:
-            given = f"a file that ends in {file.suffix or 'no suffix'}"
-            raise refused("", given, f".csv or .parquet, or {', '.join(_SUFFIXES[1:])}", str(file))
+            table = _read_text(file, name.endswith(_SUFFIXES))
     except ConfigurationError:
         raise
     # pyarrow's and Unicode errors are ValueErrors.
@@ -157,8 +155,19 @@ def _plain(cell: str, mark: str) -> str:
 # --- text files
 
 
-def _read_text(file: Path) -> pd.DataFrame:
-    text, encoding = _decoded(file)
+def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
+    try:
+        text, encoding = _decoded(file)
+    except ConfigurationError:
+        if is_table:
+            raise
+        text, encoding = "", ""
+    if results := peers.documents(text):
+        return peers.table_of(results)
+    if not is_table:
+        given = f"a file that ends in {file.suffix or 'no suffix'}"
+        allowed = f".csv or .parquet, {', '.join(_SUFFIXES[1:])}, or JSON of iperf3, flent or pScheduler"
+        raise refused("", given, allowed, str(file))
     named = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
     skipped = 1 if named else 0
     text = text[named.end() :] if named else text
@@ -187,7 +196,8 @@ def _read_text(file: Path) -> pd.DataFrame:
     if found:
         notes.append(f"line {table.index[0]} has units: {', '.join(found.values())}")
         table = table[1:]
-    table.attrs = {"notes": notes, "separator": separator, "units": found}
+    table.attrs = {"notes": notes, "separator": separator, "units": found, "encoding": encoding}
+    peers.recognize(table)
     return table
 
 
@@ -227,9 +237,7 @@ def _separator(text: str) -> str:
 
 def _framed(rows: Rows, notes: list[str]) -> tuple[list[str], Rows]:
     """Return the header and the rows of measurements, without titles above, headers between and totals below."""
-    full = [
-        (line, row) for line, row in rows if re.search(r"[^-:=+\s]" if len(row) > 1 else r"\S", "".join(row))
-    ]
+    full = [(line, row) for line, row in rows if not re.fullmatch(r"\s*|[-:=+\s]{3,}", "".join(row))]
     width = Counter(len(row) for _, row in full).most_common(1)[0][0] if full else 0
     begin = 0
     while width > 1 and begin < len(full) - 1 and _is_title(full[begin][1], full[begin + 1][1], width):
@@ -276,7 +284,8 @@ def _named_columns(header: list[str], rows: Rows, notes: list[str], file: Path) 
             raise refused(f"line {line}", f"{len(row)} values", allowed, str(file))
         row.extend([""] * (len(header) - len(row)))
     nameless = [at for at, name in enumerate(header) if not name]
-    for at in nameless[1:] if nameless[:1] == [0] else nameless:
+    indexed = nameless[:1] == [0] and all(row[0].strip().isdigit() for _, row in rows)
+    for at in nameless[1:] if indexed else nameless:
         for line, row in rows:
             if cell := row[at].strip():
                 raise refused(
