@@ -198,6 +198,18 @@ def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
     assert f"spring.yaml: file: given nothing, {allowed}" in failed("import", "spring.yaml")
     assert f"file: given 'no.csv', {allowed}" in failed("import", "spring.yaml", "no.csv")
     assert "import: given 'none', allowed: " in failed("import", "none")
+    before = Path("results/spring/dataset.nc").read_bytes()
+    Path("spring.csv").write_text("n,rate\n1,2\n4,five\n")
+    assert "line 3, column rate: given 'five'" in failed("import", "spring.yaml", "spring.csv")
+    assert Path("results/spring/dataset.nc").read_bytes() == before
+    Path("spring.csv").write_text("n;rate\n1;2\n1;2\n")
+    done = tpcsweep("import", "spring.yaml", "spring.csv")
+    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first line 3"
+    notes = ["columns are divided by ';', in UTF-8", alike]
+    assert done.stdout.splitlines()[:2] == [f"note: {note}" for note in notes]
+    assert json.loads(tpcsweep("import", "spring.yaml", "spring.csv", "--json").stdout)["notes"] == notes
+    record = xr.load_dataset("results/spring/dataset.nc").provenance_record
+    assert json.loads(str(record.values[0]))["notes"] == notes
 
 
 def test_a_dataset_is_exported_to_the_terminal_and_to_files(tmp_path: Path) -> None:

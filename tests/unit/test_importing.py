@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data from elsewhere: what becomes of rows, and what is refused."""
 
+import gzip
 import hashlib
 import json
+import shutil
+import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +24,10 @@ from tpcsweep.configuration.loading import ConfigurationError, load_import
 from tpcsweep.dataset import Folded
 from tpcsweep.files import write_text
 from tpcsweep.models import observe
+from tpcsweep.pages.content import facts_of
 from tpcsweep.variables import SUMMARY
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, wait_until
 
 TABLE = """\
 tool,n,ping,rate,state
@@ -111,7 +116,7 @@ def test_provenance_says_from_what(tmp_path: Path) -> None:
         ("curl,8", "curl,8.5", "line 3, column n: given '8.5', and 1 more like it, allowed: a whole number"),
         ("gridftp", "", "line 2, column tool: given '', allowed: a word"),
         ("0.08,1,DONE", "0.08,1", "line 5: given 4 values, allowed: 5, as in the header"),
-        ("ping", "n", "given the header 'tool,n,n,rate,state', allowed: a table with a name for each column"),
+        ("ping", "n", "given the header 'tool,n,n,rate,state', allowed: a table with a name for each column, not"),
         ("ping", "png", "axes.rtt.column: given 'ping', allowed: png? one of tool, n, png, rate, state"),
         (TABLE, "tool,n,ping,rate\n", "given a table without rows"),
         (TABLE, "", "given the header ''"),
@@ -122,6 +127,293 @@ def test_a_wrong_value_is_named(tmp_path: Path, old: str, new: str, message: str
     said = "where: given 'rate.map(print)' (rate.map(print) is none of them), allowed: comparisons"
     assert said in refused(tmp_path, where="rate.map(print)")
     assert "where: given 'rate > 9', which none of 5 rows meets" in refused(tmp_path, where="rate > 9")
+
+
+SIMPLE: dict[str, Any] = yaml.safe_load("""
+axes: {streams: {column: Ströme}}
+variables: {throughput: {column: Rate, unit: Mbit/s}}
+""")
+BOUNDS = {f"throughput{end}": {"column": f"Rate{end}", "unit": "Mbit/s"} for end in ("", "_low", "_high")}
+BY_ROW = {"variables": {"throughput": {"column": "B", "unit_column": "U"}}}
+POINTS = "Ströme,Rate\n1,1623.28\n2,983.36\n"
+COMMAS = "Ströme;Rate\n1;1.623,28\n2;983,36\n"
+
+
+def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list[float], str]:
+    """Import a table; return the throughputs, and the notes."""
+    (folder / name).write_bytes(content)
+    folded = importing.import_table(Import.model_validate(SIMPLE | settings), folder / name, "odd")
+    return folded.summary.throughput.values.ravel().round(9).tolist(), "\n".join(importing.notes_of(folded))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "note"),
+    [
+        ("POINTS.CSV", POINTS.encode(), ""),
+        ("bom.csv", POINTS.encode("utf-8-sig"), ""),
+        ("excel.csv", COMMAS.encode("cp1252"), "divided by ';', in Windows-1252, by line 1"),
+        ("notepad.txt", POINTS.encode("utf-16"), "in UTF-16"),
+        ("raw.txt", POINTS.encode("utf-16-le"), "in UTF-16"),
+        ("mac.csv", POINTS.replace("\n", "\r").encode(), ""),
+        ("german.csv", COMMAS.encode(), "numbers have decimal commas: Rate"),
+        ("told.csv", f"sep=;\n{COMMAS}".encode(), "divided by ';'"),
+        ("quoted.csv", b'Str\xc3\xb6me,Rate\n"1","1.623,28"\n"2","983,36"\n', "decimal commas"),
+        ("blanks.csv", 'Ströme, "Rate"\n1, "1 623.28"\n2, "983.36"\n'.encode(), ""),
+        ("french.csv", "Ströme;Rate\n1;1\u202f623,28\n2;983,36\n".encode(), "decimal commas"),
+        ("swiss.csv", "Ströme;Rate\n1;1'623.28\n2;983.36\n".encode(), "divided by ';'"),
+        ("english.csv", 'Ströme,Rate\n1,"1,623.28"\n2,983.36\n'.encode(), ""),
+        ("tabs.tsv", POINTS.replace(",", "\t").encode(), "divided by tabs"),
+        ("small.csv.gz", gzip.compress(POINTS.encode()), ""),
+        ("bars.txt", "| Ströme | Rate |\n|---|---|\n| 1 | 1623.28 |\n| 2 | 983.36 |\n".encode(), "skipped: 2"),
+        ("index.csv", ",Ströme,Rate\n0,1,1623.28\n1,2,983.36\n".encode(), "columns without a name are skipped: 1"),
+        ("sheet.csv", "Ströme,Rate,,\n1,1623.28,,\n2,983.36\n,,,\n".encode(), "skipped: 4"),
+        ("trailing.csv", "Ströme,Rate\n1,1623.28,\n2,983.36,\n".encode(), ""),
+        ("title.csv", f"Results\nof spring\n\n{POINTS}".encode(), "titles and totals, are skipped: 1, 2"),
+        ("comment.csv", f"# by us, today, twice\n{POINTS}".encode(), "skipped: 1"),
+        ("twice.csv", (POINTS[:22] + "Ströme,Rate\n2,983.36\n").encode(), "skipped: 3"),
+        ("total.csv", f"{POINTS}Total,2606.64\n".encode(), "skipped: 4"),
+        ("psql.txt", " Ströme | Rate\n----+----\n 1 | 1623.28\n 2 | 983.36\n(2 rows)\n".encode(), "skipped: 2, 5"),
+        ("units.csv", "Ströme,Rate\n,[Mbit/s]\n1,1623.28\n2,983.36\n".encode(), "line 2 has units: Mbit/s"),
+    ],
+)  # fmt: skip
+def test_every_way_to_write_a_table_gives_the_same_numbers(
+    tmp_path: Path, name: str, content: bytes, note: str
+) -> None:
+    throughput, notes = told(tmp_path, name, content)
+    assert throughput == [1.62328, 0.98336]
+    assert note in notes and bool(note) == bool(notes)
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "message"),
+    [
+        (b'A,B\n1,"1,234"\n', {}, "given '1,234', of which the decimal mark is not certain, allowed: `decimal"),
+        (b"A;B\n1;1.234\n", {}, "line 2, column B: given '1.234', of which the decimal mark is not certain"),
+        (b'A,B\n1,2.5\n2,"2,5"\n', {}, "line 2, column B: given '2.5', of which the decimal mark is not certain"),
+        (b'A,B\n1,2.5\n2,"2,5"\n', {"decimal": "."}, "line 3, column B: given '2,5', allowed: a number of Mbit/s"),
+        (b'A,B\n1,"12,34,567"\n', {}, "line 2, column B: given '12,34,567'"),
+        (b"A,B\n1,1,5\n", {}, "line 2: given 3 values, allowed: 2, as in the header; quotes around"),
+        (b"A,B,\n1,1,5\n", {}, "line 2, column 3: given '5', allowed: a name for it in the header"),
+        (b",A,B\nstd,1,5\n", {}, "line 2, column 1: given 'std', allowed: a name for it in the header"),
+        ("Ц,B\n1,2\n".encode("cp1251"), {}, "allowed: one of Ö, B, read in Windows-1252, by line 1: if its letters"),
+        (b'A,B\n1,"2\n', {}, "line 2: given unexpected end of data, allowed: a quote at the end"),
+        (b"A,B\n1,2\n\x81,3\n", {}, "line 3: given bytes that are neither UTF-8 nor Windows-1252"),
+        (b"A,B\n,Gbit/s\n1,2\n", {}, "variables.throughput.unit: given 'Mbit/s', allowed: Gbit/s, as the table's row"),
+        (b"A,B\n1,NaN\n", {}, "line 2, column B: given 'NaN', allowed: a number of Mbit/s, at least 0; `where`"),
+        (b"A,B\n1,\n", {}, "line 2, column B: given '', allowed: a number of Mbit/s, at least 0; `where`"),
+        (b"A,B\n1,1e999\n", {}, "line 2, column B: given '1e999'"),
+        (b"\x1f\x8b\x08", {}, "given Compressed file ended before"),
+        (b"A,B,U\n1,2,OP/s\n", BY_ROW, "line 2, column U: given 'OP/s', allowed: one of bit/s, kbit/s"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_line_column_cause_and_a_way_out(
+    tmp_path: Path, content: bytes, settings: dict[str, Any], message: str
+) -> None:
+    plain = {
+        "axes": {"streams": {"column": "A"}},
+        "variables": {"throughput": {"column": "B", "unit": "Mbit/s"}},
+    }
+    with pytest.raises(ConfigurationError) as error:
+        told(tmp_path, "odd.csv", content, **plain | settings)
+    assert message in str(error.value)
+
+
+def test_other_columns_and_the_settings_settle_a_decimal_mark(tmp_path: Path) -> None:
+    doubtful = 'Ströme,Rate,ping\n1,"1,234",{}\n'
+    rtt = {"rtt_idle": {"column": "ping", "unit": "ms"}}
+    for ping, decimal, throughput in (
+        ("0.5", None, 1.234),
+        ('"0,5"', None, 0.001234),
+        ("7", ".", 1.234),
+        ("7", ",", 0.001234),
+    ):
+        content = doubtful.format(ping).encode()
+        found = told(tmp_path, "odd.csv", content, variables=SIMPLE["variables"] | rtt, decimal=decimal)
+        assert found[0] == [throughput]
+
+
+def test_each_row_may_have_a_unit_of_its_own(tmp_path: Path) -> None:
+    content = "Ströme,Rate,Unit\n1,1500,Mbps\n2,2.5,Gbit/s\n4,9,OP/s\n"
+    variables = {"throughput": {"column": "Rate", "unit_column": "Unit"}}
+    found = told(tmp_path, "odd.csv", content.encode(), variables=variables, where="Unit != 'OP/s'")
+    assert found == ([1.5, 2.5], "")
+
+
+def test_intervals_without_their_mean_are_dropped_and_gaps_stay_gaps(tmp_path: Path) -> None:
+    rows = "1,800,0,0,1\n2,900,1000,1100,\n4,700,690,710,3\n8,0,0,0,4\n16,5,,,5\n"
+    content = f"Ströme,Rate,Rate_low,Rate_high,ping\n{rows}"
+    variables = BOUNDS | {"rtt_idle": {"column": "ping", "unit": "ms"}}
+    (tmp_path / "odd.csv").write_text(content)
+    settings = Import.model_validate(SIMPLE | {"variables": variables, "confidence": 0.95})
+    folded = importing.import_table(settings, tmp_path / "odd.csv", "odd")
+    expected = np.array([np.nan, np.nan, 0.69, 0, np.nan])
+    assert folded.summary.throughput_low.values.ravel() == pytest.approx(expected, nan_ok=True)
+    assert folded.summary.rtt_idle.values.ravel() == pytest.approx(
+        np.array([1, np.nan, 3, 4, 5]), nan_ok=True
+    )
+    assert importing.notes_of(folded) == ["intervals without their mean in them are dropped: line 2, 3"]
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "flagged"),
+    [({}, [False, False, True]), ({"fixed": {"bandwidth": "1 Gbit/s"}}, [False, True, True])],
+)
+def test_rates_that_no_path_carries_are_flagged(
+    tmp_path: Path, bandwidth: dict[str, Any], flagged: list[bool]
+) -> None:
+    (tmp_path / "odd.csv").write_text("Ströme,Rate\n1,500\n2,9000\n3,1623276822\n")
+    folded = importing.import_table(Import.model_validate(SIMPLE | bandwidth), tmp_path / "odd.csv", "odd")
+    assert dataset.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
+    facts = facts_of(folded.summary)
+    assert (facts["ok"], facts["invalid"]) == (3 - sum(flagged), sum(flagged))
+    assert "are flagged implausible: line" in importing.notes_of(folded)[0]
+
+
+def test_rows_alike_and_many_words_and_empty_columns(tmp_path: Path) -> None:
+    words = "".join(f"site {n},1,\n" for n in range(5000))
+    axes = {"site": {"column": "site"}}
+    content = f"site,Rate,note\n{words}site 7,1,\n"
+    throughput, notes = told(tmp_path, "odd.csv", content.encode(), axes=axes, where="note == ''")
+    assert (len(throughput), np.isfinite(throughput).sum()) == (10000, 5001)
+    assert notes == "rows alike with an earlier one in all columns count as repetitions: 1, first line 5002"
+
+
+IPERF3: dict[str, Any] = {
+    "start": {"test_start": {"protocol": "TCP", "num_streams": 2, "reverse": 0}},
+    "end": {
+        "streams": [{"sender": {"mean_rtt": rtt, "sender": True}, "receiver": {}} for rtt in (400, 600)],
+        "sum_sent": {"bits_per_second": 3.1e9, "seconds": 3, "retransmits": 4},
+        "sum_received": {"bits_per_second": 3e9, "seconds": 3},
+        "sender_tcp_congestion": "bbr",
+    },
+}
+REVERSE, UDP = {"direction": "reverse"}, {"series": "UDP", "streams": 1}
+BACK = {"sum_received_bidir_reverse": {"bits_per_second": 1e9, "seconds": 3}, "sum_sent_bidir_reverse": {}}
+BOTH = {"start": IPERF3["start"], "end": IPERF3["end"] | BACK}
+UNREACHED = {"start": {}, "intervals": [], "end": {}, "error": "unable to connect"}
+PSCHEDULER: dict[str, Any] = {
+    "test": {"type": "throughput", "spec": {"dest": "b", "parallel": 4, "congestion": "bbr"}},
+    "tool": {"name": "iperf3"},
+    "result": {
+        "succeeded": True,
+        "summary": {"summary": {"throughput-bits": 2e9, "receiver-throughput-bits": 1e9}},
+    },
+}
+MBITS = {
+    "TCP upload::1": 10, "TCP upload::2": 20, "TCP upload avg": 15, "TCP upload sum": 30, "TCP totals": 30, "UDP": 5
+}  # fmt: skip
+FLENT = {
+    "metadata": {
+        "NAME": "tcp_nup", "TITLE": "", "HOST": "b", "LENGTH": 10,
+        "SERIES_META": {name: {"UNITS": "Mbits/s", "MEAN_VALUE": mean} for name, mean in MBITS.items()}
+        | {"Ping (ms)": {"UNITS": "ms", "MEAN_VALUE": 1}},
+    },
+    "results": {}, "version": 3,
+}  # fmt: skip
+K8S = """\
+Driver,Profile,Parallelism,Burst,Confidence metric - low,Confidence metric - high,Avg Throughput,Throughput Metric
+netperf,TCP_STREAM,1,0,900,1100,1000.000000,10^6bits/s
+uperf,TCP_STREAM,1,0,0,0,2000.000000,Mbps
+netperf,TCP_RR,1,0,1,2,15000.5,OP/s
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "cells"),
+    [
+        ("run.json", json.dumps(IPERF3), [({"streams": 2}, 3.0)]),
+        ("windows.json", json.dumps(IPERF3, indent=1).encode("utf-16"), [({"streams": 2}, 3.0)]),
+        ("runs.json", json.dumps([IPERF3, BOTH]), [({"repetition": 2}, 3.0), (REVERSE, 1.0)]),
+        ("log.txt", f"{json.dumps(UNREACHED)}{json.dumps(IPERF3)}", [({}, 3.0)]),
+        ("stream.json", "\n".join(json.dumps({"event": key, "data": IPERF3[key]}) for key in IPERF3), [({}, 3.0)]),
+        ("src-cmd:10.0.0.1:1", f"Task URL:\n{json.dumps(PSCHEDULER)}\nNo more.", [({"streams": 4}, 1.0)]),
+        ("result.json", json.dumps(PSCHEDULER["result"]), [({"streams": 1}, 1.0)]),
+        ("up.flent.gz", gzip.compress(json.dumps(FLENT).encode()), [({"streams": 2}, 0.03), (UDP, 0.005)]),
+        ("result-1.csv", K8S, [({"tool": "netperf"}, 1.0), ({"tool": "uperf"}, 2.0)]),
+    ],
+)  # fmt: skip
+def test_results_of_other_programs_need_no_settings(
+    tmp_path: Path, name: str, content: str | bytes, cells: list[tuple[dict[str, Any], float]]
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    _, settings, _ = importing.settings_of(file)
+    assert settings is not None
+    summary = importing.import_table(settings, file, "peer").summary
+    for place, throughput in cells:
+        at = {axis: place.get(axis, summary[axis].values[0]) for axis in summary.throughput.dims}
+        assert float(summary.throughput.sel(at)) == pytest.approx(throughput)
+    assert int((summary.status == 1).sum()) == len(cells) + (name == "runs.json")
+    if name == "run.json":
+        assert [float(summary[one].squeeze()) for one in ("rtt_loaded", "retransmits", "duration")] == [
+            0.5,
+            4,
+            3,
+        ]
+        assert summary.congestion_control == "bbr"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (json.dumps(IPERF3)[:-9], "JSON that breaks in line 1"),
+        ('{"a": 1}', "JSON document 1 of none of flent, iperf3, pscheduler"),
+        (
+            json.dumps(UNREACHED),
+            "iperf3 document 1 without a result is skipped: ValueError unable to connect",
+        ),
+        (
+            json.dumps(FLENT | {"metadata": {}}),
+            "flent document 1 without a result is skipped: ValueError no series",
+        ),
+    ],
+)
+def test_results_that_are_none_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "odd.json").write_text(content)
+    with pytest.raises(ConfigurationError, match=message):
+        importing.settings_of(tmp_path / "odd.json")
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
+def test_a_real_run_of_iperf3_is_read(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = ["iperf3", "--json", "-p", port]
+    with subprocess.Popen([*command, "-s", "-1"], stdout=subprocess.DEVNULL) as server:
+        client = [*command, "-c", "127.0.0.1", "-n", "1M", "-P", "2"]
+        with (tmp_path / "run.json").open("w") as run:
+            wait_until(lambda: subprocess.run(client, stdout=run, check=False).returncode == 0, "iperf3 ran")
+        server.wait()
+    name, settings, _ = importing.settings_of(tmp_path / "run.json")
+    assert name == "run" and settings is not None
+    summary = importing.import_table(settings, tmp_path / "run.json", name).summary
+    end = json.loads((tmp_path / "run.json").read_text())["end"]
+    assert summary.throughput.values.ravel() == pytest.approx(end["sum_received"]["bits_per_second"] / 1e9)
+    assert summary.streams.values.tolist() == [2]
+
+
+def test_a_proposal_imports_the_table_that_it_is_made_of(tmp_path: Path) -> None:
+    table = tmp_path / "spring.csv"
+    table.write_text(
+        "when,client,parallel,Latency (ms),throughput_gbit_per_s,file size [MiB],mbps\n"
+        "10:00,curl,1,5,0.8,64,1\n10:01,curl,4,5,0.9,64,2\n10:02,gfal,1,50,0.3,64,3\n10:03,gfal,4,50,0.4,64,4\n"
+    )
+    before = sorted(tmp_path.iterdir())
+    name, settings, text = importing.settings_of(table)
+    assert (name, settings, sorted(tmp_path.iterdir())) == ("spring", None, before)
+    assert f"#   tpcsweep import {table} > spring.yaml" in text
+    assert "# not used: when, such as '10:00'" in text
+    proposed = yaml.safe_load(text)
+    assert {name: axis.get("unit") for name, axis in proposed["axes"].items()} == {
+        "tool": None, "streams": None, "rtt": "ms", "file_size": "MiB"
+    }  # fmt: skip
+    summary = importing.import_table(Import.model_validate(proposed), table, "spring").summary
+    assert summary.throughput.sel(tool="gfal", streams=4, rtt=50).item() == 0.4
+    table.write_text("n;value\n1;2\n")
+    text = importing.settings_of(table)[2]
+    assert yaml.safe_load(text)["variables"] == {"throughput": {"column": "?", "unit": "?"}}
+    assert "# note: columns are divided by ';'" in text
 
 
 def test_a_dataset_of_hostile_text_is_a_table_that_imports_the_same(tmp_path: Path) -> None:

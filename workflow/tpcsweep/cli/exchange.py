@@ -30,8 +30,10 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     """Make a dataset of measurements from elsewhere.
 
     SOURCE is the name of a file in config/imports or the path of such a file, which describes the columns of a CSV or
-    Parquet FILE; or a dataset of tpcsweep that ends in .nc or .zarr. The dataset is RESULTS/NAME/dataset.nc, with a
-    table of cells beside it.
+    Parquet FILE; results of iperf3, flent, pScheduler or k8s-netperf; or a dataset of tpcsweep that ends in .nc or
+    .zarr. The dataset is RESULTS/NAME/dataset.nc, with a table of cells beside it.
+
+    With another table as SOURCE, the command prints settings for it, and writes nothing.
 
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
@@ -42,6 +44,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep.dataset import earlier
     from tpcsweep.extras import MissingExtraError
 
+    notes: list[str] = []
     with common.exit_on(ConfigurationError, MissingExtraError):
         if source.endswith((SUFFIX, STORE)):
             if table is not None:
@@ -50,19 +53,28 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
             folder = _free(study.folder)
             earlier.copy_completed(study.file, folder / DATASET)
         else:
-            name, settings = load_import(source, Path())
-            file = table or (settings.file and Path(settings.file))
-            if not file or not Path(file).is_file():
+            file: Path | None = Path(source)
+            if table is not None or source.endswith(".yaml") or not Path(source).is_file():
+                name, settings = load_import(source, Path())
+                file = table or (Path(settings.file) if settings.file else None)
+            else:
+                name, known, proposal = importing.settings_of(Path(source))
+                if known is None:
+                    common.answer(as_json, {"proposal": proposal}, proposal)
+                    return
+                settings = known
+            if not file or not file.is_file():
                 allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
                 raise refused("file", repr(str(file)) if file else "nothing", allowed, source)
             folder = _free(results / name)
-            folded = importing.import_table(settings, Path(file), name)
-            dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, Path(file)))
+            folded = importing.import_table(settings, file, name)
+            dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, file))
             dataset.write_table(folded.summary, folder / "cells.csv")
+            notes = importing.notes_of(folded)
     made = folder / DATASET
-    content = {"dataset": str(made), "table": str(folder / "cells.csv")}
+    content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
     more = f"figures, models and page: snakemake --config dataset={made}"
-    common.answer(as_json, content, f"dataset: {made.absolute()}", more)
+    common.answer(as_json, content, *(f"note: {note}" for note in notes), f"dataset: {made.absolute()}", more)
 
 
 def _free(folder: Path) -> Path:

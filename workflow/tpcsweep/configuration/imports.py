@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -34,6 +34,9 @@ class Column(Strict):
 
     column: Text = Field(description="name of the column")
     unit: AnyText = Field(default="", description="unit of its numbers")
+    unit_column: Text | None = Field(
+        default=None, description="column with the unit of each row, instead of one unit"
+    )
 
 
 class Axis(Column):
@@ -64,6 +67,8 @@ class Import(Strict):
     """columns of which variables are made, throughput needed"""
     fixed: dict[str, str | int | float] = Field(default_factory=dict)
     """parameters that are the same for all rows"""
+    decimal: Literal[".", ","] | None = None
+    """mark before the decimals of numbers in text; null: found by all numbers of the import"""
     confidence: Annotated[float | None, replace(units.CONFIDENCE, null="no interval")] = None
     """confidence of throughput_low and throughput_high"""
 
@@ -87,13 +92,13 @@ class Import(Strict):
     def _faults(self) -> Iterator[Fault]:
         for name, axis in self.axes.items():
             yield from _name_faults("axes", name)
-            yield from _unit_faults(("axes", name, "unit"), axis.unit, axis_dimension(name))
+            yield from _unit_faults(("axes", name, "unit"), axis, axis_dimension(name))
             yield from _group_faults(name, axis.groups)
         for name, column in self.variables.items():
             if name not in SUMMARY:
                 yield ("variables", name), "an unknown variable", f"one of {', '.join(SUMMARY)}"
             else:
-                yield from _unit_faults(("variables", name, "unit"), column.unit, variable_dimension(name))
+                yield from _unit_faults(("variables", name, "unit"), column, variable_dimension(name))
         if "throughput" not in self.variables:
             yield ("variables", "throughput"), "nothing", "this key is needed"
         bounds = [name in self.variables for name in _BOUNDS]
@@ -135,8 +140,16 @@ def _name_faults(key: str, name: str) -> Iterator[Fault]:
         yield (key, name), repr(name), f"one of {', '.join(Parameters.model_fields)}, or {own}"
 
 
-def _unit_faults(place: tuple[str, ...], unit: str, dimension: Dimension | None) -> Iterator[Fault]:
-    known = list(dimension.units) if dimension else []
+def _unit_faults(place: tuple[str, ...], column: Column, dimension: Dimension | None) -> Iterator[Fault]:
+    known, unit = list(dimension.units) if dimension else [], column.unit
+    if column.unit_column is not None:
+        if unit or not known:
+            yield (
+                (*place[:-1], "unit_column"),
+                repr(column.unit_column),
+                "none: a unit, or no quantity with units",
+            )
+        return
     needed = dimension is not None and dimension.base in known
     if (unit and not (dimension and dimension.size(unit))) or (not unit and needed):
         allowed = known if needed else ["none", *known]

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences, reduced
 from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
-from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, coordinates
+from tpcsweep.dataset.labels import MASKS, STATUS, TRANSFERS_GROUP, coordinates
 from tpcsweep.dataset.summary import Summary, json_of
 from tpcsweep.files import note_checksum, replacing
+from tpcsweep.flags import IMPLAUSIBLE
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
@@ -125,18 +126,20 @@ def tabulate(
     fixed: Mapping[str, Value],
     record: Mapping[str, Any],
     attributes: Mapping[str, Any],
+    invalid: NDArray[np.bool_] | slice = slice(0),
 ) -> Folded:
-    """Make a dataset of measurements without cell files: one a row, without flags, samples or transfers.
+    """Make a dataset of measurements without cell files: one a row, without samples or transfers.
 
     For each axis, `repetition` among them, `places` has the index of each row's value; no two rows are of one cell.
     `figures` has the values of the rows for some of `variables.SUMMARY`, in their units. All rows share the `fixed`
-    parameters and the `record` of provenance.
+    parameters and the `record` of provenance. `invalid` rows have implausible figures.
     """
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
     for name, values in figures.items():
         grid.summary.figures[name][at] = values
     grid.summary.status[at] = STATUS.index("ok")
+    grid.summary.flags[at[invalid]] = MASKS[IMPLAUSIBLE]
     grid.summary.provenance[at] = grid.summary.number(json_of(record))
     return grid.folded(fixed, attributes)
 

@@ -87,6 +87,8 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
     status = summary["status"].values
     measured = status != STATUS.index("not_measured")
     doubtful = np.any([flagged(summary, flag).values for flag in graded(FLAGS, "warning", "invalid")], axis=0)
+    invalid = np.any([flagged(summary, flag).values for flag in graded(FLAGS, "invalid")], axis=0)
+    ok = status == STATUS.index("ok")
     return {
         "name": str(told["sweep"]),
         "title": str(told["title"]),
@@ -98,7 +100,8 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
         "comment": str(told.get("comment", "")),
         "references": str(told.get("references", "")),
         "count": int(status.size),
-        "ok": int((status == STATUS.index("ok")).sum()),
+        "ok": int((ok & ~invalid).sum()),
+        "invalid": int((ok & invalid).sum()),
         "failed": int((status == STATUS.index("failed")).sum()),
         "missing": int((status == STATUS.index("not_measured")).sum()),
         "flagged": int((doubtful & measured).sum()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements from elsewhere as a dataset: a CSV or Parquet file becomes one like those of sweeps.
+"""Measurements from elsewhere as a dataset: a table becomes one like those of sweeps.
 
 `docs/importing.md` describes it for those who use it.
 """
@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import ast
-import csv
 import hashlib
+import json
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.configuration.problems import ConfigurationError, Problem, raise_any, refused, suggest
+from tpcsweep.configuration.problems import Problem, raise_any, refused, suggest, validated
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.configuration.units import Dimension
+from tpcsweep.configuration.units import BANDWIDTH, Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
 from tpcsweep.dataset.labels import found_by
-from tpcsweep.dataset.tables import as_written
-from tpcsweep.extras import require_extra
+from tpcsweep.flags import implausible
+from tpcsweep.importing.peers import proposal
+from tpcsweep.importing.tables import numbers, read_table, settle_marks, uncertain
 
 MOST_CELLS = 10**6
 """A larger grid is taken for an accident: axes of values that hardly ever repeat."""
@@ -45,7 +46,13 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
             meets, a value that is no quantity of its axis or variable, and a grid of more than MOST_CELLS cells.
     """
     table = read_table(file)
-    _require_columns(settings, table, file)
+    notes = list(table.attrs.get("notes", ()))
+    raise_any(_problems(settings, table, file))
+    measured = [axis for name, axis in settings.axes.items() if axis_dimension(name)]
+    commas = settle_marks(
+        table, (each.column for each in [*measured, *settings.variables.values()]), settings.decimal
+    )
+    notes += [f"numbers have decimal commas: {', '.join(commas)}"] if commas else []
     chosen = _chosen(table, settings.where, file)
     columns = {axis: _axis(settings, axis, chosen, file) for axis in settings.axes}
     axes = {axis: values for axis, (values, _) in columns.items()}
@@ -60,15 +67,40 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
         excess = f"{cells} cells ({grid}) for {len(chosen)} rows"
         raise refused("axes", excess, f"at most {MOST_CELLS}: group the values of an axis", str(file))
     figures = {
-        variable: _numbers(chosen, column, variable_dimension(variable), file)
+        variable: _numbers(chosen, column, variable_dimension(variable), file, gaps=variable != "throughput")
         for variable, column in settings.variables.items()
     }
+    _drop_stray_intervals(figures, chosen.index, notes)
+    fixed = settings.fixed_values()
+    width = (
+        np.asarray(axes["bandwidth"])[places[list(axes).index("bandwidth")]] if "bandwidth" in axes else None
+    )
+    invalid = _implausible(figures, fixed.get("bandwidth", BANDWIDTH.at_most) if width is None else width)
+    if invalid.any():
+        notes.append(
+            f"figures that nothing can carry are flagged implausible: {_places(chosen.index[invalid])}"
+        )
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     record = {"file": file.name, "sha256": digest, "rows": len(table), "rows_imported": len(chosen)}
-    record["import"] = settings.model_dump(mode="json")
+    record |= {"import": settings.model_dump(mode="json"), "notes": notes}
     attributes = _attributes(settings, file, name)
-    return tabulate(axes, [*places, repetition], figures, settings.fixed_values(), record, attributes)
+    return tabulate(axes, [*places, repetition], figures, fixed, record, attributes, invalid)
+
+
+def settings_of(file: Path) -> tuple[str, Import | None, str]:
+    """Return the name of a table, its settings if it is of a known program, and otherwise a proposal as YAML."""
+    table = read_table(file)
+    stem = re.sub(r"(\.(json|flent|csv|txt|gz))+$", "", file.name, flags=re.IGNORECASE)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-") or "imported"
+    if "settings" in table.attrs:
+        return name, validated(Import, table.attrs["settings"], str(file)), ""
+    return name, None, proposal(table, file)
+
+
+def notes_of(folded: Folded) -> list[str]:
+    """Return a line for each thing that an import skipped, changed or flagged."""
+    return list(json.loads(str(folded.summary["provenance_record"].values[0]))["notes"])
 
 
 def history_line(settings: Import, folded: Folded, file: Path) -> str:
@@ -77,43 +109,69 @@ def history_line(settings: Import, folded: Folded, file: Path) -> str:
     return f"imported {rows} rows of {file.name}{where}"
 
 
-def read_table(file: Path) -> pd.DataFrame:
-    """Read a table, as text where the file is CSV. The index is the line in a CSV file, or the row, from 1.
+def _numbers(
+    table: pd.DataFrame, column: Column, dimension: Dimension, file: Path, *, gaps: bool = False
+) -> NDArray[np.float64]:
+    """Return a column's values in the dimension's base unit. Refuse negative and infinite ones, and text.
 
-    Raises:
-        ConfigurationError: for a file that is neither CSV in UTF-8 with a header nor Parquet.
-        MissingExtraError: for Parquet without the extra `parquet`.
+    With `gaps`, cells without anything in them are NaN.
     """
-    try:
-        if file.suffix == ".csv":
-            return _read_csv(file)
-        if file.suffix == ".parquet":
-            require_extra("parquet")
-            table = pd.read_parquet(file)
-            return table.set_axis(pd.RangeIndex(1, len(table) + 1, name="row"))
-    except ConfigurationError:
-        raise
-    # pyarrow's and Unicode errors are ValueErrors.
-    except (csv.Error, OSError, ValueError, NotImplementedError) as error:
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        raise refused("", said, "a table with a name for each column", str(file)) from error
-    raise refused("", f"a file that ends in {file.suffix or 'no suffix'}", ".csv or .parquet", str(file))
-
-
-def _numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Path) -> NDArray[np.float64]:
-    """Return a column's values in the dimension's base unit. Refuse negative and infinite ones, and text."""
-    read = pd.to_numeric(table[column.column], errors="coerce").to_numpy(float)
-    size = dimension.size(column.unit) or Decimal(1)
-    # By way of decimals, so that 0.1 s is 100 ms; each different value once.
-    distinct, place = np.unique(read, return_inverse=True)
-    values = np.array([float(Decimal(repr(float(v))) * size) if np.isfinite(v) else np.nan for v in distinct])
+    cells = table[column.column]
+    for place, cell in uncertain(cells).items():
+        given = f"{str(cell)!r}, of which the decimal mark is not certain"
+        allowed = """`decimal: "."` or `decimal: ","` in the settings"""
+        raise refused(f"{table.index.name} {place}, column {cells.name}", given, allowed, str(file))
+    read = numbers(cells).to_numpy(float)
+    units = pd.Series(column.unit, table.index) if column.unit_column is None else table[column.unit_column]
+    units = units.astype(str).str.strip()
+    sizes = {unit: dimension.size(unit) for unit in units.unique()}
+    known = units.isin([unit for unit, size in sizes.items() if size]).to_numpy()
+    _require_all(known | (column.unit_column is None), units, f"one of {', '.join(dimension.units)}", file)
+    values = np.full(len(read), np.nan)
+    for unit, size in sizes.items():
+        # By way of decimals, so that 0.1 s is 100 ms; each different value once.
+        distinct, place = np.unique(read[units == unit], return_inverse=True)
+        exact = [float(Decimal(repr(float(v))) * (size or 1)) if np.isfinite(v) else np.nan for v in distinct]
+        values[units == unit] = np.array(exact)[place]
     good = values >= 0
     if dimension.whole:
         good &= (values == np.floor(values)) & (values <= 2**53)  # beyond, floats are not whole numbers
+    if gaps:
+        good |= cells.isna().to_numpy() | (cells.astype(str).str.strip() == "").to_numpy()
     number = "a whole number" if dimension.whole and not column.unit else "a number"
     allowed = f"{number}{f' of {column.unit}' if column.unit else ''}, at least 0"
-    _require_all(good[place], table[column.column], allowed, file)
-    return np.asarray(values[place])
+    _require_all(good, cells, allowed, file)
+    return values
+
+
+def _drop_stray_intervals(
+    figures: Mapping[str, NDArray[np.float64]], lines: pd.Index, notes: list[str]
+) -> None:
+    """Drop intervals that do not contain their mean, as programs write them for a single measurement: 0 to 0."""
+    if "throughput_low" not in figures:
+        return
+    low, mean, high = (figures[f"throughput{end}"] for end in ("_low", "", "_high"))
+    stray = ~((low <= mean) & (mean <= high))
+    told = stray & ~(np.isnan(low) & np.isnan(high))
+    if told.any():
+        notes.append(f"intervals without their mean in them are dropped: {_places(lines[told])}")
+    low[stray] = high[stray] = np.nan
+
+
+def _implausible(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> NDArray[np.bool_]:
+    """Return for each row whether a cell of a sweep with these figures would have the flag."""
+    rows = pd.DataFrame(figures)
+    known = [
+        {name: value for name, value in row.items() if value == value} for row in rows.to_dict("records")
+    ]
+    widths = np.broadcast_to(bandwidth, len(rows))
+    return np.array([implausible("ok", row, width) for row, width in zip(known, widths, strict=True)], bool)
+
+
+def _places(lines: pd.Index) -> str:
+    """Name the first lines, and the number of others."""
+    more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
+    return f"{lines.name} {', '.join(map(str, lines[:5]))}{more}"
 
 
 def group(values: NDArray[np.float64], share: float, distance: float) -> NDArray[np.float64]:
@@ -133,30 +191,26 @@ def group(values: NDArray[np.float64], share: float, distance: float) -> NDArray
     return np.asarray(groups.transform("quantile", 0.5, interpolation="lower"))
 
 
-def _read_csv(file: Path) -> pd.DataFrame:
-    lines, rows = [], []
-    with file.open(encoding="utf-8-sig", newline="") as opened:
-        reader = csv.reader(opened, strict=True)
-        header = [as_written(name) for name in next(reader, [])]
-        if not all(header) or len(set(header)) < max(1, len(header)):
-            raise ValueError(f"the header {','.join(header)!r}")
-        for row in filter(None, reader):
-            if len(row) != len(header):
-                allowed = f"{len(header)}, as in the header"
-                raise refused(f"line {reader.line_num}", f"{len(row)} values", allowed, str(file))
-            lines.append(reader.line_num)
-            rows.append([as_written(value) for value in row])
-    return pd.DataFrame(rows, pd.Index(lines, name="line"), header, dtype=str)
-
-
-def _require_columns(settings: Import, table: pd.DataFrame, file: Path) -> None:
-    wanted = {f"axes.{name}": axis.column for name, axis in settings.axes.items()}
-    wanted |= {f"variables.{name}": column.column for name, column in settings.variables.items()}
-    raise_any(
-        Problem(f"{key}.column", repr(column), suggest(column, map(str, table.columns)), str(file))
-        for key, column in wanted.items()
-        if column not in table.columns
-    )
+def _problems(settings: Import, table: pd.DataFrame, file: Path) -> Iterator[Problem]:
+    """Yield columns that the table lacks, and units other than those that the table names itself."""
+    asked: dict[str, tuple[Column, Dimension | None]]
+    asked = {f"axes.{name}": (axis, axis_dimension(name)) for name, axis in settings.axes.items()}
+    asked |= {
+        f"variables.{name}": (each, variable_dimension(name)) for name, each in settings.variables.items()
+    }
+    encoding = table.attrs.get("encoding", "")
+    read = f", read in {encoding}" if encoding.startswith("W") else ""
+    for key, (column, dimension) in asked.items():
+        for end, name in ("column", column.column), ("unit_column", column.unit_column):
+            if name is not None and name not in table.columns:
+                yield Problem(
+                    f"{key}.{end}", repr(name), suggest(name, map(str, table.columns)) + read, str(file)
+                )
+        above = table.attrs.get("units", {}).get(column.column, "")
+        if dimension and dimension.size(above) not in (None, dimension.size(column.unit)):
+            yield Problem(
+                f"{key}.unit", repr(column.unit), f"{above}, as the table's row of units has it", str(file)
+            )
 
 
 def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
@@ -340,12 +394,10 @@ def _column(column: pd.Series) -> _Operand:
         return _Operand("true and false", column.fillna(value=False).to_numpy(bool), name)
     if pd.api.types.is_datetime64_any_dtype(column):  # which would be nanoseconds
         column = column.astype("string")
-    try:
-        numbers = pd.to_numeric(column)
-    except (ValueError, TypeError):
-        texts = column.astype("string").fillna("")
-        words = texts[pd.to_numeric(column, errors="coerce").isna() & (texts != "")]
+    read, texts = numbers(column), column.astype("string").fillna("")
+    words = texts[read.isna() & ~texts.str.strip().str.lower().isin(["", "nan"])]
+    if len(words) or read.isna().all():
         return _Operand("text", texts.to_numpy(object), f"{name} (as in {next(iter(words), '')!r})")
-    if numbers.isna().any():
-        return _Operand("numbers", numbers.to_numpy(float, na_value=np.nan), name)
-    return _Operand("numbers", numbers.to_numpy(), name)
+    if read.isna().any():
+        return _Operand("numbers", read.to_numpy(float, na_value=np.nan), name)
+    return _Operand("numbers", read.to_numpy(), name)

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of imports that follow from a table: certain ones for other measuring programs, proposals for the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import yaml
+
+from tpcsweep.configuration import units
+from tpcsweep.configuration.imports import TAKEN, axis_dimension, variable_dimension
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.variables import SUMMARY
+
+Row = dict[str, Any]
+
+_VARIABLES = {"throughput": "bit/s", "rtt_loaded": "us", "duration": "s", "retransmits": ""}
+"""Columns of the tables made of documents, with their units; all others are axes."""
+
+
+def documents(text: str) -> list[Row]:
+    """Return JSON documents, one after the other or in a list, without the text around them; none of other text."""
+    begins, found, at = re.compile(r"^(?=[\[{])", re.MULTILINE), [], 0
+    while begin := re.compile(r"\s*(?=[\[{])").match(text, at) or begins.search(text, at):
+        try:
+            value, at = json.JSONDecoder().raw_decode(text, begin.end())
+        except json.JSONDecodeError as error:
+            if text.lstrip().startswith("{"):
+                raise ValueError(f"JSON that breaks in line {error.lineno}: {error.msg}") from error
+            return []
+        found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+    if found and all({"event", "data"} <= one.keys() for one in found):  # iperf3 --json-stream
+        return [{one["event"]: one["data"] for one in found}]
+    return found
+
+
+def table_of(found: list[Row]) -> pd.DataFrame:
+    """Return a table of the results in documents of other programs, with settings in its attributes.
+
+    Raises:
+        ValueError: for a document of another program, or if none has a result.
+    """
+    rows, notes = [], []
+    for number, document in enumerate(found, 1):
+        name, read = next(
+            ((name, read) for name, keys, read in _PROGRAMS if keys <= document.keys()), ("", None)
+        )
+        if read is None:
+            raise ValueError(
+                f"JSON document {number} of none of {', '.join(sorted({each[0] for each in _PROGRAMS}))}"
+            )
+        try:
+            rows += [{"tool": name, **row} for row in read(document)]
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            notes.append(
+                f"{name} document {number} without a result is skipped: {type(error).__name__} {error}"
+            )
+    if not rows:
+        raise ValueError("; ".join(notes))
+    table = pd.DataFrame(rows, pd.RangeIndex(1, len(rows) + 1, name="row"))
+    variables = {name: {"column": name, "unit": unit} for name, unit in _VARIABLES.items() if name in table}
+    axes = {str(name): str(name) for name in table if name not in _VARIABLES}
+    table[list(axes)] = table[list(axes)].fillna("none")
+    table.attrs = {"notes": notes, "settings": _settings(table, axes, variables)}
+    return table
+
+
+def _settings(table: pd.DataFrame, axes: Mapping[str, str], variables: Row, **more: object) -> Row:
+    """Make settings; the axes, by their columns, of which all rows have the same value are fixed."""
+    several = {name for name, column in axes.items() if name == "streams" or table[column].nunique() > 1}
+    fixed = {
+        name: str(table[column].iloc[0])
+        for name, column in axes.items()
+        if name not in several and len(table)
+    }
+    used = {name: {"column": column} for name, column in axes.items() if name in several}
+    return {"axes": used, "variables": variables, "fixed": {k: v for k, v in fixed.items() if v}, **more}
+
+
+def _iperf3(document: Row) -> Iterator[Row]:
+    if "error" in document:
+        raise ValueError(document["error"])
+    test, end = document["start"]["test_start"], document["end"]
+    sent = [one["sender"] for one in end["streams"] if "sender" in one]
+    rtts = [one["mean_rtt"] for one in sent if one.get("sender", True) and one.get("mean_rtt")]
+    # UDP of versions before 3.8 has the rate of the sender alone, and no such key.
+    ways = {
+        "sum_received": "reverse" if test.get("reverse") else "forward",
+        "sum_received_bidir_reverse": "reverse",
+    }
+    for received, direction in ways.items() if "sum_received_bidir_reverse" in end else [*ways.items()][:1]:
+        yield {
+            "streams": test["num_streams"],
+            "protocol": test["protocol"],
+            "direction": direction,
+            "congestion_control": end.get("sender_tcp_congestion"),
+            "throughput": end[received]["bits_per_second"],
+            "duration": end[received]["seconds"],
+            "retransmits": end[received.replace("received", "sent")].get("retransmits"),
+            "rtt_loaded": fmean(rtts) if rtts and direction == "forward" else None,
+        }
+
+
+def _pscheduler(document: Row) -> Iterator[Row]:
+    result = document.get("result", document)
+    spec = document.get("test", document).get("spec", {})
+    if not result["succeeded"]:
+        raise ValueError(result.get("error", "the run failed"))
+    summary, tool = result["summary"]["summary"], document.get("tool", "pscheduler")
+    yield {
+        "tool": tool["name"] if isinstance(tool, dict) else tool,
+        "streams": spec.get("parallel") or len(result["summary"].get("streams", ())) or 1,
+        "protocol": "UDP" if spec.get("udp") else "TCP",
+        **{end: spec[end] for end in ("source", "dest") if end in spec},
+        "congestion_control": spec.get("congestion"),
+        "throughput": summary.get("receiver-throughput-bits") or summary["throughput-bits"],
+        "retransmits": summary.get("retransmits"),
+    }
+
+
+def _flent(document: Row) -> Iterator[Row]:
+    about = document["metadata"]
+    means = {
+        name: series["MEAN_VALUE"]
+        if "MEAN_VALUE" in series
+        else fmean(filter(None, document["results"][name]))
+        for name, series in about.get("SERIES_META", {}).items()
+        if series.get("UNITS") == "Mbits/s" and not name.endswith((" avg", " totals"))
+    }
+    sums = tuple(name.removesuffix(" sum") for name in means if name.endswith(" sum"))
+    if not means:
+        raise ValueError("no series in Mbits/s")
+    for name, mean in means.items():
+        series = name.removesuffix(" sum")
+        if series in sums or not name.startswith(sums):
+            streams = sum(other.startswith(series) for other in means) - 1 if series in sums else 1
+            told = {"test": about["NAME"], "title": about.get("TITLE") or None, "host": about.get("HOST")}
+            yield {
+                **told,
+                "series": series,
+                "streams": streams,
+                "throughput": mean * 1e6,
+                "duration": about["LENGTH"],
+            }
+
+
+_PROGRAMS: tuple[tuple[str, set[str], Callable[[Row], Iterator[Row]]], ...] = (
+    ("iperf3", {"start", "end"}, _iperf3),
+    ("pscheduler", {"result"}, _pscheduler),
+    ("pscheduler", {"succeeded", "summary"}, _pscheduler),
+    ("flent", {"metadata", "results"}, _flent),
+)
+"""Names of programs, the keys by which their documents are known, and what makes rows of one."""
+
+
+def recognize(table: pd.DataFrame) -> None:
+    """Give a table of k8s-netperf its settings; it has a unit for each row, and 0 to 0 around single samples."""
+    rate, unit = "Avg Throughput", "Throughput Metric"
+    if not {"Driver", "Profile", "Parallelism", rate, unit} <= set(table.columns):
+        return
+    words = [name for name in table.columns[: table.columns.get_loc(rate)] if "onfidence" not in name]
+    table[words] = table[words].replace("", "none")
+    table[unit] = table[unit].replace("10^6bits/s", "Mbit/s")
+    called = {"Driver": "tool", "Parallelism": "streams"}
+    axes = {called.get(name, _slug(name)): name for name in words if name not in ("Duration", "# of Samples")}
+    ends = {"": rate, "_low": "Confidence metric - low", "_high": "Confidence metric - high"}
+    variables = {
+        f"throughput{end}": {"column": column, "unit_column": unit}
+        for end, column in ends.items()
+        if column in table
+    }
+    more = {"confidence": 0.95} if len(variables) == 3 else {}
+    rates = table[table[unit] != "OP/s"]
+    where = {"where": f"`{unit}` != 'OP/s'"} if len(rates) < len(table) else {}
+    table.attrs["settings"] = _settings(rates, axes, variables, **more, **where)
+
+
+# --- proposals
+
+_ALIASES = {
+    alias: name
+    for name, aliases in {
+        "throughput": "rate goodput speed bitrate",
+        "throughput_low": "low lower",
+        "throughput_high": "high upper",
+        "streams": "stream nostreams parallel parallelism num_streams flows connections",
+        "rtt": "ping latency delay",
+        "tool": "client driver program",
+        "bandwidth": "capacity link",
+        "file_size": "filesize size",
+        "congestion_control": "congestion cc",
+        "cores": "cpus",
+    }.items()
+    for alias in aliases.split()
+}
+_LOOSE = {
+    f"{prefix}bps": f"{prefix.upper() if prefix != 'k' else 'k'}bit/s" for prefix in ("k", "m", "g", "t", "")
+}
+_LOOSE |= {"seconds": "s", "secs": "s", "percent": "%", "pct": "%"}
+"""Units that names of columns mean in all likelihood: settings refuse them, and a proposal is for people to check."""
+_DIMENSIONS = (units.RATE, units.RTT, units.SIZE, units.FRACTION)
+_UNKNOWN = "?"
+
+
+def proposal(table: pd.DataFrame, file: Path) -> str:
+    """Return settings for a table as YAML, with comments, by the names of its columns. Nothing is written."""
+    axes, variables, unused = {}, {}, []
+    for column in table.columns:
+        base, unit = _parted(column)
+        unit = table.attrs.get("units", {}).get(column, unit)
+        name = _slug(base) or ("throughput" if units.RATE.size(unit) else "rtt")
+        name = _ALIASES.get(name, name)
+        words = pd.to_numeric(table[column].str.replace(",", "."), errors="coerce").isna().all()
+        several = 2 <= table[column].nunique() <= max(2, len(table) // 2)
+        if name in SUMMARY and name not in variables:
+            dimension = variable_dimension(name)
+            variables[name] = (
+                {"column": column, "unit": unit or _UNKNOWN} if dimension.units else {"column": column}
+            )
+        elif name in Parameters.model_fields and name not in axes:
+            known = axis_dimension(name)
+            base_unit = known.base if known else ""
+            axes[name] = {"column": column, "unit": unit or _UNKNOWN} if base_unit else {"column": column}
+        elif words and several and name not in {*TAKEN, *axes} and re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            axes[name] = {"column": column}
+        else:
+            unused.append(f"# not used: {column}, such as {next(iter(table[column]), '')!r}")
+    variables.setdefault("throughput", {"column": _UNKNOWN, "unit": _UNKNOWN})
+    more = {"confidence": 0.95} if {"throughput_low", "throughput_high"} <= variables.keys() else {}
+    content = yaml.safe_dump(
+        {"axes": axes, "variables": variables, **more}, sort_keys=False, allow_unicode=True, width=1000
+    )
+    head = (
+        f"# Proposed for {file.name}. Nothing was written. Check names and units, replace each ?, then:",
+        f"#   tpcsweep import {file} > {file.stem}.yaml",
+        f"#   tpcsweep import {file.stem}.yaml {file}",
+        *(f"# note: {note}" for note in table.attrs.get("notes", ())),
+    )
+    return "\n".join([*head, content.rstrip(), *unused])
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """Part the name of a column into that of a quantity and a unit: `rtt_ms`, `throughput [Mbit/s]`, `gbit_per_s`."""
+    if match := re.fullmatch(r"(.*?)[\s_]*[\[(]\s*(.+?)\s*[\])]", name):
+        return match[1], _unit(match[2])
+    words = re.split(r"[\s_]+", name)
+    for at in range(len(words)):
+        if unit := _unit("_".join(words[at:])):
+            return "_".join(words[:at]), unit
+    return name, ""
+
+
+def _unit(text: str) -> str:
+    text = re.sub(r"_per_s(ec|econd)?$", "/s", text).replace("bits", "bit").replace("bytes", "B")
+    for unit in (text, text.lower(), _LOOSE.get(text.lower(), "")):
+        # The least of RTTs is no RTT in minutes.
+        if unit not in ("", "min", "h", "B") and any(dimension.size(unit) for dimension in _DIMENSIONS):
+            return unit
+    return ""
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"\W+", "_", name).strip("_").lower()
