@@ -366,6 +366,8 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
     for name in ("flags", "work"):
         for side, cells in sides.items():
             frame[f"{side}_{name}"] = cells[name]
+    short = [~cells["repeated"] & cells["flags"].str.contains(r"\btoo_short\b") for cells in sides.values()]
+    frame["alone"] = ~(short[0] | short[1])
     return frame
 
 

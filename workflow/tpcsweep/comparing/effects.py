@@ -19,6 +19,7 @@ CONFIDENCE = 0.95
 """Confidence of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
 
 VERDICTS = FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference found", "not comparable"
+TOO_SHORT = "measured once, and too short to be judged alone"
 
 Floats = NDArray[np.float64]
 
@@ -83,11 +84,17 @@ def judged(
     """Return cells, parts and the overall effect with corrected p and verdicts: one family of tests.
 
     All that a comparison reports of equals is "no difference" with a probability of 95 %. `tried` is the number of
-    cells with a throughput on both sides.
+    cells with a throughput on both sides. Single measurements flagged `too_short` have intervals that are too narrow:
+    they count for parts and the overall effect, whose errors follow from the cells' spread, and have no verdict alone.
     """
-    good = cells["verdict"] != NOT_COMPARABLE
+    comparable = cells["verdict"] != NOT_COMPARABLE
+    good = comparable & cells["alone"]
+    cells = cells.drop(columns="alone")
+    cells["verdict"] = cells["verdict"].astype(object)
+    cells.loc[comparable & ~good, ["verdict", "why", "evidence"]] = [NOT_COMPARABLE, TOO_SHORT, ""]
+    cells.loc[~good, "difference":"p"] = np.nan
     p = together(overall.p, parts["p"].to_numpy(), cells.loc[good, "p"].to_numpy(), tried)
-    cells = cells.assign(p_corrected=np.nan, verdict=cells["verdict"].astype(object))
+    cells["p_corrected"] = np.nan
     cells.loc[good, "p_corrected"] = p[2]
     cells.loc[good, "verdict"] = _verdicts(cells.loc[good, "log_ratio"], p[2])
     parts = parts.assign(p_corrected=p[1], verdict=_verdicts(parts["log_ratio"], p[1]))

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What statistics promise, measured on data that they have not seen: comparisons of equals, left-out runs, known laws.
+
+python -m benchmarks.held_out FILE
+
+FILE is the table of the WAN study of 2020. Prints one table, with the figures of before the methods changed. Takes some
+minutes of one CPU, and measures on no machine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+import yaml
+from numpy.typing import NDArray
+from tpcsweep.comparing.comparison import compare
+from tpcsweep.comparing.effects import SAME
+from tpcsweep.configuration.imports import Import
+from tpcsweep.dataset.labels import about_flags
+from tpcsweep.importing import import_table
+from tpcsweep.models import MODELS, fit, fit_process, fit_table, observe
+from tpcsweep.models.base import with_unsaid
+
+from tests.support.coverage import LAWS
+from tests.support.made_up import TRUTHS, measured
+
+ROOT = Path(__file__).resolve().parents[1]
+PAIRS = 60
+NOISE = 0.02
+"""Of single measurements, which their intervals know."""
+AXES = {"rtt": [0.0, 5.0, 10.0, 20.0, 50.0, 100.0], "streams": list(range(1, 9))}
+EQUALS = {
+    "one repetition, luck of 2 %": (1, 0.02, 0.0, "75 %"),
+    "one repetition, luck of 5 %": (1, 0.05, 0.0, "100 %"),
+    "three repetitions, luck of 2 % each": (3, 0.02, 0.0, "8 %"),
+    "three repetitions, luck of 5 % each": (3, 0.05, 0.0, ""),
+    "three repetitions that share luck of 2 %": (3, 0.0, 0.02, ""),
+}
+"""Repetitions, luck of each measurement, luck that the repetitions of a cell share, and what was measured before."""
+BEFORE = {"window": "0.054", "usl": "0.025", "rao_ramp": "0.087", "ranges": "0.048"}
+
+Row = tuple[str, str, str]
+
+
+def equals(repetitions: int, own: float, shared: float, generator: np.random.Generator) -> xr.Dataset:
+    """Return 48 equal cells with noise that their intervals know, and luck that these do not."""
+    shape = (6, 8, repetitions)
+    noise = generator.normal(size=shape) * np.hypot(NOISE, own) + shared * generator.normal(size=(6, 8, 1))
+    found = np.exp(noise)
+    half = 1.96 * NOISE * found
+    dims = (*AXES, "repetition")
+    variables = {name: (dims, found + sign * half) for name, sign in SIGNS.items()}
+    flags = (dims, np.zeros(shape, np.int32), about_flags())
+    coordinates = {**AXES, "repetition": range(1, repetitions + 1)}
+    return xr.Dataset({**variables, "flags": flags}, coordinates, {"measurement_confidence": 0.95})
+
+
+SIGNS = {"throughput": 0, "throughput_low": -1, "throughput_high": 1}
+
+
+def of_equals() -> Iterator[Row]:
+    """Compare equals: in how many comparisons any cell, value or the overall effect is called different."""
+    for name, (repetitions, own, shared, before) in EQUALS.items():
+        generator, different = np.random.default_rng(0), 0
+        for _ in range(PAIRS):
+            found = compare(*(equals(repetitions, own, shared, generator) for _ in range(2)))
+            verdicts = {found.overall.verdict, *found.parts["verdict"], *found.cells["verdict"]}
+            different += verdicts != {SAME}
+        yield f"equals, {name}: any difference found", before, f"{100 * different / PAIRS:.0f} %"
+
+
+def of_runs(file: Path) -> Iterator[Row]:
+    """Predict the third run of the WAN study from the other two, where these have such cells."""
+    text = (ROOT / "config/imports/nrp-wan-2020.yaml").read_text(encoding="utf-8")
+    observations = observe(import_table(Import.model_validate(yaml.safe_load(text)), file, "wan").summary)
+    runs = observations.runs
+    assert runs is not None
+    fitters = {"`rao_ramp`": lambda some: fit(MODELS["rao_ramp"], some, resamples=40)}
+    fitters |= {"`gaussian_process`": fit_process, "`table`": fit_table}
+    for name, fitter in fitters.items():
+        off: list[NDArray[np.float64]] = []
+        inside: list[NDArray[np.bool_]] = []
+        for run in np.unique(runs):
+            model, held = fitter(observations.take(runs != run)), observations.take(runs == run)
+            known = ~model.domain.outside(held.frame[list(observations.axes)])
+            held = held.take(known)
+            answer = model.predict(held.frame[[*model.domain.ranges, *model.domain.words]])
+            low, high = (answer[f"throughput_{end}"].to_numpy() for end in ("low", "high"))
+            off.append(np.abs(answer["throughput"].to_numpy() / held.throughput - 1))
+            inside.append((low <= held.throughput) & (held.throughput <= high))
+        share = 100 * np.concatenate(inside).mean()
+        yield (
+            f"WAN, a run left out, {name}: median error, in 95 % intervals",
+            {"`rao_ramp`": "0.313 (chosen)", "`table`": "0.259"}.get(name, ""),
+            f"{np.median(np.concatenate(off)):.3f}, {share:.0f} %",
+        )
+
+
+def of_laws() -> Iterator[Row]:
+    """Fit a process to known laws with 8 % of noise, and ask between the cells."""
+    for law, axes in LAWS.items():
+        values, _, fixed = TRUTHS[law]
+        lines = [np.array(sorted(line), float) for line in axes.values()]
+        middles = [np.sqrt(line[1:] * np.maximum(line[:-1], 0.5)) for line in lines]
+        points = pd.DataFrame(list(itertools.product(*middles)), columns=list(axes))
+        truth = MODELS[law](with_unsaid(points.assign(**fixed)), values)
+        how = {"fixed": fixed, "noise": 0.08, "repetitions": 3}
+        off = [
+            np.abs(
+                fit_process(observe(measured(MODELS[law], values, axes, seed=seed, **how))).estimate(points)
+                / truth
+                - 1
+            ).mean()
+            for seed in range(6)
+        ]
+        yield f"process, law `{law}`: mean error between cells", BEFORE[law], f"{np.mean(off):.3f}"
+
+
+def main() -> None:
+    """Print the table."""
+    print("| what | before | now |\n|---|---|---|")
+    for row in itertools.chain(of_equals(), of_runs(Path(sys.argv[1])), of_laws()):
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
