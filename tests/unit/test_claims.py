@@ -389,7 +389,7 @@ def test_cells_of_which_a_claim_does_not_speak_make_it_not_testable() -> None:
     short = case_world("chep2023.saturate", "true", duration=20.0)
     expect(Outcome.OPEN, "chep2023.saturate", short, "the longest of 1 cells took 20 s")
     unlimited = case_world("chep2024.server_cap", "true").assign_coords(cores=[math.inf])
-    expect(Outcome.OPEN, "chep2024.server_cap", unlimited, "the dataset has no limit")
+    expect(Outcome.OPEN, "chep2024.server_cap", unlimited, "the dataset has no quota")
 
 
 def test_a_peak_at_small_rtt_is_seen_where_it_fills_the_path() -> None:

@@ -119,9 +119,25 @@ def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) ->
     shutil.copy(EARLIER, tmp_path / "bare.nc")
     with netCDF4.Dataset(tmp_path / "bare.nc", "a") as dataset_file:
         dataset_file.delncattr("testbed_kind")
+    groups = {group: xr.load_dataset(EARLIER, group=group) for group in ("samples", "transfer_times")}
+    whole = xr.load_dataset(EARLIER)
+    axis = whole.throughput.dims[0]
+    odd = {
+        "empty.nc": whole.isel({axis: slice(0)}),
+        "twice.nc": xr.concat([whole, whole], axis, data_vars="minimal"),
+        "unit.nc": whole.assign(throughput=whole.throughput.assign_attrs(units="MB/s")),
+        "words.nc": whole.assign(throughput=whole.throughput.astype(str)),
+    }
+    for name, root in odd.items():
+        for group, content in {None: root, **groups}.items():
+            content.drop_encoding().to_netcdf(tmp_path / name, mode="a" if group else "w", group=group)
     before = {*tmp_path.iterdir()}
     for name, says in {
         "other.nc": "given a dataset without throughput_low, .* the group samples",
+        "empty.nc": "empty.nc: dataset: given a dataset without cells, allowed: a dataset of tpcsweep",
+        "twice.nc": "given an axis with a value twice: ",
+        "unit.nc": "given a throughput in MB/s, allowed",
+        "words.nc": "words.nc: dataset: given a throughput that is no number",
         "text.nc": "text.nc: dataset: given a file that cannot be read: .* NetCDF 4",
         "bare.nc": "without the attribute testbed_kind, allowed: a dataset of tpcsweep",
         "other.zarr": "other.zarr: dataset: given a folder that cannot be read",

@@ -81,11 +81,27 @@ def require_dataset(file: Path, given: Path | None = None) -> bool:
             raise refused("dataset", "a file of NetCDF 3", way, str(given or file))
         if lacks := [*_lacking(dataset)]:
             raise _refused(given or file, f"a dataset without {', '.join(lacks)}")
+        if wrong := _unusable(dataset):
+            raise _refused(given or file, wrong)
         return all(
             name in (dataset[group] if group else dataset).variables
             for group, names in _TODAY.items()
             for name in names
         )
+
+
+def _unusable(dataset: netCDF4.Dataset) -> str | None:
+    throughput = dataset["throughput"]
+    if not throughput.size:
+        return "a dataset without cells"
+    if np.dtype(throughput.dtype).kind not in "fiu":
+        return "a throughput that is no number"
+    known = SUMMARY["throughput"].units
+    if (unit := getattr(throughput, "units", known)) != known:
+        return f"a throughput in {unit}"
+    axes = {name: dataset[name][:].tolist() for name in throughput.dimensions if name in dataset.variables}
+    twice = [name for name, values in axes.items() if len(set(values)) < len(values)]
+    return f"an axis with a value twice: {twice[0]}" if twice else None
 
 
 def _lacking(dataset: netCDF4.Dataset) -> Iterator[str]:
