@@ -31,7 +31,7 @@ from tpcsweep.comparing.comparison import compare
 from tpcsweep.comparing.effects import CONFIDENCE, NOT_COMPARABLE
 from tpcsweep.configuration.sweep import EARLIEST
 from tpcsweep.dataset import STATUS
-from tpcsweep.dataset.labels import about_flags
+from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.measure import steady
 from tpcsweep.measure.cell import RARER
 from tpcsweep.measure.steady import Steady, analyse
@@ -369,11 +369,12 @@ def dataset(cells: Sequence[Steady]) -> xr.Dataset:
         "throughput_freedom": [cell.freedom for cell in cells],
     }
     shape = (len(cells), 1)
+    short = [MASKS["too_short"] * cell.too_short for cell in cells]
     return xr.Dataset(
         {name: (axes, np.reshape(values, shape)) for name, values in figures.items()}
         | {
             "status": (axes, np.full(shape, STATUS.index("ok"), np.int8)),
-            "flags": (axes, np.zeros(shape, np.int32), about_flags()),
+            "flags": (axes, np.reshape(short, shape).astype(np.int32), about_flags()),
         },
         {"streams": np.arange(len(cells)), "repetition": [1]},
         {"measurement_confidence": CONFIDENCE},
@@ -421,7 +422,7 @@ def replayed(file: Path) -> tuple[str, ...]:
 
 def apart(first: Steady, last: Steady) -> float:
     """The probability of such a difference between equals, as `tpcsweep compare` has it."""
-    return float(compare(dataset([first]), dataset([last])).cells["p"].iloc[0])
+    return compare(dataset([first]), dataset([last])).overall.p
 
 
 if __name__ == "__main__":

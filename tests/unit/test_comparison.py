@@ -251,6 +251,18 @@ def test_cells_that_lack_something_say_what() -> None:
     assert gate_failures(found, 0.5) == ["rtt 0 ms, streams 1: failed in new"]
 
 
+def test_short_single_measurements_count_together_and_have_no_verdict_alone() -> None:
+    base, new = made(1, 1), made(2, 1, effect=0.5)
+    base["flags"][:, :4] |= masks_of(base)["too_short"]
+    found = compare(base, new)
+    assert found.overall.cells == 48
+    assert found.overall.verdict == SLOWER
+    short = found.cells["streams"] <= 4
+    assert set(found.cells["verdict"][short]) == {NOT_COMPARABLE}
+    assert found.cells.loc[short, "p"].isna().all()
+    assert NOT_COMPARABLE not in set(found.cells["verdict"][~short])
+
+
 def test_nothing_comparable_does_not_pass_a_gate() -> None:
     base = made(1, 1)
     base["throughput_low"][:] = np.nan
