@@ -163,7 +163,7 @@ def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list
         ("swiss.csv", "Ströme;Rate\n1;1'623.28\n2;983.36\n".encode(), "divided by ';'"),
         ("english.csv", 'Ströme,Rate\n1,"1,623.28"\n2,983.36\n'.encode(), ""),
         ("tabs.tsv", POINTS.replace(",", "\t").encode(), "divided by tabs"),
-        ("small.csv.gz", gzip.compress(POINTS.encode()), ""),
+        ("small.csv.gz", gzip.compress(POINTS.encode(), mtime=0), ""),
         ("bars.txt", "| Ströme | Rate |\n|---|---|\n| 1 | 1623.28 |\n| 2 | 983.36 |\n".encode(), "skipped: 2"),
         ("index.csv", ",Ströme,Rate\n0,1,1623.28\n1,2,983.36\n".encode(), "columns without a name are skipped: 1"),
         ("sheet.csv", "Ströme,Rate,,\n1,1623.28,,\n2,983.36\n,,,\n".encode(), "skipped: 4"),
@@ -299,6 +299,8 @@ PSCHEDULER: dict[str, Any] = {
         "summary": {"summary": {"throughput-bits": 2e9, "receiver-throughput-bits": 1e9}},
     },
 }
+EVENTS = "".join(json.dumps({"event": key, "data": IPERF3[key]}) + "\n" for key in IPERF3)
+SENT = {"succeeded": True, "summary": {"summary": {"throughput-bits": 2e9}}}
 MBITS = {
     "TCP upload::1": 10, "TCP upload::2": 20, "TCP upload avg": 15, "TCP upload sum": 30, "TCP totals": 30, "UDP": 5
 }  # fmt: skip
@@ -325,10 +327,11 @@ netperf,TCP_RR,1,0,1,2,15000.5,OP/s
         ("windows.json", json.dumps(IPERF3, indent=1).encode("utf-16"), [({"streams": 2}, 3.0)]),
         ("runs.json", json.dumps([IPERF3, BOTH]), [({"repetition": 2}, 3.0), (REVERSE, 1.0)]),
         ("log.txt", f"{json.dumps(UNREACHED)}{json.dumps(IPERF3)}", [({}, 3.0)]),
-        ("stream.json", "\n".join(json.dumps({"event": key, "data": IPERF3[key]}) for key in IPERF3), [({}, 3.0)]),
+        ("stream.json", EVENTS * 2, [({"repetition": 2}, 3.0)]),
         ("src-cmd:10.0.0.1:1", f"Task URL:\n{json.dumps(PSCHEDULER)}\nNo more.", [({"streams": 4}, 1.0)]),
+        ("sent.json", json.dumps(SENT), [({}, 2.0)]),
         ("result.json", json.dumps(PSCHEDULER["result"]), [({"streams": 1}, 1.0)]),
-        ("up.flent.gz", gzip.compress(json.dumps(FLENT).encode()), [({"streams": 2}, 0.03), (UDP, 0.005)]),
+        ("up.flent.gz", gzip.compress(json.dumps(FLENT).encode(), mtime=0), [({"streams": 2}, 0.03), (UDP, 0.005)]),
         ("result-1.csv", K8S, [({"tool": "netperf"}, 1.0), ({"tool": "uperf"}, 2.0)]),
     ],
 )  # fmt: skip
@@ -343,7 +346,7 @@ def test_results_of_other_programs_need_no_settings(
     for place, throughput in cells:
         at = {axis: place.get(axis, summary[axis].values[0]) for axis in summary.throughput.dims}
         assert float(summary.throughput.sel(at)) == pytest.approx(throughput)
-    assert int((summary.status == 1).sum()) == len(cells) + (name == "runs.json")
+    assert int((summary.status == 1).sum()) == len(cells) + (name in ("runs.json", "stream.json"))
     if name == "run.json":
         assert [float(summary[one].squeeze()) for one in ("rtt_loaded", "retransmits", "duration")] == [
             0.5,
