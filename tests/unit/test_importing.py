@@ -27,7 +27,7 @@ from tpcsweep.models import observe
 from tpcsweep.pages.content import facts_of
 from tpcsweep.variables import SUMMARY
 
-from tests.support.workflow import ROOT, wait_until
+from tests.support.workflow import ROOT
 
 TABLE = """\
 tool,n,ping,rate,state
@@ -366,7 +366,7 @@ def test_results_of_other_programs_need_no_settings(
             "iperf3 document 1 without a result is skipped: ValueError unable to connect",
         ),
         (
-            json.dumps(FLENT | {"metadata": {}}),
+            json.dumps(FLENT | {"metadata": {"NAME": "ping"}}),
             "flent document 1 without a result is skipped: ValueError no series",
         ),
     ],
@@ -382,12 +382,14 @@ def test_a_real_run_of_iperf3_is_read(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    command = ["iperf3", "--json", "-p", port]
-    with subprocess.Popen([*command, "-s", "-1"], stdout=subprocess.DEVNULL) as server:
-        client = [*command, "-c", "127.0.0.1", "-n", "1M", "-P", "2"]
-        with (tmp_path / "run.json").open("w") as run:
-            wait_until(lambda: subprocess.run(client, stdout=run, check=False).returncode == 0, "iperf3 ran")
-        server.wait()
+    server = ["iperf3", "-s", "-p", port, "--forceflush"]
+    client = ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", "1", "-P", "2", "--json"]
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert any("listening" in line for line in running.stdout)
+        done = subprocess.run(client, capture_output=True, check=True, text=True, timeout=300)
+        running.kill()
+    (tmp_path / "run.json").write_text(done.stdout)
     name, settings, _ = importing.settings_of(tmp_path / "run.json")
     assert name == "run" and settings is not None
     summary = importing.import_table(settings, tmp_path / "run.json", name).summary
