@@ -27,7 +27,7 @@ from tpcsweep.models import observe
 from tpcsweep.pages.content import facts_of
 from tpcsweep.variables import SUMMARY
 
-from tests.support.workflow import ROOT, wait_until
+from tests.support.workflow import ROOT
 
 TABLE = """\
 tool,n,ping,rate,state
@@ -163,7 +163,7 @@ def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list
         ("swiss.csv", "Ströme;Rate\n1;1'623.28\n2;983.36\n".encode(), "divided by ';'"),
         ("english.csv", 'Ströme,Rate\n1,"1,623.28"\n2,983.36\n'.encode(), ""),
         ("tabs.tsv", POINTS.replace(",", "\t").encode(), "divided by tabs"),
-        ("small.csv.gz", gzip.compress(POINTS.encode()), ""),
+        ("small.csv.gz", gzip.compress(POINTS.encode(), mtime=0), ""),
         ("bars.txt", "| Ströme | Rate |\n|---|---|\n| 1 | 1623.28 |\n| 2 | 983.36 |\n".encode(), "skipped: 2"),
         ("index.csv", ",Ströme,Rate\n0,1,1623.28\n1,2,983.36\n".encode(), "columns without a name are skipped: 1"),
         ("sheet.csv", "Ströme,Rate,,\n1,1623.28,,\n2,983.36\n,,,\n".encode(), "skipped: 4"),
@@ -299,6 +299,8 @@ PSCHEDULER: dict[str, Any] = {
         "summary": {"summary": {"throughput-bits": 2e9, "receiver-throughput-bits": 1e9}},
     },
 }
+EVENTS = "".join(json.dumps({"event": key, "data": IPERF3[key]}) + "\n" for key in IPERF3)
+SENT = {"succeeded": True, "summary": {"summary": {"throughput-bits": 2e9}}}
 MBITS = {
     "TCP upload::1": 10, "TCP upload::2": 20, "TCP upload avg": 15, "TCP upload sum": 30, "TCP totals": 30, "UDP": 5
 }  # fmt: skip
@@ -325,10 +327,11 @@ netperf,TCP_RR,1,0,1,2,15000.5,OP/s
         ("windows.json", json.dumps(IPERF3, indent=1).encode("utf-16"), [({"streams": 2}, 3.0)]),
         ("runs.json", json.dumps([IPERF3, BOTH]), [({"repetition": 2}, 3.0), (REVERSE, 1.0)]),
         ("log.txt", f"{json.dumps(UNREACHED)}{json.dumps(IPERF3)}", [({}, 3.0)]),
-        ("stream.json", "\n".join(json.dumps({"event": key, "data": IPERF3[key]}) for key in IPERF3), [({}, 3.0)]),
+        ("stream.json", EVENTS * 2, [({"repetition": 2}, 3.0)]),
         ("src-cmd:10.0.0.1:1", f"Task URL:\n{json.dumps(PSCHEDULER)}\nNo more.", [({"streams": 4}, 1.0)]),
+        ("sent.json", json.dumps(SENT), [({}, 2.0)]),
         ("result.json", json.dumps(PSCHEDULER["result"]), [({"streams": 1}, 1.0)]),
-        ("up.flent.gz", gzip.compress(json.dumps(FLENT).encode()), [({"streams": 2}, 0.03), (UDP, 0.005)]),
+        ("up.flent.gz", gzip.compress(json.dumps(FLENT).encode(), mtime=0), [({"streams": 2}, 0.03), (UDP, 0.005)]),
         ("result-1.csv", K8S, [({"tool": "netperf"}, 1.0), ({"tool": "uperf"}, 2.0)]),
     ],
 )  # fmt: skip
@@ -343,7 +346,7 @@ def test_results_of_other_programs_need_no_settings(
     for place, throughput in cells:
         at = {axis: place.get(axis, summary[axis].values[0]) for axis in summary.throughput.dims}
         assert float(summary.throughput.sel(at)) == pytest.approx(throughput)
-    assert int((summary.status == 1).sum()) == len(cells) + (name == "runs.json")
+    assert int((summary.status == 1).sum()) == len(cells) + (name in ("runs.json", "stream.json"))
     if name == "run.json":
         assert [float(summary[one].squeeze()) for one in ("rtt_loaded", "retransmits", "duration")] == [
             0.5,
@@ -363,7 +366,7 @@ def test_results_of_other_programs_need_no_settings(
             "iperf3 document 1 without a result is skipped: ValueError unable to connect",
         ),
         (
-            json.dumps(FLENT | {"metadata": {}}),
+            json.dumps(FLENT | {"metadata": {"NAME": "ping"}}),
             "flent document 1 without a result is skipped: ValueError no series",
         ),
     ],
@@ -379,12 +382,14 @@ def test_a_real_run_of_iperf3_is_read(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    command = ["iperf3", "--json", "-p", port]
-    with subprocess.Popen([*command, "-s", "-1"], stdout=subprocess.DEVNULL) as server:
-        client = [*command, "-c", "127.0.0.1", "-n", "1M", "-P", "2"]
-        with (tmp_path / "run.json").open("w") as run:
-            wait_until(lambda: subprocess.run(client, stdout=run, check=False).returncode == 0, "iperf3 ran")
-        server.wait()
+    server = ["iperf3", "-s", "-p", port, "--forceflush"]
+    client = ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", "1", "-P", "2", "--json"]
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert any("listening" in line for line in running.stdout)
+        done = subprocess.run(client, capture_output=True, check=True, text=True, timeout=300)
+        running.kill()
+    (tmp_path / "run.json").write_text(done.stdout)
     name, settings, _ = importing.settings_of(tmp_path / "run.json")
     assert name == "run" and settings is not None
     summary = importing.import_table(settings, tmp_path / "run.json", name).summary

@@ -35,9 +35,12 @@ def documents(text: str) -> list[Row]:
                 raise ValueError(f"JSON that breaks in line {error.lineno}: {error.msg}") from error
             return []
         found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
-    if found and all({"event", "data"} <= one.keys() for one in found):  # iperf3 --json-stream
-        return [{one["event"]: one["data"] for one in found}]
-    return found
+    runs: list[Row] = []
+    for one in found:  # of iperf3 --json-stream, a run begins with its event "start"
+        if "event" not in one or one["event"] == "start" or not runs:
+            runs.append({})
+        runs[-1].update({one["event"]: one.get("data")} if "event" in one else one)
+    return runs
 
 
 def table_of(found: list[Row]) -> pd.DataFrame:
@@ -46,21 +49,16 @@ def table_of(found: list[Row]) -> pd.DataFrame:
     Raises:
         ValueError: for a document of another program, or if none has a result.
     """
-    rows, notes = [], []
+    rows, notes, names = [], [], ", ".join(sorted({name for name, _, _ in _PROGRAMS}))
     for number, document in enumerate(found, 1):
-        name, read = next(
-            ((name, read) for name, keys, read in _PROGRAMS if keys <= document.keys()), ("", None)
-        )
+        name, _, read = next((one for one in _PROGRAMS if one[1] <= document.keys()), ("", set(), None))
         if read is None:
-            raise ValueError(
-                f"JSON document {number} of none of {', '.join(sorted({each[0] for each in _PROGRAMS}))}"
-            )
+            raise ValueError(f"JSON document {number} of none of {names}")
         try:
             rows += [{"tool": name, **row} for row in read(document)]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            notes.append(
-                f"{name} document {number} without a result is skipped: {type(error).__name__} {error}"
-            )
+            why = f"{type(error).__name__} {error}"
+            notes.append(f"{name} document {number} without a result is skipped: {why}")
     if not rows:
         raise ValueError("; ".join(notes))
     table = pd.DataFrame(rows, pd.RangeIndex(1, len(rows) + 1, name="row"))
@@ -74,13 +72,9 @@ def table_of(found: list[Row]) -> pd.DataFrame:
 def _settings(table: pd.DataFrame, axes: Mapping[str, str], variables: Row, **more: object) -> Row:
     """Make settings; the axes, by their columns, of which all rows have the same value are fixed."""
     several = {name for name, column in axes.items() if name == "streams" or table[column].nunique() > 1}
-    fixed = {
-        name: str(table[column].iloc[0])
-        for name, column in axes.items()
-        if name not in several and len(table)
-    }
     used = {name: {"column": column} for name, column in axes.items() if name in several}
-    return {"axes": used, "variables": variables, "fixed": {k: v for k, v in fixed.items() if v}, **more}
+    fixed = {name: str(table[axes[name]].iloc[0]) for name in axes.keys() - used.keys() if len(table)}
+    return {"axes": used, "variables": variables, "fixed": fixed, **more}
 
 
 def _iperf3(document: Row) -> Iterator[Row]:
@@ -90,11 +84,8 @@ def _iperf3(document: Row) -> Iterator[Row]:
     sent = [one["sender"] for one in end["streams"] if "sender" in one]
     rtts = [one["mean_rtt"] for one in sent if one.get("sender", True) and one.get("mean_rtt")]
     # UDP of versions before 3.8 has the rate of the sender alone, and no such key.
-    ways = {
-        "sum_received": "reverse" if test.get("reverse") else "forward",
-        "sum_received_bidir_reverse": "reverse",
-    }
-    for received, direction in ways.items() if "sum_received_bidir_reverse" in end else [*ways.items()][:1]:
+    for received in ("sum_received", *({"sum_received_bidir_reverse"} & end.keys())):
+        direction = "reverse" if test.get("reverse") or received != "sum_received" else "forward"
         yield {
             "streams": test["num_streams"],
             "protocol": test["protocol"],
@@ -113,13 +104,14 @@ def _pscheduler(document: Row) -> Iterator[Row]:
     if not result["succeeded"]:
         raise ValueError(result.get("error", "the run failed"))
     summary, tool = result["summary"]["summary"], document.get("tool", "pscheduler")
+    received = summary.get("receiver-throughput-bits")
     yield {
         "tool": tool["name"] if isinstance(tool, dict) else tool,
         "streams": spec.get("parallel") or len(result["summary"].get("streams", ())) or 1,
         "protocol": "UDP" if spec.get("udp") else "TCP",
         **{end: spec[end] for end in ("source", "dest") if end in spec},
         "congestion_control": spec.get("congestion"),
-        "throughput": summary.get("receiver-throughput-bits") or summary["throughput-bits"],
+        "throughput": summary["throughput-bits"] if received is None else received,
         "retransmits": summary.get("retransmits"),
     }
 
@@ -127,25 +119,25 @@ def _pscheduler(document: Row) -> Iterator[Row]:
 def _flent(document: Row) -> Iterator[Row]:
     about = document["metadata"]
     means = {
-        name: series["MEAN_VALUE"]
-        if "MEAN_VALUE" in series
-        else fmean(filter(None, document["results"][name]))
+        name: series.get("MEAN_VALUE", document["results"].get(name))
         for name, series in about.get("SERIES_META", {}).items()
         if series.get("UNITS") == "Mbits/s" and not name.endswith((" avg", " totals"))
     }
     sums = tuple(name.removesuffix(" sum") for name in means if name.endswith(" sum"))
+    told = {"test": about["NAME"], "title": about.get("TITLE") or None, "host": about.get("HOST")}
     if not means:
         raise ValueError("no series in Mbits/s")
     for name, mean in means.items():
         series = name.removesuffix(" sum")
         if series in sums or not name.startswith(sums):
             streams = sum(other.startswith(series) for other in means) - 1 if series in sums else 1
-            told = {"test": about["NAME"], "title": about.get("TITLE") or None, "host": about.get("HOST")}
+            # Files of the first version have the samples alone.
+            rate = 1e6 * (fmean(one for one in mean if one is not None) if isinstance(mean, list) else mean)
             yield {
                 **told,
                 "series": series,
                 "streams": streams,
-                "throughput": mean * 1e6,
+                "throughput": rate,
                 "duration": about["LENGTH"],
             }
 
@@ -170,11 +162,8 @@ def recognize(table: pd.DataFrame) -> None:
     called = {"Driver": "tool", "Parallelism": "streams"}
     axes = {called.get(name, _slug(name)): name for name in words if name not in ("Duration", "# of Samples")}
     ends = {"": rate, "_low": "Confidence metric - low", "_high": "Confidence metric - high"}
-    variables = {
-        f"throughput{end}": {"column": column, "unit_column": unit}
-        for end, column in ends.items()
-        if column in table
-    }
+    ends = {f"throughput{end}": column for end, column in ends.items() if column in table}
+    variables = {name: {"column": column, "unit_column": unit} for name, column in ends.items()}
     more = {"confidence": 0.95} if len(variables) == 3 else {}
     rates = table[table[unit] != "OP/s"]
     where = {"where": f"`{unit}` != 'OP/s'"} if len(rates) < len(table) else {}
@@ -200,12 +189,15 @@ _ALIASES = {
     for alias in aliases.split()
 }
 _LOOSE = {
-    f"{prefix}bps": f"{prefix.upper() if prefix != 'k' else 'k'}bit/s" for prefix in ("k", "m", "g", "t", "")
+    "bps": "bit/s",
+    "kbps": "kbit/s",
+    "mbps": "Mbit/s",
+    "gbps": "Gbit/s",
+    "seconds": "s",
+    "percent": "%",
 }
-_LOOSE |= {"seconds": "s", "secs": "s", "percent": "%", "pct": "%"}
 """Units that names of columns mean in all likelihood: settings refuse them, and a proposal is for people to check."""
 _DIMENSIONS = (units.RATE, units.RTT, units.SIZE, units.FRACTION)
-_UNKNOWN = "?"
 
 
 def proposal(table: pd.DataFrame, file: Path) -> str:
@@ -216,26 +208,23 @@ def proposal(table: pd.DataFrame, file: Path) -> str:
         unit = table.attrs.get("units", {}).get(column, unit)
         name = _slug(base) or ("throughput" if units.RATE.size(unit) else "rtt")
         name = _ALIASES.get(name, name)
-        words = pd.to_numeric(table[column].str.replace(",", "."), errors="coerce").isna().all()
+        cells = table[column].astype(str)
+        words = pd.to_numeric(cells.str.replace(",", "."), errors="coerce").isna().all()
         several = 2 <= table[column].nunique() <= max(2, len(table) // 2)
+        kind = variable_dimension(name) if name in SUMMARY else axis_dimension(name)
+        entry = {"column": column} | ({"unit": unit or "?"} if kind and kind.base else {})
         if name in SUMMARY and name not in variables:
-            dimension = variable_dimension(name)
-            variables[name] = (
-                {"column": column, "unit": unit or _UNKNOWN} if dimension.units else {"column": column}
-            )
+            variables[name] = entry
         elif name in Parameters.model_fields and name not in axes:
-            known = axis_dimension(name)
-            base_unit = known.base if known else ""
-            axes[name] = {"column": column, "unit": unit or _UNKNOWN} if base_unit else {"column": column}
+            axes[name] = entry
         elif words and several and name not in {*TAKEN, *axes} and re.fullmatch(r"[a-z][a-z0-9_]*", name):
             axes[name] = {"column": column}
         else:
-            unused.append(f"# not used: {column}, such as {next(iter(table[column]), '')!r}")
-    variables.setdefault("throughput", {"column": _UNKNOWN, "unit": _UNKNOWN})
+            unused.append(f"# not used: {column}, such as {next(iter(cells), '')!r}")
+    variables.setdefault("throughput", {"column": "?", "unit": "?"})
     more = {"confidence": 0.95} if {"throughput_low", "throughput_high"} <= variables.keys() else {}
-    content = yaml.safe_dump(
-        {"axes": axes, "variables": variables, **more}, sort_keys=False, allow_unicode=True, width=1000
-    )
+    settings = {"axes": axes, "variables": variables, **more}
+    content = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)
     head = (
         f"# Proposed for {file.name}. Nothing was written. Check names and units, replace each ?, then:",
         f"#   tpcsweep import {file} > {file.stem}.yaml",

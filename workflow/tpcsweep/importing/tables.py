@@ -173,16 +173,16 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
     text = text[named.end() :] if named else text
     separator = named[1] if named else _separator(text)
     quoted = f'{separator} "' in text.partition("\n")[0]
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=quoted, strict=True
-    )
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=quoted, strict=True)
     try:
         rows = [(reader.line_num + skipped, row) for row in reader if row]
     except csv.Error as error:
-        place = f"line {reader.line_num + skipped}"
-        raise refused(
-            place, str(error), "a quote at the end of each cell that begins with one", str(file)
-        ) from error
+        place, allowed = (
+            f"line {reader.line_num + skipped}",
+            "a quote at the end of each cell that begins with one",
+        )
+        raise refused(place, str(error), allowed, str(file)) from error
     notes: list[str] = []
     if separator != "," or encoding != "UTF-8":
         notes.append(f"columns are divided by {_SEPARATORS.get(separator, repr(separator))}, in {encoding}")
@@ -190,8 +190,8 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
     kept = _named_columns(header, rows, notes, file)
     cells = [[as_written(row[at]) for at in kept] for _, row in rows]
     cells = [[cell.strip() for cell in row] for row in cells] if separator == "|" else cells
-    lines = pd.Index([line for line, _ in rows], name="line")
-    table = pd.DataFrame(cells, lines, [header[at] for at in kept], dtype=str)
+    index = pd.Index([line for line, _ in rows], name="line")
+    table = pd.DataFrame(cells, index, [header[at] for at in kept], dtype=str)
     found = _units_above(table)
     if found:
         notes.append(f"line {table.index[0]} has units: {', '.join(found.values())}")
@@ -213,9 +213,8 @@ def _decoded(file: Path) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         place = f"line {raw.count(bytes([10]), 0, error.start) + 1}"
     try:
-        return raw.decode(
-            "cp1252"
-        ), f"Windows-1252, by {place}: if its letters are wrong, save the file as UTF-8"
+        told = f"Windows-1252, by {place}: if its letters are wrong, save the file as UTF-8"
+        return raw.decode("cp1252"), told
     except UnicodeDecodeError as error:
         given = f"bytes that are neither UTF-8 nor Windows-1252 ({error.reason})"
         raise refused(place, given, "a table saved as UTF-8", str(file)) from error
@@ -243,16 +242,15 @@ def _framed(rows: Rows, notes: list[str]) -> tuple[list[str], Rows]:
     while width > 1 and begin < len(full) - 1 and _is_title(full[begin][1], full[begin + 1][1], width):
         begin += 1
     header = [as_written(name).strip() for name in full[begin][1]] if full else []
-    body = [
-        (line, row) for line, row in full[begin + 1 :] if [as_written(name).strip() for name in row] != header
-    ]
+    again = [line for line, row in full[begin + 1 :] if [as_written(name).strip() for name in row] == header]
+    body = [(line, row) for line, row in full[begin + 1 :] if line not in again]
     firsts = Counter(_texts(row)[0] for _, row in body)
     while body and (len(body[-1][1]) == 1 < width or _is_total(_texts(body[-1][1])[0], firsts)):
         body.pop()
     kept = {line for line, _ in body} | {line for line, _ in full[begin : begin + 1]}
     if lines := [str(line) for line, _ in rows if line not in kept]:
         notes.append(
-            f"lines without a measurement, such as titles and totals, are skipped: {', '.join(lines)}"
+            f"lines without measurements, such as titles and totals, are skipped: {', '.join(lines)}"
         )
     return header, body
 
@@ -278,9 +276,7 @@ def _named_columns(header: list[str], rows: Rows, notes: list[str], file: Path) 
         raise refused("", f"the header {','.join(header)!r}", allowed, str(file))
     for line, row in rows:
         if any(header[len(row) :]) or _texts(row[len(header) :]):
-            allowed = (
-                f"{len(header)}, as in the header; quotes around text and numbers with separators in them"
-            )
+            allowed = f"{len(header)}, as in the header; quotes around cells with separators in them"
             raise refused(f"line {line}", f"{len(row)} values", allowed, str(file))
         row.extend([""] * (len(header) - len(row)))
     nameless = [at for at, name in enumerate(header) if not name]
@@ -288,9 +284,8 @@ def _named_columns(header: list[str], rows: Rows, notes: list[str], file: Path) 
     for at in nameless[1:] if indexed else nameless:
         for line, row in rows:
             if cell := row[at].strip():
-                raise refused(
-                    f"line {line}, column {at + 1}", repr(cell), "a name for it in the header", str(file)
-                )
+                place = f"line {line}, column {at + 1}"
+                raise refused(place, repr(cell), "a name for it in the header", str(file))
     if nameless:
         notes.append(f"columns without a name are skipped: {', '.join(str(at + 1) for at in nameless)}")
     return [at for at, name in enumerate(header) if name]
