@@ -53,7 +53,7 @@ def test_the_shipped_configuration_takes_minutes() -> None:
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     assert grid_summary(load(config, ROOT)) == (
         "demo on netns: 24 cells in 8 deployments (2 origins × 2 cores × 2 rtt × 3 streams, 1 repetition), "
-        "about 5.2 min to 6.7 min"
+        "about 5.6 min to 7.2 min"
     )
 
 
