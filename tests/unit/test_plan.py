@@ -97,13 +97,16 @@ def test_what_cannot_be_reached_says_how_much_can() -> None:
     answer = plan(Known(spread=0.1), "20 Gbit/s", rtt=20)
     # The path does not carry it, however many streams, and no draw reaches it.
     assert (answer.reached, answer.extrapolation, answer.surest) == (False, None, None)
+    assert answer.verdict == "not reached: no setting inside the data can, nor up to 4 times their largest values"
     best = answer.largest
     ends = ("throughput", "throughput_low", "throughput_high")
     assert [best[name] for name in ends] == pytest.approx([4.0, 0.905 * 4, 1.095 * 4], rel=1e-3)  # of 4 cores
     assert (cost(best), best["extrapolated"]) == ((4, 2, 8), False)
     likeliest = plan(Known(spread=0.5), 4, 0.9, rtt=20, cores=4)
     assert not likeliest.reached and likeliest.surest is not None
-    assert likeliest.surest["probability"] == pytest.approx(0.5, abs=0.01)
+    chance = likeliest.surest["probability"]
+    assert chance == pytest.approx(0.5, abs=0.01)
+    assert f"the likeliest setting inside the data has a chance of {100 * chance:.1f} %" in likeliest.verdict
 
 
 def test_what_lies_beyond_the_data_is_kept_apart_and_marked() -> None:
@@ -111,10 +114,12 @@ def test_what_lies_beyond_the_data_is_kept_apart_and_marked() -> None:
     assert not answer.reached and answer.extrapolation is not None
     cores, origins, streams = cost(answer.extrapolation)
     assert (cores, origins) == (5, 2) and streams >= 10
+    assert answer.verdict.endswith(", extrapolated to be reached beyond")
     assert not answer.settings["extrapolated"].any() and answer.beyond["extrapolated"].all()
     # A given value beyond the data marks every setting.
     answer = plan(Known(), 1, rtt="100 ms")
     assert answer.reached and answer.settings["extrapolated"].all()
+    assert answer.verdict == "reached, extrapolated"
     assert "Extrapolated: rtt 100 ms is not in the data: 2 ms to 80 ms." in answer.notes
     assert plan(Known(), 1, rtt="50 ms", bandwidth="20 Gbit/s").settings["extrapolated"].all()
 

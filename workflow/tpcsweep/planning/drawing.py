@@ -33,17 +33,9 @@ def draw(answer: Plan) -> Figure:
     _throughput(axes[0], answer, setting)
     if both:
         _map(figure, axes[1], answer)
-    head(figure, _verdict(answer), [answer.data, _fixed(answer), *answer.notes])
-    return figure
-
-
-def _verdict(answer: Plan) -> str:
     asked = f"{show(answer.target, RATE)} with {show(answer.probability, FRACTION)}"
-    if answer.cheapest is None:
-        beyond = "" if answer.extrapolation is None else ", extrapolated to be reached beyond"
-        return f"{asked}: not reached inside the data{beyond}"
-    beyond = answer.cheapest["extrapolated"]
-    return f"{asked}: reached, {'extrapolated from what was measured' if beyond else 'inside the data'}"
+    head(figure, f"{asked}: {answer.verdict}", [answer.data, _fixed(answer), *answer.notes])
+    return figure
 
 
 def _fixed(answer: Plan) -> str:

@@ -21,6 +21,7 @@ from tpcsweep.models import Fit, Observations, Predictor, fit
 from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.predictor import Domain, interval
 from tpcsweep.models.saved import Saved
+from tpcsweep.numbers import plain
 from tpcsweep.planning import KNOBS, PROBABILITY, Given, Question
 
 BEYOND = 4.0
@@ -90,6 +91,19 @@ class Plan:
     def extrapolation(self) -> pd.Series | None:
         """The cheapest setting beyond the data that reaches the target, if none inside does; or None."""
         return self._first(self.beyond)
+
+    @property
+    def verdict(self) -> str:
+        """One of three answers in words: reached, the best chance inside the data, or no chance there."""
+        if self.cheapest is not None:
+            return "reached" + (", extrapolated" if self.cheapest["extrapolated"] else "")
+        chance = "no setting inside the data can"
+        if self.surest is not None:
+            chance = f"the likeliest setting inside the data has a chance of {100 * self.surest['probability']:.1f} %"
+        further = f"nor up to {plain(BEYOND)} times their largest values"
+        if self.extrapolation is not None:
+            further = "extrapolated to be reached beyond"
+        return f"not reached: {chance}, {further}"
 
     @property
     def front(self) -> pd.DataFrame:

@@ -28,7 +28,6 @@ from tpcsweep.models.observations import NothingMeasuredError
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Question
 from tpcsweep.planning.plan import (
-    BEYOND,
     FRONT,
     Plan,
     asked,
@@ -181,10 +180,7 @@ def shown_plan(plan: Plan) -> RenderableType:
         )
     notes = [_EXTRAPOLATED] if plan.answers["extrapolated"].any() else []
     notes += [f"- {note}" for note in plan.notes]
-    verdict = "reached" if plan.reached else "not reached by any setting inside the data"
-    if not plan.reached and plan.extrapolation is None:
-        verdict += f", nor by any up to {plain(BEYOND)} times their largest values"
-    title = f"{show(plan.target, RATE)} with a probability of {sure}: {verdict}"
+    title = f"{show(plan.target, RATE)} with a probability of {sure}: {plan.verdict}"
     return Group(f"{title}\nmodel {plan.model}, {plan.data}", rows, *notes)
 
 
