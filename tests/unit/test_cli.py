@@ -2,6 +2,7 @@
 """The commands of `tpcsweep`: help, completion, answers and exit codes."""
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -184,6 +185,9 @@ def test_an_earlier_dataset_is_imported_under_the_name_of_its_file() -> None:
     assert told == {"dataset": "others/surface/dataset.nc", "table": "others/surface/cells.csv"}
     assert Path(told["table"]).is_file()
     assert "limit" in xr.load_dataset(told["dataset"])
+    # The command for what follows is one that a shell and Snakemake take as it stands.
+    *_, line = tpcsweep("import", EXAMPLE, "--results", "an odd place").stdout.splitlines()
+    assert shlex.split(line)[-1] == 'dataset=!!str "an odd place/surface/dataset.nc" '
 
 
 @pytest.mark.usefixtures("study")

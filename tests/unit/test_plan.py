@@ -97,7 +97,10 @@ def test_what_cannot_be_reached_says_how_much_can() -> None:
     answer = plan(Known(spread=0.1), "20 Gbit/s", rtt=20)
     # The path does not carry it, however many streams, and no draw reaches it.
     assert (answer.reached, answer.extrapolation, answer.surest) == (False, None, None)
-    assert answer.verdict == "not reached: no setting inside the data can, nor up to 4 times their largest values"
+    assert (
+        answer.verdict
+        == "not reached: no setting inside the data can, nor up to 4 times their largest values"
+    )
     best = answer.largest
     ends = ("throughput", "throughput_low", "throughput_high")
     assert [best[name] for name in ends] == pytest.approx([4.0, 0.905 * 4, 1.095 * 4], rel=1e-3)  # of 4 cores

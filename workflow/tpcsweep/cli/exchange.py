@@ -38,7 +38,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
     from tpcsweep import dataset, importing
-    from tpcsweep.configuration.loading import ConfigurationError, load_dataset, load_import
+    from tpcsweep.configuration.loading import ConfigurationError, config_arguments, load_dataset, load_import
     from tpcsweep.configuration.problems import refused
     from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
     from tpcsweep.dataset import earlier
@@ -73,7 +73,8 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
             notes = importing.notes_of(folded)
     made = folder / DATASET
     content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
-    more = f"figures, models and page: snakemake --config dataset={made}"
+    command = shlex.join(["snakemake", *config_arguments({"dataset": made})])
+    more = f"figures, models and page: {command}"
     common.answer(as_json, content, *(f"note: {note}" for note in notes), f"dataset: {made.absolute()}", more)
 
 
