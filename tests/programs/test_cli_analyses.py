@@ -108,7 +108,7 @@ def test_a_comparison_is_a_summary_and_the_cells_that_differ() -> None:
     done = tpcsweep("compare", f"{SURFACE}:cores=0.1", f"{SURFACE}:cores=0.4")
     assert done.exit_code == 0
     text = " ".join(done.output.split())
-    assert "faster, by a ratio of 2.186 over 72 cells" in text
+    assert "faster, by a ratio of 2.184 over 72 cells" in text
     assert "different from base to new: cores 0.1 → 0.4" in text
     assert done.output.count(" faster ") >= 44
     assert tpcsweep("compare", "demo", "results/demo").output.count("│") == 0
