@@ -134,9 +134,14 @@ def disk(site: NetnsSite, rate: int) -> Iterator[None]:
     site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
     site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
     try:
+        # The servers have mounts of their own, which follow the machine's only where these are shared.
+        device = side.files.stat().st_dev
+        loop = f"/dev/loop{os.minor(device)}"
+        for pid in site.groups["dst1"].pids():
+            if Path(f"/proc/{pid}/root{side.files}").stat().st_dev != device:
+                site.commands.run(["nsenter", f"--mount=/proc/{pid}/ns/mnt", "mount", loop, str(side.files)])
         (side.files / "lost+found").rmdir()
         os.chown(side.files, owner.st_uid, owner.st_gid)
-        device = side.files.stat().st_dev
         group.mkdir()
         limit = f"{os.major(device)}:{os.minor(device)} {rate}"
         (group / "blkio.throttle.write_bps_device").write_text(limit)

@@ -63,6 +63,9 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
         assert counters.unfinished() == 1
         assert held[1].recv(4) == b"COPY"
         assert counters.unfinished() == 1
+        # One that the server never closes can be forgotten, but none that is open.
+        counters.forget_reset()
+        assert counters.unfinished() == (not reset)
         held.pop().close()
         wait_until(lambda: counters.unfinished() == 0, "the server has closed it")
     counters.close()

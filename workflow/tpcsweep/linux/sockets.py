@@ -106,6 +106,11 @@ class SocketDiagnostics:
                 count += queue if message[1] == _LISTEN else 1
         return count + len(set(held) - listed)
 
+    def reset(self, held: Collection[int]) -> set[int]:
+        """Return those of some sockets whose connections were reset. Raises OSError, as `unfinished`."""
+        listed = self._dump(_UNFINISHED | 1 << _LISTEN)
+        return set(held) - {_QUEUE_AND_INODE.unpack_from(message)[1] for message in listed}
+
     def _dump(self, states: int, extensions: int = 0) -> list[bytes]:
         """Give a struct inet_diag_msg with attributes for each connection in one of the states."""
         messages: list[bytes] = []

@@ -117,6 +117,12 @@ class Counters:
         counts = {name: origin.unfinished() for name, origin in self._origins.items()}
         return {name: count for name, count in counts.items() if count}
 
+    def forget_reset(self) -> bool:
+        """Forget the reset connections of every origin; return whether no other connection is unfinished."""
+        for origin in self._origins.values():
+            origin.forget_reset()
+        return not self.unfinished()
+
 
 @dataclass(kw_only=True)
 class NetnsSite(ServerSite):
@@ -184,9 +190,11 @@ class NetnsSite(ServerSite):
         A server notices only at its next marker, up to 5 s later, that its client has gone, and would load the
         next cell until then; cutting its connections ends the copy at once. A server that lacks CPU has requests
         that it has not even read: it is cut off again and again until it has been through them all, however many.
+        XRootD 5.5.3 now and then never closes a connection that was reset. If the server answers, such connections
+        are ignored after SETTLE_SECONDS.
 
         Raises:
-            BrokenError: if no connection ends for SETTLE_SECONDS.
+            BrokenError: if no connection ends for SETTLE_SECONDS, and one is open or the servers do not answer.
         """
         least, give_up = math.inf, 0.0
         self._cut()
@@ -197,11 +205,19 @@ class NetnsSite(ServerSite):
                 for name in busy:  # the deployment's log shows the connections
                     shown = self.commands.run(inside(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
                     self.commands.note(shown)
+                if self._answers() and self.counters.forget_reset():
+                    break
                 what = f"still busy with transfers: none has ended for {SETTLE_SECONDS:.0f} s"
                 raise BrokenError(f"{', '.join(busy)}: {what}")
             time.sleep(0.01)
             self._cut()
         self.arrivals.clear(READY_FILE)
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(BrokenError):
+            self.ready()
+            return True
+        return False
 
     def _cut(self) -> None:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):

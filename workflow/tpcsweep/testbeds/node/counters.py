@@ -46,6 +46,7 @@ class OriginCounters:
         self._peers = frozenset(peers)
         self._snmp = CounterFile("/proc/thread-self/net/snmp")
         self._sockets = SocketDiagnostics()
+        self._forgotten: set[int] = set()
 
     def connections(self) -> list[Connection]:
         return [connection for connection in self._sockets.connections() if connection.remote in self._peers]
@@ -58,8 +59,12 @@ class OriginCounters:
 
         Raises PermissionError if the node hides the programs' open files.
         """
-        held = self.programs.tcp_sockets()
+        held = self.programs.tcp_sockets() - self._forgotten
         return self._sockets.unfinished(self._port, held) + len(self.connections())
+
+    def forget_reset(self) -> None:
+        """Never again count the reset connections that the server holds now."""
+        self._forgotten |= self._sockets.reset(self.programs.tcp_sockets())
 
     def close(self) -> None:
         self._snmp.close()

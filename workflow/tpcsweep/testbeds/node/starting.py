@@ -95,6 +95,7 @@ def get(place: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str
         connection.sock = tls.wrap_socket(plain, server_hostname=address)
         connection.request("GET", f"{EXPORT}/{READY_FILE}")
         answer = connection.getresponse()
+        answer.read()  # to close with bytes unread resets the connection, which XRootD may then hold for ever
         return answer.status, urlsplit(answer.getheader("Location", "")).netloc
     except ssl.SSLCertVerificationError:
         raise
