@@ -156,6 +156,8 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
         for event in leave:
             undo.callback(event.set)
         failed = [pool.submit(one.run) for one in failing]
+        # Otherwise they may wait for nodes until the others leave.
+        wait_until(lambda: all(one.identifier for one in failing), "they have nodes", LONGEST)
         even, odd = (
             [pool.submit(one.run, partial(stay, one)) for one in everybody[parity::2]] for parity in (0, 1)
         )
