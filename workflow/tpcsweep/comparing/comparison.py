@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from scipy import stats
 from tpcsweep.comparing.effects import (
     CONFIDENCE,
     NOT_COMPARABLE,
+    RUN_TO_RUN,
     SAME,
     VERDICTS,
     Floats,
@@ -32,6 +33,7 @@ from tpcsweep.comparing.effects import (
     combined,
     judged,
     parts,
+    run_to_run,
     together,
 )
 from tpcsweep.configuration.parameters import Parameters, Value
@@ -44,13 +46,6 @@ from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.variables import CPU_LIMITS
-
-RUN_TO_RUN = 0.02
-"""The standard deviation of a cell's throughput from run to run, as a share, where no dataset has several runs.
-
-Idle runs of the demo on one machine, compared in pairs, had a median difference of 1.6 to 1.8 %, which is that of a
-standard deviation of 1.7 to 1.9 % in each run. This is a statement about that machine, and may be too small for
-others."""
 
 NOTICED = 0.05
 """The smallest slowdown of a machine that the summary reports, as a share."""
@@ -262,28 +257,6 @@ def _rows_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.D
     places = [pd.Categorical(rows[name], values).codes for name, values in axes.items()]
     shape = tuple(len(values) for values in axes.values())
     return rows.assign(cell=np.ravel_multi_index(tuple(places), shape) if axes else 0)
-
-
-def run_to_run(sides: Sequence[pd.DataFrame]) -> float | None:
-    """Return the standard deviation of log throughput from run to run, in excess of that inside of runs, as a share.
-
-    It is pooled over the cells of each side that were measured in several runs (one-way analysis of variance); None
-    without any.
-    """
-    squares, inside, freedom = 0.0, [0.0], 0
-    for rows in sides:
-        used = rows[(rows["reason"] == "") & (rows["throughput"] > 0)]
-        used = used.assign(log=np.log(used["throughput"]), noise=(used["error"] / used["throughput"]) ** 2)
-        runs = used.groupby(["cell", "run"])[["log", "noise"]].agg(["mean", "size"])
-        means = runs["log", "mean"]
-        several = means.groupby("cell").transform("size") > 1
-        means = means[several]
-        squares += float(((means - means.groupby("cell").transform("mean")) ** 2).sum())
-        freedom += len(means) - means.index.get_level_values("cell").nunique()
-        inside += (runs["noise", "mean"] / runs["log", "size"])[several].dropna().tolist()
-    if not freedom:
-        return None
-    return float(np.sqrt(max(squares / freedom - float(np.mean(inside)), 0.0)))
 
 
 def _cells_of(rows: pd.DataFrame, axes: Mapping[str, tuple[Value, ...]], share: float) -> pd.DataFrame:

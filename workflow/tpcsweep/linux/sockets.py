@@ -98,18 +98,15 @@ class SocketDiagnostics:
         Raises:
             OSError: if the kernel does not answer.
         """
-        count, listed = 0, set()
-        for message in self._dump(_UNFINISHED | 1 << _LISTEN):
-            queue, inode = _QUEUE_AND_INODE.unpack_from(message)
-            listed.add(inode)
+        count, messages = 0, self._dump(_UNFINISHED | 1 << _LISTEN)
+        for message in messages:
             if int.from_bytes(message[_ID_OFFSET : _ID_OFFSET + 2], "big") == port:
-                count += queue if message[1] == _LISTEN else 1
-        return count + len(set(held) - listed)
+                count += _QUEUE_AND_INODE.unpack_from(message)[0] if message[1] == _LISTEN else 1
+        return count + len(_unlisted(held, messages))
 
     def reset(self, held: Collection[int]) -> set[int]:
         """Return those of some sockets whose connections were reset. Raises OSError, as `unfinished`."""
-        listed = self._dump(_UNFINISHED | 1 << _LISTEN)
-        return set(held) - {_QUEUE_AND_INODE.unpack_from(message)[1] for message in listed}
+        return _unlisted(held, self._dump(_UNFINISHED | 1 << _LISTEN))
 
     def _dump(self, states: int, extensions: int = 0) -> list[bytes]:
         """Give a struct inet_diag_msg with attributes for each connection in one of the states."""
@@ -140,6 +137,10 @@ class SocketDiagnostics:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def _unlisted(held: Collection[int], messages: list[bytes]) -> set[int]:
+    return set(held) - {_QUEUE_AND_INODE.unpack_from(message)[1] for message in messages}
 
 
 def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:

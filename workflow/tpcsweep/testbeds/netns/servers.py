@@ -113,17 +113,9 @@ class DeploymentProcesses:
         A node with several commands has a name for each program; only those are started again by `revive`.
         """
         name = self.name(node)
-        named = [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "slave",
-            "sh",
-            "-c",
-            _WITH_HOSTS,
-            str(self.folder / "hosts"),
-            *command,
-        ]
+        # Disks that the machine mounts later are mounted for the servers too, where its mounts are shared.
+        own_mounts = ["unshare", "--mount", "--propagation", "slave"]
+        named = [*own_mounts, "sh", "-c", _WITH_HOSTS, str(self.folder / "hosts"), *command]
         whole = [*self.tree.group(name).entry(), *inside(name, named)]
         self.commands.note(f"{shlex.join(whole)} &")
         stderr = folder / f"stderr.{node}.log"
