@@ -22,7 +22,7 @@ from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation.model import central, model_cells, solve, spread
 
-from tests.support.simulating import simulated_course
+from tests.support.simulating import by_simgrid
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,7 +51,7 @@ def main(count: int) -> None:
                         file_size=int(generator.choice([10**9, 4 * 10**9])),
                     )
                     began = time.process_time()
-                    found = simulated_course(simgrid, one, physics, queues).throughput
+                    found = by_simgrid(simgrid, one, physics, queues)
                     cells = model_cells([one])
                     spread(cells, physics, queues, settings.draws, 0.95)
                     spent += time.process_time() - began

@@ -18,13 +18,8 @@ from tests.support.notebooks import executed
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sweep": "smoke", "testbed": "simulation"}
-PLACES = (
-    (2, 1, 16, 100, 5),
-    (3, 1, 32, 100, 120),
-    (4, 2, 32, 100, 5),
-    (5, 4, 64, 200, 40),
-    (7, 8, 128, 400, 5),
-)
+PLACES = [(2, 1, 16, 100, 5), (3, 1, 32, 100, 120), (4, 2, 32, 100, 5)]
+PLACES += [(5, 4, 64, 200, 40), (7, 8, 128, 400, 5)]
 """Figure, origins, cores, bandwidth and RTT of curves."""
 
 

@@ -234,9 +234,8 @@ def test_a_history_keeps_the_run_and_fails_on_a_change(here: Path, monkeypatch: 
     assert done.exit_code == 1, done.stderr
     assert done.stdout.startswith("8 runs, the last of 2026-02-22 03:00\n")
     assert done.stdout.endswith(f"{folder / 'index.html'}\n")
-    assert done.stderr.startswith(
-        "new since the last run:\nBetween 2026-02-08 03:00 and 2026-02-15 03:00 all"
-    )
+    said = "new since the last run:\nBetween 2026-02-08 03:00 and 2026-02-15 03:00 all"
+    assert done.stderr.startswith(said)
     assert {file.name for file in folder.glob("[!0-9]*")} == {"history.json", "index.html", "junit.xml"}
     assert (folder / "2026-02-22T030000Z.nc").exists()
     assert ET.parse(folder / "junit.xml").getroot()[0].findall("testcase/failure")

@@ -20,9 +20,8 @@ EXAMPLES = {page.stem: BLOCK.findall(page.read_text()) for page in sorted(ROOT.g
 def changed(text: str, diff: str) -> str:
     """A file's text with a diff applied, whose hunks say where they belong by their lines alone."""
     for hunk in re.split(r"^@@\n", diff, flags=re.MULTILINE):
-        before, after = (
-            "".join(f"{line[1:]}\n" for line in hunk.splitlines() if line[0] in kept) for kept in (" -", " +")
-        )
+        lines = hunk.splitlines(keepends=True)
+        before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
         assert f"\n{text}".count(f"\n{before}") == 1, f"not once in the file:\n{before}"
         text = f"\n{text}".replace(f"\n{before}", f"\n{after}")[1:]
     return text
@@ -54,8 +53,7 @@ def failures(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     command = [sys.executable, "-c", RUNNER, str(folder), str(ROOT / "examples/surface.nc")]
     done = finished(command, cwd=project, env=environment)
     assert done.returncode == 0, done.stdout
-    found: dict[str, str] = json.loads((folder / "failures.json").read_text())
-    return found
+    return json.loads((folder / "failures.json").read_text())  # type: ignore[no-any-return]
 
 
 RUNNER = '''

@@ -82,9 +82,8 @@ def test_a_deleted_cell_is_measured_and_no_other(measured: Project) -> None:
 
 
 def test_a_dataset_from_elsewhere_is_copied_and_gets_its_table(tmp_path: Path) -> None:
-    folding.make_dataset(
-        load_dataset(str(ROOT / "examples/surface.nc"), tmp_path, ROOT), tmp_path / "dataset.nc", 1
-    )
+    shipped = load_dataset(str(ROOT / "examples/surface.nc"), tmp_path, ROOT)
+    folding.make_dataset(shipped, tmp_path / "dataset.nc", 1)
     with xr.open_dataset(tmp_path / "dataset.nc") as dataset:
         assert len((tmp_path / "cells.csv").read_text().splitlines()) == 1 + dataset["status"].size
 

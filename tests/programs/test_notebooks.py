@@ -16,7 +16,8 @@ from tests.support.notebooks import code_of, executed
 from tests.support.pictures import hues, pixels
 from tests.support.workflow import ROOT
 
-FOUR: Mapping[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
+Axes = Mapping[str, Sequence[Value]]
+FOUR: Axes = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
 
 
 def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:
@@ -42,8 +43,8 @@ SURFACE = {"throughput_heatmap", "throughput_surface", "throughput_lines", "good
         ("releases", "releases", {"xrootd": ["5.8.1", "5.9.9"], **FOUR, "rtt": [5.0]}, {"releases"}),
     ],
 )
-def test_the_notebooks_run_on_their_own(
-    tmp_path: Path, name: str, sweep: str, axes: dict[str, Sequence[Value]], made: set[str]
+def test_notebooks_run_by_themselves(
+    tmp_path: Path, name: str, sweep: str, axes: Axes, made: set[str]
 ) -> None:
     results = tmp_path / "results" / sweep
     files = synthetic.write_sweep(tmp_path / "cells", axes)

@@ -56,10 +56,8 @@ def ways(command: click.Command) -> Iterator[list[str]]:
     options, choices = [], [[]]
     for part in command.params:
         if isinstance(part.type, click.Choice):
-            given = [
-                [*part.opts[-1:] * isinstance(part, click.Option), str(choice)]
-                for choice in part.type.choices
-            ]
+            option = part.opts[-1:] * isinstance(part, click.Option)
+            given = [[*option, str(choice)] for choice in part.type.choices]
             if isinstance(part, click.Argument):
                 places.append(given)
             else:

@@ -184,7 +184,6 @@ def test_a_sweep_is_made_without_any_extra(tmp_path: Path) -> None:
     )
     needed = ["comparing.comparison", "dataset", "figures", "models", "running.notebooks", "running.runner"]
     code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
-    done = finished(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
-    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
+    done = finished([sys.executable, "-c", code], env=environment)
     assert done.returncode == 0, done.stdout

@@ -3,6 +3,7 @@
 
 import itertools
 import math
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -120,14 +121,8 @@ def dataset(kind: str = "netns") -> xr.Dataset:
     shares = {"throughput": 1, "throughput_low": 0.98, "throughput_high": 1.02}
     content = {name: (tuple(axes), throughput * share) for name, share in shares.items()}
     content["flags"] = (tuple(axes), np.zeros(throughput.shape, np.int64), about_flags())
-    fixed = {
-        "mtu": 1500,
-        "bandwidth": 0.5,
-        "tool": "curl",
-        "loss": 0.0,
-        "tcp_buffer": 2**26,
-        "tcp_streams": 1,
-    }
+    fixed = {"mtu": 1500, "bandwidth": 0.5, "loss": 0.0, "tcp_buffer": 2**26}
+    fixed |= {"tool": "curl", "tcp_streams": 1}
     about = {"sweep": "netem-limit", "testbed": kind, "testbed_kind": kind, "measurement_confidence": 0.95}
     return xr.Dataset(content, axes).assign_coords(fixed).assign_attrs(about)
 
@@ -155,10 +150,9 @@ def test_a_sweeps_trusted_cells_stand_beside_the_arithmetic(tmp_path: Path) -> N
 
 def test_the_sweep_of_rivals_tries_every_explanation_that_a_sweep_can() -> None:
     sweep = configuration.load({"sweep": "rivals", "testbed": "netns"}, ROOT)
-    cells = (cell.parameters.model_dump() for cell in sweep.grid.cells)
-    tried = Counter(
-        observed.explanation({**one, "queue_limit": one["queue_limit"] or math.inf}) for one in cells
-    )
+    cells = [cell.parameters.model_dump() for cell in sweep.grid.cells]
+    limits = ({"queue_limit": one["queue_limit"] or math.inf} for one in cells)
+    tried = Counter(map(observed.explanation, map(operator.or_, cells, limits)))
     assert tried == dict.fromkeys(("none", "queue_limit", "window", "loss", "ranges"), 4)
 
 

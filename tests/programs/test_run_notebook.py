@@ -13,6 +13,7 @@ from tpcsweep.running import notebooks
 
 from tests.support import hostile
 
+Patch = pytest.MonkeyPatch
 NUMBER = 2
 MEET = f"""
 import pathlib, time
@@ -32,7 +33,7 @@ def write(file: Path, *codes: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), file)
 
 
-def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     fork, running = multiprocessing.get_context("fork"), []
     for number in range(NUMBER):
@@ -55,17 +56,14 @@ def test_a_notebook_gets_parameters_and_modules_beside_it(tmp_path: Path) -> Non
     parameters = 'base = "demo:cores=0.15"  # what is compared with\nrest = 1'
     write(folder / "one.ipynb", parameters, "import beside; print(base, rest, beside.NUMBER)")
     before = dict(os.environ)
-    notebooks.run_notebook(
-        folder / "one.ipynb", tmp_path / "done.ipynb", {"base": "mine:cores=1", "unknown": 2}
-    )
+    given = {"base": "mine:cores=1", "unknown": 2}
+    notebooks.run_notebook(folder / "one.ipynb", tmp_path / "done.ipynb", given)
     assert dict(os.environ) == before
     *_, last = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
     assert last.outputs[0].text == "mine:cores=1 1 42\n"
 
 
-def test_a_notebook_runs_in_this_python_and_sees_nothing_of_the_users(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_notebook_sees_this_python_and_nothing_of_the_users(tmp_path: Path, monkeypatch: Patch) -> None:
     known = set(os.environ)
     for name, value in hostile.environment(tmp_path).items():
         monkeypatch.setenv(name, value)

@@ -120,10 +120,8 @@ LOSSY = Case("lossy", "loss", 1, 120, 60, loss=1e-3, warm_up=10)
 
 def flow(rates: Sequence[int], windows: Sequence[int]) -> list[Sample]:
     """A sample a second."""
-    sent = itertools.accumulate(rates)
-    return [
-        Sample(at, (total,), (window,)) for at, (total, window) in enumerate(zip(sent, windows, strict=True))
-    ]
+    seconds = enumerate(zip(itertools.accumulate(rates), windows, strict=True))
+    return [Sample(at, (total,), (window,)) for at, (total, window) in seconds]
 
 
 def test_a_flow_that_moves_nothing_or_by_timeouts_alone_has_stalled() -> None:

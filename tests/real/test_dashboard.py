@@ -14,7 +14,7 @@ from tpcsweep.exporting import exposition
 
 from tests.support.dashboards import dashboard, queries
 from tests.support.histories import CELLS, folded, times, week, weekly
-from tests.support.workflow import wait_until
+from tests.support.workflow import background, wait_until
 
 ADDRESS = "127.0.0.1:19091"  # not that of Debian's own service, nor of the one beside clusters
 RUNS = 4
@@ -23,9 +23,8 @@ DAY = 86400
 
 
 def asked(what: str, **arguments: object) -> Any:
-    with urllib.request.urlopen(
-        f"http://{ADDRESS}/api/v1/{what}?{urllib.parse.urlencode(arguments)}"
-    ) as answer:
+    query = urllib.parse.urlencode(arguments)
+    with urllib.request.urlopen(f"http://{ADDRESS}/api/v1/{what}?{query}") as answer:
         told = json.load(answer)
     assert told["status"] == "success"
     return told["data"]
@@ -35,9 +34,8 @@ def asked(what: str, **arguments: object) -> Any:
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A Prometheus that has four runs, a week from each other, the last half as fast and with a cell that failed."""
     folder = tmp_path_factory.mktemp("prometheus")
-    runs = weekly(
-        folded(folder), RUNS, lambda number, summary: times(summary, 0.5) if number == RUNS - 1 else summary
-    )
+    runs = weekly(folded(folder), RUNS)
+    runs[-1] = times(runs[-1], 0.5)
     runs[-1]["status"][0, 0, 0] = 2
     runs[-1]["throughput"][0, 0, 0] = float("nan")
     for number, run in enumerate(runs):
@@ -46,19 +44,12 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
         subprocess.run(blocks, check=True, capture_output=True)
     (folder / "prometheus.yml").write_text("global: {}\n")
-    command = [
-        "prometheus",
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        "--storage.tsdb.retention.time=100y",
-        f"--web.listen-address={ADDRESS}",
-    ]
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as running:
-        try:
-            wait_until(_ready, "Prometheus answers")
-            yield
-        finally:
-            running.terminate()
+    storage = [f"--storage.tsdb.path={folder / 'data'}", "--storage.tsdb.retention.time=100y"]
+    server = [f"--config.file={folder / 'prometheus.yml'}", f"--web.listen-address={ADDRESS}"]
+    command = ["prometheus", *server, *storage]
+    with (folder / "log").open("wb") as log, background(command, stdout=log, stderr=log):
+        wait_until(_ready, "Prometheus answers")
+        yield
 
 
 def _ready() -> bool:

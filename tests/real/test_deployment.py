@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,13 @@ from tpcsweep.testbeds.netns.testbed import reap
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.sites import MIB, files, site_of, whole
-from tests.support.workflow import ROOT, finished, wait_until
+from tests.support.workflow import ROOT, background, finished, wait_until
 
+Patch = pytest.MonkeyPatch
 NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
 
 
-def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: Patch) -> None:
     made = xrootd.configuration
     monkeypatch.setattr(xrootd, "configuration", lambda *a, **k: made(*a, **k) + "xrd.port nonsense\n")
     with pytest.raises(DeploymentError, match="nonsense") as error, site_of(tmp_path, rtt=0):
@@ -36,9 +36,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
     assert "nothing after" not in str(error.value)  # it was not waited for
 
 
-def test_a_server_that_crashes_as_it_comes_up_is_started_again_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_crashes_at_its_start_is_started_once_more(tmp_path: Path, monkeypatch: Patch) -> None:
     get = NamespaceServers._get
     crashes = iter(["dst1"])
 
@@ -98,21 +96,16 @@ def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as held,
         # Any user may run this program, and it keeps the socket that it is given.
-        subprocess.Popen(["/bin/sleep", "600"], pass_fds=[held.fileno()], **NOBODY) as server,
+        background(["/bin/sleep", "600"], pass_fds=[held.fileno()], **NOBODY) as server,
     ):
-        try:
-            allowed = ["setpriv", "--bounding-set=-sys_ptrace", sys.executable, "-c", look, str(server.pid)]
-            assert re.fullmatch(r"\{\d+\}\n", finished(allowed).stdout)
-        finally:
-            server.kill()
+        allowed = ["setpriv", "--bounding-set=-sys_ptrace", sys.executable, "-c", look, str(server.pid)]
+        assert re.fullmatch(r"\{\d+\}\n", finished(allowed).stdout)
 
 
 def test_a_process_that_is_about_to_end_holds_nothing() -> None:
     """Its memory goes first: with much of it the kernel takes a while, in which only root may look at its files."""
-    with subprocess.Popen(["/usr/bin/tail", "/dev/zero"], **NOBODY) as server:
-        try:
-            wait_until(lambda: psutil.Process(server.pid).memory_info().rss > 512 * MIB, "it has much memory")
-        finally:
-            server.kill()
+    with background(["/usr/bin/tail", "/dev/zero"], **NOBODY) as server:
+        wait_until(lambda: psutil.Process(server.pid).memory_info().rss > 512 * MIB, "it has much memory")
+        server.kill()
         while server.poll() is None:
             assert tcp_sockets("/proc", [server.pid]) == set()

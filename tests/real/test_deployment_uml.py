@@ -81,9 +81,7 @@ cat /run/home/found
 
 
 @pytest.mark.parametrize("script", [AS_ROOT, AS_USER, BY_SYSTEMD], ids=["root", "user", "systemd"])
-def test_a_cell_is_measured_over_netem_under_quotas_of_cgroup_2_and_nothing_is_left(
-    script: str, tmp_path: Path
-) -> None:
+def test_a_cell_is_measured_over_netem_under_quotas_of_cgroup_2(script: str, tmp_path: Path) -> None:
     found = json.loads(uml.run(script, tmp_path, HANGS))
     assert found["status"] == "ok", found["message"]
     provenance, summary = found["provenance"], found["summary"]

@@ -77,9 +77,7 @@ def test_data_go_as_asked(pair: NetnsSite, tool: str, copy_mode: str, encryption
 
 
 @pytest.mark.parametrize(("tool", "copy_mode", "encryption"), ways("none"))
-def test_data_go_as_asked_where_everybody_is_let_in(
-    open_pair: NetnsSite, tool: str, copy_mode: str, encryption: str
-) -> None:
+def test_open_servers_send_as_asked(open_pair: NetnsSite, tool: str, copy_mode: str, encryption: str) -> None:
     assert_carried(open_pair, tool, copy_mode, encryption, "none")
 
 

@@ -32,6 +32,7 @@ from tests.support.leftovers import present
 from tests.support.sites import left, site_of
 from tests.support.workflow import ROOT, fill
 
+Patch = pytest.MonkeyPatch
 Fault = Callable[[NetnsSite, threading.Event], None]
 """What is done to a deployment; until the cell is over, where it has to go on."""
 AFTER = 0.5  # seconds from when the first bytes of a cell arrive to what is done to it
@@ -98,8 +99,7 @@ class Sabotage:
 
     def cell(self, number: int) -> dict[str, Any]:
         """A cell's result, when it is sure that it has left no file to the cell behind it."""
-        whole = BROKEN not in self.cells[number]["flags"]
-        assert not whole or self.partial[number] == []
+        assert BROKEN in self.cells[number]["flags"] or self.partial[number] == []
         return self.cells[number]
 
     def replaced(self, number: int) -> bool:
@@ -127,9 +127,8 @@ def _arriving(site: NetnsSite) -> bool:
 
 def _figures(cell: dict[str, Any]) -> str:
     """What a measurement says, without what the run adds to it."""
-    return json.dumps(
-        [cell["status"], cell["message"], cell["flags"], cell["summary"] | {"attempts": None}], sort_keys=True
-    )
+    summary = cell["summary"] | {"attempts": None}
+    return json.dumps([cell["status"], cell["message"], cell["flags"], summary], sort_keys=True)
 
 
 def killed(node: str, program: str = "xrootd", number: signal.Signals = signal.SIGKILL) -> Fault:
@@ -207,9 +206,7 @@ def test_all_other_cells_are_measured(one_a_side: Sabotage) -> None:
         (12, "certificate verify failed", True),
     ],
 )
-def test_a_cell_in_which_something_breaks_says_what(
-    one_a_side: Sabotage, number: int, message: str, replaced: bool
-) -> None:
+def test_a_cell_says_what_broke(one_a_side: Sabotage, number: int, message: str, replaced: bool) -> None:
     cell = one_a_side.cell(number)
     assert cell["status"] == "failed"
     assert re.search(message, cell["message"])
@@ -249,7 +246,7 @@ def test_two_origins_a_side(tmp_path: Path) -> None:
     assert not sabotage.replaced(5)  # all are found to be whole
 
 
-def test_a_server_and_a_path_that_answer_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_and_a_path_that_answer_no_more(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("tpcsweep.testbeds.netns.site.SETTLE_SECONDS", 5.0)
     monkeypatch.setattr("tpcsweep.testbeds.netns.servers.ANSWER_SECONDS", 5.0)
     faults = [killed("dst1", number=signal.SIGSTOP), None, path_cut(float("inf")), None]
@@ -266,7 +263,7 @@ def test_a_server_and_a_path_that_answer_no_more(tmp_path: Path, monkeypatch: py
     assert re.match("the path is down|(src1|dst1): still busy", sabotage.cells[2]["message"])
 
 
-def test_a_token_that_expires_in_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_expires_in_a_cell(tmp_path: Path, monkeypatch: Patch) -> None:
     """Curl's is fetched once for a cell; gfal-copy gets its own for each transfer."""
     configuration = xrootd.configuration
 
@@ -304,9 +301,7 @@ def test_deployments_that_break_again_and_again_leave_cells_out(tmp_path: Path) 
     assert re.match("3 deployments in a row broke .* dst1: xrootd was killed by SIGKILL", why)
 
 
-def test_a_signal_that_comes_while_a_broken_deployment_goes_ends_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_while_a_broken_deployment_goes_ends_the_job(tmp_path: Path, monkeypatch: Patch) -> None:
     def interrupted(*given: Any, **named: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         teardown(*given, **named)
@@ -320,12 +315,9 @@ def test_a_signal_that_comes_while_a_broken_deployment_goes_ends_the_job(
     assert len(sabotage.cells) == 1
 
 
-def test_a_server_with_a_wrong_certificate_does_not_come_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_with_a_wrong_certificate_does_not_come_up(tmp_path: Path, monkeypatch: Patch) -> None:
     create = credentials.create_credentials
-    monkeypatch.setattr(
-        credentials, "create_credentials", lambda folder, _, *rest: create(folder, ["192.0.2.1"], *rest)
-    )
+    wrong = lambda folder, _, *rest: create(folder, ["192.0.2.1"], *rest)  # noqa: E731
+    monkeypatch.setattr(credentials, "create_credentials", wrong)
     with pytest.raises(DeploymentError, match="certificate verify failed"), site_of(tmp_path):
         pass  # not after the time that servers have to start, which has another message

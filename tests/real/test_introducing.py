@@ -20,7 +20,7 @@ from tpcsweep.testbeds.node import starting
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
 
-from tests.support.workflow import HANGS, wait_until
+from tests.support.workflow import HANGS, background, wait_until
 
 ENTRY = "127.0.0.1"
 ADDRESSES = ["127.0.0.2", "127.0.0.3"]
@@ -61,7 +61,7 @@ def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(
     ports = [places.block(FIRST + 10 * number) for number in range(3)]
     redirector, origins = xrootd.side("src", ENTRY, ADDRESSES, folder, files.parent, ports)
     assert redirector
-    started: list[subprocess.Popen[bytes]] = []
+    started = contextlib.ExitStack()
 
     def start(server: xrootd.Server, program: str) -> Path:
         server.folder.mkdir(exist_ok=True)
@@ -71,7 +71,7 @@ def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(
         file.write_text(xrootd.configuration(replace(server, manager=manager), own))
         log = server.folder / f"{program}.log"
         command = [*user_prefix(), program, "-c", str(file), "-l", str(log)]
-        started.append(subprocess.Popen(command, cwd=server.folder, stderr=subprocess.DEVNULL))
+        started.enter_context(background(command, cwd=server.folder, stderr=subprocess.DEVNULL))
         return log
 
     def accepts() -> bool:
@@ -85,21 +85,16 @@ def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(
         missing.discard(starting.get(redirector.place, tls, socket.socket())[1])
         return not missing
 
-    with introducing(origins):
-        try:
-            start(redirector, "cmsd")
-            wait_until(accepts, "the redirector's cmsd answers")
-            start(redirector, "xrootd")
-            logs = [start(origin, "cmsd") for origin in origins]
-            for log in logs:
-                wait_until(
-                    lambda log=log: log.exists() and xrootd.CMSD_LOGGED_IN in log.read_text(errors="replace"),  # type: ignore[misc]
-                    "an origin's cmsd is ready",
-                )
-            for origin in origins:
-                start(origin, "xrootd")
-            wait_until(sent_to_each, f"the redirector sends to each of {sorted(missing)}")
-        finally:
-            for process in started:
-                process.kill()
-                process.wait()
+    def logged_in() -> bool:
+        texts = (log.read_text(errors="replace") if log.exists() else "" for log in logs)
+        return all(xrootd.CMSD_LOGGED_IN in text for text in texts)
+
+    with introducing(origins), started:
+        start(redirector, "cmsd")
+        wait_until(accepts, "the redirector's cmsd answers")
+        start(redirector, "xrootd")
+        logs = [start(origin, "cmsd") for origin in origins]
+        wait_until(logged_in, "cmsds of origins are ready")
+        for origin in origins:
+            start(origin, "xrootd")
+        wait_until(sent_to_each, f"the redirector sends to each of {sorted(missing)}")

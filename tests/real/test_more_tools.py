@@ -16,9 +16,7 @@ def mode(tool: str) -> str:
 
 
 @pytest.mark.parametrize(("tool", "connections"), [("xrdcp", 5), ("xrdcp-direct", 5), ("globus-url-copy", 4)])
-def test_a_transfer_has_the_connections_that_were_asked_for_and_brings_what_was_sent(
-    pair: NetnsSite, tool: str, connections: int
-) -> None:
+def test_a_transfer_has_the_connections_asked_for(pair: NetnsSite, tool: str, connections: int) -> None:
     arrives(pair, tool, 4)
     how = {"tool": tool, "copy_mode": mode(tool), "streams": 1, "tcp_streams": 4}
     found = whole(pair, ROUGH, **how, file_size=512 * MIB)
@@ -48,11 +46,9 @@ def test_a_cell_is_measured(pair: NetnsSite, tool: str) -> None:
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if "memory_to_memory" in tool.layers])
-def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
-    pair: NetnsSite, tool: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_source_is_a_failed_cell_with_the_tools_words(pair: NetnsSite, tool: str) -> None:
     how = {"tool": tool, "copy_mode": mode(tool)}
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pair, "add_source", lambda *_: "no-such-file")
         found = cell(pair, files(1), **how, streams=2)
     assert found["status"] == "failed"

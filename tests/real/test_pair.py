@@ -7,6 +7,7 @@ import threading
 
 import psutil
 import pytest
+from tpcsweep.client.handle import Client
 from tpcsweep.linux.namespaces import inside
 from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.netns.site import NetnsSite
@@ -16,20 +17,23 @@ from tests.support.sites import MIB, left
 from tests.support.workflow import finished, wait_until
 
 
+def four_streams(site: NetnsSite, tool: str) -> Client:
+    """A client that has begun to copy."""
+    run = {"tool": tool, "streams": 4, "pairs": site.pairs("direct"), "prefix": tool, "tcp_streams": 1}
+    client = site.client_of(tool)
+    client.run(**run, file_name=site.add_source(64 * MIB, "sparse", 1), copy_mode="pull")
+    return client
+
+
 def test_settings_are_as_found(pair: NetnsSite) -> None:
-    buffers = {
-        "src.net.ipv4.tcp_wmem": f"4096 16384 {8 * MIB}",
-        "dst.net.ipv4.tcp_rmem": f"4096 {MIB} {8 * MIB}",
-    }
-    expected = buffers | {"src.congestion_control": "cubic"}
+    expected = {"src.net.ipv4.tcp_wmem": f"4096 16384 {8 * MIB}", "src.congestion_control": "cubic"}
+    expected |= {"dst.net.ipv4.tcp_rmem": f"4096 {MIB} {8 * MIB}"}
     assert expected.items() <= pair.provenance["sysctls"].items()
     assert pair.provenance["path"]["mtu_bytes"] == 1500
 
 
 def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
-    name = pair.add_source(64 * MIB, "sparse", 1)
-    run = {"tool": "gfal-copy", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name}
-    pair.clients["client"].run(**run, prefix="ss", copy_mode="pull", tcp_streams=1)
+    client = four_streams(pair, "gfal-copy")
     wait_until(lambda: pair.read().connections >= 4, "all streams have a connection")
     looks: list[tuple[str, Reading]] = []
 
@@ -41,7 +45,7 @@ def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
         return before == looks[-1][1].connections
 
     wait_until(looked_while_none_came_or_went, "connections stay for as long as a look takes")
-    pair.clients["client"].stop()
+    client.stop()
     pair.settle()
     shown, reading = looks[-1]
     assert abs(reading.connections - shown.count("cwnd:")) <= 1
@@ -57,15 +61,10 @@ def test_a_client_without_credentials_is_refused(pair: NetnsSite) -> None:
     assert finished(command).stdout.endswith("403")
 
 
-def test_a_cell_is_not_settled_while_a_server_may_carry_out_its_requests(
-    pair: NetnsSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server without a CPU reads nothing, and notices no connection that was cut."""
+def test_a_cell_settles_when_servers_have_read_all(pair: NetnsSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server without a CPU reads no request, and notices no connection that was cut."""
     monkeypatch.setattr("tpcsweep.testbeds.netns.site.SETTLE_SECONDS", 600.0)
-    name = pair.add_source(64 * MIB, "sparse", 1)
-    client = pair.client_of("curl")
-    run = {"tool": "curl", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name, "prefix": "late"}
-    client.run(**run, copy_mode="pull", tcp_streams=1)
+    client = four_streams(pair, "curl")
     wait_until(lambda: left(pair), "a file arrives")
     processes = [*map(psutil.Process, pair.groups["dst1"].pids())]
     for process in processes:

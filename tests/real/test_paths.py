@@ -39,8 +39,10 @@ from tests.support.workflow import gone, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
+Patch = pytest.MonkeyPatch
 Ends = tuple[tuple[str, str], tuple[str, str]]
-
+Joined = Callable[[Path], Link]
+Delayed = Callable[..., Link]
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 
 STARTER = """
@@ -58,9 +60,6 @@ worker.start()
 worker.join()
 time.sleep(60)
 """
-
-
-Joined = Callable[[Path], Link]
 
 
 @pytest.fixture
@@ -82,6 +81,22 @@ def ends(commands: Commands) -> Iterator[Ends]:
 @pytest.fixture
 def joined(ends: Ends, commands: Commands, tmp_path: File) -> Joined:
     return lambda path: connect(path, *ends, commands, tmp_path)
+
+
+@pytest.fixture
+def delayed(ends: Ends, commands: Commands, tmp_path: File) -> Delayed:
+    """A path by the delay line, also where the kernel has netem; with a prefix of the line's command."""
+
+    def make(*prefix: str) -> Link:
+        link = Link(Path(10, 1), "delayline", *ends, commands)
+        link.line = DelayLine(link.path, 0, ends[0][0], ends[1][0], commands, tmp_path, prefix)
+        for namespace, address in ends:
+            lines = [f"address add {address} dev {INTERFACE}", f"link set dev {INTERFACE} up"]
+            commands.batch(["ip", "-n", namespace], lines)
+        calibrate_line(link)
+        return link
+
+    return make
 
 
 def interfaces(namespace: str) -> str:
@@ -123,9 +138,7 @@ def test_a_path_is_empty_after_a_look_at_its_rate(rtt: float, joined: Joined) ->
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
-def test_a_sender_that_wakes_up_late_is_not_taken_for_the_path(
-    rtt: float, joined: Joined, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sender_that_wakes_up_late_is_not_the_path(rtt: float, joined: Joined, monkeypatch: Patch) -> None:
     # Six times what the path's queue lasts.
     monkeypatch.setattr(import_module("tpcsweep.paths.verify"), "NAP", 0.03)
     with joined(Path(rtt, 0.2)) as link:
@@ -276,9 +289,7 @@ def test_no_packet_overtakes_another(ends: Ends, joined: Joined) -> None:
 
 @pytest.mark.skipif(netem_works(), reason="what netem does under load is the kernel's")
 @pytest.mark.parametrize("rtt", [2, 20])
-def test_half_of_the_rate_leaves_the_rtt_as_it_is(
-    rtt: float, ends: Ends, commands: Commands, joined: Joined
-) -> None:
+def test_half_of_the_rate_leaves_the_rtt(rtt: float, ends: Ends, commands: Commands, joined: Joined) -> None:
     path = Path(rtt, 0.5)
     with joined(path) as link, flowing(ends, path.bandwidth / 2):
         for _ in range(10):  # on a busy machine the answers may be late: not each time
@@ -295,17 +306,16 @@ def test_flows_share_the_rate_and_directions_do_not(ends: Ends, joined: Joined) 
                 assert until_calm(link) == pytest.approx(0.2, rel=0.05)
 
 
-def test_an_idle_delay_line_sleeps_where_the_prefix_has_placed_it(
-    ends: Ends, commands: Commands, tmp_path: File
-) -> None:
-    with delayed(ends, commands, tmp_path, prefix=["nice", "-n", "7"]) as link:
+def test_an_idle_delay_line_sleeps_where_the_prefix_places_it(delayed: Delayed) -> None:
+    with delayed("nice", "-n", "7") as link:
         assert link.line is not None
         nice = min(os.getpriority(os.PRIO_PROCESS, 0) + 7, 19)
         assert os.getpriority(os.PRIO_PROCESS, link.line.pid) == nice
         time.sleep(0.1)  # what calibration sent has arrived
-        before = wakeups(link.line.pid)
+        switches = psutil.Process(link.line.pid).num_ctx_switches
+        before = switches().voluntary  # to wait
         time.sleep(0.5)
-        assert wakeups(link.line.pid) == before
+        assert switches().voluntary == before
 
 
 def test_close_leaves_nothing_and_can_be_repeated(ends: Ends, tmp_path: File, joined: Joined) -> None:
@@ -320,12 +330,10 @@ def test_close_leaves_nothing_and_can_be_repeated(ends: Ends, tmp_path: File, jo
         assert [file.name for file in tmp_path.iterdir()] == ["commands.log"]
 
 
-def test_a_second_path_between_the_same_ends_is_refused(
-    ends: Ends, commands: Commands, tmp_path: File
-) -> None:
-    with delayed(ends, commands, tmp_path) as first:
+def test_a_second_path_between_the_same_ends_is_refused(delayed: Delayed) -> None:
+    with delayed() as first:
         with pytest.raises(PathError, match="without an interface tpc-path"):
-            DelayLine(Path(10, 1), 0, ends[0][0], ends[1][0], commands, tmp_path, [])
+            delayed()
         assert first.line is not None and first.line.fault() is None
         assert first.line.delay > 0  # its statistics file is untouched
 
@@ -345,37 +353,19 @@ def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: Ends, 
     wait_until(lambda: INTERFACE not in interfaces(ends[0][0]), "the device is gone")
 
 
-def test_the_delay_line_ends_when_its_device_is_deleted(
-    ends: Ends, commands: Commands, tmp_path: File
-) -> None:
-    with delayed(ends, commands, tmp_path) as link:
+def test_the_delay_line_ends_when_its_device_is_deleted(delayed: Delayed, commands: Commands) -> None:
+    with delayed() as link:
         assert link.line is not None
-        commands.run(["ip", "-n", ends[0][0], "link", "delete", INTERFACE])
+        commands.run(["ip", "-n", link.near, "link", "delete", INTERFACE])
         wait_until(link.line.fault, "it has ended and was reaped")
         with pytest.raises(PathError, match="has ended; the path is down"):
             link.line.statistics()
-
-
-def delayed(ends: Ends, commands: Commands, folder: File, prefix: list[str] | None = None) -> Link:
-    """A path by the delay line, also where the kernel has netem."""
-    link = Link(Path(10, 1), "delayline", *ends, commands)
-    link.line = DelayLine(link.path, 0, ends[0][0], ends[1][0], commands, folder, prefix or [])
-    for namespace, address in ends:
-        lines = [f"address add {address} dev {INTERFACE}", f"link set dev {INTERFACE} up"]
-        commands.batch(["ip", "-n", namespace], lines)
-    calibrate_line(link)
-    return link
 
 
 def queues(link: Link) -> list[object]:
     if link.line:
         return [link.line.queue]
     return [qdisc["options"] for end in link.describe()["qdiscs"].values() for qdisc in end]
-
-
-def wakeups(pid: int) -> int:
-    """How often a process has given up its CPU to wait."""
-    return int(psutil.Process(pid).num_ctx_switches().voluntary)
 
 
 def until_calm(link: Link) -> float:
@@ -424,6 +414,11 @@ def send(namespace: str, address: str, count: int, size: int = 1) -> None:
 
 def tcp(near: tuple[str, str], far: tuple[str, str], seconds: float) -> int:
     """Bytes that one TCP connection takes from its writer."""
+
+    def read(receiver: socket.socket) -> None:
+        while receiver.recv(1 << 20):
+            pass
+
     with (
         socket_inside(far[0], socket.AF_INET, socket.SOCK_STREAM) as listener,
         socket_inside(near[0], socket.AF_INET, socket.SOCK_STREAM) as sender,
@@ -433,7 +428,7 @@ def tcp(near: tuple[str, str], far: tuple[str, str], seconds: float) -> int:
         sender.connect(listener.getsockname())
         receiver, _ = listener.accept()
         with receiver:
-            reader = threading.Thread(target=read_all, args=(receiver,))
+            reader = threading.Thread(target=read, args=(receiver,))
             reader.start()
             sent, end = 0, time.monotonic() + seconds
             while time.monotonic() < end:
@@ -441,8 +436,3 @@ def tcp(near: tuple[str, str], far: tuple[str, str], seconds: float) -> int:
             sender.shutdown(socket.SHUT_WR)
             reader.join()
             return sent
-
-
-def read_all(receiver: socket.socket) -> None:
-    while receiver.recv(1 << 20):
-        pass

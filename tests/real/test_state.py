@@ -20,6 +20,8 @@ from tpcsweep.testbeds.netns.testbed import reap
 
 from tests.support.workflow import wait_until
 
+Patch = pytest.MonkeyPatch
+
 
 @pytest.fixture
 def group() -> Iterator[Cgroup]:
@@ -35,9 +37,7 @@ def test_the_kernel_takes_every_quota_that_may_be_asked_for(group: Cgroup, cores
         assert group.quota() == quota
 
 
-def test_nobody_else_may_lock_the_machine_and_servers_leave_nothing_in_the_folder_of_all_users(
-    pair: NetnsSite,
-) -> None:
+def test_nobody_else_may_lock_the_machine_and_servers_leave_nothing_in_tmp(pair: NetnsSite) -> None:
     assert stat.S_IMODE((state.STATE / "lock").stat().st_mode) == 0o600
     began = (state.STATE / pair.prefix.removeprefix("tpc-")).stat().st_ctime
     assert [path for path in Path("/tmp").glob("*.env") if path.stat().st_mtime > began] == []
@@ -52,9 +52,7 @@ def _left_behind(logs: str) -> Path:
     return folder
 
 
-def test_logs_of_what_is_left_go_to_its_owner_whoever_removes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logs_of_what_is_left_go_to_its_owner_whoever_removes_it(tmp_path: Path, monkeypatch: Patch) -> None:
     mine, other = tmp_path / "mine", tmp_path / "other"
     for clone in (mine, other):
         (clone / "results/logs").mkdir(parents=True)
@@ -73,9 +71,7 @@ def test_logs_of_results_that_are_gone_make_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("owner", [None, "", "[]", json.dumps({"logs": "results/logs"})])
-def test_what_is_left_is_removed_whatever_it_says_of_its_owner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str | None
-) -> None:
+def test_what_is_left_is_removed_of_any_owner(tmp_path: Path, monkeypatch: Patch, owner: str | None) -> None:
     monkeypatch.chdir(tmp_path)
     folder = _left_behind("logs")
     (folder / "owner.json").unlink()
@@ -86,9 +82,7 @@ def test_what_is_left_is_removed_whatever_it_says_of_its_owner(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_deployment_whose_process_cannot_be_killed_is_found_by_the_next_reap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deployment_with_a_process_that_survives_is_reaped_next(tmp_path: Path, monkeypatch: Patch) -> None:
     folder = state.create_deployment(state.Owner("one", "rtt=5", 1, str(tmp_path)))
     group = Cgroup(hierarchy(), f"{state.prefix(folder.name)}-src1").create()
     with subprocess.Popen([*group.entry(), "sleep", "60"]) as process:

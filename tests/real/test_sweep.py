@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep from configuration to cells, on real servers."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -14,7 +15,7 @@ import pytest
 
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
-from tests.support.workflow import HANGS, Sweep, finished, gone, jobs, wait_until
+from tests.support.workflow import HANGS, Sweep, background, finished, gone, jobs, wait_until
 
 QUICK = {"until": "files", "files": 2, "max_time": "10 min"}
 LONG = {"until": "seconds", "seconds": "10 min"}  # for cells in whose midst something is done
@@ -55,23 +56,17 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     return Sweep(tmp_path_factory.mktemp("interrupted")).define(parameters=axes, measurement=QUICK)
 
 
-@pytest.mark.parametrize(
-    ("number", "stage"),
-    [
-        *itertools.product((signal.SIGINT, signal.SIGKILL), ("deploying", "measuring")),
-        (signal.SIGTERM, "deploying"),
-        (signal.SIGHUP, "measuring"),
-    ],
-)
-def test_a_signal_to_snakemake_leaves_nothing_behind(
-    interrupted: Sweep, number: signal.Signals, stage: str
-) -> None:
+ANY, ENDS = itertools.product((signal.SIGINT, signal.SIGKILL), ("deploying", "measuring")), signal.SIGTERM
+
+
+@pytest.mark.parametrize(("how", "stage"), [*ANY, (ENDS, "deploying"), (signal.SIGHUP, "measuring")])
+def test_a_signal_to_snakemake_leaves_nothing_behind(interrupted: Sweep, how: int, stage: str) -> None:
     before = present()
     for path in (*interrupted.cells(), *interrupted.staged()):  # Snakemake waits for its jobs at SIGTERM
         path.unlink()
     run = _started(interrupted, stage)
     # Ctrl-C goes to everyone in the terminal's foreground.
-    (os.killpg if number == signal.SIGINT else os.kill)(run.pid, number)
+    (os.killpg if how == signal.SIGINT else os.kill)(run.pid, how)
     run.wait(HANGS)
     wait_until(lambda: not stayed(before), f"nothing is left of {interrupted.output()}")
     _only_whole_cells(interrupted)
@@ -101,11 +96,12 @@ def test_a_job_that_was_killed_is_cleaned_up_by_reap_and_what_others_have_is_not
     other = f"tpc-mine-{os.getpid()}"  # not ours, whatever it is called
     subprocess.run(["ip", "netns", "add", other], check=True)
     before = present()
-    guest = subprocess.Popen(["nsenter", f"--net=/run/netns/{other}", "sleep", "infinity"])
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(subprocess.run, ["ip", "netns", "delete", other], check=True)
+        inside = ["nsenter", f"--net=/run/netns/{other}", "sleep", "infinity"]
+        guest = undo.enter_context(background(inside))
         sweep = Sweep(tmp_path).define(parameters=PARAMETERS, measurement=LONG)
-        run = _started(sweep, "measuring")
-        _kill_job(run)
+        _kill_job(_started(sweep, "measuring"))
         assert present()["namespaces"] != before["namespaces"]  # or there was nothing to clean up
         # What the job was starting when it was killed may hold its lock for a moment.
         wait_until(lambda: finished(sweep.asking("reap")).returncode == 0, "what was left is reaped")
@@ -113,10 +109,6 @@ def test_a_job_that_was_killed_is_cleaned_up_by_reap_and_what_others_have_is_not
         _only_whole_cells(sweep)
         assert guest.poll() is None
         assert other in present()["namespaces"]
-    finally:
-        guest.kill()
-        guest.wait()
-        subprocess.run(["ip", "netns", "delete", other], check=True)
 
 
 def test_a_job_that_was_killed_as_it_deployed_is_cleaned_up_by_the_next_run(tmp_path: Path) -> None:

@@ -74,8 +74,10 @@ def worked(command: list[str], environment: dict[str, str], transfer: Transfer) 
     return failure
 
 
-def between(site: NetnsSite, name: str, arrives: str = "arrived", copy_mode: str = "pull") -> Transfer:
+def between(site: NetnsSite, name: str = "", arrives: str = "arrived", copy_mode: str = "pull") -> Transfer:
+    """A transfer of a file of that name, or of one that exists."""
     [(source, destination)] = site.pairs("redirector")
+    name = name or site.add_source(MIB, "sparse", 1)
     return Transfer(f"{source}/{name}", f"{destination}/{arrives}", copy_mode)
 
 
@@ -130,9 +132,7 @@ def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: NetnsSit
         ("native", "push", f"HTTP 400 (Unknown|Bad Request): {NO_LOCAL}"),
     ],
 )
-def test_a_missing_source_is_said(
-    clusters: NetnsSite, tmp_path: Path, tool: str, copy_mode: str, said: str
-) -> None:
+def test_a_missing_source(clusters: NetnsSite, tmp_path: Path, tool: str, copy_mode: str, said: str) -> None:
     transfer = between(clusters, "no-such-file", copy_mode=copy_mode)
     assert re.search(said, str(copied(clusters, tool, transfer, tmp_path)))
     clusters.settle()
@@ -146,14 +146,11 @@ def test_a_missing_source_is_said(
         ("native", f"HTTP 412 Unknown: {FAILURE}Unable to create /data/taken; file exists"),
     ],
 )
-def test_a_destination_that_exists_is_left_alone(
-    clusters: NetnsSite, tmp_path: Path, tool: str, said: str
-) -> None:
+def test_a_destination_that_exists_is_kept(clusters: NetnsSite, tmp_path: Path, tool: str, said: str) -> None:
     there = clusters.sides["dst"].files / "taken"
     there.write_bytes(b"precious")
     shutil.chown(there, USER)
-    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1), "taken")
-    assert re.search(said, str(copied(clusters, tool, transfer, tmp_path)))
+    assert re.search(said, str(copied(clusters, tool, between(clusters, arrives="taken"), tmp_path)))
     assert there.read_bytes() == b"precious"
     clusters.settle()
 
@@ -167,24 +164,18 @@ def test_a_destination_that_exists_is_left_alone(
         ("native", "certificate verify failed"),
     ],
 )
-def test_a_server_of_another_authority_is_refused(
-    clusters: NetnsSite, tmp_path: Path, tool: str, said: str
-) -> None:
+def test_another_authority_is_refused(clusters: NetnsSite, tmp_path: Path, tool: str, said: str) -> None:
     other = tmp_path / "credentials"
     credentials.create_credentials(other, [], (os.getuid(), os.getgid()))
-    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
-    assert re.search(said, str(copied(clusters, tool, transfer, tmp_path, Credentials(other))))
+    assert re.search(said, str(copied(clusters, tool, between(clusters), tmp_path, Credentials(other))))
 
 
 @pytest.mark.parametrize(
     ("tool", "said"),
     [("gfal-copy", "exit code 5 (input/output error)"), ("gfal2", "error 5 (Input/output error)")],
 )
-def test_a_token_that_is_none_gets_the_tools_words(
-    clusters: NetnsSite, tmp_path: Path, tool: str, said: str
-) -> None:
-    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
-    failure = str(copied(clusters, tool, transfer, tmp_path, BEARER_TOKEN="garbage"))
+def test_a_bad_token_gets_the_tools_words(clusters: NetnsSite, tmp_path: Path, tool: str, said: str) -> None:
+    failure = str(copied(clusters, tool, between(clusters), tmp_path, BEARER_TOKEN="garbage"))
     assert said in failure
     assert re.search("status code 403|HTTP 500", failure)  # gfal2 2.23 leaves the server's words out
 
@@ -197,7 +188,7 @@ def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: NetnsSite) -> 
     async def forged() -> str | None:
         return await Forger(deployed(clusters)).copy(transfer)
 
-    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
+    transfer = between(clusters)
     # Releases differ in what they try first.
     words = f"Unable to create /data/arrived|{REMOTE} failed with status code 403"
     assert re.search(words, str(within(f"{clusters.prefix}-client", lambda: asyncio.run(forged()))))

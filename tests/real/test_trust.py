@@ -2,7 +2,6 @@
 """What a cell says of its own trustworthiness, on real servers."""
 
 import itertools
-import subprocess
 import sys
 
 import pytest
@@ -12,6 +11,7 @@ from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd.monitoring import Copy
 
 from tests.support.sites import MIB, cell, files, seconds, whole
+from tests.support.workflow import background
 
 STREAMS, FILES, SIZE = 2, 3, 2 * MIB
 
@@ -34,11 +34,8 @@ def test_a_cell_until_files_has_each_of_them_with_its_moments_and_a_record_of_xr
     assert not {"files_missing", "monitoring_disagrees"} & set(found["flags"])
     # On a busy machine a first byte may be noticed after the last one, and a server may have answered its client
     # before it notes that it has ended.
-    orders = [
-        ("start", "xrootd_begin"),
-        *(("xrootd_begin", name) for name in ("xrootd_end", "end", "first_byte")),
-    ]
-    for first, second in orders:
+    later = (("xrootd_begin", name) for name in ("xrootd_end", "end", "first_byte"))
+    for first, second in (("start", "xrootd_begin"), *later):
         for before, after in zip(moved[first], moved[second], strict=True):
             assert before <= after + 0.01, (first, second)  # clocks are read a little apart
 
@@ -74,9 +71,7 @@ def test_a_record_that_is_lost_is_flagged(clusters: NetnsSite, monkeypatch: pyte
     assert found["summary"]["xrootd_share"] == pytest.approx(5 / 6, abs=1e-5)
 
 
-def test_a_cell_with_room_for_few_readings_covers_its_time_with_them(
-    clusters: NetnsSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_readings_cover_the_time_of_a_cell(clusters: NetnsSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "sampler", lambda interval: Sampler(clusters.read, interval, most=8))
     found = whole(clusters, seconds(2), tool="curl", streams=2, file_size=SIZE)
     times = found["samples"]["time"]
@@ -89,13 +84,9 @@ def test_a_cell_with_room_for_few_readings_covers_its_time_with_them(
 
 
 def test_a_cell_beside_busy_processes_is_disturbed(clusters: NetnsSite) -> None:
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    try:
+    loop = [sys.executable, "-c", "while True: pass"]
+    with background(loop), background(loop):
         found = whole(clusters, seconds(3), tool="curl", streams=2, file_size=SIZE)
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
     summary = found["summary"]
     assert "disturbed" in found["flags"]
     assert 0.1 < summary["machine_others"] <= summary["machine_cpu"]

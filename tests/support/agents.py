@@ -75,10 +75,8 @@ def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]
         link = undo.enter_context(connect(path, near, far, commands, folder))
         agents = {}
         servers = []
-        for server, name, address in (
-            ("src1", link.near, link.near_address),
-            ("dst1", link.far, link.far_address),
-        ):
+        ends = ("src1", link.near, link.near_address), ("dst1", link.far, link.far_address)
+        for server, name, address in ends:
             command = ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-c", AGENT]
             agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             agents[server] = undo.enter_context(agent)

@@ -38,6 +38,7 @@ from tpcsweep.configuration.loading import Configuration, wanted
 from tests.support.ledger import Ledger, mistake, read
 from tests.support.workflow import Sweep, fill, finished, jobs, wait_until
 
+Present = dict[str, set[str]]
 START = 8.0  # seconds in which a run has read its rules and planned, about
 ROOM = "64m"  # for results, which some faults fill
 AXES = {"origins": [1, 2], "streams": [1, 2]}
@@ -68,7 +69,7 @@ class Target(Protocol):
     def sweep(self, folder: Path) -> Sweep: ...  # in that folder, without the sweep's file
     def configuration(self, sweep: Sweep) -> Configuration: ...
     def up(self) -> bool: ...  # whether anything of a deployment is there
-    def present(self) -> dict[str, set[str]]: ...  # what is there that a deployment could have made
+    def present(self) -> Present: ...  # what is there that a deployment could have made
     def bystanders(self) -> AbstractContextManager[Callable[[], list[str]]]:
         """Keep things that are like those of deployments and are not; what is given says which of them have gone."""
 
@@ -332,19 +333,15 @@ class Campaign:
             assert content.get("status") == "ok", content.get("message", cell)
             measured[cell] = content["summary"]["throughput"]
 
-    def _iterate(
-        self, fault: Fault, random: Random, before: dict[str, set[str]], gone: Callable[[], list[str]]
-    ) -> None:
+    def _iterate(self, fault: Fault, random: Random, before: Present, gone: Callable[[], list[str]]) -> None:
         self._prepare(random, stale=fault.stale)
         value = self._value
         started = self._start()
         run = Run(self._sweep, self.ledger, random, started, self._change, fault.name)
         moment = self._wait(run, early=fault in FAULTS)
         landed = not run.ended
-        with contextlib.suppress(
-            FileNotFoundError, ProcessLookupError, psutil.Error, IndexError
-        ):  # nothing is there
-            fault.act(run)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, psutil.Error, IndexError):
+            fault.act(run)  # on what is there
         found = {"hung": [] if self._end(started) is not None else ["the run to which it was done"]}
         said = self._sweep.output()
         if fault.kind == "change" or value != self._value:  # jobs may have replaced cells of either value
@@ -441,10 +438,10 @@ class Campaign:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def _stayed(self, before: dict[str, set[str]]) -> list[str]:
+    def _stayed(self, before: Present) -> list[str]:
         """What has stayed of deployments, when there was time for it to go. It is not given again."""
 
-        def left() -> dict[str, set[str]]:
+        def left() -> Present:
             now = self._target.present()
             return {what: stayed for what, names in now.items() if (stayed := names - before[what])}
 

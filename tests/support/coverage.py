@@ -49,16 +49,13 @@ def _of_run(law: str, number: int, generator: np.random.Generator, outliers: flo
     ds = _measured(law, int(generator.integers(1 << 30)), outliers)
     points = ds["throughput"].isel(repetition=0, drop=True)
     luck = SPREAD * (generator.standard_normal() + generator.standard_normal(points.shape))
-    return xr.Dataset(
-        {"throughput": ds["throughput"] * np.exp(points.copy(data=luck))}, attrs=ds.attrs
-    ).assign(run=xr.full_like(ds["throughput"], number))
+    lucky = ds[["throughput"]] * np.exp(points.copy(data=luck))
+    return lucky.assign_attrs(ds.attrs).assign(run=xr.full_like(ds["throughput"], number))
 
 
 def _together(runs: Sequence[xr.Dataset]) -> xr.Dataset:
-    renumbered = [
-        run.assign_coords(repetition=run["repetition"] + 3 * place) for place, run in enumerate(runs)
-    ]
-    return xr.concat(renumbered, "repetition", combine_attrs="override")
+    apart = [run.assign_coords(repetition=run["repetition"] + 3 * at) for at, run in enumerate(runs)]
+    return xr.concat(apart, "repetition", combine_attrs="override")
 
 
 def _inside(found: Predictor, measured: xr.Dataset) -> float:

@@ -34,23 +34,15 @@ class Library(BaseAdapter):
     def close(self) -> None: ...
 
 
-def keep_context(cache: Path) -> None:
-    """Let the validator's cache have the context, as if it had been downloaded."""
+def found(crate: Path, profile: str, folder: Path) -> list[tuple[str, str, str]]:
+    """Let the validator's cache have the context, as if it had been downloaded, and ask the validator."""
+    cache = folder / "http"
     with CachedSession(str(cache), backend="sqlite", expire_after=-1) as session:
         session.mount("https://", Library())
         assert session.get(CONTEXT).ok
-
-
-def found(crate: Path, profile: str, folder: Path) -> list[tuple[str, str, str]]:
-    cache = folder / "http"
-    keep_context(cache)
-    settings = {
-        "rocrate_uri": str(crate),
-        "profile_identifier": profile,
-        "cache_path": cache,
-        "offline": True,
-    }
-    issues = services.validate({**settings, "requirement_severity": Severity.RECOMMENDED}).get_issues()
+    settings = {"rocrate_uri": str(crate), "profile_identifier": profile, "cache_path": cache}
+    settings |= {"offline": True, "requirement_severity": Severity.RECOMMENDED}
+    issues = services.validate(settings).get_issues()
     return [(issue.severity.name, str(issue.message), str(issue.violatingEntity or "")) for issue in issues]
 
 

@@ -270,9 +270,8 @@ def _on_netns(parameters: Parameters) -> None:
         free = set(map(str, ip_network(topology.LAN[name]).hosts())) - {topology.GATEWAY[name]}
         assert len(set(servers.addresses) & free) == parameters.origins
         assert all(len(f"tpc-{server.name}") < 16 for server in servers.servers)
-    assert all(
-        int(size) < 2**31 for text in topology.tcp_sysctls(parameters).values() for size in text.split()
-    )
+    sizes = " ".join(topology.tcp_sysctls(parameters).values()).split()
+    assert all(int(size) < 2**31 for size in sizes)
 
 
 def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameters: Parameters) -> None:
@@ -290,10 +289,8 @@ def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameter
         ports = [places.block(spot.port) for spot in placed]
         servers = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
         rest = parameters, parameters.streams, owner, deadline
-        made += [
-            objects.server_job(naming, settings, spot, server, *rest)
-            for spot, server in zip(placed, servers, strict=True)
-        ]
+        pods = zip(placed, servers, strict=True)
+        made += [objects.server_job(naming, settings, *pod, *rest) for pod in pods]
     assert ApiClient().sanitize_for_serialization(made)
     if settings.paths.kind == "netem":
         assert commands("eth0", share(_path(parameters), parameters.origins), ["10.0.0.1"])

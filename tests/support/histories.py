@@ -26,9 +26,8 @@ def folded(folder: Path, **what: object) -> xr.Dataset:
     dataset.write(made, folder / "dataset.nc")
     summary = xr.load_dataset(folder / "dataset.nc")
     # Of the made-up cells no client is known; texts may become longer.
-    return summary.assign(
-        client_cpu=summary["client_cpu"].fillna(0.1), message=summary["message"].astype(object)
-    )
+    summary["client_cpu"] = summary["client_cpu"].fillna(0.1)
+    return summary.assign(message=summary["message"].astype(object))
 
 
 def week(number: int) -> datetime:

@@ -117,10 +117,9 @@ class Ledger:
         ]
 
     def wrong(self, reference: Mapping[str, float]) -> list[str]:
-        mistakes = {
-            cell: mistake(self.file(cell), spec, reference.get(cell)) for cell, spec in self.wanted.items()
-        }
-        return [f"{cell}: {why}" for cell, why in mistakes.items() if why]
+        cells = self.wanted.items()
+        found = ((cell, mistake(self.file(cell), spec, reference.get(cell))) for cell, spec in cells)
+        return [f"{cell}: {why}" for cell, why in found if why]
 
     def files(self) -> list[Path]:
         # os.walk skips a folder that is deleted meanwhile; rglob raises.

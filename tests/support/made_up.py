@@ -8,6 +8,8 @@ import xarray as xr
 from tpcsweep.models import Model
 from tpcsweep.models.base import Points, with_unsaid
 
+from tests.support import synthetic
+
 NOISE = 0.05
 RTT = [0.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0]
 STREAMS = [1, 2, 4, 8, 16, 32, 64]
@@ -78,11 +80,9 @@ def measured(
 
     A share of the cells are outliers: they reach a fifth to seven tenths of that.
     """
-    sizes = {**{name: len(points) for name, points in axes.items()}, "repetition": repetitions}
-    coordinates = {**axes, "repetition": range(1, repetitions + 1)}
-    template = xr.DataArray(
-        np.zeros(tuple(sizes.values())), {name: list(points) for name, points in coordinates.items()}
-    )
+    coordinates = {name: [*values] for name, values in axes.items()}
+    coordinates["repetition"] = [*range(1, repetitions + 1)]
+    template = xr.DataArray(np.zeros([*map(len, coordinates.values())]), coordinates)
     points: Points = with_unsaid(
         {name: template[name].broadcast_like(template).values.ravel().astype(float) for name in axes}
         | {name: np.full(template.size, value) for name, value in (fixed or {}).items()}
@@ -92,12 +92,7 @@ def measured(
     throughput = truth * (1 + noise * generator.standard_normal(truth.shape))
     stalled = generator.random(truth.shape) < outliers
     throughput = throughput * np.where(stalled, generator.uniform(0.2, 0.7, truth.shape), 1.0)
-    half = 1.96 * noise * truth
-    content = {
-        "throughput": throughput,
-        "throughput_low": throughput - half,
-        "throughput_high": throughput + half,
-    }
+    content = synthetic.with_ends(throughput, 1.96 * noise * truth)
     ds = xr.Dataset({name: (template.dims, array) for name, array in content.items()}, template.coords)
     about = {"sweep": "made-up", "testbed": "netns", "testbed_kind": "netns", "measurement_confidence": 0.95}
     return ds.assign_coords(fixed or {}).assign_attrs(about)

@@ -17,17 +17,16 @@ from tests.support import simulated, synthetic
 
 STRANGE = ["<b>bold</b> & 'co'", "$\\frac{1}$ 5 % of_a #1", "速度 🚀", "x" * 150, "curl"]
 """Words with signs of HTML and TeX, signs that no font here has, and a long one."""
-FOUR: Mapping[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
-_ONE: Mapping[str, Sequence[Value]] = {"rtt": [5.0], "streams": [1], "repetition": [1]}
+Axes = Mapping[str, Sequence[Value]]
+FOUR: Axes = {"rtt": [5.0, 50.0], "streams": [1, 2], "repetition": [1]}
+_ONE: Axes = {"rtt": [5.0], "streams": [1], "repetition": [1]}
 _FIGURES = ("throughput", "throughput_low", "throughput_high")
 _RATES = "day,kind,gbps\n2026-01-05,True,1\n2026-01-05,False,0.5\n2026-01-12,True,2\n2026-01-12,False,0\n"
 
 Summary = Callable[[xr.Dataset], xr.Dataset]
 
 
-def _measured(
-    axes: Mapping[str, Sequence[Value]], file: Path, *, change: Summary | None = None, **cells: object
-) -> None:
+def _measured(axes: Axes, file: Path, *, change: Summary | None = None, **cells: object) -> None:
     made = dataset.fold(synthetic.write_sweep(file.parent / "made", axes, **cells), axes)  # type: ignore[arg-type]
     dataset.write(made, file)
     if change is not None:

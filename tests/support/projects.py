@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
 from tpcsweep.testbeds.netns.checks import NetnsMachine, check
+
+from tests.support.workflow import ROOT
 
 MACHINE = NetnsMachine(
     cpus=2,
@@ -26,6 +29,13 @@ def loaded(root: Path, sweep: str | None = None, testbed: str | None = None, **c
         if text is not None:
             (root / "config" / folder / "one.yaml").write_text(text)
     return load({"sweep": "one", "testbed": "one"} | config, root)
+
+
+def study_of(folder: Path, testbed: str = "netns", /, **sweep: Any) -> Configuration:
+    """A sweep on a testbed that ships, with its file `mine.yaml` and its results in a folder."""
+    (folder / "mine.yaml").write_text(yaml.safe_dump(sweep))
+    asked = {"sweep": f"{folder}/mine.yaml", "testbed": testbed, "results": f"{folder}/results"}
+    return load(asked, ROOT)
 
 
 def errors(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> list[str]:

@@ -7,18 +7,11 @@ from pathlib import Path
 
 def readable(*folders: Path) -> str:
     """Give the lines of a shell for root, in a namespace of its own for mounts, where /mnt is an empty tmpfs."""
-    closed = {folder: _closed(folder) for folder in folders}
-    numbered = {folder: f"/mnt/open{number}" for number, folder in enumerate(closed) if closed[folder]}
-    lines = [
-        f"mkdir {place} && mount --bind {shlex.quote(str(folder))} {place}"
-        for folder, place in numbered.items()
-    ]
-    lines += [
-        f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(way)}" for way in sorted(set(closed.values())) if way
-    ]
-    for folder, place in numbered.items():
-        quoted = shlex.quote(str(folder))
-        lines.append(f"mkdir -p {quoted} && mount --bind {place} {quoted}")
+    closed = {shlex.quote(str(folder)): way for folder in folders if (way := _closed(folder))}
+    places = {folder: f"/mnt/open{number}" for number, folder in enumerate(closed)}
+    lines = [f"mkdir {place} && mount --bind {folder} {place}" for folder, place in places.items()]
+    lines += [f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(way)}" for way in sorted({*closed.values()})]
+    lines += [f"mkdir -p {folder} && mount --bind {place} {folder}" for folder, place in places.items()]
     return "".join(f"{line} || exit 1\n" for line in lines)
 
 

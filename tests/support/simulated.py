@@ -19,17 +19,12 @@ def write(configuration: Configuration, path: Path) -> Path:
     cells = model_cells(cell.parameters for cell in grid.cells)
     throughput = solve(cells, central(settings.parameters), settings.queues)[0]
     low, high = spread(cells, settings.parameters, settings.queues, 20, 0.95)
-    places = [
-        np.array([values.index(cell.axes[name]) for cell in grid.cells]) for name, values in grid.axes.items()
-    ]
-    figures = {
-        "throughput": throughput,
-        "throughput_low": throughput * low,
-        "throughput_high": throughput * high,
-        "duration": np.full(len(grid.cells), float(configuration.sweep.measurement.bounds[1])),
-    }
-    parameters = grid.cells[0].parameters.model_dump()
-    fixed = {name: value for name, value in parameters.items() if name not in grid.axes}
+    axes = grid.axes.items()
+    places = [np.array([values.index(cell.axes[name]) for cell in grid.cells]) for name, values in axes]
+    shares = {"throughput": 1.0, "throughput_low": low, "throughput_high": high}
+    figures = {name: throughput * share for name, share in shares.items()}
+    figures["duration"] = np.full(len(grid.cells), float(configuration.sweep.measurement.bounds[1]))
+    fixed = grid.cells[0].parameters.model_dump(exclude=set(grid.axes))
     attributes = {
         "title": "a test's",
         "sweep": configuration.name,

@@ -30,11 +30,9 @@ PHYSICS = shipped().parameters
 
 def given_values(**values: float | None) -> Physics:
     """The shipped parameters with other values, each for certain."""
-    known = {
-        name: Estimate(value=value, unit=getattr(PHYSICS, name).unit, source="made up")
-        for name, value in values.items()
-    }
-    return PHYSICS.model_copy(update=known)
+    known = {"source": "made up"}
+    given = {name: Estimate(value=v, unit=getattr(PHYSICS, name).unit, **known) for name, v in values.items()}
+    return PHYSICS.model_copy(update=given)
 
 
 AT_ONCE = given_values(setup_time=0, setup_rtts=0, setup_cpu=0, spill=0)
@@ -49,25 +47,21 @@ def lasting(seconds: float) -> Measurement:
     return Measurement(until="seconds", seconds=seconds, interval=min(max(0.001, seconds / 100), 3600))
 
 
-def enough(one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> Measurement:
+def enough(one: Parameters, physics: Physics, queues: str) -> Measurement:
     """A cell that is long enough for a thousand transfers, and forty of each stream."""
     each = max(40, 1000 / one.streams)
     return lasting(min(each * one.streams * one.file_size * GBIT / fixed_point(one, physics, queues), 3e5))
 
 
 def simulated_course(
-    simgrid: Engine,
-    one: Parameters,
-    physics: Physics = PHYSICS,
-    queues: str = "path",
-    how: Measurement | None = None,
+    simgrid: Engine, one: Parameters, how: Measurement, physics: Physics = PHYSICS, queues: str = "path"
 ) -> Course:
-    planned = cell_plan(one, physics, queues, how or enough(one, physics, queues))
+    planned = cell_plan(one, physics, queues, how)
     return course(planned, simgrid.simulate(planned))
 
 
 def by_simgrid(simgrid: Engine, one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
-    return simulated_course(simgrid, one, physics, queues).throughput
+    return simulated_course(simgrid, one, enough(one, physics, queues), physics, queues).throughput
 
 
 def folded(configuration: Configuration, folder: Path) -> dataset.Folded:

@@ -82,14 +82,12 @@ def whole(site: NetnsSite, how: Measurement, **parameters: Any) -> dict[str, Any
     return found
 
 
-def arrives(
-    site: NetnsSite, tool: str, tcp_streams: int = 1, endpoint: str = "redirector", **how: str
-) -> None:
-    """Copy a file of random bytes, as asked for, and compare."""
+def arrives(site: NetnsSite, tool: str, streams: int = 1, endpoint: str = "redirector", **how: Any) -> None:
+    """Copy a file of random bytes by a transfer of so many TCP streams, and compare."""
     name = site.add_source(3 * MIB + 1, "random", 1)
     client = site.client_of(tool)
     run = {"tool": tool, "streams": 1, "pairs": site.pairs(endpoint), "file_name": name, "prefix": "same"}
-    run |= {"copy_mode": TOOLS[tool].copy_modes[0], "tcp_streams": tcp_streams, "folders": site.folders}
+    run |= {"copy_mode": TOOLS[tool].copy_modes[0], "tcp_streams": streams, "folders": site.folders}
     client.run(**run | how)
     events: list[dict[str, Any]] = []
     wait_until(lambda: events.extend(client.events()) or events, "a transfer ends")

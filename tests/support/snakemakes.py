@@ -40,9 +40,7 @@ def snakemake(
         return subprocess.CompletedProcess(["snakemake", *arguments], process.exitcode, output.read_text())
 
 
-def start(
-    *arguments: str, output: Path, folder: Path = ROOT, env: Mapping[str, str] | None = None
-) -> BaseProcess:
+def start(*arguments: str, output: Path, folder: Path, env: Mapping[str, str] | None) -> BaseProcess:
     """Start `snakemake` in a folder; its output goes to a file."""
     process = _processes.Process(target=_main, args=(arguments, output, folder, dict(env or {})))
     process.start()

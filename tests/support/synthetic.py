@@ -154,14 +154,13 @@ def _among(values: Mapping[str, Value], which: Sequence[Mapping[str, Value]]) ->
 
 def bare(throughput: np.ndarray, half: float | np.ndarray, axes: Mapping[str, Sequence[Value]]) -> xr.Dataset:
     """Return a dataset of good cells with intervals of throughput ± half (Gbit/s), and nothing else."""
-    content = {
-        "throughput": throughput,
-        "throughput_low": throughput - half,
-        "throughput_high": throughput + half,
-        "status": np.ones(throughput.shape, np.int8),
-    }
-    variables = {name: (tuple(axes), values) for name, values in content.items()}
+    content = with_ends(throughput, half) | {"status": np.ones(throughput.shape, np.int8)}
+    ds = xr.Dataset({name: (tuple(axes), values) for name, values in content.items()}, axes)
     flags = (tuple(axes), np.zeros(throughput.shape, np.int32), about_flags())
-    return xr.Dataset(
-        {**variables, "flags": flags}, {**axes, "tool": "curl"}, {"measurement_confidence": 0.95}
-    )
+    return ds.assign(flags=flags).assign_coords(tool="curl").assign_attrs(measurement_confidence=0.95)
+
+
+def with_ends(throughput: np.ndarray, half: float | np.ndarray) -> dict[str, np.ndarray]:
+    """Throughput ± half, by the names that a dataset has for the three."""
+    ends = {"throughput_low": throughput - half, "throughput_high": throughput + half}
+    return {"throughput": throughput, **ends}

@@ -8,16 +8,8 @@ from tpcsweep.configuration.kubernetes import Kubernetes
 
 def kubernetes(**changes: Any) -> Kubernetes:
     """One of kind kubernetes: a pair of nodes 20 ms apart, unless `paths` says otherwise."""
-    pair = {
-        "rtt": 20,
-        "source": {"node_selector": {"site": "a"}},
-        "destination": {"node_selector": {"site": "b"}},
-    }
-    content = {
-        "kind": "kubernetes",
-        "image": "registry.example/tpcsweep:1",
-        "bandwidth": 1,
-        "paths": {"kind": "nodes", "pairs": [pair]},
-        **changes,
-    }
+    ends = {"source": "a", "destination": "b"}
+    pair = {"rtt": 20, **{end: {"node_selector": {"site": site}} for end, site in ends.items()}}
+    content = {"kind": "kubernetes", "image": "registry.example/tpcsweep:1", "bandwidth": 1}
+    content |= {"paths": {"kind": "nodes", "pairs": [pair]}, **changes}
     return Kubernetes.model_validate(content)

@@ -9,13 +9,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import yaml
 
+Environment = Mapping[str, str] | None
+"""Of a process; None: that of this process."""
 ROOT = Path(__file__).resolve().parents[2]
 TPCSWEEP = [sys.executable, "-c", "from tpcsweep.cli import main; main()"]
 """The command line of `tpcsweep`, without its options."""
@@ -66,31 +69,29 @@ class Sweep:
 
 
 def finished(
-    command: list[str], timeout: float = HANGS, *, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+    command: list[str], timeout: float = HANGS, *, cwd: Path = ROOT, env: Environment = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; standard error is in `stdout` too."""
-    return subprocess.run(
-        command,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=timeout,
-    )
+    nothing, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+    streams: dict[str, Any] = {"stdin": nothing, "stdout": pipe, "stderr": same, "text": True}
+    return subprocess.run(command, cwd=cwd, env=env, timeout=timeout, check=False, **streams)
 
 
-def started(
-    command: list[str], output: Path, env: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
+def started(command: list[str], output: Path, env: Environment = None) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, with its output in a file."""
-    nothing = subprocess.DEVNULL
     with output.open("wb") as file:
-        return subprocess.Popen(
-            command, cwd=ROOT, env=env, stdin=nothing, stdout=file, stderr=file, start_new_session=True
-        )
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+        return subprocess.Popen(command, cwd=ROOT, env=env, **streams, start_new_session=True)
+
+
+@contextlib.contextmanager
+def background(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is killed at the end of a `with`, if it has not ended by then."""
+    with subprocess.Popen(command, **how) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 600.0) -> None:

@@ -55,9 +55,8 @@ def belief_of(space: Space) -> Belief:
     """A belief with a smooth covariance, as before anything is measured."""
     scaled = space.levels / np.maximum(space.levels.max(axis=0), 1)
     apart = ((scaled[:, None] - scaled[None]) ** 2).sum(axis=-1)
-    return Belief(
-        np.random.default_rng(0).uniform(0, 1, len(space)), np.exp(-apart), np.full(len(space), 0.02)
-    )
+    mean = np.random.default_rng(0).uniform(0, 1, len(space))
+    return Belief(mean, np.exp(-apart), np.full(len(space), 0.02))
 
 
 def rows_of(space: Space, chosen: Sequence[int]) -> set[tuple[Any, ...]]:
@@ -285,9 +284,8 @@ def test_what_was_not_measured_is_missing_and_predicted(explored: tuple[Rounds, 
         place = {name: np.inf if cell.axes[name] is None else cell.axes[name] for name in true.dims}
         true.loc[place] = synthetic.cell(wanted(rounds.configuration, cell))["summary"]["throughput"]
     away = abs(ds.throughput_predicted - true).where(ds.status.squeeze("repetition") == 0)
-    assert (
-        float(np.sqrt((away**2).mean()) / (true.max() - true.min())) < 1.1 * 0.08
-    )  # the error is an estimate
+    # The error is an estimate.
+    assert float(np.sqrt((away**2).mean()) / (true.max() - true.min())) < 1.1 * 0.08
     inside = (true > ds.throughput_predicted_low) & (true < ds.throughput_predicted_high)
     assert float(inside.where(away.notnull()).mean()) > 0.8
 

@@ -77,10 +77,8 @@ def test_the_parameters_behind_cells_are_found_or_said_not_to_be_determined() ->
 def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> None:
     """Names in a dataset are no keys of the file."""
     found, ratio, observations = fitted()
-    label = f'{observations.label}\nkind: netns\n# "b", \\c'
-    calibrating.save_testbed(
-        tmp_path / "made.yaml", found, ratio, dataclasses.replace(observations, label=label)
-    )
+    odd = dataclasses.replace(observations, label=f'{observations.label}\nkind: netns\n# "b", \\c')
+    calibrating.save_testbed(tmp_path / "made.yaml", found, ratio, odd)
     settings = load({"sweep": "smoke", "testbed": str(tmp_path / "made.yaml")}, ROOT).testbed
     assert isinstance(settings, Simulation)
     rate = settings.parameters.core_rate_destination

@@ -22,6 +22,7 @@ from tpcsweep.xrootd.monitoring import Copy
 
 from tests.support.readings import ZERO
 
+Patch = pytest.MonkeyPatch
 RATE = 125_000_000
 """Bytes per second: 1 Gbit/s, which is the path's."""
 WANTED = Parameters(streams=2, file_size=RATE // 10, rtt=10, bandwidth=1.1)
@@ -128,11 +129,8 @@ class MemorySite:
         return found
 
     def totals(self) -> dict[str, int | None]:
-        none = [
-            f"{side}_{name}"
-            for side in ("source", "destination", "client")
-            for name in ("periods", "throttled")
-        ]
+        sides = ("source", "destination", "client")
+        none = [f"{side}_{name}" for side in sides for name in ("periods", "throttled")]
         return {"path_drops": 3 * self.told, **dict.fromkeys(["path_queue_drops", *none], 0)}
 
     check, settle, ready = (asked(name) for name in ("check", "settle", "ready"))
@@ -182,31 +180,23 @@ TEN = Measurement(until="seconds", seconds=10)
         ({"max_time": 60, "precision": 1e-5}, 60),
     ],
 )
-def test_a_cell_ends_early_from_30_s_on_if_it_is_known_well_enough(
-    measured: Measured, how: dict[str, Any], seconds: float
-) -> None:
+def test_a_cell_that_is_well_known_ends_from_30_s_on(measured: Measured, how: Any, seconds: float) -> None:
     found, _ = measured(Measurement(**how), wobble=0.01)
     assert found["summary"]["duration"] == pytest.approx(seconds, abs=1.1)
     assert ("wide_interval" in found["flags"]) == ("precision" in how)
 
 
-@pytest.mark.parametrize(
-    ("until", "status", "message", "throughput"),
-    [(0, "failed", "no byte arrived within 10.0 s", 0), (1, "ok", "", 0.1), (6, "ok", "", 0.5)],
-)
-def test_only_a_cell_in_which_nothing_arrived_says_so(
-    measured: Measured, until: float, status: str, message: str, throughput: float
-) -> None:
+@pytest.mark.parametrize(("until", "throughput"), [(0, 0), (1, 0.1), (6, 0.5)])
+def test_only_a_cell_without_bytes_says_so(measured: Measured, until: float, throughput: float) -> None:
     found, _ = measured(TEN, bytes_end=until, hang=until)
-    assert (found["status"], found["message"]) == (status, message)
+    said = ("ok", "") if throughput else ("failed", "no byte arrived within 10.0 s")
+    assert (found["status"], found["message"]) == said
     assert found["summary"]["throughput"] == pytest.approx(throughput, abs=0.01)
     if throughput:
         assert {"not_steady", "wide_interval"} <= set(found["flags"])
 
 
-def test_the_warmup_lasts_until_the_first_file_of_each_stream_has_ended(
-    measured: Measured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_warmup_lasts_until_each_stream_has_ended_a_file(measured: Measured, monkeypatch: Patch) -> None:
     how = Measurement(until="seconds", seconds=20)
     warmup = [measured(how)[0]["summary"]["warmup"]]
     for seconds in (3.5, 9):
@@ -247,9 +237,7 @@ def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
         ({"path_slow": True}, "ok", "", ["path_slow"]),
     ],
 )
-def test_what_goes_wrong_is_the_cells_status_message_and_flags(
-    measured: Measured, what: dict[str, Any], status: str, message: str, flags: list[str] | None
-) -> None:
+def test_whatever_fails_is_said(measured: Measured, what: Any, status: str, message: str, flags: Any) -> None:
     found, _ = measured(TEN, **what)
     assert (found["status"], found["message"]) == (status, message)
     assert flags is None or found["flags"] == flags
@@ -268,9 +256,7 @@ def test_what_goes_wrong_is_the_cells_status_message_and_flags(
         (1e-8, 3e-3, 1.5e-3, True),
     ],
 )
-def test_counters_disagree_by_more_than_headers(
-    goodput: float, wire: float, headers: float, disagree: bool
-) -> None:
+def test_counters_disagree_past_headers(goodput: float, wire: float, headers: float, disagree: bool) -> None:
     means = {"goodput": goodput, "wire_throughput": wire}
     samples = {name: np.full(9, value) for name, value in means.items()}
     assert cell.counters_disagree(samples, means, headers) == disagree

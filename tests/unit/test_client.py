@@ -13,7 +13,7 @@ import pytest
 from tpcsweep.client.handle import Client, ClientError, Event, ToolRefusedError, of_process
 from tpcsweep.tools.base import PACKAGE
 
-from tests.support.workflow import wait_until
+from tests.support.workflow import background, wait_until
 
 DRIVER = """
 import asyncio, sys
@@ -79,9 +79,8 @@ Started = subprocess.Popen[bytes]
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[Started]:
     command = [sys.executable, "-c", DRIVER, str(PACKAGE), WORKER, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+    with background(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         yield started
-        started.kill()
 
 
 def run(client: Client | Started, tool: str, streams: int, copy_mode: str, **more: Any) -> Client:
@@ -128,9 +127,7 @@ def test_each_stream_starts_its_next_transfer_as_it_ends_one(process: Started, t
 
 
 @pytest.mark.parametrize(("tool", "processes"), [("sleeps", 4), ("works", 1)])
-def test_stopping_ends_tools_and_the_client_can_run_again(
-    process: Started, tool: str, processes: int
-) -> None:
+def test_stopping_ends_tools_and_a_client_can_run_again(process: Started, tool: str, processes: int) -> None:
     client = run(process, tool, 4, "60")
     wait_until(lambda: len(tools(process)) == processes, "the tools run")
     assert client.stop() == []  # transfers that were cut short are neither successes nor failures
@@ -140,7 +137,7 @@ def test_stopping_ends_tools_and_the_client_can_run_again(
 
 
 @pytest.mark.parametrize(
-    ("tool", "copy_mode", "files", "said"),
+    ("tool", "mode", "files", "said"),
     [
         ("sleeps", "nonsense", 1, "invalid time interval"),
         ("missing", "0", None, "/no/such/program cannot be started: No such file or directory"),
@@ -148,10 +145,8 @@ def test_stopping_ends_tools_and_the_client_can_run_again(
         ("works", "die", None, "works ended with exit code 7: a library's noise"),
     ],
 )
-def test_a_stream_that_keeps_failing_gives_up(
-    process: Started, tool: str, copy_mode: str, files: int | None, said: str
-) -> None:
-    events = gather(run(process, tool, 2, copy_mode, files=files), 7)
+def test_a_stream_that_only_fails_ends(process: Started, tool: str, mode: str, files: Any, said: str) -> None:
+    events = gather(run(process, tool, 2, mode, files=files), 7)
     assert [event["event"] for event in events].count("end") == 6
     assert said in events[0]["failure"]
     assert events[-1] == {"event": "exhausted"}

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -33,14 +34,9 @@ from docs.schemas import FOLDER, schemas
 from tests.support.projects import MACHINE, cases, errors, loaded, problems
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = [
-    *(("config", ROOT / f"config/{name}.yaml") for name in ("config", "k8s")),
-    *(
-        (kind, path)
-        for kind in ("sweep", "testbed", "import")
-        for path in sorted(ROOT.glob(f"config/{kind}s/*.yaml"))
-    ),
-]
+KINDS = ("sweep", "testbed", "import")
+SHIPPED = [("config", ROOT / f"config/{name}.yaml") for name in ("config", "k8s")]
+SHIPPED += [(kind, path) for kind in KINDS for path in sorted(ROOT.glob(f"config/{kind}s/*.yaml"))]
 
 
 @pytest.mark.parametrize("name", [path.stem for kind, path in SHIPPED if kind == "sweep"])
@@ -104,10 +100,7 @@ def test_tables_are_in_step_with_the_models(file: str, heading: str, model: type
     assert rows == expected
 
 
-ABOVE: dict[type[BaseModel], Collection[str]] = {
-    Side: Placement.model_fields,
-    Redirector: Origin.model_fields,
-}
+ABOVE: dict[Any, Collection[str]] = {Side: Placement.model_fields, Redirector: Origin.model_fields}
 """Keys that stand in another model's table."""
 
 
@@ -147,9 +140,7 @@ FIRST = json.loads("""
 
 
 def test_cells_of_the_first_version_are_current(root: Path) -> None:
-    configuration = loaded(
-        root, "parameters: {rtt: 5 ms, xrootd: system}\ndescription: of no matter\nseed: 3"
-    )
+    configuration = loaded(root, "parameters: {rtt: 5 ms, xrootd: system}\ndescription: any\nseed: 3")
     specification = wanted(configuration, configuration.grid.cells[0])
     assert list(specification) == list(FIRST)
     fix = "name the value that cells had before a new parameter in BEFORE (configuration/parameters.py)"
@@ -340,9 +331,8 @@ def test_an_rtt_below_that_of_the_path_is_refused_at_its_include(root: Path) -> 
 
 
 def test_a_testbed_bounds_what_its_machine_gives_and_is_bounded_by_it(root: Path) -> None:
-    cores, size = problems(
-        root, "parameters: {cores: 1, streams: 2}", "{kind: netns, cpus: 1, memory: 512 MiB}"
-    )
+    testbed = "{kind: netns, cpus: 1, memory: 512 MiB}"
+    cores, size = problems(root, "parameters: {cores: 1, streams: 2}", testbed)
     assert cores.endswith(f"parameters.cores: given 1, allowed: at most 0.5, half of 1 (cpus {IN_FILE})")
     assert size.endswith(f", allowed: at most 128 MiB: 4 files in 512 MiB (memory {IN_FILE})")
     cpus, memory = problems(root, "parameters: {rtt: 5}", "{kind: netns, cpus: 8, memory: 64 GiB}")
@@ -369,9 +359,8 @@ def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root:
     with console.capture() as capture:
         console.print(grid_table(configuration))
     lines = capture.get().splitlines()
-    assert lines[0].startswith(
-        "one on one: 6 cells in 4 deployments (2 cores × 2 rtt × 2 streams, 1 repetition)"
-    )
+    said = "one on one: 6 cells in 4 deployments (2 cores × 2 rtt × 2 streams, 1 repetition)"
+    assert lines[0].startswith(said)
     rows = [[part.strip() for part in line.strip("│").split("│")] for line in lines if line.startswith("│")]
     assert ["rtt", "5 ms, 50 ms"] in rows
     deployments = [row for row in rows if len(row) == 5]
@@ -383,10 +372,7 @@ def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root:
     assert first == f"cores={'none' if cores == 'null' else cores}/rtt={rtt.removesuffix(' ms')}"
 
 
-@pytest.mark.parametrize(
-    ("cells", "says"),
-    [(1, "about 27 s"), (40, "about 14 min"), (5000, "about 29 h")],
-)
+@pytest.mark.parametrize(("cells", "says"), [(1, "about 27 s"), (40, "about 14 min"), (5000, "about 29 h")])
 def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> None:
     configuration = loaded(root, f"repetitions: {cells}\nparameters: {{rtt: 5}}\nretry_share: 0\n")
     assert grid_summary(configuration).endswith(says)

@@ -43,6 +43,14 @@ def point(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
+def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder; processes read three cells at a time, after the first one."""
+    monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
+    monkeypatch.setattr("tpcsweep.dataset.cells._BATCH", 3)
+    return tmp_path
+
+
+@pytest.fixture
 def two(tmp_path: Path) -> Specs:
     return synthetic.write_sweep(tmp_path, TWO)
 
@@ -256,12 +264,9 @@ def test_a_wrong_cell_is_named(two: Specs, how: Callable[[dict[str, Any]], objec
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_an_unusable_file_is_set_aside_and_its_cell_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
-) -> None:
-    monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
+def test_an_unusable_file_is_set_aside_and_its_cell_says_why(batches: Path, processes: int) -> None:
     axes = {"streams": [1, 2, 4, 8, 16], "repetition": [1]}
-    specs = synthetic.write_sweep(tmp_path, axes)
+    specs = synthetic.write_sweep(batches, axes)
     first, second, third, fourth, _ = specs
     first.write_text("{")
     change(second, lambda c: c["samples"]["goodput"].pop())
@@ -287,12 +292,10 @@ Lines = tuple[Path, list[dict[str, Any]]]
 
 
 @pytest.fixture
-def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lines:
-    """A file with a line for each of 8 cells, of which processes read three at a time after the first one."""
-    monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
-    monkeypatch.setattr("tpcsweep.dataset.cells._BATCH", 3)
-    specs = synthetic.write_sweep(tmp_path, LINES)
-    file = tmp_path / "cells.jsonl"
+def lines(batches: Path) -> Lines:
+    """A file with a line for each of 8 cells."""
+    specs = synthetic.write_sweep(batches, LINES)
+    file = batches / "cells.jsonl"
     file.write_bytes(b"".join(path.read_bytes() + b"\n" for path in specs))
     return file, [*specs.values()]
 
@@ -322,9 +325,7 @@ def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:
         (lambda texts: [*texts, b"{}"], "line 9: of a cell that the grid does not contain"),
     ],
 )
-def test_an_unusable_line_is_named_with_what_to_do(
-    lines: Lines, change: Callable[[list[bytes]], list[bytes]], said: str, processes: int
-) -> None:
+def test_an_unusable_line_is_named_with_a_fix(lines: Lines, change: Any, said: str, processes: int) -> None:
     file = lines[0]
     file.write_bytes(b"\n".join(change(file.read_bytes().splitlines())))
     with pytest.raises(dataset.DatasetError, match=f"{file}, {said}; delete the file and run"):

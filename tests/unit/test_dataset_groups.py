@@ -60,13 +60,10 @@ def uneven(tmp_path: Path) -> Cells:
     return cells
 
 
-@pytest.fixture(params=["in one slab", "in many"])
-def written(
-    request: pytest.FixtureRequest, uneven: Cells, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Path, dataset.Folded]:
-    if request.param == "in many":
-        for name, value in {"_IN_MEMORY": 100, "_CHUNK": 3 * LATEST, "_SLAB": 4}.items():
-            monkeypatch.setattr(groups, name, value)
+@pytest.fixture(params=[{}, {"_IN_MEMORY": 100, "_CHUNK": 3 * LATEST, "_SLAB": 4}], ids=["one slab", "many"])
+def written(request: Any, uneven: Cells, tmp_path: Path, monkeypatch: Any) -> tuple[Path, dataset.Folded]:
+    for name, value in request.param.items():
+        monkeypatch.setattr(groups, name, value)
     folded = dataset.fold(uneven, AXES)
     dataset.write(folded, tmp_path / "dataset.nc")
     return tmp_path / "dataset.nc", folded
@@ -110,9 +107,8 @@ def test_every_transfer_is_a_row(written: tuple[Path, dataset.Folded], uneven: C
         np.testing.assert_array_equal(found[name].to_numpy(), wanted, err_msg=name)
     np.testing.assert_array_equal(found["total"], found["end"] - found["start"])
     shape = [len(values) for values in AXES.values()]
-    np.testing.assert_array_equal(
-        found["cell"], [np.ravel_multi_index(index(row), shape) for row in expected]
-    )
+    cells = [np.ravel_multi_index(index(row), shape) for row in expected]
+    np.testing.assert_array_equal(found["cell"], cells)
     assert set(TRANSFERS) <= set(found)
 
 

@@ -3,7 +3,6 @@
 
 import math
 import os
-import subprocess
 import sys
 import time
 from unittest.mock import Mock
@@ -16,7 +15,7 @@ from tpcsweep.linux.sockets import Connection, Followed, rtt_and_cwnd
 from tpcsweep.measure import machine
 from tpcsweep.measure.machine import Busiest, Threads, numbered, together
 
-from tests.support.workflow import wait_until
+from tests.support.workflow import background, wait_until
 
 
 def connection(cookie: int, seconds: float, count: int, rtt: float = 1.0) -> Connection:
@@ -54,12 +53,9 @@ def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytes
     monkeypatch.setattr(machine, "SHARE", math.inf)
     proc = os.open("/proc", os.O_RDONLY)
     assert os.getpid() in numbered(proc)
-    idle, busy = (
-        subprocess.Popen([sys.executable, "-c", f"import time; {what}"], stdin=subprocess.DEVNULL)
-        for what in ("time.sleep(60)", "\nwhile True: pass")
-    )
-    watched = Threads(proc, lambda: [idle.pid, busy.pid, 2**22 + 1])  # no process has that number
-    try:
+    python, sleeping = [sys.executable, "-c"], "import time; time.sleep(60)"
+    with background([*python, sleeping]) as idle, background([*python, "while True: pass"]) as busy:
+        watched = Threads(proc, lambda: [idle.pid, busy.pid, 2**22 + 1])  # no process has that number
         began = time.monotonic()
         assert math.isnan(watched.look().cores)
         time_of_busy = psutil.Process(busy.pid).cpu_times
@@ -67,10 +63,6 @@ def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytes
         used, took = watched.look().cores, time.monotonic() - began
         # However little of a CPU it gets: what it used of that time, and the kernel counts by hundredths of a second.
         assert 0.15 / took < used < 1.1
-    finally:
-        for process in (idle, busy):
-            process.kill()
-            process.wait()
     assert watched.look() == Busiest(0.0, 0)
     os.close(proc)
 

@@ -12,25 +12,21 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.dataset import STATUS, DatasetError
 from tpcsweep.running import folding
 from tpcsweep.variables import NOT_MEASURED
 
 from tests.support import synthetic
-from tests.support.workflow import ROOT
+from tests.support.projects import study_of
+
+FOUR = {"rtt": [5, 20], "streams": [1, 2]}
 
 
 @pytest.fixture(autouse=True)
 def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(folding.CLEARS, raising=False)
-
-
-def load_study(folder: Path) -> Configuration:
-    (folder / "mine.yaml").write_text("parameters: {rtt: [5, 20], streams: [1, 2]}\n")
-    config = {"sweep": f"{folder}/mine.yaml", "testbed": "netns", "results": f"{folder}/results"}
-    return load(config, ROOT)
 
 
 def put(study: Configuration, cell: Cell, figure: str = "throughput", **changes: object) -> Path:
@@ -63,13 +59,14 @@ STATES: dict[str, tuple[Callable[[Configuration, Cell], object], str]] = {
     "placeholder": (placeholder, "no path"),
 }
 """What a cell's file may be, and the reason why the dataset lacks the cell."""
+ASIDE = {"stale": [".stale"], "changed": [".damaged"], "newer": [".damaged"]}
 
 
 @settings(max_examples=5)
 @given(states=st.lists(st.sampled_from([*STATES]), min_size=4, max_size=4))
 def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(states: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
-        study = load_study(Path(name))
+        study = study_of(Path(name), parameters=FOUR)
         for state, cell in zip(states, study.grid.cells, strict=True):
             STATES[state][0](study, cell)
         output = study.folder / "dataset.nc"
@@ -89,16 +86,14 @@ def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(sta
             assert (cell.path in reasons) == (state != "current")
             # Snakemake measures a missing file; a file with a measurement is renamed.
             assert file.exists() == (state == "current")
-            aside = {path.suffix for path in file.parent.glob(f"{file.name}.*")}
-            assert aside == {"stale": {".stale"}, "changed": {".damaged"}, "newer": {".damaged"}}.get(
-                state, set()
-            )
+            aside = [path.suffix for path in file.parent.glob(f"{file.name}.*")]
+            assert aside == ASIDE.get(state, [])
             kept = results.staged_file(study, cell).exists()
             assert kept == (state != "current" or "current" not in states)
 
 
 def test_the_cells_of_a_deployment_with_one_reason_are_listed_together(tmp_path: Path) -> None:
-    study = load_study(tmp_path)
+    study = study_of(tmp_path, parameters=FOUR)
     put(study, study.grid.cells[0])
     for cell in study.grid.cells[2:]:
         placeholder(study, cell)
@@ -113,7 +108,7 @@ def test_the_cells_of_a_deployment_with_one_reason_are_listed_together(tmp_path:
 
 def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(folding.CLEARS, "at its end")
-    study = load_study(tmp_path)
+    study = study_of(tmp_path, parameters=FOUR)
     first, second, third, fourth = study.grid.cells
     put(study, first)
     placeholder(study, second)

@@ -18,17 +18,18 @@ from tpcsweep.hardware import TABLE, node_effects
 from tests.support.notebooks import executed
 from tests.support.workflow import ROOT
 
+Pairs = Callable[[int, int], int]
 RTTS, STREAMS = (1.0, 10.0, 50.0, 100.0), (1, 4, 16)
 
 
-def anywhere(generator: np.random.Generator, count: int) -> Callable[[int, int], int]:
+def anywhere(generator: np.random.Generator, count: int) -> Pairs:
     """Each deployment on any of so many pairs."""
     return lambda *_: int(generator.integers(count))
 
 
 def made(
     effects: list[float],
-    on: Callable[[int, int], int],
+    on: Pairs,
     seed: int = 1,
     repetitions: int = 4,
     noise: tuple[float, float] = (0.02, 0.03),
@@ -62,7 +63,7 @@ def made(
     )
 
 
-def in_turn(count: int) -> Callable[[int, int], int]:
+def in_turn(count: int) -> Pairs:
     return lambda rtt, repetition: (rtt + repetition) % count
 
 

@@ -21,6 +21,7 @@ from tpcsweep.running.studies import Studies
 
 from tests.support.workflow import ROOT
 
+Patch = pytest.MonkeyPatch
 MEASURED = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
 
 
@@ -76,9 +77,7 @@ def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well:
     assert lines[4:] == [f"page: {tmp_path}/{name}" for name in ("index.html", "published.html")]
 
 
-def test_a_testbed_is_tried_once_and_only_if_cells_are_stale(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv(folding.CLEARS, "")  # and deleted afterwards
     tried: list[object] = []
     testbed = SimpleNamespace(require=tried.append, EXPECTED=())
@@ -102,9 +101,7 @@ def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
     assert "ended with status 127" in told(tmp_path, "no-such-command-here")
 
 
-def test_a_command_has_no_input_and_finds_the_run_in_its_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("MINE", "kept")
     script = "import json, os, sys; json.dump([sys.stdin.read(), dict(os.environ)], sys.stdout)"
     [study] = studies(tmp_path).sweeps

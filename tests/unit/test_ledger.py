@@ -17,9 +17,7 @@ from tests.support import synthetic
 from tests.support.campaign import FAULTS, Fault
 from tests.support.ledger import Ledger, Measurement
 
-SPECS = {
-    f"rtt={rtt}/repetition=1": synthetic.specification({"rtt": rtt, "repetition": 1}) for rtt in (5.0, 50.0)
-}
+SPECS = {f"rtt={rtt}/repetition=1": synthetic.specification({"rtt": rtt}) for rtt in (5.0, 50.0)}
 NEAR, FAR = SPECS
 
 

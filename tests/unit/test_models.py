@@ -71,9 +71,7 @@ def test_outliers_do_not_move_the_fit() -> None:
         (WINDOW_AXES, {"bandwidth": 1e5, "tcp_buffer": 2.0**18}, {"efficiency"}, ""),
     ],
 )
-def test_parameters_that_the_data_do_not_show_are_not_determined(
-    axes: Any, fixed: Any, unknown: set[str], reason: str
-) -> None:
+def test_what_data_do_not_show_is_not_determined(axes: Any, fixed: Any, unknown: Any, reason: str) -> None:
     observations = of_window(axes, fixed)
     found = fit(MODELS["window"], observations, resamples=20)
     assert all(not found.determined[name] and reason in found.reasons[name] for name in unknown)
@@ -228,22 +226,19 @@ def test_a_soft_minimum_is_below_the_minimum_and_not_far(limits: list[float], sh
     assert len(limits) ** (-1 / sharpness) * (1 - 1e-9) <= found / min(limits) <= 1 + 1e-9
 
 
-@given(
-    st.sampled_from(sorted(MODELS)),
-    st.floats(0, 300),
-    st.integers(1, 1000),
-    st.integers(1, 16),
-    st.one_of(st.just(np.inf), st.floats(0.1, 256)),
-    st.lists(st.floats(0, 1), min_size=LARGEST, max_size=LARGEST),
-)
+COUNTS = {"streams": st.integers(1, 1000), "origins": st.integers(1, 16)}
+CORES = st.just(np.inf) | st.floats(0.1, 256)
+POINTS = st.fixed_dictionaries({"rtt": st.floats(0, 300), **COUNTS, "cores": CORES})
+UNITS = st.lists(st.floats(0, 1), min_size=LARGEST, max_size=LARGEST)
+
+
+@given(st.sampled_from(sorted(MODELS)), POINTS, UNITS)
 @settings(max_examples=100)
-def test_models_are_finite_and_not_negative_everywhere(
-    name: str, rtt: float, streams: int, origins: int, cores: float, units: list[float]
-) -> None:
+def test_models_are_finite_and_not_negative_everywhere(name: str, point: Any, units: list[float]) -> None:
     model = MODELS[name]
     values = {one.name: float(one.from_unit(u)) for one, u in zip(model.parameters, units, strict=False)}
-    point = {"rtt": rtt, "streams": streams, "origins": origins, "cores": cores, "bandwidth": 10.0}
-    [found] = model(with_unsaid({key: np.array([value]) for key, value in point.items()}), values)
+    columns = {key: np.array([value]) for key, value in {**point, "bandwidth": 10.0}.items()}
+    [found] = model(with_unsaid(columns), values)
     assert 0 <= found < np.inf
 
 

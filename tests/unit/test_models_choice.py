@@ -178,14 +178,7 @@ def runs_of_sites(seed: int) -> xr.Dataset:
     generator = np.random.default_rng(seed)
     axes = {"rtt": np.geomspace(2, 160, 14), "streams": [1, 4]}
     level = np.exp(0.4 * (-1.0) ** np.arange(14))
-    runs = [
-        measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.05, seed=seed + at) for at in range(3)
-    ]
-    together = xr.concat(
-        [run.assign_coords(repetition=[at + 1]) for at, run in enumerate(runs)],
-        "repetition",
-        combine_attrs="override",
-    )
+    together = measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.05, seed=seed, repetitions=3)
     luck = xr.DataArray(np.exp(0.05 * generator.normal(size=3)), dims="repetition")
     ds = together.map(lambda variable: variable * xr.DataArray(level, dims="rtt") * luck, keep_attrs=True)
     return ds.assign(run=xr.zeros_like(ds.throughput) + xr.DataArray(range(3), dims="repetition"))

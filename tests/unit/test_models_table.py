@@ -33,6 +33,21 @@ def test_what_was_measured_comes_back_and_between_it_lie_lines(seed: int) -> Non
     assert beyond.extrapolated.all()
 
 
+def test_a_place_has_the_medians_of_its_cells() -> None:
+    rtt = [10.0, 10.1, 10.9, *np.geomspace(100, 1e4, 10)]  # so many that the first three are one place
+    once = xr.Dataset({"throughput": ("rtt", [9.0, 5.0, 1.0, *[2.0] * 10])}, {"rtt": rtt})
+    there = xr.Dataset(coords={"rtt": [10.1]})
+    assert fit_table(observe(once.expand_dims(repetition=[1]))).predict(there).throughput == pytest.approx(
+        5.0
+    )
+    repeated = xr.Dataset({"throughput": (("repetition", "rtt"), np.outer([1.5, 0.5, 1.0], np.ones(13)))})
+    table = fit_table(observe(repeated.assign_coords(repetition=[1, 2, 3], rtt=rtt)))
+    # The median of a point is known for certain where those of others are all the same.
+    assert np.allclose(
+        [table.estimate(once.rtt.to_dataset()), *table.uncertainty(once.rtt.to_dataset())], 1.0
+    )
+
+
 def test_a_hole_has_what_lies_on_the_lines_through_it() -> None:
     rates = np.array([1.0, 2.0])[:, None, None] * np.exp(np.arange(3.0))[None, :, None] * np.ones(3)
     holes = rates.copy()

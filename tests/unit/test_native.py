@@ -67,14 +67,11 @@ class Server:
         return [(first, headers) for first, headers in self.asked if first.startswith("COPY")]
 
 
-def created(folder: Path) -> Path:
-    credentials.create_credentials(folder / "credentials", ["127.0.0.1"], (os.getuid(), os.getgid()))
-    return folder / "credentials"
-
-
 @pytest.fixture(scope="module")
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return created(tmp_path_factory.mktemp("deployment"))
+    folder = tmp_path_factory.mktemp("deployment") / "credentials"
+    credentials.create_credentials(folder, ["127.0.0.1"], (os.getuid(), os.getgid()))
+    return folder
 
 
 @asynccontextmanager
@@ -94,14 +91,13 @@ def copies(
     count: int = 1,
     authorization: str = "usual",
     answers: int = 1000,
-    shown: Path | None = None,
     **asked: Any,
 ) -> tuple[list[str | None], Server]:
     """One transfer after another; how they ended, and what the server saw."""
 
     async def run() -> tuple[list[str | None], Server]:
         async with serving(secrets, answer, answers) as server:
-            copier = Copier(Credentials(shown or secrets, authorization))
+            copier = Copier(Credentials(secrets, authorization))
             ended = []
             for number in range(count):
                 ends = f"{server.url}/source", f"{server.url}/{number}"
@@ -124,7 +120,7 @@ def test_transfers_share_macaroons_and_a_connection(secrets: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "asks_of", "has", "lacks"),
+    ("asked", "of", "has", "lacks"),
     [
         ({}, "0", {"Source": "{}/source", **BEARER}, "X-Number-Of-Streams"),
         (PUSH, "source", {"Destination": "{}/0", "X-Number-Of-Streams": "4"}, "Source"),
@@ -133,12 +129,10 @@ def test_transfers_share_macaroons_and_a_connection(secrets: Path) -> None:
         ({"authorization": "none"}, "0", {"Credential": "none"}, "Authorization"),
     ],
 )
-def test_a_copy_is_asked_for_as_the_parameters_say(
-    secrets: Path, asked: dict[str, Any], asks_of: str, has: dict[str, str], lacks: str
-) -> None:
+def test_a_copy_is_as_parameters_say(secrets: Path, asked: Any, of: str, has: Any, lacks: str) -> None:
     ended, server = copies(secrets, lambda _: DONE, **asked)
     [(first, headers)] = server.copies
-    assert (ended, first) == ([None], f"COPY /data/{asks_of} HTTP/1.1")
+    assert (ended, first) == ([None], f"COPY /data/{of} HTTP/1.1")
     for name, value in has.items():
         plain = server.url.removeprefix("https") if value.startswith("http") else server.url
         assert headers[name] == value.format(plain)
@@ -170,14 +164,12 @@ def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
         (b"HTTP/1.1 307 Moved\r\nContent-Length: 0\r\nLocation: /data/0\r\n\r\n", "more than 5 times"),
     ],
 )
-def test_what_is_no_success_is_a_failure_in_the_servers_words(
-    secrets: Path, answer: bytes, said: str
-) -> None:
+def test_what_is_no_success_is_a_failure_in_servers_words(secrets: Path, answer: bytes, said: str) -> None:
     [ended], _ = copies(secrets, lambda _: answer)
     assert said in str(ended)
 
 
-def test_an_answer_that_breaks_off_is_a_failure_and_the_next_transfer_another_connection(
+def test_after_an_answer_that_breaks_off_the_next_transfer_has_another_connection(
     secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = [CREATED % b"Content-Length: 50" + b"success: Cre", DONE, b"", DONE]
@@ -194,9 +186,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Pa
     assert (ended, len(server.copies)) == ([None, None], 2)
 
 
-def test_a_macaroon_that_is_refused_is_asked_for_again(
-    secrets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_macaroon_that_is_refused_is_asked_for_anew(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = b"HTTP/1.1 403 No\r\nContent-Length: 4\r\n\r\nnope"
     monkeypatch.setattr("tests.unit.test_native.MACAROON", refusal)
     ended, server = copies(secrets, lambda _: b"", count=2)

@@ -9,10 +9,8 @@ import pytest
 from tests.support.workflow import ROOT, finished
 
 NEEDS = ROOT / "tests/cluster/local/needs.sh"
-MODULE = (NEEDS.parent / "go/go.mod").read_text()
-WANTED = (
-    f"cluster: Kubernetes {MODULE.split('k8s.io/kubernetes ')[1].split()[0]} is compiled by Go 1.24 or later"
-)
+KUBERNETES = (NEEDS.parent / "go/go.mod").read_text().split("k8s.io/kubernetes ")[1].split()[0]
+WANTED = f"cluster: Kubernetes {KUBERNETES} is compiled by Go 1.24 or later"
 
 
 def asked(machine: Path, go: str | None, user: int = 0) -> subprocess.CompletedProcess[str]:

@@ -18,15 +18,13 @@ from tests.support.commands import tpcsweep
 from tests.support.workflow import ROOT
 
 WHOLE = (ROOT / "examples/surface.nc").read_bytes()
-OPENINGS = (
-    load,
-    require_dataset,
-    lambda file: opened(file).__enter__(),
-    lambda file: completed(file).__enter__(),
-)
+ENTERED = (lambda file: opened(file).__enter__(), lambda file: completed(file).__enter__())
+OPENINGS = (load, require_dataset, *ENTERED)
+Way = Callable[[Path], object]
+Patch = pytest.MonkeyPatch
 
 
-def of_bytes(content: bytes) -> Callable[[Path], object]:
+def of_bytes(content: bytes) -> Way:
     return lambda file: file.write_bytes(content)
 
 
@@ -44,9 +42,7 @@ def of_bytes(content: bytes) -> Callable[[Path], object]:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("opening", OPENINGS)
-def test_a_file_that_cannot_be_read_has_its_line(
-    tmp_path: Path, make: Callable[[Path], object], why: str, way: str, opening: Callable[[Path], object]
-) -> None:
+def test_an_unreadable_file_has_its_line(tmp_path: Path, make: Way, why: str, way: str, opening: Way) -> None:
     make(file := tmp_path / "x.nc")
     with pytest.raises(ConfigurationError) as raised:
         opening(file)
@@ -55,15 +51,12 @@ def test_a_file_that_cannot_be_read_has_its_line(
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
-def test_a_file_that_another_process_writes_is_locked(
-    tmp_path: Path, opening: Callable[[Path], object]
-) -> None:
+def test_a_file_that_another_process_writes_is_locked(tmp_path: Path, opening: Way) -> None:
     (file := tmp_path / "x.nc").write_bytes(WHOLE)
+    said = r"another process has locked it.*HDF5_USE_FILE_LOCKING=FALSE"
     with file.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(
-            ConfigurationError, match=r"another process has locked it.*HDF5_USE_FILE_LOCKING=FALSE"
-        ):
+        with pytest.raises(ConfigurationError, match=said):
             opening(file)
 
 
@@ -76,9 +69,7 @@ def test_a_file_that_another_process_writes_is_locked(
         (errno.EIO, "Input/output error"),
     ],
 )
-def test_a_file_system_says_why_it_gives_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
-) -> None:
+def test_a_file_system_says_why(tmp_path: Path, monkeypatch: Patch, number: int, said: str) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -90,10 +81,8 @@ def test_a_file_system_says_why_it_gives_no_file(
 
 
 def test_netcdf_3_is_told_from_datasets_that_lack_groups(tmp_path: Path) -> None:
-    file = tmp_path / "x.nc"
-    load(ROOT / "examples/surface.nc")[["throughput"]].reset_coords(drop=True).to_netcdf(
-        file, format="NETCDF3_64BIT", engine="netcdf4"
-    )
-    done = tpcsweep("claims", file)
+    bare = load(ROOT / "examples/surface.nc")[["throughput"]].reset_coords(drop=True)
+    bare.to_netcdf(tmp_path / "x.nc", format="NETCDF3_64BIT", engine="netcdf4")
+    done = tpcsweep("claims", tmp_path / "x.nc")
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert "given a file of NetCDF 3, allowed: NetCDF 4, as `nccopy -k netCDF-4 x.nc NEW.nc`" in done.stderr

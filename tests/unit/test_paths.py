@@ -170,18 +170,17 @@ def test_what_a_busy_machine_shows_of_a_path_is_not_held_against_it(looks: list[
 
 
 @pytest.mark.parametrize(
-    ("seen", "rtt", "patience", "strict", "message"),
+    ("seen", "how"),
     [
-        ([CALM, BUSY, BUSY, SLOW], 10, 20, True, r"5 times, 3 of them on a calm .* found 0\.8 G"),
-        ([BUSY], 10, 0.01, True, "0 of them on a calm machine"),
+        ([CALM, BUSY, BUSY, SLOW], (10, 20, True, r"5 times, 3 of them on a calm .* found 0\.8 G")),
+        ([BUSY], (10, 0.01, True, "0 of them on a calm machine")),
         # Another path is refused however slow it may be.
-        ([SLOW, judged.Rate(1.2, calm=True)], 10, 20, False, r"found 1\.2 Gbit/s"),
-        ([SLOW], 15, 20, False, "found 15 ms"),
+        ([SLOW, judged.Rate(1.2, calm=True)], (10, 20, False, r"found 1\.2 Gbit/s")),
+        ([SLOW], (15, 20, False, "found 15 ms")),
     ],
 )
-def test_a_path_is_refused_for_what_calm_looks_have_shown_or_in_the_end(
-    looks: list[Any], monkeypatch: Any, seen: Any, rtt: Any, patience: Any, strict: Any, message: Any
-) -> None:
+def test_calm_looks_or_time_refuse_a_path(looks: list[Any], monkeypatch: Any, seen: Any, how: Any) -> None:
+    rtt, patience, strict, message = how
     monkeypatch.setattr(judged, "PATIENCE", patience)
     monkeypatch.setattr(LINK, "rtt", lambda: Rtt(rtt - 0.1, rtt, rtt + 0.1, 17))
     looks += seen

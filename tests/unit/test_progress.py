@@ -6,6 +6,7 @@ import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
     assert any(f" {JOBS * CELLS}/{JOBS * CELLS} cells" in line for line in lines)
 
 
+Ended = tuple[str, float, list[str]]
 ENDED = st.tuples(
     st.sampled_from(["ok", "failed"]),
     st.floats(0.001, 400),
@@ -43,9 +45,7 @@ ENDED = st.tuples(
 
 
 @given(cells=st.lists(ENDED, min_size=1, max_size=9), skipped=st.integers(0, 3), more=st.integers(0, 9))
-def test_a_line_says_what_became_of_every_cell(
-    cells: list[tuple[str, float, list[str]]], skipped: int, more: int
-) -> None:
+def test_a_line_says_what_became_of_every_cell(cells: list[Ended], skipped: int, more: int) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
         error = io.StringIO()
         patched.setattr("sys.stderr", error)
@@ -70,9 +70,7 @@ def test_a_line_says_what_became_of_every_cell(
     assert before == ([said] if skipped else [])
 
 
-def test_a_second_measurement_of_a_cell_replaces_the_first_in_the_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_measurement_of_a_cell_replaces_the_first_in_the_line(tmp_path: Path, capsys: Any) -> None:
     begin_progress(tmp_path, 1)
     with JobProgress("demo", "rtt=5", tmp_path) as shown:
         shown.end("streams=1", "failed", None, ["disturbed"])
@@ -81,9 +79,7 @@ def test_a_second_measurement_of_a_cell_replaces_the_first_in_the_line(
     assert re.fullmatch(line, capsys.readouterr().err)
 
 
-def test_a_job_without_cells_and_one_that_fails_print_no_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_without_cells_and_one_that_fails_print_no_line(tmp_path: Path, capsys: Any) -> None:
     # As in a module, whose workflow did not begin the run.
     with JobProgress("demo", "rtt=5", tmp_path) as shown:
         shown.stage("deploying rtt=5")

@@ -8,7 +8,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -21,6 +20,7 @@ from tpcsweep.configuration.parameters import Parameters
 
 from tests.support.workflow import ROOT
 
+Patch = pytest.MonkeyPatch
 SPEC = {"format": 1, "parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
 OTHER = {**SPEC, "repetition": 2}
 WHOLE = {"format": 1, "status": "ok", "flags": [], "summary": {}, "provenance": {}}
@@ -135,16 +135,10 @@ def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
     assert not results.staging(study).exists()
 
 
-def holding(folder: Path, held: EventType) -> None:
-    results.hold(folder)
-    held.set()
-    time.sleep(60)
-
-
 def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("fork")
     held = fork.Event()
-    holder = fork.Process(target=holding, args=(tmp_path, held))
+    holder = fork.Process(target=lambda: (results.hold(tmp_path), held.set(), time.sleep(60)))
     holder.start()
     assert held.wait(60)
     with pytest.raises(results.ResultsError, match=f"pid {holder.pid}.* writes here: wait for its end"):
@@ -173,26 +167,18 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch:
         results.hold(tmp_path / "results")
 
 
-def test_a_folder_that_the_file_system_has_in_another_case_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_exists_in_another_case_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
     """As exFAT and macOS have it: the cells would take the places of another sweep's."""
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "demo"]))
     results.hold(tmp_path / "demo")
-    with pytest.raises(
-        results.ResultsError, match=r"Demo: taken by a name in another case here: choose another folder"
-    ):
+    said = r"Demo: taken by a name in another case here: choose another folder"
+    with pytest.raises(results.ResultsError, match=said):
         results.hold(tmp_path / "Demo")
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_a_file_system_without_locks_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    def flock(*_: int) -> None:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr("fcntl.flock", flock)
+def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: Patch, code: int) -> None:
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(code, os.strerror(code))))
     with pytest.raises(results.ResultsError, match=f"{os.strerror(code)}: choose another folder"):
         results.hold(tmp_path)
 

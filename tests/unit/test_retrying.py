@@ -10,10 +10,10 @@ from tpcsweep.flags import graded
 from tpcsweep.running.runner import CAUSES, better, cells_to_retry
 from tpcsweep.variables import CPU_LIMITS
 
+Cell = dict[str, Any]
 
-def cell(
-    *flags: str, status: str = "ok", limit: Any = "bandwidth", work: Any = 0.25, rate: float = 1
-) -> dict[str, Any]:
+
+def cell(*flags: str, status: str = "ok", limit: Any = "bandwidth", work: Any = 0.25, rate: Any = 1) -> Cell:
     summary = {"throughput": rate, "machine_work": work}
     about = {"status": status, "flags": [*flags], "limit": limit}
     return {**about, "summary": summary, "provenance": {"started": "2026-01-01"}}

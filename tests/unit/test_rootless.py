@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tpcsweep.files import write_text
 from tpcsweep.linux import cgroups, rootless
 from tpcsweep.linux.cgroups import CgroupError, Hierarchy, hierarchy
 from tpcsweep.linux.rootless import explained, quota_refusal
@@ -21,6 +22,13 @@ from tests.support.projects import problems
 SAID = "unshare: unshare failed: Operation not permitted"
 USERS, NETWORKS = "user.max_user_namespaces", "user.max_net_namespaces"
 CLONE, APPARMOR = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_unprivileged_userns"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In the place of /proc."""
+    monkeypatch.setattr(rootless, "PROC", tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -39,14 +47,10 @@ CLONE, APPARMOR = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_
         ),
     ],
 )
-def test_all_that_forbids_namespaces_is_named_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sysctls: Any, proc: Any, told: list[str]
-) -> None:
-    monkeypatch.setattr(rootless, "PROC", tmp_path)
+def test_all_that_forbids_namespaces_is_named(folder: Path, sysctls: Any, proc: Any, told: list[str]) -> None:
     settings = {f"sys/{name.replace('.', '/')}": f"{value}\n" for name, value in sysctls.items()}
     for name, text in ({"self/status": "Seccomp:\t0\n"} | proc | settings).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+        write_text(folder / name, text)
     said = explained(SAID)
     assert [text for text in told if text not in said] == []
     assert ("CONFIG_USER_NS" in said, "seccomp" in said) == (not proc, "self/status" in proc)
@@ -63,9 +67,7 @@ def test_all_that_forbids_namespaces_is_named_with_what_to_do(
         ("controller", "Delegate=cpu pids memory"),
     ],
 )
-def test_what_keeps_quotas_from_a_user_is_named_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str, told: str
-) -> None:
+def test_what_keeps_quotas_away_is_named(tmp_path: Path, monkeypatch: Any, lacking: str, told: str) -> None:
     user = os.getuid()
     own = tmp_path / f"user.slice/user-{user}.slice/user@{user}.service"
     own.mkdir(parents=True)

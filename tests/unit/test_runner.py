@@ -11,18 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.flags import BROKEN, BrokenError, FaultError
 from tpcsweep.running import runner
 from tpcsweep.testbeds import Request
 from tpcsweep.variables import NOT_MEASURED
 
-from tests.support.workflow import ROOT
+from tests.support.projects import study_of
 
 OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP = "ok", "failed", "died", "died late", "not begun", "not up"
 REFUSED, NOT_GONE, DISTURBED = "refused", "not gone", "disturbed"
@@ -89,9 +88,7 @@ def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played
         folder = Path(name)
         (folder / "logs").mkdir()
         content = {"parameters": {"streams": 1}, "repetitions": cells, "retry_share": 0} | sweep
-        (folder / "played.yaml").write_text(yaml.safe_dump(content))
-        config = {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}
-        configuration = load(config, ROOT)
+        configuration = study_of(folder, **content)
         patched.setattr(runner.testbeds, "of", lambda _: testbed)
         patched.setattr(runner, "CALM", 0.0)
         patched.setattr(runner.psutil, "cpu_percent", lambda _: 0.0)

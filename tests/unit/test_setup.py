@@ -106,10 +106,8 @@ def test_a_folder_in_which_no_job_would_start_is_refused_at_once(checkout: Check
     checkout.folder.rename(there)
     done = Checkout(there, checkout.machine).set_up()
     assert (done.returncode, done.stdout) == (1, "") and not (there / ".venv").exists()
-    assert (
-        done.stderr.startswith(f"setup: given the folder {there}, allowed: ")
-        and "Move the checkout" in done.stderr
-    )
+    assert done.stderr.startswith(f"setup: given the folder {there}, allowed: ")
+    assert "Move the checkout" in done.stderr
 
 
 def test_a_folder_with_accents_is_set_up(checkout: Checkout) -> None:

@@ -30,12 +30,11 @@ from tpcsweep.testbeds.simulation.engine import MOST, Engine, SimulationError, c
 from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, packet, solve
 
 from tests.support import simulating, synthetic
+from tests.support.projects import study_of
 from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, by_simgrid, fixed_point, given_values, shipped
 
 SHIPPED = tuple(path.stem for path in sorted((ROOT / "config/testbeds").glob("simulation*.yaml")))
 CLOSE = 0.02
-
-
 LARGE = 10**12
 CORE = PHYSICS.core_rate_source.value
 WIDE = {"bandwidth": 400, "file_size": LARGE}
@@ -238,12 +237,6 @@ def test_other_parameters_make_cells_stale(tmp_path: Path) -> None:
     assert one == json.loads(json.dumps(one))
 
 
-def sweep(folder: Path, testbed: str = "simulation", **parameters: Any) -> Configuration:
-    path = folder / "asked.yaml"
-    path.write_text(yaml.safe_dump({"parameters": parameters}))
-    return load({"sweep": str(path), "testbed": testbed, "results": str(folder / "results")}, ROOT)
-
-
 GRIDFTP = {"tool": "globus-url-copy", "copy_mode": "push"}
 IPERF = {"tool": "iperf3", "layer": "network", "copy_mode": "push"}
 IN_FILE = "in config/testbeds/simulation.yaml"
@@ -268,15 +261,16 @@ IN_FILE = "in config/testbeds/simulation.yaml"
     ],
 )
 def test_the_model_refuses(tmp_path: Path, testbed: str, parameters: dict[str, Any], said: str) -> None:
-    assert said in " ".join(map(str, check(sweep(tmp_path, testbed, **parameters))))
+    assert said in " ".join(map(str, check(study_of(tmp_path, testbed, parameters=parameters))))
 
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
     """A small sweep, simulated as a run does it."""
     folder = tmp_path_factory.mktemp("sweep")
-    axes = {"streams": [1, 8], "rtt": [1, 60], "origins": [1, 2]}
-    return simulating.folded(sweep(folder, **axes, cores=8, bandwidth=20, file_size="1 GB"), folder)
+    asked = {"streams": [1, 8], "rtt": [1, 60], "origins": [1, 2], "cores": 8, "bandwidth": 20}
+    study = study_of(folder, "simulation", parameters={**asked, "file_size": "1 GB"})
+    return simulating.folded(study, folder)
 
 
 def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> None:

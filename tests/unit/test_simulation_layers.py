@@ -21,6 +21,7 @@ from tpcsweep.published.figures import FIGURES
 from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, solve
 
+from tests.support.projects import study_of
 from tests.support.simulating import ROOT, fixed_point, folded, shipped, simulated_course
 
 CLOSE = 0.02
@@ -64,15 +65,13 @@ def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None
     given_parameters, known, expected = CLOSED[case]
     one = GRIDFTP.model_copy(update=given_parameters)
     assert fixed_point(one, known) == pytest.approx(expected, rel=CLOSE)
-    assert simulated_course(simgrid, one, known, how=SECONDS).throughput == pytest.approx(expected, rel=CLOSE)
+    assert simulated_course(simgrid, one, SECONDS, known).throughput == pytest.approx(expected, rel=CLOSE)
 
 
 def test_simgrid_and_the_fixed_point_agree_over_the_tests_of_2007(simgrid: Engine) -> None:
-    for cell in load({"sweep": "config/published/usatlas2007.yaml", "testbed": "netns"}, ROOT).grid.cells[
-        ::7
-    ]:
-        one = cell.parameters
-        found = simulated_course(simgrid, one, PHYSICS, how=SECONDS).throughput
+    published = load({"sweep": "config/published/usatlas2007.yaml", "testbed": "netns"}, ROOT)
+    for one in (cell.parameters for cell in published.grid.cells[::7]):
+        found = simulated_course(simgrid, one, SECONDS, PHYSICS).throughput
         # A file of 5 GB takes longer than a cell on most layers, and its set-up is in no figure then.
         assert found == pytest.approx(fixed_point(one, PHYSICS), rel=0.05), one
 
@@ -111,13 +110,8 @@ def simulated(name: str, folder: Path, **fewer: Any) -> Data:
     """The dataset of a published sweep with fewer values of some parameters, as a run makes it."""
     content = yaml.safe_load((ROOT / f"config/published/{name}.yaml").read_text())
     content["parameters"] |= fewer
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
-    asked = {
-        "sweep": f"{folder}/{name}.yaml",
-        "testbed": f"simulation-{name}",
-        "results": f"{folder}/results",
-    }
-    dataset.write(folded(load(asked, ROOT), folder), folder / "dataset.nc")
+    study = study_of(folder, f"simulation-{name}", **content)
+    dataset.write(folded(study, folder), folder / "dataset.nc")
     return Data(folder / "dataset.nc")
 
 

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import extras
 from tpcsweep.configuration import cell_file
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
@@ -25,23 +24,22 @@ from tpcsweep.testbeds.simulation.model import model_cells
 from tpcsweep.testbeds.simulation.result import SAMPLES, in_steady_state
 from tpcsweep.variables import SUMMARY
 
-from tests.support.simulating import ROOT, fixed_point, folded
+from tests.support.projects import study_of
+from tests.support.simulating import fixed_point, folded
 
+Patch = pytest.MonkeyPatch
 STREAMS = [1, 3, 8, 40, 200]
-ASKED: dict[str, Any] = {
-    "streams": STREAMS,
-    "rtt": [1, 60],
-    "cores": 16,
-    "bandwidth": 20,
-    "file_size": "1 GB",
-}
+ASKED: dict[str, Any] = {"streams": STREAMS, "rtt": [1, 60], "cores": 16, "bandwidth": 20}
 SECONDS = {"until": "seconds", "seconds": 30}
 
 
 def asked(folder: Path, measurement: dict[str, Any] | None = None, **parameters: Any) -> Configuration:
-    path = folder / "asked.yaml"
-    path.write_text(yaml.safe_dump({"parameters": ASKED | parameters, "measurement": measurement or {}}))
-    return load({"sweep": str(path), "testbed": "simulation", "results": str(folder / "results")}, ROOT)
+    asked = ASKED | {"file_size": "1 GB"} | parameters
+    return study_of(folder, "simulation", parameters=asked, measurement=measurement or {})
+
+
+def specs(cells: list[dict[str, Any]]) -> list[Any]:
+    return [cell["spec"] for cell in cells]
 
 
 def simulated(configuration: Configuration, folder: Path, processes: int = 1) -> list[dict[str, Any]]:
@@ -51,17 +49,13 @@ def simulated(configuration: Configuration, folder: Path, processes: int = 1) ->
 
 
 @pytest.mark.parametrize("measurement", [None, SECONDS])
-def test_cells_are_in_the_order_of_the_grid_and_complete(
-    tmp_path: Path, measurement: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cells_are_in_the_order_of_the_grid(tmp_path: Path, measurement: Any, monkeypatch: Patch) -> None:
     monkeypatch.setattr(study, "AT_ONCE", 3)
     if measurement is None:  # cells until steady need no SimGrid
         monkeypatch.setattr(engine, "SIMGRID_PYTHON", "/nowhere")
     configuration = asked(tmp_path, measurement)
     cells = simulated(configuration, tmp_path, processes=2)
-    assert [cell["spec"] for cell in cells] == [
-        wanted(configuration, one) for one in configuration.grid.cells
-    ]
+    assert specs(cells) == [wanted(configuration, one) for one in configuration.grid.cells]
     for cell in cells:
         about = cell["format"], cell["status"], cell["flags"], cell["summary"]["attempts"]
         assert about == (1, "ok", [], 1)
@@ -76,11 +70,11 @@ def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path
     file.write_bytes(file.read_bytes().rstrip())  # whatever editor has dropped the last end of line
     turned = asked(tmp_path, streams=STREAMS[::-1], rtt=[60, 1])
     after = simulated(turned, tmp_path)
-    assert [cell["spec"] for cell in after] == [wanted(turned, cell) for cell in turned.grid.cells]
+    assert specs(after) == [wanted(turned, cell) for cell in turned.grid.cells]
     assert sorted(map(orjson.dumps, after)) == sorted(map(orjson.dumps, before))
     more = asked(tmp_path, rtt=[0.5, 1, 60], streams=[*STREAMS, 300])
     cells = simulated(more, tmp_path)
-    assert [cell["spec"] for cell in cells] == [wanted(more, cell) for cell in more.grid.cells]
+    assert specs(cells) == [wanted(more, cell) for cell in more.grid.cells]
     assert [cell for cell in cells if cell["provenance"]["started"] in started] == before
     # Another fixed parameter changes every cell, and a smaller grid drops lines.
     assert not [cell for cell in simulated(asked(tmp_path, mtu=1500), tmp_path) if cell in cells]
@@ -98,12 +92,11 @@ def test_a_cell_that_simgrid_refuses_fails(tmp_path: Path, monkeypatch: pytest.M
     assert summary["status"].sel(streams=8).item() == 2 and summary["throughput"].isnull().sum() == 1
 
 
-@pytest.mark.parametrize(
-    ("python", "said"), [(sys.executable, r"make setup EXTRAS=simulation`$"), ("/nowhere", "cannot be run")]
-)
-def test_without_simgrid_one_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str, said: str
-) -> None:
+PYTHONS = [(sys.executable, r"make setup EXTRAS=simulation`$"), ("/nowhere", "cannot be run")]
+
+
+@pytest.mark.parametrize(("python", "said"), PYTHONS)
+def test_without_simgrid_it_is_asked_for(tmp_path: Path, monkeypatch: Patch, python: str, said: str) -> None:
     for module in (engine, extras):
         monkeypatch.setattr(module, "SIMGRID_PYTHON", python)
     with pytest.raises(SimulationError, match=said) as caught:
@@ -156,9 +149,8 @@ def test_cells_of_a_killed_job_are_kept_and_damaged_lines_computed_again(tmp_pat
     kept = [orjson.loads(line) for line in left.read_bytes().splitlines()[1:-1]]
     cells = simulated(configuration, tmp_path)
     assert len(cells) == 10
-    assert [one["provenance"]["started"] for one in cells[: len(kept)]] == [
-        one["provenance"]["started"] for one in kept
-    ]
+    started, again = ([one["provenance"]["started"] for one in of] for of in (kept, cells))
+    assert again[: len(kept)] == started
     lines = (tmp_path / "cells.jsonl").read_bytes().splitlines()
     lines[:6] = [b"{", lines[1].replace(b'"ok"', b'"OK"'), b"\xff", b'{"spec":7}', b"[]", b"null"]
     (tmp_path / "cells.jsonl").write_bytes(b"\n".join(lines))

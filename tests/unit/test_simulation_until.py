@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
@@ -19,7 +20,8 @@ from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.model import central, model_cells, terms
 from tpcsweep.testbeds.simulation.result import course
 
-from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, fixed_point, folded, simulated_course
+from tests.support.projects import study_of
+from tests.support.simulating import AT_ONCE, PHYSICS, fixed_point, folded, simulated_course
 
 CLOSE = 0.01
 
@@ -43,7 +45,7 @@ SHARED = (
 
 @pytest.mark.parametrize("one", SHARED[:3])
 def test_a_cell_of_some_time_has_the_throughput_of_the_fixed_point(simgrid: Engine, one: Parameters) -> None:
-    found = simulated_course(simgrid, one, how=seconds(60))
+    found = simulated_course(simgrid, one, seconds(60))
     assert found.duration == pytest.approx(60)
     assert found.throughput == pytest.approx(fixed_point(one), rel=0.03)
     assert found.steady
@@ -59,19 +61,19 @@ def test_the_warm_up_is_the_first_set_up_and_slow_start(simgrid: Engine) -> None
     one = SHARED[0]
     at = terms(np.array([fixed_point(one)]), model_cells([one]), central(PHYSICS), "path")
     expected = float(at.setup[0] + at.rounds[0] * 0.02)
-    found = simulated_course(simgrid, one, how=seconds(60))
+    found = simulated_course(simgrid, one, seconds(60))
     assert found.warmup == pytest.approx(expected, rel=CLOSE)
     assert (found.goodput[: int(float(at.setup[0]) / 0.1)] == 0).all()
     # One of half of a cell or more is not cut, and the cell says so.
-    short = simulated_course(simgrid, one, how=seconds(1.5 * expected))
+    short = simulated_course(simgrid, one, seconds(1.5 * expected))
     assert (short.steady, short.warmup) == (False, 0.0)
     assert short.throughput == pytest.approx(short.average)
 
 
 def test_samples_of_a_long_cell_stay_bounded_and_lose_no_byte(simgrid: Engine) -> None:
     one = SHARED[1]
-    fine = simulated_course(simgrid, one, how=seconds(24, interval=0.002))
-    coarse = simulated_course(simgrid, one, how=seconds(24))
+    fine = simulated_course(simgrid, one, seconds(24, interval=0.002))
+    coarse = simulated_course(simgrid, one, seconds(24))
     assert 5000 <= fine.goodput.size < 10_000
     assert fine.goodput.sum() * fine.step == pytest.approx(coarse.goodput.sum() * coarse.step, rel=CLOSE)
     assert fine.throughput == pytest.approx(coarse.throughput, rel=1e-6)
@@ -79,7 +81,7 @@ def test_samples_of_a_long_cell_stay_bounded_and_lose_no_byte(simgrid: Engine) -
 
 def test_a_cell_of_some_files_ends_with_the_last_and_lists_each(simgrid: Engine) -> None:
     one = SHARED[0]
-    found = simulated_course(simgrid, one, how=files(4))
+    found = simulated_course(simgrid, one, files(4))
     whole = 8 / fixed_point(one)  # 10⁹ bytes, alone
     assert found.duration == pytest.approx(4 * whole, rel=CLOSE)
     assert (found.complete, found.transfers) == (True, 4)
@@ -94,7 +96,7 @@ def test_a_cell_of_some_files_ends_with_the_last_and_lists_each(simgrid: Engine)
 def test_streams_that_are_done_leave_the_path_to_the_others(simgrid: Engine) -> None:
     # Three streams on two origins: two share the cores of one, and the third is done first.
     one = Parameters(streams=3, origins=2, cores=2, bandwidth=400, file_size=10**10, tcp_buffer=2**30)
-    found = simulated_course(simgrid, one, AT_ONCE, how=files(1))
+    found = simulated_course(simgrid, one, files(1), AT_ONCE)
     ends = sorted(row[4] for row in found.rows)
     assert ends[0] < 0.6 * ends[2]
     assert ends[1] == pytest.approx(ends[2], rel=CLOSE)
@@ -102,12 +104,12 @@ def test_streams_that_are_done_leave_the_path_to_the_others(simgrid: Engine) -> 
 
 
 def test_files_that_are_missing_when_time_is_up_are_flagged(simgrid: Engine) -> None:
-    found = simulated_course(simgrid, SHARED[1], how=files(50, max_time=30))
+    found = simulated_course(simgrid, SHARED[1], files(50, max_time=30))
     assert not found.complete
     assert found.duration == pytest.approx(30)
     assert found.transfers < 50 * 20
     # Streams in groups are not listed, and count with those that they stand for.
-    grouped = simulated_course(simgrid, SHARED[3], how=files(2))
+    grouped = simulated_course(simgrid, SHARED[3], files(2))
     assert (grouped.rows, grouped.transfers, grouped.complete) == ((), 1000, True)
 
 
@@ -130,9 +132,8 @@ def test_every_byte_is_in_the_course(rates: list[float], step: float, streams: i
 
 
 def configured(folder: Path, measurement: str, parameters: str) -> Configuration:
-    path = folder / "asked.yaml"
-    path.write_text(f"{{parameters: {{{parameters}}}, measurement: {{{measurement}}}}}")
-    return load({"sweep": str(path), "testbed": "simulation", "results": str(folder / "results")}, ROOT)
+    content = yaml.safe_load(f"{{parameters: {{{parameters}}}, measurement: {{{measurement}}}}}")
+    return study_of(folder, "simulation", **content)
 
 
 def test_what_would_take_too_long_to_simulate_is_refused_with_what_to_do(tmp_path: Path) -> None:

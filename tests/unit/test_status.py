@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.files import write_json
 from tpcsweep.running import folding, status
 
-from tests.support.workflow import ROOT
+from tests.support.projects import study_of
 
 WELL = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
 REASON = "rtt asked 2 ms, found 9 ms"
@@ -19,9 +19,7 @@ REASON = "rtt asked 2 ms, found 9 ms"
 @pytest.fixture
 def study(tmp_path: Path) -> Configuration:
     """Eight cells: three measured (one flagged, one noted), one failed, one tried, one of another specification."""
-    (tmp_path / "mine.yaml").write_text("parameters: {rtt: [1, 2], streams: [1, 2, 3, 4]}\n")
-    config = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
-    found = load(config, ROOT)
+    found = study_of(tmp_path, parameters={"rtt": [1, 2], "streams": [1, 2, 3, 4]})
     outcomes = [{}, {"flags": ["not_steady"]}, {"flags": ["wide_interval"]}, {"status": "failed"}]
     *measured, tried, other = found.grid.cells[:6]
     for outcome, cell in zip(outcomes, measured, strict=True):
@@ -46,10 +44,8 @@ def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: C
 
 
 def test_a_cell_in_staging_is_measured(study: Configuration) -> None:
-    cell = study.grid.cells[-1]
-    results.write_cell(
-        results.staged_file(study, cell), wanted(study, cell), WELL | {"flags": ["not_steady"]}
-    )
+    cell, content = study.grid.cells[-1], WELL | {"flags": ["not_steady"]}
+    results.write_cell(results.staged_file(study, cell), wanted(study, cell), content)
     found = status.counted(study)
     assert (found.measured, found.flagged, found.cells) == (4, 2, 8)
     assert study.cell_file(cell) not in status.flagged_files(study, "not_steady")

@@ -18,19 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from snakemake.cli import parse_config
-from tpcsweep.configuration.loading import (
-    Configuration,
-    ConfigurationError,
-    Imported,
-    config_arguments,
-    load,
-)
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, config_arguments, load
 from tpcsweep.files import write_text
 from tpcsweep.published.figures import drawn
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
 
 from tests.support.workflow import ROOT
 
+Patch = pytest.MonkeyPatch
 SURFACE = ROOT / "examples/surface.nc"
 NAMES = st.lists(st.sampled_from(["0.1", "2", "10", "a.b", "a+b"]), min_size=1, max_size=4, unique=True)
 
@@ -177,9 +172,7 @@ def test_a_sweep_ends_the_run_if_the_machine_cannot_measure_it_but_not_if_simula
     assert [*Studies.of_workflow({**config, "testbed": str(ROOT / "config/testbeds/simulation.yaml")})]
 
 
-def test_files_of_the_checkout_are_not_newer_than_the_clock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_the_checkout_are_not_newer_than_the_clock(tmp_path: Path, monkeypatch: Patch) -> None:
     """Before rules are read: Snakemake copies notebooks with their times, and deletes what it makes of newer ones."""
     monkeypatch.setattr("tpcsweep.running.studies.SHIPPED", tmp_path)
     write_text(notebook := tmp_path / "notebooks/surface.ipynb", "{}")
@@ -188,9 +181,7 @@ def test_files_of_the_checkout_are_not_newer_than_the_clock(
     assert notebook.stat().st_mtime <= time.time()
 
 
-def test_a_user_without_a_name_has_one_for_snakemake_which_must_write_its_records(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_user_without_a_name_has_one_for_snakemake_which_must_write_its_records(monkeypatch: Patch) -> None:
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", Mock(side_effect=KeyError))

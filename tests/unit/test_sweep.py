@@ -19,6 +19,7 @@ from tpcsweep.configuration.testbeds import Netns
 
 from tests.support.projects import cases
 
+Axes = dict[str, list[Any]]
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "origins": st.integers(1, 50),
     "cores": st.none() | st.floats(0.001, 1000, allow_nan=False),
@@ -55,18 +56,15 @@ def paths(of: Grid) -> list[str]:
 
 
 def configured(of: Grid) -> Configuration:
-    return Configuration(
-        "s", of.sweep, "s.yaml", "t", Netns(kind="netns"), "t.yaml", Path("results"), of, asked={}
-    )
+    testbed = Netns(kind="netns")
+    return Configuration("s", of.sweep, "s.yaml", "t", testbed, "t.yaml", Path("results"), of, asked={})
 
 
 REPEAT = st.sampled_from(["cells", "deployments"])
 
 
 @given(st.data(), axes(), st.integers(1, 2))
-def test_rules_exclude_and_include_cells(
-    data: st.DataObject, values: dict[str, Any], repetitions: int
-) -> None:
+def test_rules_exclude_and_include_cells(data: st.DataObject, values: Axes, repetitions: int) -> None:
     exclude = data.draw(st.lists(subset(values), max_size=2))
     include = data.draw(st.lists(subset(values), max_size=2))
     names = list(values)
@@ -92,9 +90,7 @@ def test_rules_exclude_and_include_cells(
 
 
 @given(axes(), st.integers(1, 3), st.integers(0, 100), REPEAT)
-def test_deployments_partition_cells(
-    values: dict[str, Any], repetitions: int, seed: int, repeat: str
-) -> None:
+def test_deployments_partition_cells(values: Axes, repetitions: int, seed: int, repeat: str) -> None:
     found = grid(values, repetitions=repetitions, seed=seed, repeat=repeat)
     held = [cell for cells in found.deployments.values() for cell in cells]
     assert Counter(held) == Counter(found.cells)

@@ -5,6 +5,7 @@ import csv
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,18 +19,11 @@ FORMULAS = st.builds("".join, st.lists(st.sampled_from([*"=+-@＝;, \t\r\n'\"a1"
 TEXTS = st.text(max_size=20) | FORMULAS
 
 
-ATTACKS = [
-    '=HYPERLINK("http://x")',
-    "+cmd|' /C calc'!A0",
-    "-2+3+cmd",
-    "@SUM(A1)",
-    "\t=1+1",
-    "  =1+1",
-    "＝1+1",
-]
+ATTACKS = ['=HYPERLINK("http://x")', "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)"]
+SUMS = ["\t=1+1", "  =1+1", "＝1+1", "a\n=1+1", "a;=1+1", "'=1+1"]
 
 
-@pytest.mark.parametrize("text", [*ATTACKS, "a\n=1+1", "a;=1+1", "'=1+1"])
+@pytest.mark.parametrize("text", [*ATTACKS, *SUMS])
 def test_a_formula_becomes_text(text: str) -> None:
     for separator in ",;\t":
         cells = next(csv.reader([inert(text).replace("\n", separator)], delimiter=separator))
@@ -48,9 +42,7 @@ def test_every_text_comes_back(text: str) -> None:
 
 
 @given(st.lists(st.tuples(TEXTS, st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=5))
-def test_what_importing_reads_back_is_what_was_written(
-    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, float]]
-) -> None:
+def test_what_importing_reads_back_is_what_was_written(tmp_path_factory: Any, cells: list[Any]) -> None:
     file = tmp_path_factory.mktemp("table") / "cells.csv"
     frame = pd.DataFrame(cells, columns=["=name", "figure"]).assign(last="x")
     write_csv(frame, file, digits=None)

@@ -76,14 +76,12 @@ def test_a_third_party_copy_never_goes_through_the_client() -> None:
         assert command[command.index(option) + 1] == value
 
 
-@pytest.mark.parametrize(("release", "told"), [((5, 5, 3), "3"), ((5, 6, 7), "4"), ((6, 2, 0), "4")])
-def test_xrdcp_has_the_connections_asked_for_in_every_release(
-    monkeypatch: pytest.MonkeyPatch, release: tuple[int, ...], told: str
-) -> None:
-    monkeypatch.setattr(xrdcp, "_release", lambda: release)
-    command = PROGRAMS["xrdcp"].command(replace(FILE, tcp_streams=4), CREDENTIALS, HOME)
-    assert command[command.index("--streams") + 1] == told
-    assert "--streams" not in PROGRAMS["xrdcp"].command(FILE, CREDENTIALS, HOME)
+def test_xrdcp_has_the_connections_asked_for_in_every_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    for release, told in {(5, 5, 3): "3", (5, 6, 7): "4", (6, 2, 0): "4"}.items():
+        monkeypatch.setattr(xrdcp, "_release", lambda release=release: release)
+        command = PROGRAMS["xrdcp"].command(replace(FILE, tcp_streams=4), CREDENTIALS, HOME)
+        assert command[command.index("--streams") + 1] == told
+        assert "--streams" not in PROGRAMS["xrdcp"].command(FILE, CREDENTIALS, HOME)
 
 
 def test_each_stream_of_iperf3_has_a_server_at_the_destination_and_gridftp_one_at_each_side() -> None:
@@ -181,10 +179,7 @@ def test_memory_is_no_disk_and_files_on_a_disk_need_no_memory(root: Path) -> Non
         "tool: [gfal-copy, gfal2, davix-get], encryption: [usual, tls, none], authorization: none",
         "tool: curl, encryption: none, origins: 2, endpoint: direct",
         "tool: xrdcp, encryption: [usual, none], authorization: [usual, none], origins: 2",
-        *(
-            f"tool: {name}, copy_mode: {tool.copy_modes[0]}, layer: {tool.layers[0]}"
-            for name, tool in TOOLS.items()
-        ),
+        *(f"tool: {t.name}, copy_mode: {t.copy_modes[0]}, layer: {t.layers[0]}" for t in TOOLS.values()),
     ],
 )
 def test_every_tool_and_data_in_the_clear_can_be_had(root: Path, parameters: str) -> None:

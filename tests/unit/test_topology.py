@@ -40,10 +40,9 @@ def test_only_routers_know_the_way_across_and_the_client_beside_the_source_goes_
 
 
 def test_a_small_buffer_bounds_the_default_too() -> None:
-    assert topology.tcp_sysctls(Parameters(tcp_buffer=8192))["net.ipv4.tcp_rmem"] == "4096 8192 8192"
-    assert (
-        topology.tcp_sysctls(Parameters(tcp_buffer=1 << 26))["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"
-    )
+    small, large = (topology.tcp_sysctls(Parameters(tcp_buffer=size)) for size in (8192, 1 << 26))
+    assert small["net.ipv4.tcp_rmem"] == "4096 8192 8192"
+    assert large["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"
 
 
 def test_every_interface_that_is_made_has_our_prefix() -> None:

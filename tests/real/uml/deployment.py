@@ -35,9 +35,8 @@ def main() -> None:
         found |= measure(site, WANTED, files, "u", lambda *_: None)
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
-    found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + [
-        str(n) for n in namespaces.FOLDER.iterdir()
-    ]
+    groups = [group.name for group in cgroups.named(tree, "tpc-")]
+    found["left"] = [*groups, *map(str, namespaces.FOLDER.iterdir())]
     json.dump(found, sys.stdout)
 
 

@@ -16,9 +16,8 @@ _REPLACED = "tpcsweep.testbeds.netns.testbed"
 class _Finder:
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        return (
-            importlib.util.spec_from_file_location(name, HERE / "testbed.py") if name == _REPLACED else None
-        )
+        found = name == _REPLACED
+        return importlib.util.spec_from_file_location(name, HERE / "testbed.py") if found else None
 
 
 def install() -> None:

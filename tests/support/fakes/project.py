@@ -74,7 +74,8 @@ class Project:
         return self.results / name / "cells" / cell / "repetition=1.json"
 
     def run(self, *arguments: str, sweep: str = "mine") -> subprocess.CompletedProcess[str]:
-        return snakemakes.snakemake(*self._command(arguments, sweep), folder=self.folder, env=self.env)
+        config = ["--config", f"sweep={sweep}"]
+        return snakemakes.snakemake(*arguments, *config, folder=self.folder, env=self.env)
 
     def well(self, *arguments: str, sweep: str = "mine", code: int = 0) -> str:
         """Run Snakemake to an end with this exit code and no error, and return its output."""
@@ -83,20 +84,16 @@ class Project:
         assert not re.search(r"Error|Traceback", done.stdout), done.stdout
         return done.stdout
 
-    def start(self, *arguments: str, sweep: str = "mine") -> BaseProcess:
-        """Start Snakemake; its output goes to the file `output` beside the checkout."""
-        return snakemakes.start(
-            *self._command(arguments, sweep), output=self.output, folder=self.folder, env=self.env
-        )
-
     @property
     def output(self) -> Path:
+        """What a run that was started says."""
         return self.folder.parent / "output"
 
     def hanging(self, cell: str, *arguments: str) -> tuple[BaseProcess, int]:
         """Start Snakemake, wait until a cell is being measured, and return both it and the pid of its job."""
         (self.fakes / "hang").write_text(cell)
-        process = self.start(*arguments)
+        command = [*arguments, "--config", "sweep=mine"]
+        process = snakemakes.start(*command, output=self.output, folder=self.folder, env=self.env)
         file = self.fakes / "hangs"
         wait_until(lambda: file.exists() and file.read_text(), "a cell is being measured")
         pid = int(file.read_text())
@@ -121,6 +118,3 @@ class Project:
         """The files of cells with their content, by their paths below `cells`."""
         cells = self.results / "mine/cells"
         return {str(file.relative_to(cells)): file.read_bytes() for file in cells.rglob("*.json")}
-
-    def _command(self, arguments: tuple[str, ...], sweep: str) -> list[str]:
-        return [*arguments, "--config", f"sweep={sweep}"]
