@@ -43,9 +43,8 @@ def test_a_place_has_the_medians_of_its_cells() -> None:
     repeated = xr.Dataset({"throughput": (("repetition", "rtt"), np.outer([1.5, 0.5, 1.0], np.ones(13)))})
     table = fit_table(observe(repeated.assign_coords(repetition=[1, 2, 3], rtt=rtt)))
     # The median of a point is known for certain where those of others are all the same.
-    assert np.allclose(
-        [table.estimate(once.rtt.to_dataset()), *table.uncertainty(once.rtt.to_dataset())], 1.0
-    )
+    points = {"rtt": np.array(rtt)}
+    assert np.allclose([table.estimate(points), *table.uncertainty(points)], 1.0)
 
 
 def test_a_hole_has_what_lies_on_the_lines_through_it() -> None:
