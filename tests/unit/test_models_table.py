@@ -7,6 +7,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.models import fit_table, observe
+from tpcsweep.models.table import LookupTable
 
 from tests.support.coverage import of_same
 
@@ -34,17 +35,18 @@ def test_what_was_measured_comes_back_and_between_it_lie_lines(seed: int) -> Non
 
 
 def test_a_place_has_the_medians_of_its_cells() -> None:
-    rtt = [10.0, 10.1, 10.9, *np.geomspace(100, 1e4, 10)]  # so many that the first three are one place
-    once = xr.Dataset({"throughput": ("rtt", [9.0, 5.0, 1.0, *[2.0] * 10])}, {"rtt": rtt})
-    there = xr.Dataset(coords={"rtt": [10.1]})
-    assert fit_table(observe(once.expand_dims(repetition=[1]))).predict(there).throughput == pytest.approx(
-        5.0
-    )
-    repeated = xr.Dataset({"throughput": (("repetition", "rtt"), np.outer([1.5, 0.5, 1.0], np.ones(13)))})
-    table = fit_table(observe(repeated.assign_coords(repetition=[1, 2, 3], rtt=rtt)))
+    def fitted(rtt: np.ndarray, *repetitions: np.ndarray) -> LookupTable:
+        axes = {"repetition": [*range(len(repetitions))], "rtt": rtt}
+        return fit_table(observe(xr.Dataset({"throughput": (tuple(axes), np.array(repetitions))}, axes)))
+
+    # Of 13 values the three near 10 ms are one place.
+    rtt = np.array([1.0, 10.0, 10.1, 10.9, *np.geomspace(100, 1e4, 9)])
+    table = fitted(rtt, np.array([2.0, 9.0, 5.0, 1.0, *[2.0] * 9]))
+    assert table.estimate({"rtt": np.array([10.1])}) == pytest.approx(5.0)
+    assert fitted(np.linspace(10, 10.9, 13), np.arange(1.0, 14)).estimate({"rtt": rtt}) == pytest.approx(7.0)
     # The median of a point is known for certain where those of others are all the same.
-    points = {"rtt": np.array(rtt)}
-    assert np.allclose([table.estimate(points), *table.uncertainty(points)], 1.0)
+    table = fitted(rtt, *(np.full(13, rate) for rate in (1.5, 0.5, 1.0)))
+    assert np.allclose([table.estimate({"rtt": rtt}), *table.uncertainty({"rtt": rtt})], 1.0)
 
 
 def test_a_hole_has_what_lies_on_the_lines_through_it() -> None:
