@@ -25,8 +25,10 @@ from tests.support.workflow import ROOT
 COUNTS = st.integers(0, 500)
 
 
-@given(COUNTS, st.floats(0.01, 1e4))
-def test_a_rate_lies_in_its_interval_which_grows_narrower_with_time(events: int, hours: float) -> None:
+@given(COUNTS, st.floats(0.01, 1e4), COUNTS.filter(bool))
+def test_rates_and_shares_lie_in_their_intervals(events: int, hours: float, others: int) -> None:
+    low, high = share_interval(events, events + others)
+    assert low >= 0 and low - 1e-12 <= events / (events + others) <= high + 1e-12 and high <= 1
     low, high = rate_interval(events, hours)
     assert 0 <= low <= events / hours < high
     assert rate_interval(events, 2 * hours) == pytest.approx((low / 2, high / 2))
@@ -39,12 +41,6 @@ def test_the_interval_of_a_rate_holds_it_as_often_as_it_says(truth: float) -> No
     assert stats.poisson.pmf(counts[held], truth).sum() >= 0.95
     assert rate_interval(0, 1.0) == pytest.approx((0, 3.689), abs=1e-3)  # as in Garwood's table
     assert rate_interval(0, 0.0) == (0, np.inf)
-
-
-@given(COUNTS, COUNTS.filter(bool))
-def test_a_share_lies_in_its_interval(part: int, rest: int) -> None:
-    low, high = share_interval(part, part + rest)
-    assert low >= 0 and low - 1e-12 <= part / (part + rest) <= high + 1e-12 and high <= 1
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), st.integers(0, 3))

@@ -25,12 +25,9 @@ def test_finds_the_hierarchy_that_has_the_cpu_controller(mounts: str, found: Hie
         hierarchy("proc /proc proc rw 0 0\n")
 
 
-def test_reads_usage_of_both_versions() -> None:
+def test_usage_is_read_of_both_versions_and_a_group_in_two_hierarchies_is_entered_in_both() -> None:
     assert parse_usage(b"123456789\n") == 123456789
     assert parse_usage(b"usage_usec 42\nuser_usec 40\n") == 42
-
-
-def test_a_group_apart_in_two_hierarchies_is_entered_in_both() -> None:
     group = Cgroup(hierarchy(V1_APART), "tpc-x-src1")
     assert group.folders == (Path("/c/cpu/tpc-x-src1"), Path("/c/cpuacct/tpc-x-src1"))
     assert group.entry()[-2:] == [f"{folder}/cgroup.procs" for folder in group.folders]

@@ -24,14 +24,10 @@ def test_a_region_decides_only_what_lies_wholly_on_one_side(ends: list[float], s
 
 
 @given(decisions)
-def test_one_against_it_is_enough_and_one_undecided_forbids_a_yes(found: list[bool | None]) -> None:
+def test_both_needs_every_yes_and_most_a_majority_of_at_least_half(found: list[bool | None]) -> None:
     decision = both(found)
     assert (decision is False) == (False in found)
     assert (decision is True) == (bool(found) and all(found))
-
-
-@given(decisions)
-def test_most_is_a_majority_of_at_least_half(found: list[bool | None]) -> None:
     decision = most(found)
     yes, no = found.count(True), found.count(False)
     if decision is not None:
@@ -50,12 +46,8 @@ def test_a_mean_ratio_is_never_surer_than_its_cells(found: list[float], error: f
     assert (1 / reverse.high, 1 / reverse.low) == pytest.approx((interval.low, interval.high))
 
 
-def test_few_pairs_have_no_mean_and_few_points_no_peak() -> None:
+def test_a_mean_ratio_of_enough_pairs_covers_the_truth_as_often_as_it_says() -> None:
     assert mean_ratio([2.0] * (effects.FEWEST_PAIRS - 1), [0.01] * (effects.FEWEST_PAIRS - 1)) is None
-    assert peak([1.0, 2.0], [0.1, 0.1]) is None
-
-
-def test_a_mean_ratio_covers_the_truth_as_often_as_it_says() -> None:
     worlds = 1.3 * np.exp(0.2 * np.random.default_rng(3).normal(size=(400, 5)))
     found = [mean_ratio(ratios, np.full(5, 0.05)) for ratios in worlds]
     assert 0.93 <= np.mean([one is not None and one.low <= 1.3 <= one.high for one in found]) <= 0.98
@@ -93,7 +85,8 @@ def test_a_peak_is_a_rise_and_a_fall(levels: list[float], error: float, decision
     assert found is not None and found.decision in decisions
 
 
-def test_the_largest_of_noise_is_no_peak() -> None:
+def test_few_points_have_no_peak_and_the_largest_of_noise_is_none() -> None:
+    assert peak([1.0, 2.0], [0.1, 0.1]) is None
     worlds = np.exp(0.1 * np.random.default_rng(5).normal(size=(200, 8)))
     found = [peak(levels.tolist(), [0.1] * 8) for levels in worlds]
     assert sum(one is not None and one.decision is True for one in found) <= 6

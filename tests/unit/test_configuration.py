@@ -324,10 +324,17 @@ def test_what_the_machine_cannot_do(root: Path, asked: str, messages: list[str])
     assert found == [f"config/sweeps/one.yaml: parameters.{message}" for message in messages]
 
 
-def test_an_rtt_below_that_of_the_path_is_refused_at_its_include(root: Path) -> None:
+def test_an_rtt_is_refused_at_its_include_and_a_delay_line_carries_less_than_a_path_without(
+    root: Path,
+) -> None:
     [problem] = problems(root, "parameters: {rtt: [5]}\ninclude: [{rtt: [5, 0.1]}]")
     said = "include[0].rtt[1]: given 0.1 ms, allowed: 0, or at least 0.2 ms, the smallest that a path here can make"
     assert problem == f"config/sweeps/one.yaml: {said}"
+    asked = root, "parameters: {rtt: [0, 5], bandwidth: 10 Gbit/s}", "{kind: netns, max_bandwidth: 20 Gbit/s}"
+    assert problems(*asked) == []
+    [problem] = problems(*asked, largest_bandwidth=5.0)
+    said = "parameters.bandwidth: given 10 Gbit/s with rtt 5 ms, loss 0 %, allowed: at most 5 Gbit/s, "
+    assert f": {said}" in problem
 
 
 def test_a_testbed_bounds_what_its_machine_gives_and_is_bounded_by_it(root: Path) -> None:
@@ -340,12 +347,9 @@ def test_a_testbed_bounds_what_its_machine_gives_and_is_bounded_by_it(root: Path
     assert memory.endswith("memory: given 64 GiB, allowed: at most 16 GiB, what this machine has available")
 
 
-def test_require_raises_what_the_limits_of_this_machine_find(root: Path) -> None:
+def test_this_machine_is_described_and_its_limits_are_required(root: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"congestion_control: given perfect, allowed: one of"):
         require_supported(loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}"))
-
-
-def test_this_machine_is_described() -> None:
     machine = this_machine("/var/lib/tpcsweep")
     assert machine.cpus >= 1 and machine.memory > 2**20 and machine.disk > 0
     assert machine.smallest_rtt > 0 and machine.congestion_controls
@@ -378,7 +382,9 @@ def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> No
     assert grid_summary(configuration).endswith(says)
 
 
-def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
+def test_the_example_of_the_documentation_is_a_sweep_and_a_large_site_is_within_the_bounds(
+    root: Path,
+) -> None:
     example, *_ = re.findall(r"```yaml\n(.+?)```", (ROOT / "docs/sweeps.md").read_text(), re.DOTALL)
     # 3 rtt × 2 origins × 4 streams, less 1 × 2 × 2, plus 3 rtt, each three times
     assert len(loaded(root, example).grid.cells) == (24 - 4 + 3) * 3
@@ -397,14 +403,6 @@ def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
     said = f"allowed: a release that is there (releases {IN_FILE}): "
     assert f"parameters.xrootd: given mine, {said}" in line
     assert f": xrootd mine: {root}/none/bin/xrootd is not there" in line
-
-
-def test_a_delay_line_carries_less_than_a_path_without_one(root: Path) -> None:
-    asked = root, "parameters: {rtt: [0, 5], bandwidth: 10 Gbit/s}", "{kind: netns, max_bandwidth: 20 Gbit/s}"
-    assert problems(*asked) == []
-    [problem] = problems(*asked, largest_bandwidth=5.0)
-    said = "parameters.bandwidth: given 10 Gbit/s with rtt 5 ms, loss 0 %, allowed: at most 5 Gbit/s, "
-    assert f": {said}" in problem
 
 
 def test_what_a_testbed_adds_to_its_base_must_be_of_the_same_kind(root: Path) -> None:

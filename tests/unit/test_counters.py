@@ -19,11 +19,13 @@ STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
 SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
 
 
-def test_the_kernels_counters_are_read() -> None:
+def test_the_kernels_counters_are_read_and_throttling_is_summed_over_the_origins_of_a_side() -> None:
     """Of iowait as idle, of steal apart, of processes without interrupts; and of retransmits by their name."""
     busy, tasks, steal, total = machine_times(STAT)
     assert (busy / total, tasks / busy, steal / total) == pytest.approx((160 / 1020, 150 / 160, 20 / 1020))
     assert retransmits(SNMP) == 17
+    summed = {"source_periods": 30, "source_throttled": 3, "client_periods": 5, "client_throttled": 0}
+    assert throttling({"source": [(10, 1), (20, 2)], "client": [(5, 0)]}) == summed
 
 
 def test_a_stat_is_read_whatever_the_process_calls_itself() -> None:
@@ -69,8 +71,3 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) 
         held.pop().close()
         wait_until(lambda: counters.unfinished() == 0, "the server has closed it")
     counters.close()
-
-
-def test_throttling_is_summed_over_the_origins_of_a_side() -> None:
-    summed = {"source_periods": 30, "source_throttled": 3, "client_periods": 5, "client_throttled": 0}
-    assert throttling({"source": [(10, 1), (20, 2)], "client": [(5, 0)]}) == summed

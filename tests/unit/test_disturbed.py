@@ -78,8 +78,6 @@ def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> Non
 def test_more_load_calms_no_cell(found: tuple[float | None, ...], place: int, more: float) -> None:
     worse = [(value or 0) + more if at == place else value for at, value in enumerate(found)]
     assert disturbed(*worse) or not disturbed(*found)
-
-
-def test_what_is_not_known_disturbs_nobody() -> None:
+    # What is not known disturbs nobody.
     assert not disturbed(None, None, None)
     assert disturbed(None, 2 * TAKEN, None) and disturbed(None, None, 2 * SLOWED)

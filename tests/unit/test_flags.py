@@ -17,26 +17,19 @@ from tpcsweep.testbeds.simulation import result
 SOME = st.lists(st.sampled_from(list(FLAGS)), unique=True)
 
 
-@given(SOME)
-def test_every_flag_has_one_grade(flags: list[str]) -> None:
-    by_grade = [graded(flags, grade) for grade in GRADES]
-    assert sorted(itertools.chain(*by_grade)) == sorted(flags)
-    assert graded(flags, *GRADES) == [flag for flag in FLAGS if flag in flags]
-
-
 @given(SOME, SOME)
-def test_the_worst_grade_is_that_of_the_worst_flag(some: list[str], others: list[str]) -> None:
+def test_every_flag_has_a_grade_and_the_worst_is_that_of_all(some: list[str], others: list[str]) -> None:
+    by_grade = [graded(some, grade) for grade in GRADES]
+    assert sorted(itertools.chain(*by_grade)) == sorted(some)
+    assert graded(some, *GRADES) == [flag for flag in FLAGS if flag in some]
     order = (None, *GRADES)
     assert order.index(worst(some + others)) == max(order.index(worst(some)), order.index(worst(others)))
 
 
-def test_what_is_no_flag_is_refused() -> None:
+def test_what_is_no_flag_is_refused_and_words_for_people_are_no_identifiers() -> None:
     for ask in (worst, graded):
         with pytest.raises(KeyError, match="unheard"):
             ask(["unheard"])
-
-
-def test_words_for_people_are_no_identifiers() -> None:
     words = {flag.words for flag in FLAGS.values()}
     assert len(words) == len(FLAGS)
     assert "_" not in "".join(words)

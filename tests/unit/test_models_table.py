@@ -57,11 +57,8 @@ def test_a_hole_has_what_lies_on_the_lines_through_it() -> None:
     assert found.values[1, 0] == pytest.approx(rates[1, 1])  # at an edge: as its neighbour
 
 
-def test_its_intervals_hold_measurements_of_points_that_were_left_out() -> None:
+def test_intervals_hold_points_that_were_left_out_and_too_little_is_refused() -> None:
     found = [of_same("window", fit_table, seed) for seed in range(4)]
     assert np.mean(found) >= 0.92  # narrower by a third they hold 86 %
-
-
-def test_what_is_too_little_or_too_sparse_is_refused() -> None:
     with pytest.raises(ValueError, match="at least three points"):
         fit_table(observe(grid(np.ones((2, 3, 3))).isel(tool=0, rtt=0, streams=[0, 1])))

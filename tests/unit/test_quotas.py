@@ -27,11 +27,6 @@ def test_a_quota_is_what_was_asked_for_with_the_shortest_period_that_gives_enoug
         assert chosen.period == cgroups.LONGEST_PERIOD
 
 
-def test_fewer_cores_are_no_quota() -> None:
-    with pytest.raises(ValueError, match=r"needs 0\.001 or more"):
-        quota(0.0009)
-
-
 V1 = {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}
 V2 = {"cpu.max": "max 100000"}
 
@@ -55,7 +50,9 @@ def test_a_quota_that_the_kernel_refuses_is_named(tmp_path: Path) -> None:
         group.limit(Quota(5_000, 100_000))
 
 
-def test_what_no_quota_can_be_is_refused_for_its_origins(root: Path) -> None:
+def test_what_no_quota_can_be_is_refused(root: Path) -> None:
+    with pytest.raises(ValueError, match=r"needs 0\.001 or more"):
+        quota(0.0009)
     assert problems(root, "parameters: {cores: [0.003, 0.5], origins: [1, 3, 4]}") == [
         "config/sweeps/one.yaml: parameters.cores[0]: given 0.003 with origins 4, allowed: at least 0.004, as each "
         "origin has its part of them, and the kernel has no quota of less than 1 ms in a second"

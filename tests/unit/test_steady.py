@@ -117,7 +117,10 @@ def test_constant(level: float) -> None:
     assert narrow(found, 0.01)
 
 
-def test_series_without_bytes_or_samples() -> None:
+def test_series_without_bytes_or_samples_and_bytes_that_all_arrived_in_the_warmup() -> None:
+    found = analysed([1.0] * 10 + [0.0] * 90)
+    assert (found.mean, found.warmup, found.steady) == (pytest.approx(0.1), 0, False)
+    assert not narrow(found, 0.5)
     zeros, short = analysed([0.0] * 100), analysed([1.0] * 7)
     assert (zeros.mean, zeros.low, zeros.high, zeros.steady) == (0, 0, 0, True)
     assert (short.mean, short.too_short, math.isnan(short.half_width)) == (1, True, True)
@@ -125,12 +128,6 @@ def test_series_without_bytes_or_samples() -> None:
     assert math.isnan(analysed([]).mean)
     with pytest.raises(ValueError, match="2 of 3 samples are not finite"):
         analysed([1.0, math.nan, math.inf])
-
-
-def test_bytes_that_all_arrived_in_the_warmup_count() -> None:
-    found = analysed([1.0] * 10 + [0.0] * 90)
-    assert (found.mean, found.warmup, found.steady) == (pytest.approx(0.1), 0, False)
-    assert not narrow(found, 0.5)
 
 
 def stalled(generator: np.random.Generator, count: int) -> np.ndarray:

@@ -174,12 +174,6 @@ def test_paths_hold_the_axes_alone_in_base_units() -> None:
     assert paths(grid({"streams": 4})) == [f"{ONLY_DEPLOYMENT}/repetition=1"]
 
 
-def test_include_brings_new_values_at_their_place_and_all_values_of_other_axes() -> None:
-    found = grid({"rtt": [5, 50], "streams": [1, 2]}, include=[{"rtt": 20}])
-    assert found.axes["rtt"] == (5, 20, 50)
-    assert [cell.axes["rtt"] for cell in found.cells] == [5, 5, 20, 20, 50, 50]
-
-
 def test_what_is_left_out_has_the_values_of_the_testbed_before_those_of_the_model() -> None:
     sweep = Sweep.model_validate({"parameters": {"bandwidth": 2, "rtt": [5, 20], "streams": [1, 2]}})
     found = expand(sweep, {"mtu": 1500, "bandwidth": 10.0, "rtt": 7.0})
@@ -187,6 +181,12 @@ def test_what_is_left_out_has_the_values_of_the_testbed_before_those_of_the_mode
         Parameters(mtu=1500, bandwidth=2.0, rtt=rtt, streams=streams) for rtt in (5, 20) for streams in (1, 2)
     }
     assert paths(found) == paths(expand(sweep))
+
+
+def test_include_brings_new_values_at_their_place_and_all_values_of_other_axes() -> None:
+    found = grid({"rtt": [5, 50], "streams": [1, 2]}, include=[{"rtt": 20}])
+    assert found.axes["rtt"] == (5, 20, 50)
+    assert [cell.axes["rtt"] for cell in found.cells] == [5, 5, 20, 20, 50, 50]
 
 
 def test_rules_know_the_values_of_the_testbed() -> None:
@@ -221,12 +221,9 @@ def test_rules_that_do_nothing_and_grids_too_large_are_refused(sweep: str, messa
     with pytest.raises(ConfigurationError) as error:
         expand(Sweep.model_validate(yaml.safe_load(sweep)))
     assert str(error.value).splitlines() == messages
-
-
-def test_a_grid_beyond_memory_is_refused_at_once() -> None:
-    parameters = {name: list(range(1, 1001)) for name in ("rtt", "streams", "origins")}
+    beyond_memory = {name: list(range(1, 1001)) for name in ("rtt", "streams", "origins")}
     with pytest.raises(ConfigurationError, match="at most max_cells"):
-        expand(Sweep.model_validate({"parameters": parameters}))
+        expand(Sweep.model_validate({"parameters": beyond_memory}))
 
 
 def test_expected_duration() -> None:
