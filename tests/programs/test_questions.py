@@ -71,12 +71,9 @@ Law = Callable[[Experiment], float]
 def rows(law: Law, noise: float = 0.02) -> pd.DataFrame:
     """The results of all experiments in a world in which a law holds."""
     rng = np.random.default_rng(1)
-    found = [
-        asdict(one)
-        | {"throughput": law(one), "rates": (law(one) * (1 + noise * rng.standard_normal(5))).tolist()}
-        | {"packet": None, "drops": 1}
-        for one in EXPERIMENTS
-    ]
+    found = [asdict(one) | {"throughput": law(one), "packet": None, "drops": 1} for one in EXPERIMENTS]
+    for row in found:
+        row["rates"] = (row["throughput"] * (1 + noise * rng.standard_normal(5))).tolist()
     about = {"tool": "iperf3", "testbed": "netem in user-mode-linux", "experiments": found}
     content = observed.of_experiments(about)
     return observed.with_arithmetic(pd.DataFrame(content, columns=list(observed.COLUMNS)))
@@ -177,13 +174,8 @@ def test_exponents_have_their_errors() -> None:
 def test_every_experiment_sets_its_own_knob_and_no_other(one: Experiment) -> None:
     lines = "\n".join(line for _, line in inside.commands(one))
     assert f"netem delay {one.rtt:g}ms limit {one.limit}" in lines
-    knobs = {
-        "loss": "loss" in lines,
-        "policer": "police" in lines,
-        "queue_limit": one.limit < AMPLE,
-        "window": one.tcp_buffer < 2**20,
-        "tcp_mem": one.tcp_pages < PLENTY,
-    }
+    knobs = {"loss": "loss" in lines, "policer": "police" in lines, "queue_limit": one.limit < AMPLE}
+    knobs |= {"window": one.tcp_buffer < 2**20, "tcp_mem": one.tcp_pages < PLENTY}
     assert {name for name, there in knobs.items() if there} == {one.explanation} - {"none"}
     assert ("gso_max_segs 1" in lines) == (not one.offloads)
 

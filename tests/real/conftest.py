@@ -21,18 +21,13 @@ from tests.support.sites import MIB, site_of
 from tests.support.workflow import Sweep
 
 HERE = Path(__file__).parent
-PAIR: dict[str, Any] = {
-    "tools": ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"],
-    "streams": 2,
-    "rtt": 2,
-    "bandwidth": 0.2,
-    "tcp_buffer": 8 * MIB,
-    "mtu": 1500,
-}
+TOOLS = ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"]
+PATH = {"rtt": 2, "bandwidth": 0.2}
+PAIR: dict[str, Any] = {"tools": TOOLS, "streams": 2, **PATH, "tcp_buffer": 8 * MIB, "mtu": 1500}
 SITES: dict[str, dict[str, Any]] = {
     "pair": PAIR,
     "open_pair": {**PAIR, "authorization": "none"},
-    "clusters": {"tools": ["xrdcp", "globus-url-copy"], "origins": 2, "rtt": 2, "bandwidth": 0.2},
+    "clusters": {"tools": ["xrdcp", "globus-url-copy"], "origins": 2, **PATH},
 }
 """Deployments for tests that only look, by the names of their fixtures: one origin on each side, with the servers of
 all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
@@ -91,19 +86,15 @@ class Shared:
 SHARED = Shared()
 
 
-@pytest.fixture
-def pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    return SHARED.site("pair", tmp_path_factory)
+def _fixture(name: str) -> Any:
+    @pytest.fixture(name=name)
+    def site(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
+        return SHARED.site(name, tmp_path_factory)
+
+    return site
 
 
-@pytest.fixture
-def open_pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    return SHARED.site("open_pair", tmp_path_factory)
-
-
-@pytest.fixture
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
-    return SHARED.site("clusters", tmp_path_factory)
+pair, open_pair, clusters = map(_fixture, SITES)
 
 
 @pytest.fixture(scope="session", autouse=True)

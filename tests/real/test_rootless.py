@@ -71,11 +71,8 @@ class User:
 
     def job(self) -> int:
         """The process of the running job that is outside of the namespaces it has made."""
-        jobs = [
-            pid
-            for pid, command in self.processes().items()
-            if command[-1].endswith(".deployment.py") and "python" in command[0]
-        ]
+        commands = self.processes().items()
+        jobs = [pid for pid, (first, *_, last) in commands if "python" in first and "deployment.py" in last]
         [job] = [pid for pid in jobs if Path(f"/proc/{pid}/ns/pid").samefile("/proc/self/ns/pid")]
         return job
 
@@ -121,11 +118,10 @@ def _all_end(user: User) -> None:
 
 
 def _moves_a_file(user: User) -> None:
-    wait_until(
-        lambda: any("gfal-copy" in word for words in user.processes().values() for word in words[:5]),
-        "a transfer runs",
-        HANGS,
-    )
+    def moves() -> bool:
+        return any("gfal-copy" in word for words in user.processes().values() for word in words[:5])
+
+    wait_until(moves, "a transfer runs", HANGS)
 
 
 def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) -> None:

@@ -109,12 +109,12 @@ class Ledger:
 
     def unmeasured(self) -> list[str]:
         """Return the cells without a file, with a placeholder, or with a file of another specification."""
-        contents = {cell: read(self.file(cell)) or {} for cell in self.wanted}
-        return [
-            cell
-            for cell, content in contents.items()
-            if content.get("status") == NOT_MEASURED or content.get("spec") != self.wanted[cell]
-        ]
+
+        def measured(cell: str) -> bool:
+            content = read(self.file(cell)) or {}
+            return content.get("status") != NOT_MEASURED and content.get("spec") == self.wanted[cell]
+
+        return [cell for cell in self.wanted if not measured(cell)]
 
     def wrong(self, reference: Mapping[str, float]) -> list[str]:
         cells = self.wanted.items()

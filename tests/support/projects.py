@@ -13,14 +13,8 @@ from tpcsweep.testbeds.netns.checks import NetnsMachine, check
 
 from tests.support.workflow import ROOT
 
-MACHINE = NetnsMachine(
-    cpus=2,
-    memory=16 * 2**30,
-    smallest_rtt=0.2,
-    congestion_controls=["cubic", "reno"],
-    disk=8 * 2**30,
-    disk_kind="ext4",
-)
+STORES: dict[str, Any] = {"memory": 16 * 2**30, "disk": 8 * 2**30, "disk_kind": "ext4"}
+MACHINE = NetnsMachine(cpus=2, smallest_rtt=0.2, congestion_controls=["cubic", "reno"], **STORES)
 
 
 def loaded(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> Configuration:

@@ -12,14 +12,8 @@ from pathlib import Path
 
 from tests.support.workflow import ROOT
 
-LOADED = [
-    "tests.support.warm",
-    "snakemake.report.html_reporter",
-    "tpcsweep.configuration.checks",
-    "tpcsweep.running.hooks",
-    "tpcsweep.testbeds.kubernetes.checks",
-    "tpcsweep.testbeds.netns.checks",
-]
+LOADED = ["tests.support.warm", "snakemake.report.html_reporter", "tpcsweep.running.hooks"]
+LOADED += [f"tpcsweep.{name}.checks" for name in ("configuration", "testbeds.kubernetes", "testbeds.netns")]
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(LOADED)

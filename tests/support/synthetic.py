@@ -18,13 +18,19 @@ from tpcsweep.measure.steady import analyse
 from tpcsweep.variables import SAMPLES, SUMMARY
 
 MEASUREMENT = {"interval": 0.1, "min_time": 4.0, "max_time": 20.0, "precision": 0.05, "confidence": 0.95}
-FOUR_AXES: dict[str, Sequence[Value]] = {
-    "origins": [1, 2],
-    "cores": [1.0, 2.0],
-    "rtt": [5.0, 20.0, 50.0, 100.0],
-    "streams": [1, 2, 4, 8],
-    "repetition": [1, 2, 3],
+FOUR_AXES: dict[str, Sequence[Value]] = {"origins": [1, 2], "cores": [1.0, 2.0]}
+FOUR_AXES |= {"rtt": [5.0, 20.0, 50.0, 100.0], "streams": [1, 2, 4, 8], "repetition": [1, 2, 3]}
+MOVED = {
+    "stream": [0, 1],
+    "number": [0, 0],
+    "start": [0.0, 0.1],
+    "first_byte": [0.5, None],
+    "end": [4.0, 5.0],
 }
+MOVED |= {"size": [2**28, 0], "ok": [True, False], "message": ["", "exit code 5"]}
+RECORDED = {"xrootd_begin": [0.25, None], "xrootd_end": [3.75, None], "xrootd_connections": [1, None]}
+RECORDED |= {"xrootd_size": [2**28, None], "xrootd_code": [0, None], "xrootd_direction": ["pull", ""]}
+"""The two transfers of a cell, and what XRootD has recorded of the first."""
 
 
 def specification(values: Mapping[str, Value], kind: str = "netns", sweep: str = "demo") -> dict[str, Any]:
@@ -60,17 +66,10 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
     result = analyse(goodput, 0.1, 0.95)
     summary: dict[str, float | None] = dict.fromkeys(SUMMARY)
     if ok:
-        summary |= {
-            "throughput": result.mean,
-            "throughput_low": result.low,
-            "throughput_high": result.high,
-            "throughput_freedom": result.freedom,
-            "throughput_max": float(goodput.max()),
-            "duration": 12.0,
-            "warmup": result.warmup,
-            "source_cpu": result.mean / 0.5,
-            "destination_cpu": result.mean / 0.6,
-        }
+        summary |= {"throughput": result.mean, "throughput_low": result.low, "throughput_high": result.high}
+        summary |= {"throughput_freedom": result.freedom, "throughput_max": float(goodput.max())}
+        summary |= {"source_cpu": result.mean / 0.5, "destination_cpu": result.mean / 0.6}
+        summary |= {"duration": 12.0, "warmup": result.warmup}
     samples: dict[str, list[Any]] = {name: [None] * count for name in SAMPLES}
     samples |= {"time": time.tolist(), "goodput": goodput.tolist()}
     samples["source_cpu"] = (goodput / 0.5).tolist()
@@ -89,22 +88,7 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
         "evidence": {},
         "summary": {name: v if v is None or math.isfinite(v) else None for name, v in summary.items()},
         "samples": samples,
-        "transfers": {
-            "stream": [0, 1],
-            "number": [0, 0],
-            "start": [0.0, 0.1],
-            "first_byte": [0.5, None],
-            "end": [4.0, 5.0],
-            "size": [2**28, 0],
-            "ok": [True, False],
-            "message": ["", "exit code 5"],
-            "xrootd_begin": [0.25, None],
-            "xrootd_end": [3.75, None],
-            "xrootd_connections": [1, None],
-            "xrootd_size": [2**28, None],
-            "xrootd_code": [0, None],
-            "xrootd_direction": ["pull", ""],
-        },
+        "transfers": {name: [*both] for name, both in {**MOVED, **RECORDED}.items()},
         "provenance": {
             "started": started.isoformat(),
             "host": "testhost",

@@ -18,24 +18,11 @@ from tpcsweep.testbeds.simulation import calibrating
 from tests.support import made_up
 
 ROOT = Path(__file__).parents[2]
-TRUTH = {
-    "setup_time": 0.1,
-    "setup_rtts": 6.0,
-    "setup_cpu": 0.02,
-    "redirector_rtts": 13.0,
-    "core_rate_destination": 2.0,
-    "contention": 0.01,
-    "window_share": 0.5,
-    "initial_window": 10.0,
-    "saturation": 0.95,
-}
-AXES = {
-    "origins": [1, 2],
-    "cores": [0.2, 0.5, 2.0],
-    "rtt": [2.0, 20.0, 100.0],
-    "file_size": [4e6, 64e6],
-    "streams": [1, 4, 16, 64],
-}
+TRUTH = {"setup_time": 0.1, "setup_rtts": 6.0, "setup_cpu": 0.02, "redirector_rtts": 13.0}
+TRUTH |= {"core_rate_destination": 2.0, "contention": 0.01, "window_share": 0.5, "initial_window": 10.0}
+TRUTH |= {"saturation": 0.95}
+AXES = {"origins": [1, 2], "cores": [0.2, 0.5, 2.0], "rtt": [2.0, 20.0, 100.0]}
+AXES |= {"file_size": [4e6, 64e6], "streams": [1, 4, 16, 64]}
 FIXED = {"bandwidth": 2.0, "tcp_buffer": 8e6, "mtu": 9000.0, "queue_limit": np.inf}
 RATIO = 1.5
 

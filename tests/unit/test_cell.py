@@ -83,17 +83,10 @@ class MemorySite:
 
     def _reading(self, spent: float) -> Reading:
         payload = round(RATE * (min(spent, self.bytes_end) + self.wobble * math.sin(50 * spent) ** 2))
-        return ZERO._replace(
-            time=Clock.now + spent,
-            payload=payload,
-            source_bytes=payload,
-            wire_bytes=round(1.05 * payload),
-            source_cpu=(0.5 * spent, 0.25 * spent),
-            destination_cpu=(spent,),
-            machine_busy=spent,
-            machine_total=2 * spent,
-            machine_others=0.0,
-        )
+        bytes_ = {"payload": payload, "source_bytes": payload, "wire_bytes": round(1.05 * payload)}
+        cpu = {"source_cpu": (0.5 * spent, 0.25 * spent), "destination_cpu": (spent,)}
+        machine = {"machine_busy": spent, "machine_total": 2 * spent, "machine_others": 0.0}
+        return ZERO._replace(time=Clock.now + spent, **bytes_, **cpu, **machine)
 
     def readings(self) -> list[Reading]:
         count = math.floor(self.spent / self.interval + 1e-6) + 1

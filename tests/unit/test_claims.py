@@ -25,20 +25,9 @@ from tests.support.synthetic import with_ends
 from tests.support.workflow import ROOT
 
 PUBLISHED = list(get_args(ClaimName))
-FIXED: dict[str, Any] = {
-    "origins": 1,
-    "cores": 4.0,
-    "rtt": 10.0,
-    "bandwidth": 1000.0,
-    "loss": 0.0,
-    "mtu": 9000,
-    "tcp_buffer": 8 * 2**20,
-    "congestion_control": "cubic",
-    "tool": "gfal-copy",
-    "endpoint": "redirector",
-    "tcp_streams": 1,
-    "streams": 4,
-}
+FIXED: dict[str, Any] = {"origins": 1, "cores": 4.0, "tool": "gfal-copy", "endpoint": "redirector"}
+FIXED |= {"rtt": 10.0, "bandwidth": 1000.0, "loss": 0.0, "mtu": 9000, "tcp_buffer": 8 * 2**20}
+FIXED |= {"congestion_control": "cubic", "tcp_streams": 1, "streams": 4}
 Point = Mapping[str, Any]
 Level = float | str | Callable[[Point], float]
 """A throughput in Gbit/s of every point: a number, a formula of its parameters, or a function."""

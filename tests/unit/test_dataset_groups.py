@@ -21,12 +21,8 @@ from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
 
 from tests.support import synthetic
 
-AXES: dict[str, Sequence[Value]] = {
-    "origins": [1, 2, 3],
-    "tool": ["curl", "gfal-copy"],
-    "streams": [1, 2, 4, 8, 16],
-    "repetition": [1, 2],
-}
+AXES: dict[str, Sequence[Value]] = {"origins": [1, 2, 3], "tool": ["curl", "gfal-copy"]}
+AXES |= {"streams": [1, 2, 4, 8, 16], "repetition": [1, 2]}
 HOLES = [{"origins": 2, "tool": "curl"}, {"streams": 4, "repetition": 2}]
 LATEST = 40
 """The last sample of any cell, in intervals."""

@@ -78,15 +78,12 @@ def test_names_of_monitoring_lines(folded: SimpleNamespace, parameters: dict[str
     assert any(line[4].startswith(begins) for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "ends"),
-    [
-        ((4_000_000, 8 * 2**20), ["04m", "08m"]),
-        ((8_000_000, 8 * 2**20), ["08m_tcp_buffer=8000000", "08m_tcp_buffer=8388608"]),
-    ],
-)
-def test_similar_buffers_of_simulated_cells(tmp_path: Path, sizes: tuple[int, int], ends: list[str]) -> None:
-    axes = {"tcp_buffer": sizes, "repetition": [1]}
+BUFFERS = {4_000_000: ["04m", "08m"], 8_000_000: ["08m_tcp_buffer=8000000", "08m_tcp_buffer=8388608"]}
+
+
+@pytest.mark.parametrize(("size", "ends"), BUFFERS.items())
+def test_similar_buffers_of_simulated_cells(tmp_path: Path, size: int, ends: list[str]) -> None:
+    axes = {"tcp_buffer": [size, 8 * 2**20], "repetition": [1]}
     made = dataset.fold(synthetic.write_sweep(tmp_path, axes, kind="simulation"), axes)
     lines = fields(made.summary, made.samples)
     assert all(line[1].startswith("simulated:") for line in lines)

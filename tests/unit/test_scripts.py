@@ -13,15 +13,11 @@ SCRIPTS = sorted(Path("workflow/scripts").glob("*.py"))
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_everything_that_a_script_imports_is_there(script: Path) -> None:
-    imports = [
-        (node.module, name.name)
-        for node in ast.parse(script.read_text()).body
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tpcsweep")
-        for name in node.names
-    ]
-    for module, name in imports:
-        if not hasattr(importlib.import_module(module), name):
-            importlib.import_module(f"{module}.{name}")
+    for node in ast.parse(script.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tpcsweep"):
+            for name in node.names:
+                if not hasattr(importlib.import_module(node.module), name.name):
+                    importlib.import_module(f"{node.module}.{name.name}")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

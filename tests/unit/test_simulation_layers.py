@@ -28,16 +28,9 @@ CLOSE = 0.02
 TESTBED = shipped("simulation-usatlas2007")
 PHYSICS = TESTBED.parameters
 READ, WRITE = (getattr(PHYSICS, f"disk_{what}_rate").value for what in ("read", "write"))
-GRIDFTP = Parameters(
-    tool="globus-url-copy",
-    copy_mode="push",
-    rtt=20,
-    bandwidth=1,
-    mtu=1500,
-    tcp_buffer=8_000_000,
-    file_size=5 * 10**9,
-    source_content="random",
-)
+PATH = {"rtt": 20, "bandwidth": 1, "mtu": 1500, "tcp_buffer": 8_000_000}
+FILES = {"file_size": 5 * 10**9, "source_content": "random"}
+GRIDFTP = Parameters(tool="globus-url-copy", copy_mode="push", **PATH, **FILES)
 SECONDS = Measurement(until="seconds", seconds=120)
 FULL = (1500 - HEADERS) / 1538 * PHYSICS.saturation.value
 WINDOW = PHYSICS.window_share.value * 65536 * 8e-9 / 0.02
