@@ -43,8 +43,6 @@ WITHOUT_ADDRESSES = ("SHOULD have a url", "SHOULD have a URL", "SHOULD be an abs
 
 @dataclass(frozen=True)
 class Packed:
-    """A crate as a folder and as a file."""
-
     folder: Path
     archive: Path
 

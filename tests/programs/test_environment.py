@@ -11,7 +11,6 @@ from tests.support.workflow import ROOT, finished
 
 
 def figures(folder: Path, environment: dict[str, str]) -> dict[str, bytes]:
-    """The figures of a dataset, drawn in a folder and an environment."""
     snakemake = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     config = [f"dataset={ROOT / 'examples/surface.nc'}", f"results={folder / 'results'}"]
     command = [*snakemake, "--config", *config, "--", str(folder / "results/surface/figures/limits.png")]

@@ -28,7 +28,6 @@ OUTPUTS = r"^rule (\w+):(?:\n    (?!output).*)*\n    output: (.+)"
 
 @pytest.fixture
 def small(tmp_path: Path) -> Project:
-    """A project with one deployment of two cells."""
     return Project.at(tmp_path, parameters={"rtt": [5]})
 
 
@@ -50,7 +49,6 @@ def measured(template: Project, tmp_path: Path) -> Project:
 
 
 def statuses(project: Project) -> list[str]:
-    """The status of each cell in the dataset, in the order of the grid."""
     with xr.open_dataset(project.folder / DATASET) as dataset:
         return [STATUS[value] for value in dataset["status"].values.ravel()]
 

@@ -21,7 +21,6 @@ use rule * from tpcsweep
 
 
 def planned(folder: Path, *arguments: str) -> str:
-    """The output of a dry run in a folder that ends well."""
     done = snakemake("-c1", "-n", *arguments, folder=folder)
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -28,7 +28,6 @@ DEBIAN = {"simgrid"}
 
 
 def listed(file: Path) -> set[str]:
-    """The distributions that a list asks for."""
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
     return {canonicalize_name(Requirement(line).name) for line in lines}
 

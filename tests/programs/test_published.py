@@ -328,7 +328,6 @@ def test_a_testbed_refuses_a_figure_that_it_cannot_measure() -> None:
 
 
 def words(figure: Figure) -> str:
-    """Everything that a figure says, in one line."""
     texts = figure.findobj(lambda artist: hasattr(artist, "get_text"))
     return " ".join(" ".join(text.get_text() for text in texts).split())
 

@@ -173,5 +173,4 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_sessionfinish() -> None:
-    """Whatever has ended the run."""
     SHARED.close()

@@ -53,7 +53,6 @@ def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def is_owned(page: Path, folder: Path) -> bool:
-    """Whether a page has run what came with the data."""
     body = elements(page, folder).body
     return body is not None and body.get("id") == "owned"
 

@@ -18,7 +18,6 @@ from tests.support.workflow import finished, wait_until
 
 
 def four_streams(site: NetnsSite, tool: str) -> Client:
-    """A client that has begun to copy."""
     run = {"tool": tool, "streams": 4, "pairs": site.pairs("direct"), "prefix": tool, "tcp_streams": 1}
     client = site.client_of(tool)
     client.run(**run, file_name=site.add_source(64 * MIB, "sparse", 1), copy_mode="pull")

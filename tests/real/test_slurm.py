@@ -138,8 +138,6 @@ def _free_ports(count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Queued(Sweep):
-    """A simulated sweep that is computed by jobs of Slurm."""
-
     @property
     def results(self) -> Path:
         return self.folder / "results" / f"{self.name}@simulation"

@@ -76,8 +76,6 @@ class Target(Protocol):
 
 @dataclass
 class Run:
-    """A run of Snakemake that something is done to."""
-
     sweep: Sweep
     ledger: Ledger
     random: Random
@@ -124,7 +122,6 @@ def stopped(run: Run, *processes: psutil.Process) -> None:
 
 
 def filled(run: Run, folder: Path) -> None:
-    """Leave no room where a folder is, for some seconds."""
     over = time.monotonic() + run.random.uniform(1.0, 5.0)
     with contextlib.suppress(FileNotFoundError):  # the folder has gone
         fill(folder, lambda: time.monotonic() > over)

@@ -22,8 +22,6 @@ CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 
 
 class Library(BaseAdapter):
-    """Answers with the context that the library of RO-Crate 1.1 has."""
-
     def send(self, request: PreparedRequest, *_: object, **__: object) -> Response:
         text = (Path(rocrate.__file__).parent / "data/ro-crate.jsonld").read_bytes()
         assert json.loads(text)["@id"] == request.url

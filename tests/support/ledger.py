@@ -52,7 +52,6 @@ class Ledger:
         return self._results / "cells" / f"{cell}.json"
 
     def staged(self, cell: str) -> Path:
-        """Return the file of a cell in staging, from where the next run adopts it."""
         return self._results / "staging" / f"{cell}.json"
 
     @contextlib.contextmanager

@@ -18,7 +18,6 @@ MACHINE = NetnsMachine(cpus=2, smallest_rtt=0.2, congestion_controls=["cubic", "
 
 
 def loaded(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> Configuration:
-    """The configuration, with another text for its sweep or testbed."""
     for folder, text in (("sweeps", sweep), ("testbeds", testbed)):
         if text is not None:
             (root / "config" / folder / "one.yaml").write_text(text)

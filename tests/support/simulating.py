@@ -65,7 +65,6 @@ def by_simgrid(simgrid: Engine, one: Parameters, physics: Physics = PHYSICS, que
 
 
 def folded(configuration: Configuration, folder: Path) -> dataset.Folded:
-    """Simulate a sweep and fold it, as a run does both."""
     assert not check(configuration)
     file = folder / "cells.jsonl"
     simulate(configuration, file, folder, 1)

@@ -64,7 +64,6 @@ def seconds(length: float) -> Measurement:
 
 
 def cell(site: NetnsSite, how: Measurement, **parameters: Any) -> dict[str, Any]:
-    """Measure, and give what the cell's file would have."""
     return measure(site, Parameters(**parameters), how, "t", lambda *_: None)
 
 

@@ -35,7 +35,6 @@ def snakemake(
 
 
 def start(*arguments: str, output: Path, folder: Path, env: Mapping[str, str] | None) -> BaseProcess:
-    """Start `snakemake` in a folder; its output goes to a file."""
     process = _processes.Process(target=_main, args=(arguments, output, folder, dict(env or {})))
     process.start()
     return process

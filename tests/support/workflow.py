@@ -50,7 +50,6 @@ class Sweep:
         return [*TPCSWEEP, *arguments, *about]
 
     def run(self, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
-        """Run to the end; standard error is in `stdout` too."""
         return finished(self.command(*arguments), timeout)
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -58,7 +57,6 @@ class Sweep:
         return started(self.command(*arguments), self.folder / "output.log")
 
     def output(self) -> str:
-        """What a started run has said so far."""
         return (self.folder / "output.log").read_text()
 
     def cells(self) -> list[Path]:

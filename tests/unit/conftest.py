@@ -31,7 +31,6 @@ def server() -> Iterator[PlayedApi]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with one sweep and one testbed, both valid."""
     for folder, text in (("sweeps", "parameters:\n  rtt: [5 ms]\n"), ("testbeds", "kind: netns\n")):
         (tmp_path / "config" / folder).mkdir(parents=True)
         (tmp_path / "config" / folder / "one.yaml").write_text(text)

@@ -209,8 +209,6 @@ exclude: [{rtt: 100, streams: 1}]
 
 @dataclass
 class Fake:
-    """Measures by a formula, and remembers what it was asked for."""
-
     configuration: Configuration
     broken: Callable[[Cell], bool] = lambda _: False
     asked: list[list[str]] = field(default_factory=list)

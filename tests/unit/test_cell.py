@@ -52,8 +52,6 @@ def asked(name: str) -> Callable[[MemorySite], None]:
 
 @dataclass
 class MemorySite:
-    """A deployment, its client and its sampler."""
-
     clock: Clock
     wobble: float = 0.0
     """Seconds of bytes that come early and late by turns."""

@@ -86,8 +86,8 @@ def split(axis: str, border: Any, first: float, second: float) -> Level:
     return lambda point: first if point[axis] < border else second
 
 
-def splits(axis: str, border: Any, *pairs: tuple[float, float]) -> list[Level]:
-    return [split(axis, border, *pair) for pair in pairs]
+def splits(axis: str, border: Any, *pairs: tuple[float, float], noise: float) -> list[Any]:
+    return [*(split(axis, border, *pair) for pair in pairs), noise]
 
 
 def powers(axis: str, *exponents: float) -> list[Level]:
@@ -142,15 +142,14 @@ CASES = {
     ),
     "chep2023.streams_required": Case(
         {**MAIN, "streams": [40, 130, 260, 520]},
-        *splits("streams", 520, (300, 395), (395, 395), (375, 395)),
-        0.03,
+        *splits("streams", 520, (300, 395), (395, 395), (375, 395), noise=0.03),
     ),
     "chep2023.streams_peak": Case(
         {**STREAMS, "cores": [1.0, 4.0], "rtt": [1.0, 2.0]}, PEAK, RISING, FAINT, 0.15
     ),
     "chep2023.origins_help": ORIGINS,
     "chep2023.rtt_fivefold": Case(
-        {"rtt": [0.1, 10.0], "streams": [1, 2, 4]}, *splits("rtt", 1, (10, 2), (10, 9), (10, 3.3)), 0.1
+        {"rtt": [0.1, 10.0], "streams": [1, 2, 4]}, *splits("rtt", 1, (10, 2), (10, 9), (10, 3.3), noise=0.1)
     ),
     "chep2023.rtt_not_linear": Case(
         {"rtt": [10.0, 30.0, 60.0], "streams": [1, 2, 4]}, *powers("rtt", -0.3, -1, -0.85), 0.1, FREE
@@ -165,33 +164,28 @@ CASES = {
     ),
     "chep2023.terabit": Case(
         {"bandwidth": [1000.0], "rtt": [0.0, 10.0], "streams": [1, 100]},
-        *splits("rtt", 1, (990, 100), (700, 990), (950, 950)),
-        0.03,
+        *splits("rtt", 1, (990, 100), (700, 990), (950, 950), noise=0.03),
     ),
     "chep2023.redirector_free": Case(
         {"endpoint": ["redirector", "direct"], "origins": [2], "streams": [1, 2, 4]},
-        *splits("endpoint", "redirector", (1, 1), (0.8, 1), (0.95, 1)),
-        0.05,
+        *splits("endpoint", "redirector", (1, 1), (0.8, 1), (0.95, 1), noise=0.05),
     ),
     "chep2023.gfal_vs_curl": Case(
         {"tool": ["curl", "gfal-copy"], "streams": [1, 2, 4, 8]},
-        *splits("tool", "curl", (1, 1.15), (1, 1), (1, 1.1)),
-        0.05,
+        *splits("tool", "curl", (1, 1.15), (1, 1), (1, 1.1), noise=0.05),
     ),
     "chep2024.small_rtt_peak": Case({**STREAMS, "rtt": [2.0, 100.0]}, PEAK, RISING, FAINT, 0.15),
     "chep2024.one_origin": Case(
         {**TWO, "origins": [1], "bandwidth": [400.0], "streams": [1, 10, 100]},
-        *splits("streams", 100, (60, 60), (60, 99), (95, 95)),
-        0.03,
+        *splits("streams", 100, (60, 60), (60, 99), (95, 95), noise=0.03),
     ),
-    "chep2024.two_origins": Case(TWO, *splits("rtt", 10, (98, 40), (98, 98), (95, 40)), 0.03),
+    "chep2024.two_origins": Case(TWO, *splits("rtt", 10, (98, 40), (98, 98), (95, 40), noise=0.03)),
     "chep2024.four_origins": Case(
         FOUR, "99 if streams == 90 else 50", split("streams", 200, 50, 99), 95, 0.03
     ),
     "chep2024.near_limit": Case(
         {"bandwidth": [200.0, 400.0], "cores": [128.0], "streams": [50, 100]},
-        *splits("bandwidth", 400, (170, 220), (198, 198), (190, 190)),
-        0.03,
+        *splits("bandwidth", 400, (170, 220), (198, 198), (190, 190), noise=0.03),
     ),
     "chep2024.server_cap": Case(
         {"bandwidth": [400.0], "rtt": [0.0], "cores": [128.0], "streams": [50, 400]}, 260, 380, 286, 0.05
@@ -231,12 +225,11 @@ CASES = {
         *(0.1, {"fails": lambda point: point["streams"] == 12 and point["tcp_buffer"] > 10**7}),
     ),
     "usatlas2007.tuned_buffers": Case(
-        {**BUFFERS, **FAR}, *splits("tcp_buffer", 2**20, (0.03, 0.8), (0.5, 0.8), (0.06, 0.8)), 0.1
+        {**BUFFERS, **FAR}, *splits("tcp_buffer", 2**20, (0.03, 0.8), (0.5, 0.8), (0.06, 0.8), noise=0.1)
     ),
     "usatlas2007.disk_bound": Case(
         {**LAYERS, **RTTS, "streams": [1, 4]},
-        *splits("layer", "network", (0.6, 0.03), (0.6, 0.6), (0.6, 0.3)),
-        0.1,
+        *splits("layer", "network", (0.6, 0.03), (0.6, 0.6), (0.6, 0.3), noise=0.1),
     ),
     "usatlas2007.disk_buffers": Case(
         {**LAYERS, "tcp_buffer": [2**16, 4 * 10**6, 8 * 10**6], "streams": [1, 4, 12]},
@@ -249,19 +242,16 @@ CASES = {
     ),
     "usatlas2007.tuned_stream": Case(
         {"layer": ["network"], "streams": [1], **BUFFERS, **FAR},
-        *splits("tcp_buffer", 2**20, (0.05, 1), (0.5, 1), (1 / 13.3, 1)),
-        0.1,
+        *splits("tcp_buffer", 2**20, (0.05, 1), (0.5, 1), (1 / 13.3, 1), noise=0.1),
     ),
     "usatlas2007.bottleneck_buffers": Case(
         {**LARGE, "bandwidth": [1.0], **RTTS},
-        *splits("tcp_buffer", 5 * 10**6, (0.98, 0.98), (0.98, 0.6), (0.98, 0.93)),
-        0.05,
+        *splits("tcp_buffer", 5 * 10**6, (0.98, 0.98), (0.98, 0.6), (0.98, 0.93), noise=0.05),
     ),
     "cambridge.scales": Case({"streams": [1, 2, 5, 10], **RTTS}, *powers("streams", 1, 0.3, 0.7), 0.1, FREE),
     "terena2005.loss": Case(
         {**LOSS, "streams": [1], "congestion_control": ["reno"]},
-        *splits("rtt", 1, (0.98, 0.012), (0.98, 0.2), (0.98, 0.018)),
-        0.05,
+        *splits("rtt", 1, (0.98, 0.012), (0.98, 0.2), (0.98, 0.018), noise=0.05),
     ),
     "terena2005.variants": Case(
         {**VARIANTS, "streams": [1], "repetition": [1, 2, 3]},
@@ -269,8 +259,7 @@ CASES = {
     ),
     "terena2005.disk": Case(
         {**LAYERS, **RTTS, "bandwidth": [10.0]},
-        *splits("layer", "network", (7.5, 4.1), (7.5, 7.4), (7.5, 6.2)),
-        0.1,
+        *splits("layer", "network", (7.5, 4.1), (7.5, 7.4), (7.5, 6.2), noise=0.1),
     ),
 }
 

@@ -12,7 +12,6 @@ RULES = {"all", "cells", "published"}
 
 
 def named(program: str) -> set[str]:
-    """The words that follow a program in the code of the pages."""
     code = "\n".join(text for page in PAGES for text in CODE.findall(page.read_text()))
     return set(re.findall(rf"(?m)(?:`|^|&& |bin/|\$\(){program} ([a-z]\w*)(?![\w/])", code))
 

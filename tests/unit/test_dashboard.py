@@ -24,7 +24,6 @@ VARIABLES = {"sweep": "demo", "testbed": "netns"}
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """Every metric that is written, with its labels."""
     axes = {name: values[:2] for name, values in FOUR_AXES.items()}
     folded = dataset.fold(write_sweep(tmp_path_factory.mktemp("cells"), axes), axes)
     # What is not known of a made-up cell is written of a real one.

@@ -78,7 +78,6 @@ def test_every_other_value_has_a_panel(tmp_path: Path, axes: dict[str, Sequence[
 
 
 def assert_shows(figure: Figure, folder: Path) -> None:
-    """Assert that every panel shows something."""
     figure.savefig(folder / "seen.png", dpi=50)
     shown = pixels(folder / "seen.png")
     height, width, _ = shown.shape

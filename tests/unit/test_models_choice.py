@@ -111,7 +111,6 @@ def test_too_few_values_leave_nothing_out_and_this_is_said() -> None:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A results folder with a dataset and its fits, as the workflow makes them."""
     folder = tmp_path_factory.mktemp("run") / "results" / "demo"
     folder.mkdir(parents=True)
     axes = {"origins": [1, 2], "rtt": RTT[::3], "streams": STREAMS[::3]}

@@ -39,7 +39,6 @@ KINDS: dict[str, tuple[Callable[[], Mapping[str, str]], set[str]]] = {
 
 @pytest.fixture
 def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The environment of this process, a hostile one."""
     environment = hostile.environment(tmp_path)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

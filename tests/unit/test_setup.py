@@ -65,7 +65,6 @@ class Checkout:
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     def keeps(self, *extras: str, **environment: str) -> bool:
-        """Whether set-up finds nothing to do."""
         return "nothing is missing" in self.set_up(*extras, **environment).stdout
 
     @property
@@ -291,7 +290,6 @@ EXTRAS = {"docs", "test", "slurm"}
 
 
 def named(text: str) -> set[str]:
-    """The lists that a file names."""
     return set(re.findall(r"envs/(?:image/)?(?:requirements|debian)[\w-]*\.txt", text))
 
 

@@ -266,7 +266,6 @@ def test_the_model_refuses(tmp_path: Path, testbed: str, parameters: dict[str, A
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
-    """A small sweep, simulated as a run does it."""
     folder = tmp_path_factory.mktemp("sweep")
     asked = {"streams": [1, 8], "rtt": [1, 60], "origins": [1, 2], "cores": 8, "bandwidth": 20}
     study = study_of(folder, "simulation", parameters={**asked, "file_size": "1 GB"})

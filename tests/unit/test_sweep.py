@@ -42,7 +42,6 @@ def axes(draw: st.DrawFn) -> dict[str, list[Any]]:
 
 @st.composite
 def subset(draw: st.DrawFn, of: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Some values of some axes."""
     names = draw(st.lists(st.sampled_from(sorted(of)), min_size=1, unique=True))
     return {name: draw(st.lists(st.sampled_from(of[name]), min_size=1, unique=True)) for name in names}
 

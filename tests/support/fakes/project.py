@@ -70,7 +70,6 @@ class Project:
         return self.folder / "results"
 
     def file(self, cell: str, name: str = "mine") -> Path:
-        """A cell's file, by the cell's path without the repetition."""
         return self.results / name / "cells" / cell / "repetition=1.json"
 
     def run(self, *arguments: str, sweep: str = "mine") -> subprocess.CompletedProcess[str]:
@@ -86,7 +85,6 @@ class Project:
 
     @property
     def output(self) -> Path:
-        """What a run that was started says."""
         return self.folder.parent / "output"
 
     def hanging(self, cell: str, *arguments: str) -> tuple[BaseProcess, int]:
@@ -115,6 +113,5 @@ class Project:
         return new
 
     def contents(self) -> dict[str, bytes]:
-        """The files of cells with their content, by their paths below `cells`."""
         cells = self.results / "mine/cells"
         return {str(file.relative_to(cells)): file.read_bytes() for file in cells.rglob("*.json")}
