@@ -114,13 +114,11 @@ def test_a_comparison_is_a_summary_and_the_cells_that_differ() -> None:
     assert tpcsweep("compare", "demo", "results/demo").output.count("│") == 0
 
 
-def run_here(notebook: Path, output: Path, values: Mapping[str, object]) -> None:
-    """Run a notebook without a kernel."""
-    executed(notebook, **values)
-    shutil.copy(notebook, output)
-
-
 def test_a_comparison_below_its_gate_fails_and_has_files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_here(notebook: Path, output: Path, values: Mapping[str, object]) -> None:
+        executed(notebook, **values)  # without a kernel
+        shutil.copy(notebook, output)
+
     monkeypatch.setattr("tpcsweep.running.notebooks.run_notebook", run_here)
     sides = ("results/demo:rtt=5 ms", "demo:rtt=100ms")
     done = tpcsweep("compare", *sides, "--fail-below", "95%", "-o", "out")
@@ -150,13 +148,10 @@ def answer(*words: str) -> Any:
     return json.loads(tpcsweep("plan", *words, "--json").stdout)
 
 
-@pytest.mark.parametrize("target", [("0.5", "Gbit/s"), ("0.5 Gbit/s",), ("500Mbps",)])
-def test_a_target_has_its_unit_with_a_space_or_without(target: tuple[str, ...]) -> None:
-    found = answer(*target, "demo", "--rtt=60 ms", "--tcp_streams=1")
-    assert (found["target"], found["fixed"]) == (0.5, {"rtt": 60.0, "tcp_streams": 1})
-
-
-def test_several_values_limit_the_search() -> None:
+def test_a_target_has_its_unit_with_a_space_or_without_and_several_values_limit_the_search() -> None:
+    for target in (["0.5", "Gbit/s"], ["0.5 Gbit/s"], ["500Mbps"]):
+        found = answer(*target, "demo", "--rtt=60 ms", "--tcp_streams=1")
+        assert (found["target"], found["fixed"]) == (0.5, {"rtt": 60.0, "tcp_streams": 1})
     found = answer("0.1Gbit/s", "demo", "--rtt=60ms", "--streams=2,4", "--cores=null")
     assert set(found["settings"]["streams"]) == {2, 4} and found["fixed"]["cores"] == [None]
 

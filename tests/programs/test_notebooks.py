@@ -43,9 +43,7 @@ SURFACE = {"throughput_heatmap", "throughput_surface", "throughput_lines", "good
         ("releases", "releases", {"xrootd": ["5.8.1", "5.9.9"], **FOUR, "rtt": [5.0]}, {"releases"}),
     ],
 )
-def test_notebooks_run_by_themselves(
-    tmp_path: Path, name: str, sweep: str, axes: Axes, made: set[str]
-) -> None:
+def test_notebooks_run_alone(tmp_path: Path, name: str, sweep: str, axes: Axes, made: set[str]) -> None:
     results = tmp_path / "results" / sweep
     files = synthetic.write_sweep(tmp_path / "cells", axes)
     dataset.write(dataset.fold(files, axes), results / "dataset.nc")

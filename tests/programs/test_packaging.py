@@ -27,12 +27,9 @@ DEBIAN = {"simgrid"}
 """Modules that a package of Debian has and none of PyPI."""
 
 
-def listed(file: Path) -> set[str]:
-    lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
-    return {canonicalize_name(Requirement(line).name) for line in lines}
-
-
-LISTS = {file.stem.partition("-")[2]: listed(file) for file in ROOT.glob("envs/requirements*.in")}
+TEXTS = {file.stem.partition("-")[2]: file.read_text() for file in ROOT.glob("envs/requirements*.in")}
+ASKED = {extra: re.findall(r"^[^#\n].*", text, re.MULTILINE) for extra, text in TEXTS.items()}
+LISTS = {extra: {canonicalize_name(Requirement(line).name) for line in ASKED[extra]} for extra in ASKED}
 """What each extra asks for, by its name; under the empty name what every sweep needs."""
 
 

@@ -58,16 +58,15 @@ def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Pa
     assert "Traceback" not in done.stdout
 
 
-def test_a_grid_with_holes_asks_for_the_cells_that_exist(tmp_path: Path) -> None:
+def test_a_dataset_replaces_the_sweep_and_a_grid_with_holes_has_the_cells_that_exist(
+    tmp_path: Path,
+) -> None:
+    said = planned("--config", "dataset=examples/surface.nc", f"results={tmp_path}")
+    assert f"{tmp_path}/surface/index.html" in said and "measure_" not in said
     sweep = "parameters: {rtt: [1, 2], streams: [1, 2]}\nexclude: [{rtt: 1, streams: 2}]\n"
     (tmp_path / "holes.yaml").write_text(sweep)
     said = planned("cells", "--config", f"sweep={tmp_path}/holes.yaml", f"results={tmp_path}")
     assert "rtt=2/streams=2" in said and "rtt=1/streams=2" not in said
-
-
-def test_a_dataset_from_elsewhere_takes_the_place_of_the_sweep(tmp_path: Path) -> None:
-    said = planned("--config", "dataset=examples/surface.nc", f"results={tmp_path}")
-    assert f"{tmp_path}/surface/index.html" in said and "measure_" not in said
 
 
 def test_planning_honours_a_configfile_and_loads_no_science(tmp_path: Path) -> None:

@@ -77,16 +77,12 @@ class Machine:
                 others.append((group, psutil.Process(sleeping.pid)))
 
             def gone() -> list[str]:
-                return [
-                    f"{what} {group.name}"
-                    for group, process in others
-                    for what, is_there in (
-                        ("namespace", (FOLDER / group.name).exists()),
-                        ("group", all(map(Path.is_dir, group.folders))),
-                        ("process in", _lives(process)),
-                    )
-                    if not is_there
-                ]
+                found = []
+                for group, process in others:
+                    found += [f"namespace {group.name}"] * (not (FOLDER / group.name).exists())
+                    found += [f"group {group.name}"] * (not all(map(Path.is_dir, group.folders)))
+                    found += [f"process in {group.name}"] * (not _lives(process))
+                return found
 
             yield gone
 

@@ -61,18 +61,14 @@ class Shared:
 
     def site(self, name: str, folders: pytest.TempPathFactory) -> NetnsSite:
         """Return the deployment that is up, if it is the wanted one and whole, or a new one."""
-        if self._site is None or self._name != name or not self._whole(self._site):
-            self.close()
-            self._site = self._up.enter_context(site_of(folders.mktemp(name), **SITES[name]))
-            self._name = name
+        with contextlib.suppress(BrokenError):
+            if self._site is not None and self._name == name:
+                self._site.check()
+                return self._site
+        self.close()
+        self._site = self._up.enter_context(site_of(folders.mktemp(name), **SITES[name]))
+        self._name = name
         return self._site
-
-    def _whole(self, site: NetnsSite) -> bool:
-        try:
-            site.check()
-        except BrokenError:
-            return False
-        return True
 
     def discard(self) -> None:
         """Give the deployment that is up to no other test."""

@@ -9,6 +9,7 @@ import pytest
 from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.measure.files import ReceivedBytes
 from tpcsweep.paths import netem_works
+from tpcsweep.testbeds.netns.site import NetnsSite
 
 from tests.support.sites import MIB, files, seconds, site_of, whole
 
@@ -87,10 +88,14 @@ def test_counters_agree_where_a_reading_takes_long(tmp_path: Path, monkeypatch: 
     assert "counters_disagree" not in found["flags"]
 
 
+def on_disk(site: NetnsSite) -> list[str]:
+    return [name for name, side in site.sides.items() if Path(DISK) in side.files.resolve().parents]
+
+
 def test_a_disk_at_both_ends(tmp_path: Path) -> None:
     with site_of(tmp_path, rtt=0, layer="disk_to_disk") as site:
+        assert on_disk(site) == ["src", "dst"]
         for side in site.sides.values():
-            assert Path(DISK) in side.files.resolve().parents
             flags = subprocess.check_output(["lsattr", "-d", str(side.files)], text=True)
             assert "S" in flags.split()[0]
         name = site.add_source(4 * MIB, "random", 2)
@@ -102,6 +107,5 @@ def test_a_disk_at_both_ends(tmp_path: Path) -> None:
 
 def test_a_disk_at_the_destination_alone(tmp_path: Path) -> None:
     with site_of(tmp_path, rtt=0, layer="memory_to_disk") as site:
-        disk = {name: Path(DISK) in side.files.resolve().parents for name, side in site.sides.items()}
-        assert disk == {"src": False, "dst": True}
+        assert on_disk(site) == ["dst"]
         whole(site, files(2), tool="curl", streams=1, file_size=4 * MIB)

@@ -87,15 +87,16 @@ def between(site: NetnsSite, name: str = "", arrives: str = "arrived", copy_mode
 def test_what_arrives_is_what_was_sent(clusters: NetnsSite, tool: str, copy_mode: str, endpoint: str) -> None:
     name = clusters.add_source(3 * MIB + 1, "random", 4)
     run = {"tool": tool, "streams": 4, "pairs": clusters.pairs(endpoint), "file_name": name}
-    clusters.clients["client"].run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
+    client = clusters.clients["client"]
+    client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
     events: list[dict[str, Any]] = []
 
     def enough() -> bool:
-        events.extend(clusters.clients["client"].events())
+        events.extend(client.events())
         return len(events) >= 8 and {event["stream"] for event in events} == {0, 1, 2, 3}
 
     wait_until(enough, "each stream has brought a file, and some another")
-    events += clusters.clients["client"].stop()
+    events += client.stop()
     assert [event["failure"] for event in events if event["failure"]] == []
     source, arrived = clusters.sides["src"].files / name, clusters.sides["dst"].files
     assert all(filecmp.cmp(source, arrived / event["name"], shallow=False) for event in events)

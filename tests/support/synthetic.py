@@ -20,14 +20,8 @@ from tpcsweep.variables import SAMPLES, SUMMARY
 MEASUREMENT = {"interval": 0.1, "min_time": 4.0, "max_time": 20.0, "precision": 0.05, "confidence": 0.95}
 FOUR_AXES: dict[str, Sequence[Value]] = {"origins": [1, 2], "cores": [1.0, 2.0]}
 FOUR_AXES |= {"rtt": [5.0, 20.0, 50.0, 100.0], "streams": [1, 2, 4, 8], "repetition": [1, 2, 3]}
-MOVED = {
-    "stream": [0, 1],
-    "number": [0, 0],
-    "start": [0.0, 0.1],
-    "first_byte": [0.5, None],
-    "end": [4.0, 5.0],
-}
-MOVED |= {"size": [2**28, 0], "ok": [True, False], "message": ["", "exit code 5"]}
+MOVED = {"stream": [0, 1], "number": [0, 0], "start": [0.0, 0.1], "first_byte": [0.5, None]}
+MOVED |= {"end": [4.0, 5.0], "size": [2**28, 0], "ok": [True, False], "message": ["", "exit code 5"]}
 RECORDED = {"xrootd_begin": [0.25, None], "xrootd_end": [3.75, None], "xrootd_connections": [1, None]}
 RECORDED |= {"xrootd_size": [2**28, None], "xrootd_code": [0, None], "xrootd_direction": ["pull", ""]}
 """The two transfers of a cell, and what XRootD has recorded of the first."""

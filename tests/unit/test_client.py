@@ -13,7 +13,7 @@ import pytest
 from tpcsweep.client.handle import Client, ClientError, Event, ToolRefusedError, of_process
 from tpcsweep.tools.base import PACKAGE
 
-from tests.support.workflow import background, wait_until
+from tests.support.workflow import background, gone, wait_until
 
 DRIVER = """
 import asyncio, sys
@@ -96,10 +96,6 @@ def tools(process: Started) -> list[psutil.Process]:
     return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
 
 
-def over(tool: psutil.Process) -> bool:
-    return not tool.is_running() or tool.status() == psutil.STATUS_ZOMBIE
-
-
 def gather(client: Client, count: int) -> list[Event]:
     events: list[Event] = []
 
@@ -178,7 +174,7 @@ def test_tools_end_with_the_clients_parent(process: Started, tool: str, processe
     assert process.stdin
     (process.kill if killed else process.stdin.close)()
     assert process.wait(timeout=60) == (-9 if killed else 0)
-    wait_until(lambda: all(map(over, running)), "the tools have ended")
+    wait_until(lambda: all(gone(tool.pid) for tool in running), "the tools have ended")
 
 
 def test_a_client_that_dies_is_noticed(process: Started) -> None:

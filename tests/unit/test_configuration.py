@@ -324,7 +324,7 @@ def test_what_the_machine_cannot_do(root: Path, asked: str, messages: list[str])
     assert found == [f"config/sweeps/one.yaml: parameters.{message}" for message in messages]
 
 
-def test_an_rtt_is_refused_at_its_include_and_a_delay_line_carries_less_than_a_path_without(
+def test_an_rtt_is_refused_at_its_include_and_rates_that_a_delay_line_cannot_carry(
     root: Path,
 ) -> None:
     [problem] = problems(root, "parameters: {rtt: [5]}\ninclude: [{rtt: [5, 0.1]}]")

@@ -38,10 +38,6 @@ def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
     path.write_bytes(orjson.dumps(content))
 
 
-def point(spec: dict[str, Any]) -> dict[str, Any]:
-    return {name: spec["parameters"].get(name, spec["repetition"]) for name in AXES}
-
-
 @pytest.fixture
 def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder; processes read three cells at a time, after the first one."""
@@ -82,7 +78,8 @@ def test_cells_that_were_measured_under_conditions_of_their_own_fold_with_the_ot
 def test_every_cell_is_in_its_place(sweep: Sweep, summary: xr.Dataset) -> None:
     found = {name: summary[name].values for name in (*SUMMARY, "status", "message")}
     for path, spec in sweep[1].items():
-        at = tuple(AXES[name].index(value) for name, value in point(spec).items())
+        place = spec["parameters"] | {"repetition": spec["repetition"]}
+        at = tuple(values.index(place[name]) for name, values in AXES.items())
         written = orjson.loads(path.read_bytes())
         for name in SUMMARY:
             value = written["summary"][name]

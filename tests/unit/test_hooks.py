@@ -144,10 +144,7 @@ JOB_ERROR = ERROR | {"event": LogEvent.JOB_ERROR, "rule_name": "fits"}
         (INFO | {"msg": "Nothing to be done (all files)"}, "Nothing to be done (all files)\n"),
     ],
 )
-def test_the_terminal_shows_errors_alone(capsys: Any, record: dict[str, Any], shows: str) -> None:
+def test_the_terminal_shows_errors_alone_or_all_if_asked(capsys: Any, record: Any, shows: str) -> None:
     assert shown(capsys, record) == shows
-
-
-@pytest.mark.parametrize("asked", ["dryrun", "verbose", "debug_dag", "printshellcmds"])
-def test_a_run_that_asks_for_more_shows_all(capsys: pytest.CaptureFixture[str], asked: str) -> None:
-    assert shown(capsys, JOB_INFO, **{asked: True}) == "rule dataset:\n"
+    for asked in ("dryrun", "verbose", "debug_dag", "printshellcmds"):
+        assert shown(capsys, JOB_INFO, **{asked: True}) == "rule dataset:\n"

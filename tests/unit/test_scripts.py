@@ -27,14 +27,13 @@ def test_a_script_reports_a_full_disk(script: Path) -> None:
     assert ast.unparse(work.items[0]).startswith("reported(")
 
 
-def test_a_disk_that_is_full_is_told_in_plain_words(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceback(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(SystemExit) as ended, scripts.reported(str(tmp_path / "no folder/log"), about="demo"):
         raise OSError(28, "No space left on device", "results/demo/dataset.nc")
     told = "demo: results/demo/dataset.nc: No space left on device: make room"
     assert str(ended.value.code).startswith(told)
-
-
-def test_what_else_the_system_refuses_keeps_its_traceback(tmp_path: Path) -> None:
     with pytest.raises(PermissionError), scripts.reported(str(tmp_path / "log"), about="demo"):
         raise PermissionError(13, "Permission denied")
     assert not (tmp_path / "log").exists()
