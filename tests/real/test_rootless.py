@@ -71,8 +71,10 @@ class User:
 
     def job(self) -> int:
         """The process of the running job that is outside of the namespaces it has made."""
-        commands = self.processes().items()
-        jobs = [pid for pid, (first, *_, last) in commands if "python" in first and "deployment.py" in last]
+        found = self.processes()
+        jobs = [
+            pid for pid in found if "python" in found[pid][0] and found[pid][-1].endswith(".deployment.py")
+        ]
         [job] = [pid for pid in jobs if Path(f"/proc/{pid}/ns/pid").samefile("/proc/self/ns/pid")]
         return job
 

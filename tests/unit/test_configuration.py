@@ -324,9 +324,7 @@ def test_what_the_machine_cannot_do(root: Path, asked: str, messages: list[str])
     assert found == [f"config/sweeps/one.yaml: parameters.{message}" for message in messages]
 
 
-def test_an_rtt_is_refused_at_its_include_and_rates_that_a_delay_line_cannot_carry(
-    root: Path,
-) -> None:
+def test_an_rtt_is_refused_at_its_include_and_rates_that_a_delay_line_cannot_carry(root: Path) -> None:
     [problem] = problems(root, "parameters: {rtt: [5]}\ninclude: [{rtt: [5, 0.1]}]")
     said = "include[0].rtt[1]: given 0.1 ms, allowed: 0, or at least 0.2 ms, the smallest that a path here can make"
     assert problem == f"config/sweeps/one.yaml: {said}"

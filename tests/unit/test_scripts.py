@@ -27,9 +27,7 @@ def test_a_script_reports_a_full_disk(script: Path) -> None:
     assert ast.unparse(work.items[0]).startswith("reported(")
 
 
-def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceback(
-    tmp_path: Path,
-) -> None:
+def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceback(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended, scripts.reported(str(tmp_path / "no folder/log"), about="demo"):
         raise OSError(28, "No space left on device", "results/demo/dataset.nc")
     told = "demo: results/demo/dataset.nc: No space left on device: make room"
