@@ -32,6 +32,12 @@ NOWHERE = (
 )
 
 
+SETTINGS = """
+BEARER_TOKEN=of-the-user XrdSecPROTOCOL=gsi XRD_CONNECTIONWINDOW=0 LC_ALL=tr_TR.ISO-8859-9 LANGUAGE=de MPLBACKEND=TkAgg
+TZ=Asia/Kathmandu TAR_OPTIONS=--of-the-user POSIXLY_CORRECT=1 SOURCE_DATE_EPOCH=1 CFLAGS=--of-the-user
+"""
+
+
 def environment(folder: Path) -> dict[str, str]:
     """The environment, with the files that it names in a folder."""
     home, long = folder / "home", folder / ("long" * 25)
@@ -51,17 +57,7 @@ def environment(folder: Path) -> dict[str, str]:
         "JUPYTER_CONFIG_DIR": str(home / ".jupyter"),
         "IPYTHONDIR": str(home / ".ipython"),
         "MATPLOTLIBRC": str(home / ".config/matplotlib/matplotlibrc"),
-        "MPLBACKEND": "TkAgg",
-        "BEARER_TOKEN": "of-the-user",
-        "XrdSecPROTOCOL": "gsi",
-        "XRD_CONNECTIONWINDOW": "0",
-        "LC_ALL": "tr_TR.ISO-8859-9",
-        "LANGUAGE": "de",
-        "TZ": "Asia/Kathmandu",
-        "TAR_OPTIONS": "--of-the-user",
-        "POSIXLY_CORRECT": "1",
-        "SOURCE_DATE_EPOCH": "1",
-        "CFLAGS": "--of-the-user",
+        **dict(setting.split("=", 1) for setting in SETTINGS.split()),
     }
 
 

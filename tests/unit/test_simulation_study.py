@@ -30,11 +30,12 @@ from tests.support.simulating import fixed_point, folded
 Patch = pytest.MonkeyPatch
 STREAMS = [1, 3, 8, 40, 200]
 ASKED: dict[str, Any] = {"streams": STREAMS, "rtt": [1, 60], "cores": 16, "bandwidth": 20}
+ASKED["file_size"] = "1 GB"
 SECONDS = {"until": "seconds", "seconds": 30}
 
 
 def asked(folder: Path, measurement: dict[str, Any] | None = None, **parameters: Any) -> Configuration:
-    asked = ASKED | {"file_size": "1 GB"} | parameters
+    asked = ASKED | parameters
     return study_of(folder, "simulation", parameters=asked, measurement=measurement or {})
 
 

@@ -13,22 +13,7 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 from tpcsweep.configuration import units
 from tpcsweep.configuration.problems import quoted
-from tpcsweep.configuration.units import (
-    CORES,
-    COUNT,
-    DURATION,
-    FRACTION,
-    LARGEST,
-    RATE,
-    RTT,
-    SIZE,
-    Dimension,
-    Quantity,
-    UnitError,
-    canonical,
-    parse,
-    show,
-)
+from tpcsweep.configuration.units import Dimension, Quantity, UnitError, canonical, parse, show
 
 
 def table(text: str) -> list[tuple[Any, Dimension, Any]]:
@@ -57,16 +42,16 @@ def test_values_are_read_in_base_units(text: object, dimension: Dimension, value
 
 
 REFUSED: list[tuple[Dimension, list[object]]] = [
-    (RTT, ["50 Mbit/s", "1e3", "50", "", "ms", "-5 ms", "1" * 400 + " ms"]),
-    (RTT, [math.nan, math.inf, None, [5], 10**400]),
-    (SIZE, ["50 ms", "64 mib", "64 Mib", "64 Mb", "2 Gbit", "0.5 B", "9999999999 TiB"]),
+    (units.RTT, ["50 Mbit/s", "1e3", "50", "", "ms", "-5 ms", "1" * 400 + " ms"]),
+    (units.RTT, [math.nan, math.inf, None, [5], 10**400]),
+    (units.SIZE, ["50 ms", "64 mib", "64 Mib", "64 Mb", "2 Gbit", "0.5 B", "9999999999 TiB"]),
     # Bits to vendors, bytes to tc; and letters that heed no case.
-    (RATE, ["2 mb/s", "2 gbps", "2 bps", "2 Bps", "2 gb/s", "2 GB"]),
-    (SIZE, ["2 KB", "2 M"]),  # 1000 or 1024
-    (RATE, ["2 KB/s", "2 Kbps"]),
-    (DURATION, ["2 m", "5 Ms"]),  # minutes or metres, milli or mega
-    (COUNT, [True, 1.5, "4"]),
-    (CORES, ["2 cores"]),
+    (units.RATE, ["2 mb/s", "2 gbps", "2 bps", "2 Bps", "2 gb/s", "2 GB"]),
+    (units.SIZE, ["2 KB", "2 M"]),  # 1000 or 1024
+    (units.RATE, ["2 KB/s", "2 Kbps"]),
+    (units.DURATION, ["2 m", "5 Ms"]),  # minutes or metres, milli or mega
+    (units.COUNT, [True, 1.5, "4"]),
+    (units.CORES, ["2 cores"]),
 ]
 
 
@@ -93,27 +78,30 @@ def test_values_are_shown_for_people(value: float, dimension: Dimension, text: s
     assert show(value, dimension) == text
 
 
-@pytest.mark.parametrize("dimension", [SIZE, RTT, DURATION, RATE, FRACTION], ids=lambda d: d.example)
+SPELLED = (units.SIZE, units.RTT, units.DURATION, units.RATE)
+
+
+@pytest.mark.parametrize("dimension", [*SPELLED, units.FRACTION], ids=lambda dimension: dimension.example)
 @given(data=st.data())
 def test_what_is_shown_is_read_back(dimension: Dimension, data: st.DataObject) -> None:
-    value = data.draw(st.integers(0, LARGEST) if dimension.whole else st.floats(0, 1e15))
+    value = data.draw(st.integers(0, units.LARGEST) if dimension.whole else st.floats(0, 1e15))
     exact = pytest.approx(value, rel=0 if dimension.whole else 5.1e-6, abs=0)
     assert parse(show(value, dimension), dimension) == exact
 
 
-SPELLED = [(d, text, unit) for d in (SIZE, RTT, DURATION, RATE) for text, unit in d.spellings.items()]
-
-
-@given(st.integers(0, 10**6), st.sampled_from(SPELLED))
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([(d, *spelling) for d in SPELLED for spelling in d.spellings.items()]),
+)
 def test_a_spelling_means_its_unit(number: int, spelled: tuple[Dimension, str, str]) -> None:
     dimension, text, unit = spelled
     assert parse(f"{number} {text}", dimension) == parse(f"{number} {unit}", dimension)
 
 
-@given(st.sampled_from([*RATE.units, *RATE.spellings]), st.integers(1, 10**6))
+@given(st.sampled_from([*units.RATE.units, *units.RATE.spellings]), st.integers(1, 10**6))
 def test_bits_and_bytes_are_never_mistaken_for_each_other(unit: str, number: int) -> None:
     # What the letters say: a big B is a byte; "bit", or a small b behind a prefix in its own case, is a bit.
-    size = parse(f"{number} {unit}", RATE) * 1e9 / number
+    size = parse(f"{number} {unit}", units.RATE) * 1e9 / number
     bits = size / 8 if "B" in unit else size
     base = 1024 if "i" in unit.replace("bit", "") else 1000
     assert math.log(bits, base) == pytest.approx(round(math.log(bits, base)), abs=1e-9)
@@ -134,7 +122,7 @@ MOST = {"at_most": 2**20}, 2**20 + 1, "at least 0, at most 1 MiB"
 
 @pytest.mark.parametrize(("bounds", "outside", "says"), [BOTH, MOST])
 def test_bounds_are_kept_and_said(bounds: dict[str, int], outside: int, says: str) -> None:
-    adapter = TypeAdapter(Annotated[int, Quantity(SIZE, **bounds)])
+    adapter = TypeAdapter(Annotated[int, Quantity(units.SIZE, **bounds)])
     with pytest.raises(ValidationError, match=says):
         adapter.validate_python(outside)
     assert adapter.validate_python("2 KiB") == 2048
@@ -144,7 +132,9 @@ def test_bounds_are_kept_and_said(bounds: dict[str, int], outside: int, says: st
 TEXTS = ["64 MiB", "64MiB", "64 bytes", "64 µs", "2 Gbps", "64 Mib", "64 ms", "-1 B", "1e3"]
 
 
-@pytest.mark.parametrize("kind", [Annotated[int, Quantity(SIZE)], Annotated[float, Quantity(RTT)]])
+@pytest.mark.parametrize(
+    "kind", [Annotated[int, Quantity(units.SIZE)], Annotated[float, Quantity(units.RTT)]]
+)
 def test_the_schema_of_a_quantity_agrees_with_its_validator(kind: Any) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
     schema = Draft202012Validator(adapter.json_schema())
