@@ -18,11 +18,11 @@ import psutil
 import pytest
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import socket_inside
-from tpcsweep.paths import INTERFACE, Link, Path, PathError, connect, netem_works, plan, verify
+from tpcsweep.paths import INTERFACE, Link, Path, PathError, connect, measure_rtt, netem_works, plan, verify
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.link import calibrate_line
 from tpcsweep.paths.plan import ETHERNET, HEADERS
-from tpcsweep.paths.verify import measure_bandwidth, measure_rtt, rtt_fits
+from tpcsweep.paths.verify import measure_bandwidth, rtt_fits
 
 from tests.support.workflow import gone, wait_until
 
