@@ -173,6 +173,8 @@ class Predictor(ABC):
     domain: Domain
     problems: tuple[str, ...] = ()
     """What went wrong in fitting."""
+    margin = 1.0
+    """The share of its risk that a plan may take: the cheapest of many settings is one that the model flatters."""
 
     @property
     @abstractmethod

@@ -86,6 +86,7 @@ class LookupTable(Predictor):
     medians: Scatter
     """Of the medians of points."""
     name = "table"
+    margin = 0.5  # without it 28 % of plans at 80 % fell short: benchmarks/held_out.py
     about = "Lookup table: medians of the cells, and straight lines between them"
 
     def estimate(self, points: Cells) -> Floats:

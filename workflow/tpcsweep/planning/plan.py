@@ -198,7 +198,10 @@ def plan(
         fixed=given,
         settings=settings[columns],
         beyond=beyond[columns],
-        notes=(_MEANING, *model.problems, *_outside(model.domain, given), *_without_effect(model, settings)),
+        notes=(
+            *(_MEANING, *model.problems, *_outside(model.domain, given)),
+            *(*_without_effect(model, settings), *_price(settings, wanted, sure)),
+        ),
         data=data,
     )
 
@@ -251,6 +254,19 @@ def asked(**content: object) -> Question:
     return question
 
 
+def _price(settings: pd.DataFrame, target: float, probability: float) -> list[str]:
+    """Return the setting that would do without the margin of the model, if it is another one."""
+    likely = settings[settings["probability"] >= probability]
+    if likely.empty or likely["assured"].iloc[0] >= target:
+        return []
+    first = likely.iloc[0]
+    knobs = ", ".join(f"{name} {_shown(name, first[name])}" for name in KNOBS)
+    chance = f"{100 * first['probability']:.1f} %"
+    return [
+        f"The margin for choosing among settings costs: by single predictions {knobs} would do ({chance})."
+    ]
+
+
 def _outside(domain: Domain, fixed: Given) -> list[str]:
     notes = []
     for name, value in fixed.items():
@@ -297,14 +313,14 @@ def evaluate(
     """Add the predictions of one measurement to settings; a table for each target.
 
     `throughput` is the fit, `throughput_low` and `throughput_high` are the ends of the 95 % interval of measurements.
-    A measurement reaches `assured` with the probability, and the target with `probability`. `extrapolated` is true
-    beyond the data.
+    A measurement reaches `assured` with the wanted probability, kept for the settings that a plan chooses by the margin
+    of the model, and the target with `probability`. `extrapolated` is true beyond the data.
 
     Raises:
         ValueError: if the model has no value.
     """
     # The draw that at least this share of draws reaches.
-    place = int(DRAWS * (1 - probability) + 1e-9)
+    place = int(DRAWS * (1 - probability) * model.margin + 1e-9)
     figures, chances = [], []
     for start in range(0, len(grid), _BLOCK):
         points = grid.iloc[start : start + _BLOCK].reset_index(drop=True)
