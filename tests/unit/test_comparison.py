@@ -186,6 +186,14 @@ def test_a_difference_at_one_rtt_is_said_though_neither_cells_nor_their_mean_tel
     assert "\nrtt 20 ms in 8 cells: the ratio is 0.4" in "\n".join(["", *gate_failures(found, 0.9)])
 
 
+def test_an_interval_beside_1_and_no_difference_found_are_explained_together() -> None:
+    found = compare(made(12), made(112, effect=1.02))
+    assert found.overall.verdict == SAME and found.overall.low > 1
+    assert (
+        "(95% interval 1.003 to 1.025, but p is 0.083 after correction for all verdicts)" in found.summary()
+    )
+
+
 @settings(max_examples=4)
 @given(st.integers(0, 1000), st.floats(0.5, 2), st.integers(1, 4))
 def test_swapping_sides_inverts_ratios(seed: int, effect: float, repetitions: int) -> None:

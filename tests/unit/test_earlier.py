@@ -127,6 +127,8 @@ def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) ->
         "twice.nc": xr.concat([whole, whole], axis, data_vars="minimal"),
         "unit.nc": whole.assign(throughput=whole.throughput.assign_attrs(units="MB/s")),
         "words.nc": whole.assign(throughput=whole.throughput.astype(str)),
+        "below.nc": whole.assign(throughput=-whole.throughput),
+        "endless.nc": whole.assign(throughput=whole.throughput / 0),
     }
     for name, root in odd.items():
         for group, content in {None: root, **groups}.items():
@@ -138,6 +140,8 @@ def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) ->
         "twice.nc": "given an axis with a value twice: ",
         "unit.nc": "given a throughput in MB/s, allowed",
         "words.nc": "words.nc: dataset: given a throughput that is no number",
+        "below.nc": "given a throughput below 0 or without end",
+        "endless.nc": "given a throughput below 0 or without end",
         "text.nc": "text.nc: dataset: given a file that cannot be read: .* NetCDF 4",
         "bare.nc": "without the attribute testbed_kind, allowed: a dataset of tpcsweep",
         "other.zarr": "other.zarr: dataset: given a folder that cannot be read",

@@ -107,6 +107,8 @@ class Comparison:
         verdict = f"{self.new} against {self.base}: {mean.verdict}"
         if mean.cells:
             interval = f"{CONFIDENCE:.0%} interval {mean.low:.3f} to {mean.high:.3f}"
+            if mean.verdict == SAME and not mean.low <= 1 <= mean.high:
+                interval += f", but p is {short(mean.p_corrected, 2)} after correction for all verdicts"
             verdict += f", by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
         return "; ".join(
             filter(None, [verdict, otherwise(self), f"cells: {counts}", flagged(self), slower_machine(self)])
