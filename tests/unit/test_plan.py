@@ -85,8 +85,8 @@ def test_only_the_cheapest_reaches(target: float, rtt: float, probability: float
     costs = [note for note in surer.notes if "margin" in note]
     if (
         answer.cheapest is None
-        or surer.cheapest is not None
-        and cost(answer.cheapest) == cost(surer.cheapest)
+        or (surer.cheapest is not None
+        and cost(answer.cheapest) == cost(surer.cheapest))
     ):
         assert not costs
     else:
