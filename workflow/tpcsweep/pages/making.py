@@ -18,7 +18,9 @@ from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, opened
 from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.history import SweepHistory, history_of, junit_text, runs
+from tpcsweep.models import current
 from tpcsweep.pages.content import Beside, content, facts_of, sparkline
+from tpcsweep.pages.forecast import forecast
 from tpcsweep.pages.history import over_time
 from tpcsweep.templates import render
 
@@ -38,18 +40,18 @@ _FILES = (
 """Files that a page links, where they exist."""
 
 
-def make_page(dataset: Path, page: Path, whole: Path | None = None) -> None:
+def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
     """Write the page of a dataset, with the claims and models that are beside it.
 
     Claims are judged if no claims.json is beside the dataset. `whole` is a copy of an older dataset, with every
-    variable that datasets have today.
+    variable that datasets have today. The page links the list of all sweeps if there is one, or one will be (`listed`).
     """
     whole = dataset if whole is None else whole
     # The samples of 10⁴ cells are read a part at a time.
     with opened(whole, "samples") as samples:
         summary = load(whole)
         transfers = load(whole, TRANSFERS_GROUP)
-        shown = content(summary, samples, transfers, _beside(dataset, page, summary))
+        shown = content(summary, samples, transfers, _beside(dataset, page, summary, listed))
     write_text(page, render("page", **shown))
 
 
@@ -104,14 +106,16 @@ def _polyline(values: list[float | None]) -> str:
     return " ".join(f"{at * wide:.1f},{29 - 28 * value / top:.1f}" for at, value in known)
 
 
-def _beside(dataset: Path, page: Path, summary: xr.Dataset) -> Beside:
-    folder = dataset.parent
+def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> Beside:
+    folder, models = dataset.parent, current(dataset)
+    in_results = page.parent == folder and dataset.name == "dataset.nc"
     linked = [(name, what) for name, what in _FILES if page.parent == folder and is_file(folder / name)]
     return Beside(
         files=linked or [(os.path.relpath(dataset, page.parent), dict(_FILES)["dataset.nc"])],
         claims=_current(folder / "claims.json", dataset) or [each.to_dict() for each in judge(summary)],
-        models=(_current(folder / "models.json", dataset) or {}).get("choice", {}),
-        in_results=page.parent == folder and dataset.name == "dataset.nc",
+        forecast=forecast(summary, models) if models else None,
+        overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
+        exists=(lambda path: (folder / path).exists()) if in_results else lambda _: False,
     )
 
 
