@@ -3,6 +3,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -197,7 +198,9 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded) -> None:
     assert len(soup.find_all("script")) == 3
     assert not soup.select("img, [src], link")
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
-    listed = render("overview", sweeps=[{"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}])
+    listed = render(
+        "overview", comparisons=[], sweeps=[{"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}]
+    )
     assert BeautifulSoup(listed, "html.parser").find(["img", "script"]) is None
 
 
@@ -241,7 +244,9 @@ def test_all_sweeps_are_listed_those_that_cannot_be_read_too(folded: Folded, tmp
     listed = {entry["folder"]: entry for entry in making.entries(tmp_path)}
     assert listed["whole"]["count"] == CELLS and listed["whole"]["line"]
     assert "cannot be read" in listed["damaged"]["problem"]
-    seen = BeautifulSoup(render("overview", sweeps=list(listed.values())), "html.parser").get_text()
+    seen = BeautifulSoup(
+        render("overview", comparisons=[], sweeps=list(listed.values())), "html.parser"
+    ).get_text()
     assert f"complete: {CELLS} cells" in seen and "tpcsweep page whole" in seen
 
 
@@ -258,3 +263,39 @@ def test_every_flag_that_occurs_is_counted(folded: Folded) -> None:
     doubts = content(summary, folded.samples, folded.transfers, Beside())["doubts"]
     grades = sorted((flag.grade for flag in FLAGS.values()), key=["invalid", "warning", "note"].index)
     assert [(doubt["count"], doubt["grade"]) for doubt in doubts] == [(CELLS, grade) for grade in grades]
+
+
+def test_comparisons_are_listed_and_lines_have_axes(folded: Folded, tmp_path: Path) -> None:
+    dataset.write(folded, tmp_path / "one/dataset.nc")
+    (tmp_path / "against").mkdir()
+    (tmp_path / "against/comparison.json").write_text(json.dumps({"summary": "1.2 times as fast"}))
+    assert making.comparisons(tmp_path) == []  # without its page there is nothing to link
+    (tmp_path / "against/compare.html").write_text("")
+    making.make_overview(tmp_path / "index.html")
+    seen = BeautifulSoup((tmp_path / "index.html").read_text(), "html.parser")
+    assert "1.2 times as fast" in seen.get_text() and seen.find("a", href="against/compare.html")
+    [line] = seen.select(".sparkline")
+    assert "Gbit/s" in line.get_text() and "streams 1" in line.get_text()
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_no_link_of_a_page_is_dead(folded: Folded, tmp_path: Path, listed: bool) -> None:
+    again = {"command": "snakemake", "cells": "results/one/cells", "repeat": "cells"}
+    made = tmp_path / "one/dataset.nc"
+    dataset.write(replace(folded, summary=folded.summary.assign_attrs(again)), made)
+    if listed:
+        making.make_overview(tmp_path / "index.html")
+    making.make_page(made, made.with_name("index.html"))
+    making.make_page(made, tmp_path / "elsewhere.html")
+
+    pages = [*tmp_path.rglob("*.html")]
+    assert len(pages) == 2 + listed
+    for page in pages:
+        soup = BeautifulSoup(page.read_text(), "html.parser")
+        names = {tag["id"] for tag in soup.find_all(id=True)}
+        for link in soup.find_all("a", href=True):
+            path, _, name = str(link["href"]).partition("#")
+            assert (page.parent / path).exists() and (not name or name in names), (page, link)
+        if data := soup.find(id="data"):
+            links = json.loads(data.get_text())["again"]
+            assert not any(links["logs"] + links["files"])  # there are none, and the page links none

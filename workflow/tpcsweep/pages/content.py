@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -124,16 +124,27 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def sparkline(summary: xr.Dataset) -> list[float | None]:
-    """Give the mean throughput at each value of the first axis of the map, Gbit/s; None where there is none."""
+class Sparkline(NamedTuple):
+    """Mean throughput over the first axis of the map."""
+
+    means: list[float | None]
+    """Gbit/s at each value; None where there is none."""
+    first: str
+    last: str
+    """The ends of the axis, the first with its name."""
+
+
+def sparkline(summary: xr.Dataset) -> Sparkline:
     ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
     axis = place(summary[["throughput"]]).x
     if axis is None:
-        return []
+        return Sparkline([], "", "")
     values = ok.transpose(axis, ...).values.reshape(summary.sizes[axis], -1)
     known = np.isfinite(values).sum(axis=1)
     means = np.nansum(values, axis=1) / np.maximum(known, 1)
-    return [float(mean) if count else None for mean, count in zip(means, known, strict=True)]
+    first, *_, last = (value_text(axis, value) for value in (values_of(summary, axis) * 2))
+    line = [float(mean) if count else None for mean, count in zip(means, known, strict=True)]
+    return Sparkline(line, f"{words(axis)} {first}", last)
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:

@@ -16,10 +16,12 @@ import xarray as xr
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, opened
+from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.history import SweepHistory, history_of, junit_text, runs
 from tpcsweep.models import current
-from tpcsweep.pages.content import Beside, content, facts_of, sparkline
+from tpcsweep.numbers import short
+from tpcsweep.pages.content import Beside, Sparkline, content, facts_of, sparkline
 from tpcsweep.pages.forecast import forecast
 from tpcsweep.pages.history import over_time
 from tpcsweep.templates import render
@@ -57,7 +59,7 @@ def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool
 
 def make_overview(page: Path) -> None:
     """Write the page that lists all studies in its folder."""
-    write_text(page, render("overview", sweeps=entries(page.parent)))
+    write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
 
 
 def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
@@ -90,20 +92,39 @@ def _entry(file: Path) -> dict[str, Any]:
     try:
         with opened(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
-            return {**entry, **facts_of(needed), "line": _polyline(sparkline(needed))}
+            return {**entry, **facts_of(with_beyond_path(needed)), **_drawn(sparkline(needed))}
     # Whatever somebody has put there must not keep the others from being listed.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}
 
 
-def _polyline(values: list[float | None]) -> str:
-    """The points of a line through values, in a box of 100 × 30."""
-    known = [(at, value) for at, value in enumerate(values) if value is not None]
+def _drawn(line: Sparkline) -> dict[str, str]:
+    """Return the points of a sparkline in a box of 100 × 30, and the texts of its axes."""
+    known = [(at, value) for at, value in enumerate(line.means) if value is not None]
     if len(known) < 2:
-        return ""
+        return {"line": ""}
     top = max(value for _, value in known) or 1.0
-    wide = 100 / (len(values) - 1)
-    return " ".join(f"{at * wide:.1f},{29 - 28 * value / top:.1f}" for at, value in known)
+    wide = 100 / (len(line.means) - 1)
+    points = " ".join(f"{at * wide:.1f},{29 - 28 * value / top:.1f}" for at, value in known)
+    return {"line": points, "top": f"{short(top)} Gbit/s", "first": line.first, "last": line.last}
+
+
+def comparisons(results: Path) -> list[dict[str, str]]:
+    """Return the comparisons in the folders of results: the path of each page, what it compares, and the outcome."""
+    found = []
+    for file in sorted(results.glob("*/comparison.json")):
+        page = file.with_name("compare.html")
+        if is_file(page):
+            folder = file.parent.name
+            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": _compared(file)})
+    return found
+
+
+def _compared(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["summary"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its comparison.json cannot be read"
 
 
 def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> Beside:
