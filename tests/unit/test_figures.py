@@ -19,6 +19,7 @@ from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
 from tpcsweep.flags import FLAGS, graded
+from tpcsweep.numbers import short
 from tpcsweep.variables import LIMITS
 
 from tests.support import hostile, synthetic
@@ -123,8 +124,8 @@ def test_the_map_of_limits_names_what_bound_cells_and_has_their_throughput(tmp_p
     groups = folded(tmp_path, AXES, failed=[EACH[0]])
     figure = figures.limits(groups.summary)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["the path's bandwidth", "TCP's window"]
-    assert f"{float(groups.summary.throughput.sel(EACH[1]).mean()):.3f}" in texts(figure)
+    assert legend == ["B: the path's bandwidth", "W: TCP's window"]
+    assert short(float(groups.summary.throughput.sel(EACH[1]).mean())) in texts(figure)
     assert set(COLOURS) == set(LIMITS)
 
 
