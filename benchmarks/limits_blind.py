@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The confusion matrix of limits on cells that no threshold was set on, drawn at random.
 
-    python -m benchmarks.limits_blind FILE [MINUTES]  as root; 9 minutes, in parts if asked
+    python -m benchmarks.limits_blind FILE [MINUTES]   as root; 9 minutes, or 6 without easing
     python -m benchmarks.limits_blind table FILE     the matrix of what FILE has; measures nothing
 
 Rates, RTTs, files, buffers, losses, queues, quotas, streams, origins, tools, congestion controls and MTUs are drawn
@@ -14,7 +14,7 @@ of all cells and that of those bound as built; of the latter also those without 
 
 FILE is a CSV that gets a row for each cell, with its shares of time and the numbers behind them. If it exists, cells
 are measured again that it lacks or that others disturbed (`machine_saturated`), whatever was found in them; each cell's
-last row counts.
+last row counts. With a number of minutes, no more deployments begin after them, and no cell is eased.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def measured(group: Group) -> Iterator[dict[str, Any]]:
+def measured(group: Group, ease: bool) -> Iterator[dict[str, Any]]:
     """Measure the cells of a group, and what they are when eased; a row each."""
     rows = []
     streams = max(built.parameters["streams"] for built in group.cells)
@@ -280,9 +280,9 @@ def measured(group: Group) -> Iterator[dict[str, Any]]:
                 **{number: found["summary"].get(number) for number in NUMBERS},
             }
             rows.append((built, row))
-            if not group.eased:
+            if ease and not group.eased:
                 row |= _eased(site, {**wanted, **built.eased}, row)
-    if group.eased:
+    if ease and group.eased:
         others = {**group.deployment, **group.eased}
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -371,6 +371,7 @@ def main() -> None:
         table(Path(sys.argv[2]))
         return
     path, until = Path(sys.argv[1]), time.monotonic() + 60 * float((*sys.argv, "60")[2])
+    ease = len(sys.argv) < 3
     done = set()
     if path.exists():
         rows = read(path)
@@ -384,7 +385,7 @@ def main() -> None:
                 break
             left = [built for built in group.cells if (_text(group.deployment), built.text) not in done]
             try:
-                for row in measured(replace(group, cells=left)) if left else ():
+                for row in measured(replace(group, cells=left), ease) if left else ():
                     writer.writerow(row)
             except (BrokenError, PathError) as error:
                 print(f"not measured: {_text(group.deployment)}: {error}", file=sys.stderr)
