@@ -28,7 +28,7 @@ import xarray as xr
 import yaml
 from tpcsweep import dataset
 from tpcsweep.dataset import SIMULATED
-from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY
+from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 from tests.support import synthetic
 
@@ -38,7 +38,6 @@ PLAIN = 2_000
 FLAVOURS = {"simulated": (SIMULATED, range(4, 21)), "measured": ("netns", range(50, 201))}
 """Kind of testbed, and how many samples cells have."""
 TESTBED = Path(__file__).parents[1] / "config" / "testbeds" / "simulation.yaml"
-SIGN = {"number": "window_used", "value": 0.192876, "threshold": 0.9, "reached": False}
 BODIES = 61
 """Different contents of files: a prime, so that they do not go with the axes."""
 
@@ -117,7 +116,6 @@ def body(flavour: str, origins: int, seed: int) -> bytes:
 
     cell["summary"] = dict(zip(SUMMARY, numbers(len(SUMMARY)), strict=True))
     cell["samples"] = {"time": [round(n * 0.1, 4) for n in range(1, count + 1)], "goodput": numbers(count)}
-    cell["evidence"] = {name: {"reached": False, "signs": [[SIGN]]} for name in LIMITS}
     many = 0
     if kind == SIMULATED:
         cell["provenance"]["simulation"] = yaml.safe_load(TESTBED.read_text())

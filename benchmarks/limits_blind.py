@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The confusion matrix of limits on cells that no threshold was set on, drawn at random.
 
-    python -m benchmarks.limits_blind FILE           as root; 25 minutes
+    python -m benchmarks.limits_blind FILE [MINUTES]   as root; 9 minutes, or 6 without easing
     python -m benchmarks.limits_blind table FILE     the matrix of what FILE has; measures nothing
 
 Rates, RTTs, files, buffers, losses, queues, quotas, streams, origins, tools, congestion controls and MTUs are drawn
@@ -12,9 +12,9 @@ cell that is no faster was bound by something else, on a busy machine by that as
 of all cells and that of those bound as built; of the latter also those without the flag `machine_saturated`, but for
 `machine`. Each cell waits three seconds at most for others to leave half of the CPUs alone.
 
-FILE is a CSV that gets a row for each cell, with every number that the rules ask for. Where it is there, those cells
+FILE is a CSV that gets a row for each cell, with its shares of time and the numbers behind them. If it exists, cells
 are measured again that it lacks or that others disturbed (`machine_saturated`), whatever was found in them; each cell's
-last row counts.
+last row counts. With a number of minutes, no more deployments begin after them, and no cell is eased.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BrokenError
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.cgroups import Cgroup
-from tpcsweep.measure.limits import RULES
 from tpcsweep.paths import PathError
 from tpcsweep.paths.plan import SUPER_PACKET
 from tpcsweep.testbeds.netns.site import NetnsSite
-from tpcsweep.variables import GBIT_PER_MS, LIMITS
+from tpcsweep.variables import BYTES, GBIT_PER_MS, LIMITS, SHARES, SUMMARY
 
 from tests.support.constructions import BLKIO, burning, disk, queue
 from tests.support.sites import MIB, cell, site_of
@@ -142,7 +141,7 @@ def stopped(who: str, share: float, period: float) -> Arranged:
 
 def groups() -> Iterator[Group]:
     """Draw everything."""
-    draw = random.Random(20260101)
+    draw = random.Random(20261127)
 
     def ratio(low: float, high: float) -> float:
         return float(f"{low * (high / low) ** draw.random():.3g}")
@@ -156,7 +155,10 @@ def groups() -> Iterator[Group]:
     for mtu, origins in ((1500, 1), (9000, 2), (1500, 2)):
         found = {"rtt": ratio(1, 60), "bandwidth": ratio(0.04, 0.15), "mtu": mtu, "origins": origins}
         control = {"congestion_control": draw.choice(["cubic", "reno"])}
-        cells = [Built("bandwidth", {**large(), "streams": draw.randint(1, 8)}) for _ in range(3)]
+        cells = [Built("bandwidth", {**large(), "streams": draw.randint(1, 8)})]
+        # One stream, which fills the path for two seconds between its pauses; of two origins one is idle.
+        size = int(2 * found["bandwidth"] * BYTES)
+        cells.append(Built("bandwidth", {**how(), "streams": 1, "file_size": size}))
         yield Group({**found, **control}, cells, {"bandwidth": 3 * found["bandwidth"]})
 
     for buffer, origins in ((512 * KIB, 1), (2 * MIB, 2), (4 * MIB, 1)):
@@ -166,7 +168,7 @@ def groups() -> Iterator[Group]:
             rtt = ratio(25, 160)
             rate = float(tcp.window_rate(0.75 * buffer, rtt))
         most = min(4, int(MOST / rate))
-        cells = [Built("window", {**large(), "streams": draw.randint(1, most)}) for _ in range(3)]
+        cells = [Built("window", {**large(), "streams": draw.choice([1, most])}) for _ in range(2)]
         yield Group(
             {"rtt": rtt, "bandwidth": SPARE * MOST, "tcp_buffer": buffer, "origins": origins},
             cells,
@@ -176,27 +178,27 @@ def groups() -> Iterator[Group]:
     for mtu in (1500, 9000):
         rtt, bandwidth = ratio(50, 200), ratio(0.2, 0.8)
         cells = []
-        while len(cells) < 3:
+        while len(cells) < 2:
             size, streams = int(ratio(32, 2048)) * KIB, draw.randint(1, 3)
             rounds = 4 + float(tcp.slow_start(size, tcp.INITIAL_WINDOW * tcp.payload(mtu)))
             if rounds * rtt >= SPARE * size * streams * 8e-6 / bandwidth:
                 built = {**how(), "file_size": size, "streams": streams}
-                cells.append(Built("slow_start", built, eased={"file_size": 64 * MIB}))
+                cells.append(Built("between_files", built, eased={"file_size": 64 * MIB}))
         yield Group({"rtt": rtt, "bandwidth": bandwidth, "mtu": mtu}, cells)
 
-    for mtu, control in ((1500, "reno"), (9000, "cubic"), (1500, "cubic")):
+    for mtu, control in ((1500, "reno"), (9000, "cubic")):
         rate = 1.0
         while rate * 4 > MOST / SPARE:
             rtt, loss = ratio(8, 90), ratio(0.003, 0.03)
             rate = max(float(tcp.mathis(tcp.payload(mtu), rtt, loss)), tcp.cubic(tcp.payload(mtu), rtt, loss))
-        cells = [Built("loss", {**large(), "streams": draw.randint(1, 4)}) for _ in range(3)]
+        cells = [Built("loss", {**large(), "streams": draw.randint(1, 4)}) for _ in range(2)]
         found = {"rtt": rtt, "bandwidth": 0.5, "loss": loss, "mtu": mtu, "congestion_control": control}
         yield Group(found, cells, {"loss": 0.0})
 
     for mtu in (1500, 9000):
         rtt, bandwidth = ratio(10, 60), ratio(0.3, 0.9)
         cells = []
-        for _ in range(3):
+        for _ in range(2):
             packets = draw.randint(4, 14)
             built = {**large(), "streams": draw.randint(1, 3)}
             cells.append(Built("path_queue", built, queue(packets), f"queues of {packets} packets"))
@@ -204,17 +206,17 @@ def groups() -> Iterator[Group]:
     # What netem's own default does on long paths: a limit that packets under way fill, however large (docs/paths.md).
     rtt = ratio(30, 120)
     limit = int(0.5 / SPARE * rtt / 2 / GBIT_PER_MS / SUPER_PACKET)
-    cells = [Built("path_queue", {**large(), "streams": draw.randint(1, 6)}) for _ in range(3)]
+    cells = [Built("path_queue", {**large(), "streams": draw.randint(1, 6)}) for _ in range(2)]
     yield Group({"rtt": rtt, "bandwidth": 0.5, "queue_limit": limit}, cells, {"queue_limit": None})
 
-    for origins, mtu in ((1, 1500), (2, 9000), (1, 9000)):
+    for origins, mtu in ((1, 1500), (2, 9000)):
         found = {"rtt": ratio(1, 12), "bandwidth": 1.0, "origins": origins, "mtu": mtu}
         cells = []
-        for side, limit in (("src", "cpu_source"), ("dst", "cpu_destination")) * 2:
+        for side, limit in (("src", "cpu_source"), ("dst", "cpu_destination")):
             cores = ratio(0.03, MOST / PER_CORE)
             built = {**large(), "streams": draw.randint(1, 10)}
             cells.append(Built(limit, built, quota(side, cores), f"{cores:g} cores for {side}"))
-        for tool, low, high in (("gfal-copy", 0.05, 0.2), ("curl", 0.01, 0.03), ("curl", 0.01, 0.03)):
+        for tool, low, high in (("gfal-copy", 0.05, 0.2), ("curl", 0.01, 0.03)):
             cores = ratio(low, high)
             built = {"tool": tool, "file_size": draw.randint(1, 8) * MIB, "streams": draw.randint(1, 6)}
             built["copy_mode"] = draw.choice(["pull", "push"])
@@ -225,32 +227,34 @@ def groups() -> Iterator[Group]:
             built = {"tool": "curl", "file_size": size * MIB, "streams": draw.randint(1, 3)}
             built["copy_mode"] = draw.choice(["pull", "push"])
             arranged = f"{who} stopped for {share:g} of each {period:g} s"
-            cells.append(Built("none_found", built, stopped(who, share, period), arranged))
+            limit = "between_files" if who == "client" else "none_found"
+            cells.append(Built(limit, built, stopped(who, share, period), arranged))
         yield Group(found, draw.sample(cells, len(cells)))
 
     cells = [
         Built("machine", {**large(), "streams": draw.randint(1, 2)}, burning, "busy loops on all CPUs")
-        for _ in range(3)
+        for _ in range(2)
     ]
     yield Group({"rtt": ratio(0.5, 10), "bandwidth": ratio(2, 5)}, cells)
 
     if BLKIO.is_dir():
         cells = []
-        for _ in range(3):
+        for _ in range(2):
             rate = int(ratio(2e6, 15e6))
             built = {**how(), "file_size": draw.choice([16, 48, 96]) * MIB, "streams": draw.randint(1, 4)}
             cells.append(Built("disk", built, disk(rate), f"a disk of {rate / 1e6:.2g} MB/s"))
         yield Group({"rtt": ratio(1, 20), "bandwidth": ratio(0.4, 1)}, cells)
 
 
-NUMBERS = sorted({number for rules in RULES.values() for rule in rules for number in rule})
+NUMBERS = (*SHARES.values(), *(name for name, figure in SUMMARY.items() if figure.source == "limits"))
 COLUMNS = (
-    "built", "found", "eased", "throughput", "eased_throughput", "deployment", "cell", "flags", "load", "message",
+    "built", "found", "second", "eased", "throughput", "eased_throughput", "deployment", "cell", "flags", "load",
+    "message",
     *NUMBERS,
 )  # fmt: skip
 
 
-def measured(group: Group) -> Iterator[dict[str, Any]]:
+def measured(group: Group, ease: bool) -> Iterator[dict[str, Any]]:
     """Measure the cells of a group, and what they are when eased; a row each."""
     rows = []
     streams = max(built.parameters["streams"] for built in group.cells)
@@ -266,6 +270,7 @@ def measured(group: Group) -> Iterator[dict[str, Any]]:
             row = {
                 "built": built.limit,
                 "found": found["limit"] or "failed",
+                "second": found["limit_second"],
                 "throughput": found["summary"]["throughput"],
                 "deployment": _text(group.deployment),
                 "cell": built.text,
@@ -275,9 +280,9 @@ def measured(group: Group) -> Iterator[dict[str, Any]]:
                 **{number: found["summary"].get(number) for number in NUMBERS},
             }
             rows.append((built, row))
-            if not group.eased:
+            if ease and not group.eased:
                 row |= _eased(site, {**wanted, **built.eased}, row)
-    if group.eased:
+    if ease and group.eased:
         others = {**group.deployment, **group.eased}
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -365,7 +370,8 @@ def main() -> None:
     if sys.argv[1] == "table":
         table(Path(sys.argv[2]))
         return
-    path = Path(sys.argv[1])
+    path, until = Path(sys.argv[1]), time.monotonic() + 60 * float((*sys.argv, "60")[2])
+    ease = len(sys.argv) < 3
     done = set()
     if path.exists():
         rows = read(path)
@@ -375,9 +381,11 @@ def main() -> None:
     with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
         for group in groups():
+            if time.monotonic() > until:
+                break
             left = [built for built in group.cells if (_text(group.deployment), built.text) not in done]
             try:
-                for row in measured(replace(group, cells=left)) if left else ():
+                for row in measured(replace(group, cells=left), ease) if left else ():
                     writer.writerow(row)
             except (BrokenError, PathError) as error:
                 print(f"not measured: {_text(group.deployment)}: {error}", file=sys.stderr)

@@ -8,7 +8,8 @@ numbers of streams is `python -m benchmarks.limits`.
 from pathlib import Path
 
 import pytest
-from tpcsweep.measure.limits import NONE_FOUND, RULES
+from tpcsweep.measure.limits import NONE_FOUND
+from tpcsweep.variables import SHARES
 
 from tests.support.constructions import GROUPS, measured
 
@@ -27,10 +28,11 @@ def test_what_a_cell_was_built_to_be_bound_by_is_found(tmp_path: Path, name: str
         if expected == NONE_FOUND and "machine_saturated" in found["flags"]:
             expected = "machine"  # others kept it busy, and who waits may wait for them
         assert found["limit"] == expected, (built.parameters, found["summary"])
-        assert expected == NONE_FOUND or found["evidence"][expected]["reached"]
+        shares = [found["summary"][name] for name in SHARES.values()]
+        assert sum(shares) == pytest.approx(1, abs=1e-4) and max(shares) == found["summary"][SHARES[expected]]
 
 
 def test_what_is_built_for_the_benchmark_alone_is_of_kinds_that_are_tested() -> None:
     tested = {built.limit for group in GROUPS.values() for built in group.cells}
     assert tested >= {built.limit for group in GROUPS.values() for built in group.alike}
-    assert tested >= RULES.keys() - {"disk"} | {NONE_FOUND}
+    assert tested >= SHARES.keys() - {"disk", "server", NONE_FOUND}

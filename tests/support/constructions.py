@@ -165,16 +165,19 @@ BLKIO = Path("/sys/fs/cgroup/blkio")  # where version 1 has the controller that 
 DISK = 1 << 30
 GROUPS = {
     "bandwidth": Group(
-        {"rtt": 5, "bandwidth": 0.2}, [Built("bandwidth", 2)], [Built("bandwidth", 8), pushed("bandwidth", 4)]
+        {"rtt": 5, "bandwidth": 0.2},
+        # One stream fills the path, but for the pauses between its files.
+        [Built("bandwidth", 2), Built("bandwidth", 1, file_size=16 * MIB)],
+        [Built("bandwidth", 8), pushed("bandwidth", 4)],
     ),
     "long path": Group(
         {"rtt": 100, "bandwidth": 1, "tcp_buffer": MIB},
         # Who pushes polls for room in its buffer, which the kernel counts as something else.
-        [Built("window", 1), pushed("window", 2), Built("slow_start", 2, file_size=256 * KIB)],
+        [Built("window", 1), pushed("window", 2), Built("between_files", 2, file_size=256 * KIB)],
         [
             Built("window", 4),
-            Built("slow_start", 1, file_size=64 * KIB),
-            Built("slow_start", 4, file_size=256 * KIB),
+            Built("between_files", 1, file_size=64 * KIB),
+            Built("between_files", 4, file_size=256 * KIB),
         ],
     ),
     "loss": Group(
@@ -196,14 +199,14 @@ GROUPS = {
             pushed("cpu_destination", 4, quota("dst", 0.1)),
             Built("client", 1, quota("client", 0.1), 4 * MIB, "gfal-copy"),
             Built("client", 4, quota("client", 0.02), MIB),
-            Built("none_found", 1, resting, 4 * MIB),
-            pushed("none_found", 2, resting, MIB),
+            Built("between_files", 1, resting, 4 * MIB),
+            pushed("between_files", 2, resting, MIB),
         ],
         [
             Built("cpu_source", 1, quota("src", 0.03)),
             Built("cpu_destination", 1, quota("dst", 0.05)),
             Built("client", 4, quota("client", 0.2), 4 * MIB, "gfal-copy"),
-            Built("none_found", 2, resting, 4 * MIB),
+            Built("between_files", 2, resting, 4 * MIB),
         ],
     ),
     "machine": Group(

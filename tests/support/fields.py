@@ -6,7 +6,7 @@ from typing import Any
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
 EVERYWHERE = {
-    "cell": "spec format status message flags limit evidence summary samples transfers provenance checksum",
+    "cell": "spec format status message flags limit limit_second summary samples transfers provenance checksum",
     "spec": "format sweep parameters repetition measurement testbed",
     "summary": " ".join(name for name, figure in SUMMARY.items() if figure.source != "import"),
     "samples": " ".join(["time", *SAMPLES, *ORIGIN_SAMPLES]),

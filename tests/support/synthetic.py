@@ -86,7 +86,7 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
         "message": "" if ok else "gfal-copy: 503 Service Unavailable",
         "flags": list(flags),
         "limit": ("window" if parameters["rtt"] >= 20 else "bandwidth") if ok else None,
-        "evidence": {},
+        "limit_second": "",
         "summary": {name: v if v is None or math.isfinite(v) else None for name, v in summary.items()},
         "samples": samples,
         "transfers": {

@@ -26,6 +26,7 @@ HOLE = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 8}
 FAILED = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 4}
 WIDE = {"origins": 1, "rtt": 100.0, "streams": 1}
 TWO = {"streams": [1, 2], "repetition": [1]}
+SHARED = {"share_window": 0.52, "share_bandwidth": 0.48}
 LINES = {"rtt": [5.0, 20.0], "streams": [1, 2, 4, 8], "repetition": [1]}
 
 Specs = dict[Path, dict[str, Any]]
@@ -125,13 +126,32 @@ def test_what_arrived_before_a_cell_failed_is_no_throughput(two: Specs) -> None:
     first, second = two
     change(first, lambda c: c.update(status="failed", message="gave up"))
     # Cells were measured before limits were judged.
-    change(second, lambda c: (c.pop("limit"), c.pop("evidence")))
+    change(second, lambda c: (c.pop("limit"), c.pop("limit_second")))
     folded = dataset.fold(two, TWO)
     assert folded.summary.limit.values[1, 0] == ""
     assert np.isnan([folded.summary[name].values[0] for name in ("throughput", "throughput_max")]).all()
     assert folded.summary.duration.values[0] == 12
     assert folded.samples.goodput.notnull().any("time").all()
     assert "failed" in figures.series(folded.summary, folded.samples).axes[0].get_title()
+
+
+def test_cells_of_before_there_were_shares_keep_their_limit(two: Specs) -> None:
+    def as_before(cell: dict[str, Any]) -> None:
+        del cell["limit_second"]
+        cell["evidence"] = {"slow_start": {"reached": True, "signs": []}}
+        cell["limit"] = "slow_start"
+        cell["summary"] = {name: v for name, v in cell["summary"].items() if not name.startswith("share_")}
+
+    first, second = two
+    change(first, as_before)
+    change(
+        second, lambda c: c.update(limit="window", limit_second="bandwidth", summary=c["summary"] | SHARED)
+    )
+    folded = dataset.fold(two, TWO).summary
+    assert folded.limit.values.ravel().tolist() == ["slow_start", "window"]
+    assert folded.limit_second.values.ravel().tolist() == ["", "bandwidth"]
+    assert folded.share_window.values.ravel().tolist() == pytest.approx([np.nan, 0.52], nan_ok=True)
+    assert figures.limits(folded)
 
 
 def test_samples_have_the_same_axes_and_a_time(sweep: Sweep) -> None:

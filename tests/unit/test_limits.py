@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of limits: on cells made up so that one thing binds, and on any numbers whatever."""
+"""The attribution of a cell's time to limits: on series made up so that one thing binds, and on any series."""
 
-import csv
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -12,81 +10,169 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.measure import limits
-from tpcsweep.measure.limits import EQUALS, NONE_FOUND, RULES, find_limit, loss_rate, numbers, ramp_seconds
-from tpcsweep.variables import LIMITS, SAMPLES, SOURCES, SUMMARY, TRANSFERS
+from tpcsweep.measure import limits, transfers
+from tpcsweep.measure.limits import NONE_FOUND, attribute, binding, loss_rate, numbers, ramp_seconds
+from tpcsweep.variables import LIMIT_REMEDIES, LIMITS, SAMPLES, SHARES, SOURCES, SUMMARY, TRANSFERS
 
-from tests.support.workflow import ROOT
-
-NUMBERS = sorted({number for rules in RULES.values() for rule in rules for number in rule})
+COUNT = 100
+SERIES = {"wire_throughput": 0.5, "goodput": 0.5, "busy": 4.0, "machine_cpu": 0.4}
+SERIES |= dict.fromkeys(("rwnd_limited", "sndbuf_limited", "machine_steal", "path_cpu"), 0.0)
+SERIES |= dict.fromkeys(("source_thread", "destination_thread", "client_thread"), 0.1)
+SERIES |= dict.fromkeys(("source_waiting", "destination_waiting"), 0.0)
+SIGNS = {"rtt_idle": 20.0, "source_quota_used": 0.2, "destination_quota_used": 0.3}
+SIGNS |= dict.fromkeys(("source_throttled", "destination_throttled", "client_throttled"), 0.0)
+SIGNS |= {"loss_used": 0.0, "queue_drops": 0.0}
+WANTED = Parameters(streams=4, rtt=20.0, bandwidth=1.0, cores=1.0)
 MEANS = {"goodput": 0.5, "wire_throughput": 0.51, "sent": 0.51, "rtt_idle": 20.0, "rtt_loaded": 21.0}
 MEANS |= {"busy": 3.9, "source_thread": 0.2, "destination_thread": 0.3, "machine_cpu": 0.4}
 MEANS |= dict.fromkeys(("rwnd_limited", "sndbuf_limited", "resent", "client_thread", "machine_steal"), 0.0)
 MEANS |= dict.fromkeys(("source_waiting", "destination_waiting"), 0.0)
-SUMMED = {"duration": 10.0, "source_cpu_busiest": 0.2, "destination_cpu_busiest": 0.3, "path_cpu": 0.1}
-SUMMED |= dict.fromkeys(("source_throttled", "destination_throttled"), 0.0)
+SUMMED = {"duration": 10.0, "source_cpu_busiest": 0.2, "destination_cpu_busiest": 0.3}
 TOTALS = {"client_throttled": 0, "client_periods": 0, "path_drops": 0, "path_queue_drops": 0}
-WANTED = Parameters(streams=4, rtt=20.0, bandwidth=1.0, cores=1.0)
 
 
-def found(
-    means: Mapping[str, float] = {},
-    summed: Mapping[str, float] = {},
-    totals: Mapping[str, int | None] = {},
-    transfers: tuple[float, ...] = (5.0,),
-    **parameters: Any,
-) -> str:
-    """The limit of a cell that nothing binds but what is given."""
-    known = {**SUMMED, **summed}
+def shares(
+    series: Mapping[str, Any] = {}, signs: Mapping[str, float] = {}, moving: Any = 1.0, **parameters: Any
+) -> dict[str, float]:
+    """The shares of a cell that nothing binds but what is given."""
+    samples = {
+        name: np.broadcast_to(value, COUNT).astype(float) for name, value in {**SERIES, **series}.items()
+    }
     wanted = WANTED.model_copy(update=parameters)
-    signs = numbers(wanted, known, {**MEANS, **means}, {**TOTALS, **totals}, transfers)
-    summary = {n: v if v is not None and math.isfinite(v) else None for n, v in {**known, **signs}.items()}
-    return find_limit(summary)[0]
+    for side in ("source", "destination"):
+        used = {**SIGNS, **signs}[f"{side}_quota_used"] * (wanted.cores or 1)
+        samples[f"{side}_origin_cpu"] = np.full((1, COUNT), used)
+    return attribute(wanted, samples, np.broadcast_to(moving, COUNT).astype(float), {**SIGNS, **signs})
 
 
 @pytest.mark.parametrize(
     ("expected", "cell"),
     [
         ("none_found", {}),
-        ("bandwidth", {"means": {"wire_throughput": 0.97}}),
-        ("bandwidth", {"means": {"wire_throughput": 0.97, "machine_cpu": 1.0}}),
-        ("cpu_destination", {"summed": {"destination_cpu_busiest": 0.97}}),
-        ("cpu_destination", {"summed": {"destination_cpu_busiest": 0.45}, "origins": 2, "cores": 0.98}),
-        ("cpu_destination", {"means": {"destination_thread": 0.98, "machine_cpu": 0.97}}),
-        ("cpu_source", {"summed": {"source_throttled": 0.8}}),
-        # Among equals the furthest beyond its threshold binds.
-        ("cpu_source", {"summed": {"source_cpu_busiest": 0.99, "destination_cpu_busiest": 0.95}}),
-        ("cpu_destination", {"summed": {"source_cpu_busiest": 0.95, "destination_cpu_busiest": 0.99}}),
-        ("client", {"totals": {"client_throttled": 80, "client_periods": 90}}),
-        ("disk", {"means": {"destination_waiting": 3.0}}),
-        ("window", {"means": {"rwnd_limited": 3.0}, "tcp_buffer": 2**20}),
-        ("window", {"means": {"sndbuf_limited": 3.0, "machine_cpu": 0.99}, "tcp_buffer": 2**20}),
+        ("bandwidth", {"series": {"wire_throughput": 0.97}}),
+        ("bandwidth", {"series": {"wire_throughput": 0.97, "machine_cpu": 1.0}}),
+        # Others wait for their next files meanwhile, which changes nothing.
+        ("bandwidth", {"series": {"wire_throughput": 0.97, "busy": 1.0}, "moving": 0.25}),
+        ("cpu_destination", {"signs": {"destination_throttled": 0.97}}),
+        ("cpu_destination", {"series": {"destination_thread": 0.98, "machine_cpu": 0.97}}),
+        ("cpu_source", {"signs": {"source_throttled": 0.8}}),
+        ("cpu_source", {"signs": {"source_throttled": 0.9, "destination_throttled": 0.3}}),
+        # A small quota that is used up before files move keeps them from moving.
+        (
+            "cpu_source",
+            {
+                "signs": {"source_throttled": 0.9, "source_quota_used": 1},
+                "moving": 0.1,
+                "series": {"busy": 0.4},
+            },
+        ),
+        # A quota that is nearly used, but does not run out, does not bind.
+        (
+            "window",
+            {"signs": {"destination_quota_used": 0.93, "destination_throttled": 0.1}, "tcp_buffer": 2**19},
+        ),
+        ("client", {"signs": {"client_throttled": 0.9}, "moving": 0.2}),
+        ("client", {"series": {"client_thread": 0.95}}),
+        ("none_found", {"signs": {"client_throttled": 0.9}}),  # which does nothing while files move
+        ("disk", {"series": {"destination_waiting": 3.0}}),
+        ("window", {"series": {"rwnd_limited": 3.0}, "tcp_buffer": 2**20}),
+        ("window", {"series": {"sndbuf_limited": 3.0, "machine_cpu": 0.99}, "tcp_buffer": 2**20}),
         ("window", {"tcp_buffer": 2**19}),  # whatever the kernel says of the waiting
         # The reader is slow: the window closes, though the buffer would do for the path.
-        ("none_found", {"means": {"rwnd_limited": 3.0, "rtt_idle": 0.1}}),
-        ("slow_start", {"transfers": (0.1, 0.2, 0.25), "file_size": 2**20}),
-        ("none_found", {"transfers": (0.1, 0.2, 0.25), "file_size": 2**20, "means": {"rtt_idle": 0.1}}),
-        ("loss", {"means": {"resent": 0.005}, "totals": {"path_drops": 100}, "mtu": 9000}),
-        ("path_queue", {"means": {"resent": 0.005}, "totals": {"path_drops": 9, "path_queue_drops": 8}}),
-        # A machine that is busy loses packets too, but the reader is what is waited for.
-        ("machine", {"means": {"resent": 0.005, "rwnd_limited": 3, "rtt_idle": 0.1, "machine_cpu": 1}}),
-        # Real networks do not say what they drop.
-        ("loss", {"means": {"resent": 0.005}, "totals": {"path_drops": None, "path_queue_drops": None}}),
-        ("none_found", {"means": {"resent": 0.005}, "congestion_control": "bbr"}),
-        ("machine", {"means": {"machine_cpu": 0.9, "machine_steal": 0.08}}),
-        ("machine", {"summed": {"path_cpu": 0.95}}),
+        ("none_found", {"series": {"rwnd_limited": 3.0}, "signs": {"rtt_idle": 0.1}}),
+        ("between_files", {"moving": 0.3}),
+        ("loss", {"signs": {"loss_used": 0.9}}),
+        ("path_queue", {"signs": {"loss_used": 0.9, "queue_drops": 0.9}}),
+        # Real networks do not say what they drop, and no law is known of every congestion control.
+        ("loss", {"signs": {"loss_used": 0.9, "queue_drops": math.nan}}),
+        ("none_found", {"signs": {"loss_used": math.nan}}),
+        ("machine", {"series": {"machine_cpu": 0.9, "machine_steal": 0.08}}),
+        ("machine", {"series": {"path_cpu": 0.95}}),
+        # A machine that is busy need not bind anything.
+        ("path_queue", {"series": {"machine_cpu": 1.0}, "signs": {"loss_used": 0.9, "queue_drops": 0.9}}),
     ],
 )
 def test_what_binds_alone_is_found(expected: str, cell: dict[str, Any]) -> None:
-    assert found(**cell) == expected
+    assert binding(shares(**cell))[0] == expected
+
+
+def test_a_stream_that_fills_the_path_between_pauses_is_bound_by_it_and_says_how_long_they_are() -> None:
+    moving = np.tile([1, 1, 1, 1, 1, 1, 1, 0.4, 0, 1], COUNT // 10)
+    rate = {"wire_throughput": 0.996 * moving, "goodput": 0.95 * moving, "busy": moving}
+    found = shares(rate, moving=moving, streams=1, rtt=5.0, signs={"rtt_idle": 5.0}, tcp_buffer=2**20)
+    assert found["bandwidth"] == pytest.approx(0.84, abs=0.01)
+    assert found["between_files"] == pytest.approx(0.16, abs=0.01)
+    assert binding(found) == ("bandwidth", "")
+
+
+def test_without_the_kernels_counters_files_say_who_is_busy() -> None:
+    for unknown in (math.nan, 0.0):
+        without = dict.fromkeys(("busy", "rwnd_limited", "sndbuf_limited"), unknown)
+        found = shares(without, moving=0.8, tcp_buffer=2**19)
+        assert found["window"] == pytest.approx(0.8) and found["between_files"] == pytest.approx(0.2)
+
+
+def test_two_limits_within_a_tenth_of_each_other_are_both_named() -> None:
+    nothing = dict.fromkeys(SHARES, 0.0)
+    assert binding(nothing | {"window": 0.5, "bandwidth": 0.42, "loss": 0.08}) == ("window", "bandwidth")
+    assert binding(nothing | {"window": 0.52, "bandwidth": 0.41, "loss": 0.07}) == ("window", "")
+    half = np.arange(COUNT) < COUNT // 2
+    first, second = binding(shares({"wire_throughput": np.where(half, 0.97, 0.5)}, tcp_buffer=2**19))
+    assert {first, second} == {"bandwidth", "window"}
+
+
+ANY = st.one_of(st.just(math.nan), st.floats(0, 10))
+
+
+@given(
+    st.fixed_dictionaries(dict.fromkeys(SERIES, st.lists(ANY, min_size=4, max_size=4))),
+    st.fixed_dictionaries(dict.fromkeys(SIGNS, ANY)),
+    st.lists(st.floats(0, 1), min_size=4, max_size=4),
+    st.integers(1, 8),
+)
+def test_shares_add_up_to_the_whole(
+    series: dict[str, list[float]], signs: dict[str, float], moving: list[float], streams: int
+) -> None:
+    found = shares(
+        {name: np.tile(values, COUNT // 4) for name, values in series.items()},
+        signs,
+        np.tile(moving, COUNT // 4),
+        streams=streams,
+    )
+    assert set(found) == set(SHARES)
+    assert all(0 <= share <= 1 for share in found.values())
+    assert sum(found.values()) == pytest.approx(1)
+    assert found[binding(found)[0]] == max(found.values())
+
+
+def test_files_move_from_their_first_bytes_to_their_ends_but_for_the_time_in_which_windows_grow() -> None:
+    ended = {
+        "first_byte": np.array([1.0, math.nan]),
+        "start": np.array([0.5, 2.0]),
+        "end": np.array([3.0, 4.0]),
+    }
+    unfinished = {"first_byte": np.array([3.5, math.nan]), "end": np.array([5.0, 5.0])}
+    times = np.arange(6.0)
+    found = transfers.moving(ended, unfinished, 4, times, growth=0.5)
+    # Seconds in which each moves: 1.5 to 3, 2.5 to 4, 4 to 5, and 0.5 to 5.
+    assert found == pytest.approx(np.array([0.5, 1.5, 2.5, 2, 2]) / 4)
+    # The client may hear late that XRootD is done.
+    early = transfers.moving(
+        ended | {"xrootd_end": np.array([math.nan, 3.0])}, unfinished, 4, times, growth=0.5
+    )
+    assert early == pytest.approx(np.array([0.5, 1.5, 2.5, 1, 2]) / 4)
+    short = {"first_byte": np.array([1.0]), "start": np.array([1.0]), "end": np.array([1.2])}
+    nothing = {name: np.array([]) for name in ("first_byte", "end")}
+    assert not transfers.moving(short, nothing, 1, times, growth=0.5).any()
 
 
 def test_every_limit_and_figure_that_is_computed_is_in_the_tables() -> None:
-    assert {*RULES, NONE_FOUND, "server"} == set(LIMITS)
-    assert set(EQUALS) < set(RULES)
-    assert set(NUMBERS) <= set(SUMMARY)
+    assert {*SHARES, "slow_start"} == set(LIMITS) == set(LIMIT_REMEDIES)
+    assert all(LIMIT_REMEDIES.values())
     computed = numbers(WANTED, SUMMED, MEANS, TOTALS, (5.0,))
     assert {name for name, figure in SUMMARY.items() if figure.source == "limits"} == set(computed)
+    assert {name for name, figure in SUMMARY.items() if figure.source == "shares"} == set(SHARES.values())
+    assert set(shares()) == set(SHARES) and NONE_FOUND in SHARES
     sources = {figure.source for table in (SUMMARY, SAMPLES, TRANSFERS) for figure in table.values()}
     assert sources == set(SOURCES)
 
@@ -102,29 +188,6 @@ def test_means_are_of_what_is_known_after_the_warm_up() -> None:
     expected = {"wire_throughput": 0.3, "rtt_loaded": 2.0, "source_origin_cpu": 0.25, "cwnd": math.nan}
     expected["sent"] = 0.5  # in the warm-up too
     assert limits.means(found, 1) == pytest.approx(expected, nan_ok=True)
-
-
-@given(st.fixed_dictionaries(dict.fromkeys(NUMBERS, st.none() | st.floats(0, 10))))
-def test_the_evidence_explains_the_limit(summary: dict[str, float | None]) -> None:
-    limit, evidence = find_limit(summary)
-    assert json.loads(json.dumps(evidence)) == evidence
-    assert set(evidence) == set(RULES)
-    for name, one in evidence.items():
-        met = [all(sign["reached"] for sign in rule) for rule in one["signs"]]
-        assert one["reached"] == any(met)
-        for rule in one["signs"]:
-            for sign in rule:
-                value = summary[sign["number"]]
-                assert sign["value"] == value
-                assert sign["reached"] == (value is not None and value >= sign["threshold"])
-        if one["reached"]:
-            assert rank(limit) <= rank(name)
-    assert limit == NONE_FOUND or evidence[limit]["reached"]
-
-
-def rank(limit: str) -> int:
-    order = [name for name in [*RULES, NONE_FOUND] if name not in EQUALS[1:]]
-    return order.index(EQUALS[0] if limit in EQUALS else limit)
 
 
 @given(
@@ -176,12 +239,11 @@ def test_the_law_of_loss_is_that_of_the_publications() -> None:
     assert np.isnan(loss_rate(Parameters(congestion_control="bbr"), 1e-4, 100.0))
 
 
-def test_the_matrix_of_cells_that_no_threshold_was_set_on_is_of_the_rules_as_they_are() -> None:
-    lines = (ROOT / "examples/limits_blind.csv").read_text(encoding="utf-8").splitlines()
-    cells = {(row["deployment"], row["cell"]): row for row in csv.DictReader(lines)}
-    for row in cells.values():
-        summary = {number: float(row[number]) if row[number] else None for number in NUMBERS}
-        assert find_limit(summary)[0] == row["found"], row
-    right = sum(row["found"] == row["built"] for row in cells.values())
-    page = (ROOT / "docs/limits.md").read_text(encoding="utf-8")
-    assert f"**{right} of {len(cells)}: {100 * right / len(cells):.0f} %" in page
+def test_more_connections_leave_each_a_smaller_share_of_the_path_to_grow_to() -> None:
+    one, four, both = (
+        Parameters(rtt=50, bandwidth=1, file_size=2**30, tcp_buffer=2**30, streams=streams, tcp_streams=each)
+        for streams, each in ((1, 1), (4, 1), (2, 2))
+    )
+    # A window four times smaller takes two round trips less, but for the first one's part.
+    assert ramp_seconds(one, 50.0) - ramp_seconds(four, 50.0) == pytest.approx(0.1, abs=0.01)
+    assert ramp_seconds(both, 50.0) == ramp_seconds(four, 50.0)

@@ -36,6 +36,7 @@ SOURCES = {
     "mean": "`measure.cell` takes the mean of the samples of this name after the warm-up",
     "total": "the growth of the counter of this name in `totals` of the site, over the cell",
     "limits": "`measure.limits.numbers` computes it",
+    "shares": "`measure.limits.attribute` computes it",
     "run": "the run that measures the deployment counts it",
     "import": "datasets from elsewhere alone have it",
     "series": "`measure.readings.sampled_series` computes it",
@@ -128,8 +129,48 @@ xrootd_transfers         1       cell    third-party copies that ended well by X
 xrootd_share             1       cell    bytes of the transfers that ended well by XRootD's own monitoring,
                                          over those in their files
 """)
-"""One value for each cell. A line of these tables is the only place, beside the code that computes a figure, that names
-it: folding, export, import and their checks follow the tables."""
+"""One value for each cell; shares of limits follow below. A line of these tables is the only place, beside the code
+that computes a figure, that names it: folding, export, import and their checks follow the tables."""
+
+
+_LIMITS = [
+    line.split(" | ")
+    for line in _lines("""
+bandwidth | the path's bandwidth | the path was full | a path with more bandwidth
+cpu_source | the source's CPU | a source origin used up its CPU quota, or one of its threads a core | more cores or
+    origins at the source
+cpu_destination | the destination's CPU | a destination origin used up its CPU quota, or one of its threads a
+    core | more cores or origins at the destination
+client | the client's CPU | the client used up its CPU quota, or one of its threads a core | more CPU for the
+    client, or a lighter tool
+disk | the disk | the servers' threads waited for a disk | faster disks, or more of them
+window | TCP's window | TCP's windows were too small for the path | larger TCP buffers, or more streams
+between_files | pauses between files | streams waited between files: start-up, tokens, redirection, handshakes
+    and slow start | larger files, more streams, or connections used again
+slow_start | slow start | between_files in datasets of earlier versions, by a rule of theirs | larger files
+path_queue | a queue of the path | a queue of the path lost packets before the path was full | longer queues on
+    the path, or paced senders
+loss | random loss | packets lost at random kept TCP's windows small | a path without errors, or more streams
+server | the server's ceiling | a server's own ceiling, whatever its cores; simulated cells alone have it | more
+    origins
+machine | the machine | the machine's CPUs were all busy, or the path's emulator was | a machine with nothing
+    else to do, or more CPUs
+none_found | nothing that is looked for | nothing that is looked for | a look at the servers' logs and the time
+    series
+""")
+]
+LIMITS = {limit: meaning for limit, _, meaning, _ in _LIMITS}
+"""Limits of a cell and their meanings. docs/limits.md has the rules."""
+LIMIT_NAMES = {limit: name for limit, name, _, _ in _LIMITS}
+"""For legends and sentences: what binds."""
+LIMIT_REMEDIES = {limit: remedy for limit, _, _, remedy in _LIMITS}
+"""What raises the throughput of a cell that the limit bound."""
+SHARES = {limit: f"share_{limit}" for limit in LIMITS if limit != "slow_start"}
+"""By limit: the name of the figure that is its share of a cell's time. Shares of a cell add up to 1."""
+SUMMARY |= {
+    share: Variable("1", f"share of the time after warm-up that {LIMIT_NAMES[limit]} bound", "shares")
+    for limit, share in SHARES.items()
+}
 
 
 def _summarized(*names: str) -> dict[str, Variable]:
@@ -198,37 +239,13 @@ xrootd_direction    -       transfer  pull or push, by XRootD's monitoring
 """Columns of the table of transfers; NaN or no text where XRootD's monitoring did not report a copy."""
 
 BESIDE = (
-    *("status", "flags", "limit", "message", "started", "source_node", "destination_node"),
+    *("status", "flags", "limit", "limit_second", "message", "started", "source_node", "destination_node"),
     *("provenance", "provenance_record"),
 )
 """Variables of the dataset that are no figures."""
 
 DIMENSIONS = ("repetition", "record", "time", "origin", "transfer")
 """Dimensions of the dataset's groups beside the axes."""
-
-_LIMITS = [
-    line.split(" | ")
-    for line in _lines("""
-bandwidth | the path's bandwidth | the path was full
-cpu_source | the source's CPU | a source origin used up its CPU quota, or one of its threads a core
-cpu_destination | the destination's CPU | a destination origin used up its CPU quota, or one of its threads a
-    core
-client | the client's CPU | the client used up its CPU quota, or one of its threads a core
-disk | the disk | the servers' threads waited for a disk
-window | TCP's window | TCP's windows were too small for the path
-slow_start | slow start | the files were too small for the path: handshakes and slow start took most of their
-    time
-path_queue | a queue of the path | a queue of the path lost packets before the path was full
-loss | random loss | packets lost at random kept TCP's windows small
-server | the server's ceiling | a server's own ceiling, whatever its cores; simulated cells alone have it
-machine | the machine | the machine's CPUs were all busy, or the path's emulator was
-none_found | nothing that is looked for | nothing that is looked for
-""")
-]
-LIMITS = {limit: meaning for limit, _, meaning in _LIMITS}
-"""Limits of a cell and their meanings. docs/limits.md has the rules."""
-LIMIT_NAMES = {limit: name for limit, name, _ in _LIMITS}
-"""For legends and sentences: what binds."""
 
 CPU_LIMITS = frozenset({"cpu_source", "cpu_destination", "client", "machine"})
 """Limits of which the machine's own speed is a factor: a quota is CPU time, and a slow CPU does less in it."""

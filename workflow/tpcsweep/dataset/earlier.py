@@ -37,9 +37,9 @@ _ALWAYS = {
     TRANSFERS_GROUP: ("stream", "start", "end", "ok"),
 }
 """Variables of each group in datasets of every version."""
-_TODAY: dict[str, Iterable[str]] = {"": (*SUMMARY, "limit"), "samples": SAMPLES, TRANSFERS_GROUP: TRANSFERS}
+_LIMIT = {name: Variable("", "what bound the throughput: not judged") for name in ("limit", "limit_second")}
+_TODAY: dict[str, Iterable[str]] = {"": (*SUMMARY, *_LIMIT), "samples": SAMPLES, TRANSFERS_GROUP: TRANSFERS}
 """Variables of each group that readers need."""
-_LIMIT = Variable("", "what bound the throughput: not judged")
 _ATTRIBUTES = ("title", "source", "sweep", "testbed", "testbed_kind", "measured_from", "measured_until")
 
 
@@ -152,10 +152,10 @@ def _complete_copy(file: Path, output: Path, given: Path) -> None:
 def _complete(file: Path, name: str) -> None:
     summaries, series, moved = (opened(file, group) for group in GROUPS)
     with summaries as summary, series as samples, moved as transfers:
-        limit = {"limit": np.full(summary["throughput"].shape, "", object)}
+        limit = dict.fromkeys(_LIMIT, np.full(summary["throughput"].shape, "", object))
         derived = {} if transfers.variables.keys() >= TRANSFERS.keys() else _columns(summary, transfers)
         added = {
-            None: _later(summary, SUMMARY | {"limit": _LIMIT}, "throughput", limit),
+            None: _later(summary, SUMMARY | _LIMIT, "throughput", limit),
             "samples": _later(samples, SAMPLES, "goodput", {}),
             TRANSFERS_GROUP: _later(transfers, TRANSFERS, "start", derived),
         }

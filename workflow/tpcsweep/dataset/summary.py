@@ -41,6 +41,9 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
         "flag_meanings": " ".join(LIMITS),
         "comment": "; ".join(f"{limit}: {meaning}" for limit, meaning in LIMITS.items()),
     },
+    "limit_second": {
+        "long_name": "another limit whose share of the time is within 0.1 of the largest; empty without one",
+    },
     "message": {"long_name": "what the tool said of a failed cell, or why a cell was not measured"},
     "started": {"long_name": "when the cell was started, UTC"},
     "provenance": {
@@ -58,6 +61,7 @@ class Row(NamedTuple):
     message: str
     flags: int
     limit: str
+    limit_second: str
     figures: NDArray[np.float64]
     """Those of `variables.SUMMARY`, NaN for what the cell has not."""
     started: np.datetime64
@@ -68,7 +72,7 @@ class Row(NamedTuple):
 def hole(message: str) -> Row:
     """Return the row of a cell that was not measured; the message says why."""
     nothing = np.full(len(SUMMARY), np.nan)
-    return Row(STATUS.index("not_measured"), message, 0, "", nothing, np.datetime64("NaT", "ns"), None)
+    return Row(STATUS.index("not_measured"), message, 0, "", "", nothing, np.datetime64("NaT", "ns"), None)
 
 
 def row_of(cell: Mapping[str, Any]) -> Row:
@@ -93,6 +97,7 @@ def row_of(cell: Mapping[str, Any]) -> Row:
         sum(MASKS[flag] for flag in flags),
         # Failed cells have none, nor have those that were measured before limits were judged.
         cell.get("limit") or "",
+        cell.get("limit_second") or "",
         np.array([figures.get(name) for name in SUMMARY], float),  # None: NaN
         np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns"),
         json_of(provenance),
@@ -114,6 +119,7 @@ class Summary:
         self.status = np.zeros(size, np.int8)
         self.flags = np.zeros(size, np.int32)
         self.limit = np.full(size, "", dtype=object)
+        self.limit_second = np.full(size, "", dtype=object)
         self.message = np.full(size, "", dtype=object)
         self.started = np.full(size, np.datetime64("NaT", "ns"), dtype="datetime64[ns]")
         self.provenance = np.full(size, -1, np.int32)

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 LIMIT_COLOURS = {
     "bandwidth": "#4477AA",
     "window": "#66CCEE",
-    "slow_start": "#AADDCC",
+    "between_files": "#AADDCC",
+    "slow_start": "#88BBAA",
     "cpu_source": "#EE6677",
     "cpu_destination": "#FFAABB",
     "client": "#AA3377",

@@ -24,7 +24,7 @@ from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import disturbed
 from tpcsweep.measure.readings import Readings, Series, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, narrow
-from tpcsweep.variables import BYTES, SUMMARY
+from tpcsweep.variables import BYTES, SHARES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
 LOOK = 1.0
@@ -101,7 +101,7 @@ def measure(
     The names of the destination files begin with `prefix`. `show` gets the figures so far and the seconds spent.
 
     Returns:
-        `status`, `message`, `flags`, `limit`, `evidence`, `summary`, `samples`, `transfers` of the cell's file.
+        `status`, `message`, `flags`, `limit`, `limit_second`, `summary`, `samples`, `transfers` of the cell's file.
 
     Raises:
         BrokenError: if the deployment was broken before anything was measured.
@@ -247,7 +247,9 @@ class _Cell:
         texts = [self._broken, self._failure, "" if refused else words]
         message = "; ".join(dict.fromkeys(filter(None, texts)))
         failed = bool(self._failure) or self._transfers.in_vain(self._wanted.streams) or nothing
-        limit, evidence = (None, {}) if failed else limits.find_limit(summary)
+        shares = {} if failed else self._attributed(samples, steady, summary)
+        limit, second = limits.binding(shares) if shares else (None, "")
+        summary |= {name: number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
         flags = [] if self._failure else self._flags(samples, steady, means, summary)
         if self._site.path_slow and not failed:
             flags.append("path_slow")
@@ -259,7 +261,7 @@ class _Cell:
             "message": message,
             "flags": flags,
             "limit": limit,
-            "evidence": evidence,
+            "limit_second": second,
             "summary": summary | {"bandwidth_found": found and number(found, DIGITS)},
             "samples": {name: _rounded(values) for name, values in samples.items()},
             "transfers": self._transfers.listed(),
@@ -296,6 +298,18 @@ class _Cell:
         summary: Summary = _figures(figures) | counts | self._of_transfers(steady)
         signs = limits.numbers(self._wanted, summary, means, totals, self._transfers.seconds())
         return summary | _figures(signs)
+
+    def _attributed(self, samples: Series, steady: Steady, summary: Summary) -> dict[str, float]:
+        """Attribute the time after the warm-up to limits; no share is known without a sample."""
+        after = {name: values[..., steady.warmup_samples :] for name, values in samples.items()}
+        times = np.concatenate([[steady.warmup], after["time"]])
+        growth = limits.growth_seconds(self._wanted, self._site.rtt_idle)
+        moving = np.ones(after["time"].size)
+        if self._wanted.layer != "network":
+            ended = self._transfers.columns()
+            moving = transfers.moving(ended, self._unfinished, self._wanted.streams, times, growth)
+        known = {name: math.nan if value is None else value for name, value in summary.items()}
+        return limits.attribute(self._wanted, after, moving, known)
 
     def _totals(self) -> dict[str, int | None]:
         """The growth of counters over the cell; None for those that were not read again, as the deployment broke."""

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bound a cell's throughput, and the numbers that say so. Pure.
+"""What bound a cell's throughput: shares of its time, each attributed to one limit. Pure.
 
-Of every limit there are signs: numbers with a threshold each. A limit is reached when all signs of one of its rules
-are; the first reached in the order of `RULES` is the cell's limit. docs/limits.md says why the order is this one, and
-how often the rules are right on cells that were built to have a known limit.
+Each instant after the warm-up is attributed to the first cause in the order of `attribute`: resources that all streams
+share go first, as nothing else can be gained while one is exhausted; then each stream's own time counts. docs/limits.md
+has the rules, and how often they are right on cells that were built to have a known limit.
+
+Sources: Y. Zhang and others, On the characteristics and origins of Internet flow rates, SIGCOMM 2002 (T-RAT: rates by
+cause); M. Siekkinen and others, A root cause analysis toolkit for TCP, Computer Networks 52(9), 2008 (time shares of
+causes, application and transfer periods apart); the kernel's account of each connection's time (tcpi_busy_time,
+tcpi_rwnd_limited, tcpi_sndbuf_limited; Linux commit 05b055e89121, 2016).
 """
 
 from __future__ import annotations
@@ -11,48 +16,38 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tpcsweep import tcp
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.readings import Series, mean
-from tpcsweep.variables import GBIT_PER_MS
+from tpcsweep.variables import GBIT_PER_MS, SHARES
 
 Summary = Mapping[str, float | int | None]
 
 NONE_FOUND = "none_found"
-RAMP = 0.5
-"""Share of a transfer's time that its handshakes and slow start take at least, from which on files are too small for
-the path."""
-
+FULL = 0.9
+"""The used share of a path, a quota or a core from which on it is exhausted; verified paths may be 5 % slow."""
+SATURATED = 0.95
+"""The share of the machine's CPU time from which on it is exhausted."""
+WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
+"""Data under way over the TCP buffer, from which on a window binds: by itself, as the kernel lets 0.6 to 0.75 of a
+buffer be used, and where the kernel says so. A slow reader closes windows at less."""
+LOST = 0.4
+"""Throughput over what the losses leave, from which on they bind."""
+NEAR = 0.1
+"""Shares that differ by no more than this are of limits that bind alike."""
+SMOOTHED, PERIOD = 3, 10
+"""Samples over which rates are smoothed, as readings are late at times, and CPU, as a quota is
+given for a second at most."""
 ROUND_TRIPS = {"pull": 6, "push": 4}
 """Round trips of a transfer of one byte, by copy_mode: connections, requests and answers. Found: at 100 ms such
 transfers by curl took 0.62 s and 0.42 s, each of them."""
 REDIRECTED = 13
 """The same that a pull takes more where both sides have a redirector. Found: 13 for files of 4 MiB, and 16 for 64 MiB;
 docs/shipped-sweeps.md."""
-RULES: Mapping[str, tuple[Mapping[str, float], ...]] = {
-    # Whatever else is improved, at most a ninth can be gained. Verified paths may be 5 % slow.
-    "bandwidth": ({"path_used": 0.9},),
-    # A quota is given in slices, of which some are lost; and one thread moves the bytes of a transfer.
-    **{
-        f"cpu_{side}": ({f"{side}_quota_used": 0.9}, {f"{side}_throttled": 0.5}, {f"{side}_thread": 0.9})
-        for side in ("source", "destination")
-    },
-    "client": ({"client_throttled": 0.5}, {"client_thread": 0.9}),
-    "disk": ({"disk_wait": 0.5},),
-    # The kernel's own account, unless it is a slow reader that closes windows; or windows as full as they get.
-    "window": ({"window_limited": 0.5, "window_used": 0.25}, {"window_used": 0.5}),
-    "slow_start": ({"ramp": RAMP},),
-    "path_queue": ({"network_limited": 0.5, "loss_used": 0.4, "queue_drops": 0.5},),
-    "loss": ({"network_limited": 0.5, "loss_used": 0.4},),
-    "machine": ({"machine_used": 0.95}, {"path_cpu": 0.9}),
-}
-"""Every limit with its rules, who goes before whom: names of a summary's numbers, and their thresholds, of which
-docs/limits.md says where they are from."""
-
-EQUALS = ("cpu_source", "cpu_destination", "client")
-"""Of these the one binds whose signs are furthest beyond their thresholds."""
 
 
 def means(samples: Series, warmup: int) -> dict[str, float]:
@@ -71,7 +66,7 @@ def numbers(
     totals: Mapping[str, int | None],
     transfers: Sequence[float],
 ) -> dict[str, float]:
-    """The numbers that `RULES` ask for and a summary has not yet; NaN for what is not known.
+    """The numbers that say why a limit binds, and that a summary has not yet; NaN for what is not known.
 
     `means` are those of the samples, and `rtt_idle`; `totals` is what was counted over the cell. `transfers` are the
     seconds of each that ended well; without any, the cell's duration is the least that one takes.
@@ -102,29 +97,118 @@ def numbers(
     return signs | {"loss_used": _over(goodput, leaves)}
 
 
-def find_limit(summary: Summary) -> tuple[str, dict[str, Any]]:
-    """The limit of a cell that went well, by its summary with the `numbers`, and the evidence as its file has it.
+def attribute(
+    wanted: Parameters, samples: Series, moving: NDArray[np.float64], signs: Mapping[str, float]
+) -> dict[str, float]:
+    """Attribute the time of a cell to limits, by its samples after the warm-up.
 
-    That is for every limit whether it was reached, and its `signs`, rule by rule: the number's name, its value (null
-    where it is not known), its threshold, and whether it is reached.
+    Args:
+        wanted: The cell's parameters.
+        samples: The series of the cell.
+        moving: The share of the streams' time, in each sample, in which files were under way with a window that had
+            grown: see `transfers.moving`.
+        signs: The cell's `numbers`, its `rtt_idle`, and its shares of throttled scheduling periods.
+
+    Returns:
+        The share of each limit of `SHARES`. All add up to 1 if there is a sample, and are NaN otherwise.
     """
+    streams = wanted.streams * wanted.tcp_streams
+    busy, waited = (share / streams for share in _connections(samples, moving * streams))
+    active = np.minimum(1.0, busy * streams)
+    left, shares = np.ones(moving.size), dict.fromkeys(SHARES, math.nan if moving.size == 0 else 0.0)
 
-    def sign(number: str, threshold: float) -> dict[str, Any]:
-        value = summary[number]
-        reached = value is not None and value >= threshold
-        return {"number": number, "value": value, "threshold": threshold, "reached": reached}
+    def take(limit: str, share: NDArray[np.float64] | float) -> None:
+        taken = np.minimum(left, np.clip(share, 0.0, 1.0))
+        np.subtract(left, taken, out=left)
+        shares[limit] += float(taken.mean()) if taken.size else 0.0
 
-    beyond, evidence = {}, {}
-    for limit, rules in RULES.items():
-        signs = [[sign(*known) for known in rule.items()] for rule in rules]
-        beyond[limit] = max(min((one["value"] or 0.0) / one["threshold"] for one in rule) for rule in signs)
-        evidence[limit] = {"reached": beyond[limit] >= 1, "signs": signs}
-    first = next((limit for limit in RULES if beyond[limit] >= 1), NONE_FOUND)
-    return max(EQUALS, key=beyond.__getitem__) if first in EQUALS else first, evidence
+    rate, flowing = _smoothed(samples["wire_throughput"], SMOOTHED), _smoothed(active, SMOOTHED)
+    path = _zero(rate / wanted.bandwidth)
+    take("bandwidth", np.where(path >= FULL, 1.0, np.where(path >= FULL * flowing, active, 0.0)))
+    source, destination = (
+        _exhausted(side, wanted, samples, active, signs) for side in ("source", "destination")
+    )
+    ahead = source * signs["source_quota_used"] > destination * signs["destination_quota_used"]
+    ahead |= source > destination
+    take("cpu_source", np.where(ahead, source, 0.0))
+    take("cpu_destination", np.where(ahead, 0.0, destination))
+    # A client does nothing while a third-party copy lasts, unless it uses up a core.
+    throttled = _zero(signs["client_throttled"]) * (1 - moving if wanted.layer != "network" else 1.0)
+    take("client", np.where(_zero(samples["client_thread"]) >= FULL, 1.0, throttled))
+    waiting = np.maximum(_zero(samples["source_waiting"]), _zero(samples["destination_waiting"]))
+    take("disk", waiting / wanted.streams)
+    take("between_files", 1 - moving)
+    under_way = (
+        _smoothed(samples["goodput"], SMOOTHED) * signs["rtt_idle"] / (GBIT_PER_MS * wanted.tcp_buffer)
+    )
+    used = _zero(under_way / np.maximum(_smoothed(busy, SMOOTHED) * streams, 1e-9))
+    take("window", np.where(used >= WINDOW_FULL, busy, np.where(used >= WINDOW_CLOSED, waited, 0.0)))
+    lossy, queued = signs["loss_used"] >= LOST, signs["queue_drops"] >= 0.5
+    take("path_queue", busy * (lossy and queued))
+    take("loss", busy * lossy)
+    machine = _zero(samples["machine_cpu"]) + _zero(samples["machine_steal"]) >= SATURATED
+    take("machine", np.where(machine | (_zero(samples["path_cpu"]) >= FULL), 1.0, 0.0))
+    take(NONE_FOUND, 1.0)
+    return shares
+
+
+def binding(shares: Mapping[str, float]) -> tuple[str, str]:
+    """Return the limit with the largest share, and another one that is within `NEAR` of it, or an empty text."""
+    first, second = sorted(shares, key=shares.__getitem__, reverse=True)[:2]
+    return first, second if shares[first] - shares[second] <= NEAR else ""
+
+
+def _connections(
+    samples: Series, moving: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return busy connections and those that a window kept waiting, by the kernel if it counts, or by the files."""
+    busy = _zero(samples["busy"])
+    waited = _zero(samples["rwnd_limited"]) + _zero(samples["sndbuf_limited"])
+    return (busy, np.minimum(waited, busy)) if busy.any() else (moving, np.zeros(moving.size))
+
+
+def _exhausted(
+    side: str,
+    wanted: Parameters,
+    samples: Series,
+    active: NDArray[np.float64],
+    signs: Mapping[str, float],
+) -> NDArray[np.float64]:
+    """Return the share of each sample in which a side's CPU was exhausted.
+
+    It is the share of scheduling periods in which quotas ran out, of the time in which connections are busy, or of
+    all the time while an origin has no quota left.
+    """
+    quota = wanted.cores / wanted.origins if wanted.cores else math.inf
+    spent = np.max(
+        [_smoothed(_zero(row), PERIOD) for row in samples[f"{side}_origin_cpu"]] or [active * 0], axis=0
+    )
+    share = np.where(_zero(samples[f"{side}_thread"]) >= FULL, 1.0, _zero(signs[f"{side}_throttled"]))
+    return np.asarray(share * np.where(spent >= FULL * quota, 1.0, active))
+
+
+def _smoothed(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+    """Means over some samples around each."""
+    length = min(length, values.size)
+    if length < 2:
+        return values
+    ones = np.ones(length)
+    return np.convolve(values, ones, "same") / np.convolve(np.ones(values.size), ones, "same")
+
+
+def _zero(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Replace unknown values by nothing."""
+    return np.nan_to_num(values, nan=0.0)
 
 
 def ramp_seconds(wanted: Parameters, rtt: float) -> float:
-    """What handshakes and slow start of one transfer take at least on a path with an RTT in ms.
+    """What handshakes and slow start of one transfer take at least on a path with an RTT in ms."""
+    asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
+    return (ROUND_TRIPS[wanted.copy_mode] + REDIRECTED * asks) * rtt / 1000 + growth_seconds(wanted, rtt)
+
+
+def growth_seconds(wanted: Parameters, rtt: float) -> float:
+    """The time in which the window of one transfer grows on a path with an RTT in ms.
 
     After the first `INITIAL_WINDOW`, which goes with the handshakes, the window doubles each round trip (RFC 5681)
     until the file is sent, or the TCP buffer or a connection's share of the path is full.
@@ -132,9 +216,8 @@ def ramp_seconds(wanted: Parameters, rtt: float) -> float:
     connections = wanted.streams * wanted.tcp_streams
     share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
     most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
-    doublings = max(0.0, float(tcp.slow_start(most, tcp.INITIAL_WINDOW * tcp.payload(wanted.mtu))) - 1)
-    asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
-    return (ROUND_TRIPS[wanted.copy_mode] + REDIRECTED * asks + doublings) * rtt / 1000
+    doublings = float(tcp.slow_start(most, tcp.INITIAL_WINDOW * tcp.payload(wanted.mtu))) - 1
+    return max(0.0, doublings) * rtt / 1000
 
 
 def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:

@@ -204,6 +204,31 @@ def stream_bytes(
     return brought
 
 
+def moving(
+    ended: Columns, unfinished: Columns, streams: int, times: NDArray[np.float64], growth: float
+) -> NDArray[np.float64]:
+    """Share of the streams' time between successive `times`, (n,), in which files moved at their pace, (n - 1,).
+
+    A file does so from `growth` seconds after its first byte, in which its window grows, until XRootD is done with it,
+    or its transfer ends; where nobody saw the first byte, from its `start`, which `unfinished` has not, or from the
+    first of the times.
+    """
+    elapsed = np.zeros(times.size)
+    for rows in (ended, unfinished):
+        first, last = rows["first_byte"], np.fmin(rows["end"], rows.get("xrootd_end", rows["end"]))
+        first = np.where(np.isnan(first), rows.get("start", np.full(first.shape, times[0])), first)
+        first = np.minimum(first + growth, last)
+        elapsed += _seconds_since(first, times) - _seconds_since(last, times)
+    return np.asarray(np.clip(np.diff(elapsed) / np.diff(times) / streams, 0.0, 1.0))
+
+
+def _seconds_since(moments: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """At each time, the sum of the seconds since those of the moments that have passed."""
+    moments = np.sort(moments)
+    passed = np.searchsorted(moments, times)
+    return np.asarray(passed * times - np.concatenate([[0.0], np.cumsum(moments)])[passed])
+
+
 def monitored_share(ended: Columns, heard: float) -> float:
     """Bytes of the transfers that ended well by XRootD's monitoring, over the bytes counted in their files.
 

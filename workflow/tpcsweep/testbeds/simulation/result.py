@@ -14,12 +14,12 @@ import numpy as np
 from tpcsweep import files
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.measure.limits import NONE_FOUND, RAMP
+from tpcsweep.measure.limits import NONE_FOUND, binding
 from tpcsweep.measure.transfers import MOST_ROWS, fairness
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.engine import ENDLESS
 from tpcsweep.testbeds.simulation.model import Array, ModelCells, Terms
-from tpcsweep.variables import GBIT, SUMMARY, TRANSFERS
+from tpcsweep.variables import GBIT, SHARES, SUMMARY, TRANSFERS
 
 SAMPLES = 2
 """The most samples of a cell of the fixed point: enough to draw its constant goodput."""
@@ -121,7 +121,8 @@ def results(
     shares = _rows({name: throughput / most for name, most in used.items()}, len(wanted))
     windowed = (at.stream >= at.window).tolist()
     for one, course, row, shared, by_window in zip(wanted, courses, columns, shares, windowed, strict=True):
-        limit, evidence = limit_of(shared, row["ramp"], by_window)
+        bound = time_shares(shared, row["ramp"], by_window)
+        limit, second = binding(bound)
         files = one.layer != "network"  # as in measured cells, streams without files have neither of these
         summary = {
             **row,
@@ -131,6 +132,7 @@ def results(
             "warmup": course.warmup,
             "fairness": fairness(course.rates) if files else None,
             "transfers": course.transfers if files else 0,
+            **{name: bound[limit] for limit, name in SHARES.items()},
             **({} if one.cores else dict.fromkeys(("source_quota_used", "destination_quota_used"))),
         }
         yield {
@@ -141,7 +143,7 @@ def results(
                 *([] if course.complete else ["files_missing"]),
             ],
             "limit": limit,
-            "evidence": evidence,
+            "limit_second": second,
             "summary": {name: _number(summary.get(name)) for name in SUMMARY},
             "samples": {
                 "time": [_number((place + 1) * course.step) for place in range(len(course.goodput))],
@@ -158,7 +160,7 @@ def failed(message: str) -> dict[str, Any]:
         "message": message,
         "flags": [],
         "limit": None,
-        "evidence": {},
+        "limit_second": "",
         "summary": dict.fromkeys(SUMMARY),
         "samples": {"time": [], "goodput": []},
         "transfers": _listed((), 0),
@@ -208,27 +210,20 @@ def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
     return {name: known.get(name, [None] * count) for name in TRANSFERS if name not in _DERIVED}
 
 
-def limit_of(shares: Mapping[str, float], ramp: float, windowed: bool) -> tuple[str, dict[str, Any]]:
-    """Return the limit of a cell, and the evidence, by the used shares of all ceilings and of the streams' `demand`.
+def time_shares(shares: Mapping[str, float], ramp: float, windowed: bool) -> dict[str, float]:
+    """Return the share of time that each limit bound, by the used shares of ceilings and of the streams' `demand`.
 
     If no ceiling binds, the streams themselves do: by their set-up and slow start, which take a share `ramp` of their
-    time, by their windows, or by the one core that moves a stream's bytes.
+    time, and for the rest of it by their windows, or by the one core that moves a stream's bytes.
     """
-    evidence: dict[str, Any] = {}
-    for name, share in shares.items():
-        reached = share >= REACHED
-        sign = {"number": name, "value": _number(share), "threshold": REACHED, "reached": reached}
-        evidence[name] = {"reached": reached, "signs": [[sign]]}
     first = max(shares, key=shares.__getitem__)
+    bound = dict.fromkeys(SHARES, 0.0)
     if shares[first] < REACHED:
-        return NONE_FOUND, evidence
+        return bound | {NONE_FOUND: 1.0}
     if first != "demand":
-        return LIMIT_OF.get(first, first), evidence
-    if ramp >= RAMP:
-        return "slow_start", evidence
-    if windowed:
-        return "window", evidence
-    return max(("cpu_source", "cpu_destination"), key=shares.__getitem__), evidence
+        return bound | {LIMIT_OF.get(first, first): 1.0}
+    side = max(("cpu_source", "cpu_destination"), key=shares.__getitem__)
+    return bound | {"between_files": ramp, "window" if windowed else side: 1 - ramp}
 
 
 def _number(value: float | None) -> float | None:
