@@ -23,11 +23,11 @@ from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import short
 from tpcsweep.pages import making
-from tpcsweep.pages.advice import REMEDIES, gains
+from tpcsweep.pages.advice import gains
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.findings import findings
 from tpcsweep.templates import as_json, percent, render
-from tpcsweep.variables import LIMIT_NAMES, LIMITS
+from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS
 
 from tests.support.large import large
 from tests.support.synthetic import write_sweep
@@ -79,7 +79,8 @@ def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject)
         for limit in ("window", "cpu_destination"):
             if text.lower().startswith(f"{LIMIT_NAMES[limit]} limits".lower()):
                 assert (
-                    cells == np.flatnonzero(judged & (limits == limit)).tolist() and REMEDIES[limit] in text
+                    cells == np.flatnonzero(judged & (limits == limit)).tolist()
+                    and LIMIT_REMEDIES[limit] in text
                 )
         if "carry a warning" in text:
             assert cells == np.flatnonzero(loud & (status > 0)).tolist()
@@ -95,7 +96,7 @@ def test_limits_are_named_with_their_region_and_remedy(folded: Folded) -> None:
     summary["limit"].loc[{"cores": 1.0, "streams": [2, 4]}] = "cpu_destination"
     told = [found.text for found in findings(summary)]
     cpu = "The destination's CPU limits every cell with 1 core and 2 streams or more (4 cells)"
-    assert f"{cpu}: {REMEDIES['cpu_destination']}." in told
+    assert f"{cpu}: {LIMIT_REMEDIES['cpu_destination']}." in told
     assert any(
         text.startswith("TCP's window limits 8 of 12 cells, all with 2 cores among them") for text in told
     )
@@ -105,7 +106,7 @@ def test_each_limit_has_letters_a_colour_and_a_remedy() -> None:
     assert (
         set(LIMITS) <= set(LIMIT_LETTERS)
         and set(LIMITS) <= set(LIMIT_COLOURS)
-        and set(LIMITS) <= set(REMEDIES)
+        and set(LIMITS) <= set(LIMIT_REMEDIES)
     )
     assert len(set(LIMIT_LETTERS.values())) == len(LIMIT_LETTERS)
 

@@ -57,7 +57,6 @@ LIMIT_COLOURS = {
     "server": "#BB5566",
     "path_queue": "#CCBB44",
     "loss": "#EEDD88",
-    "between_files": "#EE8866",
     "machine": "#777777",
     "none_found": "#DDDDDD",
 }

@@ -13,22 +13,6 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.figures.labels import words
 
-REMEDIES = {
-    "bandwidth": "only a faster path brings more",
-    "cpu_source": "more cores, more origins or a cheaper tool at the source",
-    "cpu_destination": "more cores, more origins or a cheaper tool at the destination",
-    "client": "more CPU for the client, or fewer processes of the tool",
-    "disk": "faster disks, or files in memory",
-    "window": "larger TCP buffers, or more streams",
-    "slow_start": "larger files, or connections that are used again",
-    "path_queue": "a longer queue in the path, or pacing",
-    "loss": "more streams, or a congestion control that tolerates loss",
-    "server": "more origins",
-    "between_files": "larger files, or more streams",
-    "machine": "an idle or a larger machine",
-    "none_found": "",
-}
-"""Of each limit what to change."""
 _RAISED: Mapping[str, tuple[str, ...]] = {
     "window": ("tcp_buffer", "streams", "tcp_streams"),
     "loss": ("streams", "tcp_streams"),

@@ -28,10 +28,10 @@ from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.files import number
 from tpcsweep.flags import FLAGS, GRADES, graded
 from tpcsweep.numbers import short
-from tpcsweep.pages.advice import REMEDIES, gains
+from tpcsweep.pages.advice import gains
 from tpcsweep.pages.findings import disturbance, doubtful, findings
 from tpcsweep.pages.forecast import Forecast
-from tpcsweep.variables import LIMIT_NAMES, LIMITS, SUMMARY
+from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, SHARES, SUMMARY
 
 SERIES_BYTES = 1_500_000  # of all cells' series together, before they are text
 _FINEST, _COARSEST = 160, 24
@@ -82,7 +82,7 @@ def content(
             **_grid(summary),
             "flags": [_flag(flag, mask=mask) for flag, mask in masks_of(summary).items() if flag in FLAGS],
             "limits": [
-                [LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name], REMEDIES[name]]
+                [LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name], LIMIT_REMEDIES[name]]
                 for name, meaning in LIMITS.items()
             ],
             "cells": _columns(summary) | {"gain": _distinct(gained.text) if gained else None},
@@ -177,8 +177,8 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
         "high": _texts(summary["throughput_high"].where(ok)),
         "status": summary["status"].values.ravel().tolist(),
         "flags": summary["flags"].values.ravel().tolist(),
-        "limit": _limit_texts(summary["limit"]),
-        "second": _limit_texts(summary["limit_second"]) if "limit_second" in summary else None,
+        "limit": _limit_places(summary["limit"]),
+        "second": _limit_places(summary["limit_second"]) if "limit_second" in summary else None,
         "shares": _shares(summary),
         "message": {str(at): str(text) for at, text in enumerate(messages) if text},
         "figures": [
@@ -189,18 +189,18 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _limit_texts(limits: xr.DataArray) -> list[int]:
+def _limit_places(limits: xr.DataArray) -> list[int]:
     names = list(LIMITS)
     return [names.index(limit) if limit in names else -1 for limit in limits.values.ravel()]
 
 
 def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
     """Return the percent of its time that each limit took of each cell, the largest first; None of older datasets."""
-    names = [name for name in LIMITS if f"share_{name}" in summary]
+    names = [name for name, share in SHARES.items() if share in summary and summary[share].notnull().any()]
     if not names:
         return None
     numbers = np.array([list(LIMITS).index(name) for name in names])
-    shares = np.stack([summary[f"share_{name}"].values.ravel() for name in names], axis=1)
+    shares = np.stack([summary[SHARES[name]].values.ravel() for name in names], axis=1)
     percent = np.rint(100 * np.nan_to_num(shares)).astype(int)
     order = np.argsort(-percent, axis=1, kind="stable")
     return [

@@ -21,8 +21,8 @@ from tpcsweep.dataset import STATUS, describe, flagged
 from tpcsweep.figures.labels import words
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import between, short
-from tpcsweep.pages.advice import REMEDIES, Gains, percent_more
-from tpcsweep.variables import LIMIT_NAMES
+from tpcsweep.pages.advice import Gains, percent_more
+from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES
 
 _MOST_LIMITS = 3  # of a dataset, which have a sentence each
 _ALIKE = 0.03  # difference of two throughputs, as a share, up to which they are called the same
@@ -146,7 +146,7 @@ def _limits(cells: _Cells, gains: Gains | None) -> Iterator[Sentence]:
         held = cells.limit == limit
         name = LIMIT_NAMES[limit]
         text = f"{name[0].upper()}{name[1:]} limits {_region(held, judged, cells)}"
-        remedy = f": {REMEDIES[limit]}" if REMEDIES[limit] else ""
+        remedy = f": {LIMIT_REMEDIES[limit]}" if LIMIT_REMEDIES[limit] else ""
         yield Sentence(f"{text}{remedy}{_gain(held, gains)}.", _places(held))
 
 
