@@ -4,8 +4,14 @@
 from pathlib import Path
 
 import pytest
+import xarray as xr
 from tpcsweep import dataset
+from tpcsweep.dataset import masks_of
+from tpcsweep.models import MODELS, Fit, Observations, choose, fit, observe
+from tpcsweep.models.choice import Choice
+from tpcsweep.models.saved import save_fits
 from tpcsweep.pages.content import Beside, content
+from tpcsweep.pages.forecast import forecast
 from tpcsweep.templates import render
 
 from tests.support.browser import assert_dark_for_who_asks, framed
@@ -19,20 +25,42 @@ KEYS = """(page, window) => {
   first.focus();
   press(first, "ArrowRight");
   press(page.activeElement, "ArrowDown");
-  const at = [page.activeElement.dataset.x, page.activeElement.dataset.y], said = page.activeElement.ariaLabel;
+  const at = page.activeElement.dataset.cell, said = page.activeElement.ariaLabel, focused = heading();
   press(page.activeElement, "Enter");
   const panel = page.activeElement.id, opened = heading();
   const command = page.querySelector("#cell pre").textContent;
   const line = page.querySelector("#cell svg .line").getAttribute("d");
   press(page.activeElement, "Escape");
-  return { begun, from: [first.dataset.x, first.dataset.y], at, said, panel, opened, command, line,
-    back: [page.activeElement.dataset.x, page.activeElement.dataset.y] };
+  return { begun, from: first.dataset.cell, at, said, focused, panel, opened, command, line,
+    back: page.activeElement.dataset.cell };
 }"""
 LAYOUT = """(page, window) => ({
-  wide: page.scrollingElement.scrollWidth, cells: page.querySelectorAll("td[data-x]").length })"""
+  wide: page.scrollingElement.scrollWidth, cells: page.querySelectorAll("td[data-cell]").length })"""
 SHOWN = """(page, window) => {
-  page.querySelectorAll(".findings button")[0].click();
-  return page.querySelectorAll("td.shown").length;
+  const [one, many] = page.querySelectorAll(".findings button");
+  one.click();
+  const first = page.querySelectorAll("td.shown").length;
+  many.click();
+  const panels = [...page.querySelectorAll(".map")].filter(panel => panel.querySelector("td.shown")).length;
+  return { first, panels };
+}"""
+EVIDENCE = """(page, window) => {
+  const cell = page.querySelector("td[tabindex='0']");
+  cell.focus();
+  const shares = [...page.querySelectorAll("#cell .shares span")];
+  return { letters: page.querySelectorAll(".map td b").length, legend: page.querySelector("#legend").textContent,
+    shares: shares.map(share => share.title), advice: page.querySelector("#cell .advice").textContent,
+    hatched: page.querySelectorAll(".map td.warning").length };
+}"""
+PLANNED = """(page, window) => {
+  const form = page.getElementById("plan"), told = () => page.getElementById("planned").textContent;
+  const ask = (target, rtt) => {
+    form.elements.target.value = target;
+    form.elements.rtt.value = rtt;
+    form.dispatchEvent(new window.Event("input"));
+    return told();
+  };
+  return [ask("0.5", "20"), ask("9", "20"), ask("0.5", "5000"), ask("", "20")];
 }"""
 SURFACE = """(page, window) => {
   page.getElementById("draw").click();
@@ -48,13 +76,27 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     again = {"command": "snakemake", "cells": "results/demo/cells", "repeat": "cells"}
     file = folder / "index.html"
     summary = folded.summary.assign_attrs(again)
-    file.write_text(render("page", **content(summary, folded.samples, folded.transfers, Beside())))
+    masks = masks_of(summary)
+    summary["flags"].loc[{"rtt": 5.0, "streams": 1}] = masks["not_steady"]
+    for limit, share in (("window", 0.7), ("bandwidth", 0.3)):
+        summary[f"share_{limit}"] = xr.full_like(summary["throughput"], share)
+    observations = observe(summary)
+    save_fits(folder / "models.json", "made up", *_chosen(observations))
+    beside = Beside(forecast=forecast(summary, folder / "models.json"))
+    file.write_text(render("page", **content(summary, folded.samples, folded.transfers, beside)))
     return file
+
+
+def _chosen(observations: Observations) -> tuple[dict[str, Fit], Choice]:
+    models = {name: MODELS[name] for name in ("usl", "constant")}
+    fits = {name: fit(model, observations) for name, model in models.items()}
+    return fits, choose(models, observations, fits, learned={})
 
 
 def test_arrows_move_enter_opens_and_escape_returns(first_page: Path, tmp_path: Path) -> None:
     seen = framed(first_page, tmp_path, 1200, KEYS)
-    assert (seen["from"], seen["at"]) == (["0", "3"], ["1", "2"])
+    assert int(seen["at"]) - int(seen["from"]) == 1 - 4  # a stream more, and the RTT before
+    assert seen["focused"] == seen["opened"]
     assert "RTT 50 ms, streams 2" in seen["said"] and "Gbit/s" in seen["said"]
     assert seen["panel"] == "cell" and seen["opened"].endswith("RTT 50 ms, streams 2") != seen["begun"]
     assert seen["command"].startswith("rm -f results/demo/cells/origins=")
@@ -65,7 +107,7 @@ def test_arrows_move_enter_opens_and_escape_returns(first_page: Path, tmp_path: 
 def test_nothing_is_wider_than_a_phone(first_page: Path, tmp_path: Path) -> None:
     seen = framed(first_page, tmp_path, 390, LAYOUT)
     assert seen["wide"] <= 390
-    assert seen["cells"] == 16
+    assert seen["cells"] == 64
 
 
 def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
@@ -74,11 +116,25 @@ def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "shown"),
-    [(SHOWN, 1), (SURFACE, {"library": "object", "shown": True})],
+    [(SHOWN, {"first": 1, "panels": 4}), (SURFACE, {"library": "object", "shown": True})],
     ids=["cells", "surface"],
 )
 def test_what_is_asked_for_is_shown(first_page: Path, tmp_path: Path, asked: str, shown: object) -> None:
     assert framed(first_page, tmp_path, 1200, asked) == shown
+
+
+def test_a_cell_shows_its_evidence_and_what_to_change(first_page: Path, tmp_path: Path) -> None:
+    seen = framed(first_page, tmp_path, 1200, EVIDENCE)
+    assert seen["letters"] == 62 and "W" in seen["legend"] and "TCP's window" in seen["legend"]
+    assert seen["shares"] == ["TCP's window 70 %", "the path's bandwidth 30 %"]
+    assert "% at RTT 100 ms, by the fitted model" in seen["advice"]
+    assert seen["hatched"] == 4
+
+
+def test_a_target_is_answered_on_the_page(first_page: Path, tmp_path: Path) -> None:
+    reached, not_reached, far, unasked = framed(first_page, tmp_path, 1200, PLANNED)
+    assert reached.startswith("streams ") and "at RTT 20 ms" in reached and "probability of 95 %" in reached
+    assert "Not reached" in not_reached and "extrapolates" in far and "Type a throughput" in unasked
 
 
 def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:

@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.text import Text
 from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
 from tpcsweep.flags import FLAGS, graded
+from tpcsweep.numbers import short
 from tpcsweep.variables import LIMITS
 
 from tests.support import hostile, synthetic
@@ -122,8 +125,8 @@ def test_the_map_of_limits_names_what_bound_cells_and_has_their_throughput(tmp_p
     groups = folded(tmp_path, AXES, failed=[EACH[0]])
     figure = figures.limits(groups.summary)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["the path's bandwidth", "TCP's window"]
-    assert f"{float(groups.summary.throughput.sel(EACH[1]).mean()):.3f}" in texts(figure)
+    assert legend == ["B: the path's bandwidth", "W: TCP's window"]
+    assert short(float(groups.summary.throughput.sel(EACH[1]).mean())) in texts(figure)
     assert set(COLOURS) == set(LIMITS)
 
 
@@ -274,3 +277,17 @@ def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_pat
     env = {**os.environ, "MATPLOTLIBRC": str(tmp_path / place)}
     done = processes.run([sys.executable, "-c", shown], env, cwd=tmp_path)
     assert done.stdout == "sans-serif\n", done.stderr
+
+
+@pytest.mark.parametrize("draw", ["heatmap", "limits", "lines"])
+def test_no_text_is_cut_at_an_edge(draw: str, tmp_path: Path) -> None:
+    figure = getattr(figures, draw)(folded(tmp_path, {**FOUR, "repetition": [1]}, failed=[EACH[0]]).summary)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    wide, high = figure.bbox.size
+    for text in figure.findobj(Text):
+        box = text.get_window_extent(canvas.get_renderer())
+        if text.get_visible() and text.get_text().strip():
+            assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= wide + 1 and box.y1 <= high + 1, (
+                text.get_text()
+            )

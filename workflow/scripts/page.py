@@ -8,4 +8,4 @@ from tpcsweep.pages import making
 from tpcsweep.running.scripts import reported
 
 with reported(snakemake.log[0], ConfigurationError):
-    making.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page))
+    making.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page), listed=True)

@@ -23,6 +23,8 @@ BROKEN = "deployment_broken"
 """The flag of a cell that has left no usable deployment."""
 IMPLAUSIBLE = "implausible"
 """The flag of figures that nothing can have been measured as."""
+BEYOND_PATH = "beyond_path"
+"""The flag of a throughput that the path cannot carry for long; `dataset.labels.with_beyond_path` raises it."""
 _TOLERANCE = 0.1
 """Share by which they may be above what is possible: a path has up to 3 % more than was asked, and clocks differ."""
 _NEVER_NEGATIVE = (
@@ -81,6 +83,8 @@ too_short | note | short for its interval | the cell is shorter than 10 s, than 
     goodput or than 15 RTTs: its interval is too narrow more often than it says
 within_files | note | hardly any file ended | fewer files than streams ended after the warm-up: the figure has
     hardly any of the pauses between files
+beyond_path | warning | beyond the path's rate | the throughput is above the path's bandwidth: buffers that had
+    filled before emptied, or the cell was too short
 """)
 """By name, in the order of their bits in datasets: new ones go to the end."""
 

@@ -41,10 +41,16 @@ def between(low: float, high: float, digits: int = 3) -> str:
 
 
 def rounded(value: float, digits: int) -> Decimal:
-    """Return a finite number with so many significant digits, and all before the point; ints keep all."""
+    """Return a finite number with so many significant digits, and all before the point; ints keep all.
+
+    It is rounded to `AXIS_DIGITS` first, as in tables for spreadsheets: a number and its copy there get the same text.
+    """
     exact = Decimal(int(value) if isinstance(value, Integral) else float(value))
-    whole = isinstance(value, Integral) or not exact
-    return exact if whole else Decimal(f"{value:.{max(digits, exact.adjusted() + 1) - 1}e}")
+    if isinstance(value, Integral) or not exact:
+        return exact
+    for least in (max(digits, AXIS_DIGITS), digits):
+        exact = Decimal(f"{exact:.{max(least, exact.adjusted() + 1) - 1}e}")
+    return exact
 
 
 def written_out(number: Decimal) -> str:

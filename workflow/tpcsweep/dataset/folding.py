@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences, reduced
 from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
-from tpcsweep.dataset.labels import MASKS, STATUS, TRANSFERS_GROUP, coordinates
+from tpcsweep.dataset.labels import MASKS, STATUS, TRANSFERS_GROUP, coordinates, with_beyond_path
 from tpcsweep.dataset.summary import Summary, json_of
 from tpcsweep.files import note_checksum, replacing
 from tpcsweep.flags import IMPLAUSIBLE
@@ -180,7 +180,8 @@ class _Grid:
         shared = {name: attributes[name] for name in common if name in attributes}
         self.series.attributes = self.moved.attributes = shared
         self.series.interval = interval
-        return Folded(self.summary.dataset(known, attributes), self.series, self.moved)
+        summary = with_beyond_path(self.summary.dataset(known, attributes))
+        return Folded(summary, self.series, self.moved)
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:

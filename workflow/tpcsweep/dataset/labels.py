@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import Parameters, Value, quantity
 from tpcsweep.configuration.sweep import REPETITION, Measurement
 from tpcsweep.configuration.units import Quantity
-from tpcsweep.flags import FLAGS
+from tpcsweep.flags import BEYOND_PATH, FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
 
 STATUS = (NOT_MEASURED, "ok", "failed")
@@ -62,6 +62,20 @@ def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
     if flag not in FLAGS:
         raise KeyError(flag)
     return (summary["flags"] & masks_of(summary).get(flag, 0)) != 0
+
+
+def with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
+    """Return a dataset whose cells with a throughput above their path's bandwidth carry the flag for it.
+
+    Earlier versions did not raise this flag.
+    """
+    masks = masks_of(summary)
+    bandwidth = summary.get("bandwidth", math.inf)
+    beyond = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > bandwidth)
+    mask = masks.setdefault(BEYOND_PATH, 2 * max(masks.values(), default=1))
+    about = {"flag_masks": np.array(list(masks.values()), np.int32), "flag_meanings": " ".join(masks)}
+    flags = (summary["flags"] | beyond * mask).astype(np.int32).transpose(*summary["flags"].dims)
+    return summary.assign(flags=flags.assign_attrs({**summary["flags"].attrs, **about}))
 
 
 def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:

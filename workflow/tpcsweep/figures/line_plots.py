@@ -60,7 +60,10 @@ def draw_lines(
         if bounded:
             axes.axhline(bandwidth, color="#555555", linestyle=":", linewidth=1)
         axes.set_ylim(0, 1.08 * (max(top, bandwidth) if bounded else top) or 1)
-        axes.set(xlabel=axis_label(grid.x), ylabel=rate_label(summary), title=wrapped([title_of(where)], 36))
+        axes.set(xlabel=axis_label(grid.x), title=wrapped([title_of(where)], 36))
+        spec = axes.get_subplotspec()
+        if spec is None or spec.is_first_col():  # labels of the others would touch the panels before them
+            axes.set_ylabel(rate_label(summary))
         axes.grid(visible=True, alpha=0.3)
     handles = []
     if grid.y:

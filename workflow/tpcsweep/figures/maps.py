@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,6 +36,7 @@ from tpcsweep.figures.panels import (
     present,
     styled,
 )
+from tpcsweep.numbers import short
 from tpcsweep.variables import LIMIT_NAMES, LIMITS
 
 if TYPE_CHECKING:
@@ -61,6 +61,22 @@ LIMIT_COLOURS = {
     "none_found": "#DDDDDD",
 }
 """Of each limit: after P. Tol's schemes "bright" and "light" (2021), the network's cold, the servers' warm."""
+LIMIT_LETTERS = {
+    "bandwidth": "B",
+    "window": "W",
+    "slow_start": "SS",
+    "cpu_source": "SC",
+    "cpu_destination": "DC",
+    "client": "C",
+    "disk": "D",
+    "server": "S",
+    "path_queue": "Q",
+    "loss": "L",
+    "between_files": "BF",
+    "machine": "M",
+    "none_found": "–",
+}
+"""Of each limit the letters that stand in its cells, for those who do not see colours, and for grey print."""
 HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatch": "///"}
 """The look of a cell without a value."""
 _NAMES = tuple(LIMITS)
@@ -109,10 +125,16 @@ def limits(summary: xr.Dataset) -> Figure:
         for row, column in np.argwhere(grid.plane("differ", where)):
             fill_cell(axes, row, column, fill=False, hatch="....", edgecolor="#333333")
         if readable:
-            for (row, column), text in np.ndenumerate(_rounded(grid.plane("throughput", where))):
+            limits = grid.plane("limit", where).astype(int)
+            for (row, column), rate in np.ndenumerate(_rounded(grid.plane("throughput", where))):
+                letters = LIMIT_LETTERS[_NAMES[limits[row, column]]] if limits[row, column] >= 0 else ""
+                text = f"{letters}\n{rate}"
                 axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8)
     occurring = [name for at, name in enumerate(_NAMES) if bool((grid.cells["limit"] == at).any())]
-    handles: list[Any] = [Patch(color=LIMIT_COLOURS[name], label=LIMIT_NAMES[name]) for name in occurring]
+    handles: list[Any] = [
+        Patch(color=LIMIT_COLOURS[name], label=f"{LIMIT_LETTERS[name]}: {LIMIT_NAMES[name]}")
+        for name in occurring
+    ]
     if bool(grid.cells["differ"].any()):
         label = "repetitions differ: the most frequent"
         handles.append(Patch(facecolor="white", edgecolor="black", hatch="....", label=label))
@@ -197,12 +219,10 @@ def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
 
 
 def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
-    """Three significant digits, two of what is below 0.1, and nothing for a gap; without exponents."""
+    """Return numbers as text, and nothing for a gap."""
     texts = np.full(values.shape, "", dtype=object)
     for index, value in np.ndenumerate(values):
-        if not np.isnan(value):
-            digits = (2 if value >= 0.1 else 1) - math.floor(math.log10(value)) if value > 0 else 0
-            texts[index] = f"{value:.{max(0, digits)}f}"
+        texts[index] = "" if np.isnan(value) else short(value)
     return texts
 
 

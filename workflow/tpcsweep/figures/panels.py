@@ -75,6 +75,7 @@ _MARKERS = {
     "path_slow": "D",
     "disturbed": "s",
     "implausible": "8",
+    "beyond_path": "H",
 }
 
 MARKS = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The content of a sweep's page as plain values: what is said, and the cells in columns, as small as they can be. Pure.
 
-Numbers have four digits. Of very many cells the series are coarser and fewer transfers are listed, so that a page of
-10⁴ cells has less than 10 MB; the dataset has everything.
+Numbers are texts, so that they are rounded once. Of very many cells the series are coarser and fewer transfers are
+listed, so that a page of 10⁴ cells has less than 10 MB; the dataset has everything.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import base64
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -21,14 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION, paths_of
 from tpcsweep.dataset import STATUS, describe, flagged, masks_of
-from tpcsweep.dataset.labels import how_made
+from tpcsweep.dataset.labels import how_made, with_beyond_path
 from tpcsweep.figures.grid import place, values_of
 from tpcsweep.figures.labels import words
-from tpcsweep.figures.maps import LIMIT_COLOURS
+from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.files import number
 from tpcsweep.flags import FLAGS, GRADES, graded
-from tpcsweep.pages.findings import findings
-from tpcsweep.variables import LIMIT_NAMES, LIMITS, SUMMARY
+from tpcsweep.numbers import short
+from tpcsweep.pages.advice import gains
+from tpcsweep.pages.findings import disturbance, doubtful, findings
+from tpcsweep.pages.forecast import Forecast
+from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, SHARES, SUMMARY
 
 SERIES_BYTES = 1_500_000  # of all cells' series together, before they are text
 _FINEST, _COARSEST = 160, 24
@@ -52,31 +55,42 @@ class Beside:
     """Path from the page's folder, and description, of each file to link."""
     claims: Sequence[Mapping[str, Any]] = ()
     """Verdicts, as in claims.json."""
-    models: Mapping[str, Any] = field(default_factory=dict)
-    """The choice, as in models.json."""
-    in_results: bool = False
-    """Whether the page is in a folder of results, to which the list of all sweeps links."""
+    forecast: Forecast | None = None
+    """What the fitted models say, if there are any."""
+    overview: str = ""
+    """Path from the page's folder of the list of all sweeps, if there is one."""
+    exists: Callable[[str], bool] = lambda _: False
+    """Whether there is a file, by its path from the page's folder."""
 
 
 def content(
     summary: xr.Dataset, samples: xr.Dataset, transfers: xr.Dataset, beside: Beside
 ) -> dict[str, Any]:
+    summary = with_beyond_path(summary)
+    forecast = beside.forecast
+    gained = gains(summary, forecast.fitted) if forecast else None
     return {
         "about": facts_of(summary),
-        "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary)],
+        "banner": disturbance(summary),
+        "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary, gained)],
         "doubts": _doubts(summary),
         "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in beside.claims],
-        "models": _models(beside.models),
-        "in_results": beside.in_results,
+        "models": forecast.shown if forecast else None,
+        "overview": beside.overview,
         "files": [{"path": path, "what": what} for path, what in beside.files],
         "data": {
             **_grid(summary),
             "flags": [_flag(flag, mask=mask) for flag, mask in masks_of(summary).items() if flag in FLAGS],
-            "limits": [[LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name]] for name, meaning in LIMITS.items()],
-            "cells": _columns(summary),
+            "limits": [
+                [LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name], LIMIT_REMEDIES[name]]
+                for name, meaning in LIMITS.items()
+            ],
+            "cells": _columns(summary) | {"gain": _distinct(gained.text) if gained else None},
+            "points": _points(summary, forecast),
+            "plans": forecast.shown["plans"] if forecast else None,
             "series": _series(summary, samples),
             "transfers": _transfers(transfers, summary["throughput"].size),
-            "again": _again(summary),
+            "again": _again(summary, beside.exists),
         },
     }
 
@@ -86,7 +100,7 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
     told = summary.attrs
     status = summary["status"].values
     measured = status != STATUS.index("not_measured")
-    doubtful = np.any([flagged(summary, flag).values for flag in graded(FLAGS, "warning", "invalid")], axis=0)
+    loud = doubtful(summary).reshape(status.shape)
     invalid = np.any([flagged(summary, flag).values for flag in graded(FLAGS, "invalid")], axis=0)
     ok = status == STATUS.index("ok")
     return {
@@ -100,31 +114,37 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
         "comment": str(told.get("comment", "")),
         "references": str(told.get("references", "")),
         "count": int(status.size),
-        "ok": int((ok & ~invalid).sum()),
+        "ok": int((ok & ~loud).sum()),
+        "warned": int((ok & loud & ~invalid).sum()),
         "invalid": int((ok & invalid).sum()),
         "failed": int((status == STATUS.index("failed")).sum()),
         "missing": int((status == STATUS.index("not_measured")).sum()),
-        "flagged": int((doubtful & measured).sum()),
+        "flagged": int((loud & measured).sum()),
         "measured": int(measured.sum()),
     }
 
 
-def sparkline(summary: xr.Dataset) -> list[float | None]:
-    """Give the mean throughput at each value of the first axis of the map, Gbit/s; None where there is none."""
+class Sparkline(NamedTuple):
+    """Mean throughput over the first axis of the map."""
+
+    means: list[float | None]
+    """Gbit/s at each value; None where there is none."""
+    first: str
+    last: str
+    """The ends of the axis, the first with its name."""
+
+
+def sparkline(summary: xr.Dataset) -> Sparkline:
     ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
     axis = place(summary[["throughput"]]).x
     if axis is None:
-        return []
+        return Sparkline([], "", "")
     values = ok.transpose(axis, ...).values.reshape(summary.sizes[axis], -1)
     known = np.isfinite(values).sum(axis=1)
     means = np.nansum(values, axis=1) / np.maximum(known, 1)
-    return [short(mean) if count else None for mean, count in zip(means, known, strict=True)]
-
-
-def short(value: float) -> float | None:
-    """A number with four digits, whole where it is; None of what is none."""
-    rounded = number(value, 4)
-    return int(rounded) if rounded is not None and rounded.is_integer() else rounded
+    first, *_, last = (value_text(axis, value) for value in (values_of(summary, axis) * 2))
+    line = [float(mean) if count else None for mean, count in zip(means, known, strict=True)]
+    return Sparkline(line, f"{words(axis)} {first}", last)
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:
@@ -143,21 +163,23 @@ def _grid(summary: xr.Dataset) -> dict[str, Any]:
         ],
         "x": -1 if places.x is None else dimensions.index(places.x),
         "y": -1 if places.y is None else dimensions.index(places.y),
+        "facets": [dimensions.index(name) for name in (*places.rows, places.columns) if name is not None],
     }
 
 
 def _columns(summary: xr.Dataset) -> dict[str, Any]:
-    names = list(LIMITS)
     messages = summary["message"].values.ravel()
-    shown = {name: _numbers(summary[name]) for name in _SHOWN if name in summary}
+    shown = {name: _texts(summary[name]) for name in _SHOWN if name in summary}
     ok = (summary["status"] == STATUS.index("ok")).values
     return {
-        "value": _numbers(summary["throughput"].where(ok)),
-        "low": _numbers(summary["throughput_low"].where(ok)),
-        "high": _numbers(summary["throughput_high"].where(ok)),
+        "value": _texts(summary["throughput"].where(ok)),
+        "low": _texts(summary["throughput_low"].where(ok)),
+        "high": _texts(summary["throughput_high"].where(ok)),
         "status": summary["status"].values.ravel().tolist(),
         "flags": summary["flags"].values.ravel().tolist(),
-        "limit": [names.index(limit) if limit in names else -1 for limit in summary["limit"].values.ravel()],
+        "limit": _limit_places(summary["limit"]),
+        "second": _limit_places(summary["limit_second"]) if "limit_second" in summary else None,
+        "shares": _shares(summary),
         "message": {str(at): str(text) for at, text in enumerate(messages) if text},
         "figures": [
             {"name": SUMMARY[name].long_name, "units": SUMMARY[name].units.replace("1", ""), "values": values}
@@ -167,8 +189,44 @@ def _columns(summary: xr.Dataset) -> dict[str, Any]:
     }
 
 
-def _numbers(values: ArrayLike) -> list[float | None]:
-    return [short(value) for value in np.ravel(values).tolist()]
+def _limit_places(limits: xr.DataArray) -> list[int]:
+    names = list(LIMITS)
+    return [names.index(limit) if limit in names else -1 for limit in limits.values.ravel()]
+
+
+def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
+    """Return the percent of its time that each limit took of each cell, the largest first; None of older datasets."""
+    names = [name for name, share in SHARES.items() if share in summary and summary[share].notnull().any()]
+    if not names:
+        return None
+    numbers = np.array([list(LIMITS).index(name) for name in names])
+    shares = np.stack([summary[SHARES[name]].values.ravel() for name in names], axis=1)
+    percent = np.rint(100 * np.nan_to_num(shares)).astype(int)
+    order = np.argsort(-percent, axis=1, kind="stable")
+    return [
+        [[int(numbers[at]), int(row[at])] for at in places if row[at] > 0]
+        for row, places in zip(percent, order, strict=True)
+    ]
+
+
+def _points(summary: xr.Dataset, forecast: Forecast | None) -> dict[str, Any]:
+    """Means over repetitions, and what the model says, flattened without the repetitions."""
+    ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
+    mean = ok.mean(REPETITION) if REPETITION in ok.dims else ok
+    if forecast is None:
+        return {"value": _texts(mean)}
+    fitted = forecast.fitted.transpose(*mean.dims)
+    return {"value": _texts(mean), "fitted": _texts(fitted), "ratio": _texts(fitted / mean.where(mean > 0))}
+
+
+def _distinct(texts: Sequence[str]) -> dict[str, Any]:
+    number = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+    return {"texts": list(number), "at": [number[text] for text in texts]}
+
+
+def _texts(values: ArrayLike) -> list[str | None]:
+    """Return numbers as every page and figure shows them; None of what is none."""
+    return [short(value) if math.isfinite(value) else None for value in np.ravel(values).tolist()]
 
 
 def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
@@ -189,8 +247,9 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
     step = float(samples["time"].values[-1]) / points
     return {
         "points": points,
-        "step": short(step),
-        "top": _numbers(top),
+        "step": number(step, 4),
+        "step_text": short(step),
+        "top": _texts(top),
         "bytes": base64.b64encode(coded.tobytes()).decode(),
     }
 
@@ -216,7 +275,7 @@ def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
         "counts": counts.tolist(),
         "most": most,
         **{name: kept[name].astype(int).tolist() for name in ("stream", "ok")},
-        **{name: _numbers(kept[name]) for name in ("start", "end", "rate")},
+        **{name: _texts(kept[name]) for name in ("start", "end", "rate")},
         "message": {str(at): str(text) for at, text in enumerate(kept["message"]) if text},
     }
 
@@ -232,15 +291,7 @@ def _flag(flag: str, **more: Any) -> dict[str, Any]:
     return {"grade": known.grade, "words": known.words, "meaning": known.meaning, **more}
 
 
-def _models(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Models by their error on cells left out, the best first."""
-    return [
-        {"name": words(score["model"]), "error": score["score"], "skill": score["skill"]}
-        for score in choice.get("scores", ())
-    ]
-
-
-def _again(summary: xr.Dataset) -> dict[str, Any] | None:
+def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> dict[str, Any] | None:
     if "command" not in summary.attrs:
         return None
     names = [str(name) for name in summary["throughput"].dims]
@@ -260,4 +311,6 @@ def _again(summary: xr.Dataset) -> dict[str, Any] | None:
         "deployments": deployments,
         "deployment": [place_of[deployment] for deployment, _ in paths],
         "cell": [cell for _, cell in paths],
+        "logs": [exists(f"logs/{deployment}") for deployment in deployments],
+        "files": [exists(f"cells/{deployment}/{cell}.json") for deployment, cell in paths],
     }

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a dataset says, in sentences, each with the cells that it stands on. Pure.
+"""What a dataset says, in at most seven sentences, each with the cells that it stands on. Pure.
 
-A sentence is about cells that can be trusted: that went well, have a throughput, and no flag which makes it invalid.
-What is left out is counted in sentences of its own.
+Sentences are about cells that went well and carry neither a warning nor an invalid figure. Other cells are counted in
+sentences of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +21,13 @@ from tpcsweep.dataset import STATUS, describe, flagged
 from tpcsweep.figures.labels import words
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import between, short
-from tpcsweep.variables import LIMIT_NAMES
+from tpcsweep.pages.advice import Gains, percent_more
+from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES
 
-_MOST_VALUES = 6  # of an axis, which have a sentence each
-_FULL = 0.95  # share of its bandwidth in payload from which on a path is called full: headers take the rest
+_MOST_LIMITS = 3  # of a dataset, which have a sentence each
 _ALIKE = 0.03  # difference of two throughputs, as a share, up to which they are called the same
+_MANY_DISTURBED = 0.2  # share of the measured cells from which on the page warns before all else
+_OF_THE_MACHINE = ("disturbed", "machine_saturated")
 
 
 @dataclass(frozen=True)
@@ -66,25 +68,43 @@ class _Cells:
         return [name for name, values in self.axes.items() if len(values) > 1 and name != REPETITION]
 
 
-def findings(summary: xr.Dataset) -> list[Sentence]:
-    """Say what a dataset shows, the most important first."""
+def findings(summary: xr.Dataset, gains: Gains | None = None) -> list[Sentence]:
+    """Say what a dataset shows, the most important first; `gains` are those of the fitted model, if any."""
     cells = _cells(summary)
     return [
         *_highest(cells, summary),
-        *_bound(cells),
+        *_limits(cells, gains),
         *_effects(cells),
-        *_full(cells, summary),
         *_doubts(summary),
         *_holes(summary),
     ]
 
 
+def disturbance(summary: xr.Dataset) -> str:
+    """Warn of a machine that was busy or slow during more than a fifth of the measured cells; empty otherwise."""
+    measured = summary["status"] != STATUS.index("not_measured")
+    which = {flag: flagged(summary, flag) & measured for flag in _OF_THE_MACHINE}
+    count, every = int(np.any([held.values for held in which.values()], axis=0).sum()), int(measured.sum())
+    if count <= _MANY_DISTURBED * every:
+        return ""
+    named = ", ".join(
+        f"{FLAGS[flag].words} ({int(held.sum())})" for flag, held in which.items() if held.any()
+    )
+    return (
+        f"The machine was busy or slow during {count} of {every} cells: {named}. Their throughput is that of the "
+        "machine, not of the setting. Measure them again on an idle machine, or with fewer cores and a slower path."
+    )
+
+
+def doubtful(summary: xr.Dataset) -> NDArray[np.bool_]:
+    """Return which cells carry a warning or are invalid, flattened."""
+    loud = graded(FLAGS, "warning", "invalid")
+    return np.asarray(np.any([flagged(summary, flag).values.ravel() for flag in loud], axis=0))
+
+
 def _cells(summary: xr.Dataset) -> _Cells:
     throughput = summary["throughput"]
-    invalid = xr.zeros_like(summary["flags"], bool)
-    for flag in graded(FLAGS, "invalid"):
-        invalid = invalid | flagged(summary, flag)
-    trusted = ((summary["status"] == STATUS.index("ok")) & ~invalid).values.ravel()
+    trusted = (summary["status"] == STATUS.index("ok")).values.ravel() & ~doubtful(summary)
     places = np.indices(throughput.shape).reshape(throughput.ndim, -1)
     return _Cells(
         {str(name): summary[name].values.tolist() for name in throughput.dims},
@@ -100,57 +120,112 @@ def _highest(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
     best = int(np.nanargmax(cells.throughput))
     low, high = (float(summary[f"throughput_{end}"].values.ravel()[best]) for end in ("low", "high"))
     interval = f" ({between(max(low, 0), high)})" if np.isfinite(low + high) else ""
-    where = f", with {cells.where(best)}" if cells.where(best) else ""
-    yield Sentence(
-        f"The highest throughput is {short(cells.throughput[best])} Gbit/s{interval}{where}.", (best,)
+    bandwidth = (
+        float(summary["bandwidth"]) if "bandwidth" in summary and not summary["bandwidth"].ndim else np.inf
     )
+    path = f", {short(100 * cells.throughput[best] / bandwidth, 2)} % of {_path(bandwidth)}"
+    where = f", with {cells.where(best)}" if cells.where(best) else ""
+    full = path if np.isfinite(bandwidth) else ""
+    text = f"The highest throughput is {short(cells.throughput[best])} Gbit/s{interval}{full}{where}."
+    yield Sentence(text, (best,))
 
 
-def _bound(cells: _Cells) -> Iterator[Sentence]:
-    """What binds with each value of the axis that limits are most about: cores, where these vary."""
+def _path(bandwidth: float) -> str:
+    return f"the path's {value_text('bandwidth', bandwidth)}"
+
+
+def _limits(cells: _Cells, gains: Gains | None) -> Iterator[Sentence]:
+    """Each of the most frequent limits: how many cells, in which region, and what to change."""
     judged = cells.limit != ""
     if not judged.any():
+        if np.isfinite(cells.throughput).any():
+            yield Sentence("The dataset does not record what limited its cells.", ())
         return
-    several = cells.several()
-    axis = next((name for name in ("cores", "rtt", "streams", *several) if name in several), None)
-    if axis is None or len(cells.axes[axis]) > _MOST_VALUES:
-        yield _most_often("", judged, cells)
-        return
-    for place in range(len(cells.axes[axis])):
-        of_value = judged & (cells.places[axis] == place)
-        if not of_value.any():
-            continue
-        with_value = f"With {cells.axis(axis, place)} "
-        yield _from_streams(with_value, of_value, cells) or _most_often(with_value, of_value, cells)
+    names, counts = np.unique(cells.limit[judged], return_counts=True)
+    for limit in names[np.argsort(-counts, kind="stable")][:_MOST_LIMITS].tolist():
+        held = cells.limit == limit
+        name = LIMIT_NAMES[limit]
+        text = f"{name[0].upper()}{name[1:]} limits {_region(held, judged, cells)}"
+        remedy = f": {LIMIT_REMEDIES[limit]}" if LIMIT_REMEDIES[limit] else ""
+        yield Sentence(f"{text}{remedy}{_gain(held, gains)}.", _places(held))
 
 
-def _from_streams(with_value: str, of_value: NDArray[np.bool_], cells: _Cells) -> Sentence | None:
-    """The smallest number of streams from which on all cells are bound by the same, if two or more of these are."""
-    streams = cells.places.get("streams", np.zeros(len(of_value), np.intp))
-    most = streams[of_value].max()
-    (limit, *others) = set(cells.limit[of_value & (streams == most)])
-    bound_otherwise = streams[of_value & (cells.limit != limit)]
-    held = of_value & (streams > bound_otherwise.max(initial=-1))
-    if others or len(set(streams[held])) < 2:
-        return None
-    since = f" from {cells.axes['streams'][streams[held].min()]} streams on" if bound_otherwise.size else ""
-    return Sentence(
-        f"{with_value}{LIMIT_NAMES[limit]} binds every cell{since} ({held.sum()} cells).", _places(held)
-    )
+def _gain(held: NDArray[np.bool_], gains: Gains | None) -> str:
+    known = np.flatnonzero(held & np.isfinite(gains.factor)) if gains else np.array([], int)
+    if gains is None or not known.size:
+        return ""
+    axes, counts = np.unique(gains.axis[known], return_counts=True)
+    axis = axes[counts.argmax()]
+    median = float(np.median(gains.factor[known][gains.axis[known] == axis]))
+    return f"; {words(str(axis))} alone would bring {percent_more(median)} in the median, by the fitted model"
 
 
-def _most_often(with_value: str, of_value: NDArray[np.bool_], cells: _Cells) -> Sentence:
-    names, counts = np.unique(cells.limit[of_value], return_counts=True)
-    most = names[counts.argmax()]
-    often = f"{LIMIT_NAMES[most]} binds most often: {counts.max()} of {of_value.sum()} cells"
-    text = f"{with_value}{often}." if with_value else f"{often[0].upper()}{often[1:]}."
-    return Sentence(text, _places(of_value & (cells.limit == most)))
+def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> str:
+    """Say how many cells, and in which box of the grid most of them lie."""
+    ends = _box(held, judged, cells)
+    box = judged & _within(ends, cells)
+    count, inside, size = held.sum(), (held & box).sum(), box.sum()
+    ranges = [text for name in cells.several() if (text := _range(name, ends.get(name), cells))]
+    if not ranges:
+        return "every cell" if count == judged.sum() else f"{count} of {judged.sum()} cells"
+    where = f"with {' and '.join(ranges)}"
+    if inside < count:
+        among = "all" if inside == size else f"{inside} of the {size}"
+        return f"{count} of {judged.sum()} cells, {among} {where} among them"
+    return f"every cell {where} ({size} cells)" if inside == size else f"{count} of the {size} cells {where}"
+
+
+def _box(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> Mapping[str, tuple[int, int]]:
+    """Return the first and last place of each ordered axis for a box that holds many of some cells, and few others.
+
+    The box begins as the whole grid, and loses the outermost value that improves most the F-measure of the box.
+    """
+    ordered = [name for name in cells.several() if not isinstance(cells.axes[name][0], str)]
+    ends = {name: (0, len(cells.axes[name]) - 1) for name in ordered}
+
+    def quality(ends: Mapping[str, tuple[int, int]]) -> float:
+        box = judged & _within(ends, cells)
+        return float(2 * (held & box).sum() / (held.sum() + box.sum()))
+
+    while True:
+        smaller = [
+            {**ends, name: end}
+            for name, (first, last) in ends.items()
+            if first < last
+            for end in ((first + 1, last), (first, last - 1))
+        ]
+        best = max(smaller, key=quality, default=ends)
+        if quality(best) <= quality(ends):
+            return ends
+        ends = best
+
+
+def _within(ends: Mapping[str, tuple[int, int]], cells: _Cells) -> NDArray[np.bool_]:
+    inside = np.ones(len(cells.throughput), bool)
+    for name, (first, last) in ends.items():
+        inside &= (cells.places[name] >= first) & (cells.places[name] <= last)
+    return inside
+
+
+def _range(name: str, ends: tuple[int, int] | None, cells: _Cells) -> str:
+    """Say from where to where a box reaches on an axis; nothing of the whole axis."""
+    first, last = ends or (0, len(cells.axes[name]) - 1)
+    if (first, last) == (0, len(cells.axes[name]) - 1):
+        return ""
+    if first == last:
+        return cells.axis(name, first)
+    if first == 0:
+        return f"up to {cells.axis(name, last)}"
+    if last == len(cells.axes[name]) - 1:
+        return f"{cells.axis(name, first)} or more"
+    return f"{value_text(name, cells.axes[name][first])} to {cells.axis(name, last)}"
 
 
 def _effects(cells: _Cells) -> Iterator[Sentence]:
-    """What the last value of an axis does to the throughput of the first, over cells that differ in nothing else."""
+    """Compare throughput at the last value of each axis with the first, over cells that differ in nothing else."""
     shape = tuple(map(len, cells.axes.values()))
     throughput, number = cells.throughput.reshape(shape), np.arange(len(cells.throughput)).reshape(shape)
+    texts, held = [], set[int]()
     for axis in cells.several():
         values = cells.axes[axis]
         if isinstance(values[0], str) and len(values) > 2:  # words have no order
@@ -160,58 +235,48 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
         pairs = (first > 0) & np.isfinite(last)
         if not pairs.any():
             continue
-        ratios = last[pairs] / first[pairs]
-        instead = f"With {cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
-        median = float(np.median(ratios))
+        median = float(np.median(last[pairs] / first[pairs]))
         same = abs(median - 1) < _ALIKE
-        times = f"the same within {100 * _ALIKE:.0f} %" if same else f"{short(median, 2)} times as high"
-        if pairs.sum() > 1:
-            spread = f"{between(ratios.min(), ratios.max(), 2)} times"
-            times += f" in the median of {pairs.sum()} pairs of cells that differ in nothing else ({spread})"
-        held = np.concatenate([number.take(at, dimension).ravel()[pairs] for at in (0, -1)])
-        yield Sentence(f"{instead} throughput is {times}.", tuple(sorted(held.tolist())))
-
-
-def _full(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
-    known = np.isfinite(cells.throughput)
-    if "bandwidth" not in summary.coords or summary["bandwidth"].ndim or not known.any():
-        return
-    bandwidth = float(summary["bandwidth"])
-    if not np.isfinite(bandwidth):
-        return
-    full = known & (cells.throughput >= _FULL * bandwidth)
-    path = f"the path's {value_text('bandwidth', bandwidth)}"
-    if full.any():
-        text = f"{full.sum()} of {known.sum()} cells bring payload at {100 * _FULL:.0f} % or more of {path}."
-        yield Sentence(text, _places(full))
-    else:
-        best = int(np.nanargmax(cells.throughput))
-        share = cells.throughput[best] / bandwidth
-        yield Sentence(f"No cell fills {path}: the highest has {short(share, 2)} of it.", (best,))
+        times = f"the same within {100 * _ALIKE:.0f} %" if same else f"{short(median, 2)} times"
+        instead = f"{cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
+        texts.append(f"{instead}: {times} ({pairs.sum()} pairs)")
+        held.update(np.concatenate([number.take(at, dimension).ravel()[pairs] for at in (0, -1)]).tolist())
+    if texts:
+        start = "Throughput changes in the median of pairs of cells that differ in nothing else:"
+        yield Sentence(f"{start} {'; '.join(texts)}.", tuple(sorted(held)))
 
 
 def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
     measured = (summary["status"] != STATUS.index("not_measured")).values.ravel()
-    held = {
-        flag: flagged(summary, flag).values.ravel() & measured for flag in graded(FLAGS, "warning", "invalid")
-    }
-    doubtful = np.any(list(held.values()), axis=0)
+    loud = graded(FLAGS, "warning", "invalid")
+    counts = sorted(
+        (
+            (count, flag)
+            for flag in loud
+            if (count := int((flagged(summary, flag).values.ravel() & measured).sum()))
+        ),
+        reverse=True,
+    )
+    held = doubtful(summary) & measured
     if not measured.any():
         return
-    if not doubtful.any():
+    if not counts:
         yield Sentence(f"None of {measured.sum()} cells carries a warning.", ())
         return
-    counts = sorted(((int(which.sum()), flag) for flag, which in held.items() if which.any()), reverse=True)
     which = ", ".join(f"{FLAGS[flag].words} ({count})" for count, flag in counts)
-    text = f"{doubtful.sum()} of {measured.sum()} cells carry a warning or are invalid: {which}."
-    yield Sentence(text, _places(doubtful))
+    text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid, and are not counted above: {which}."
+    yield Sentence(text, _places(held))
 
 
 def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     status = summary["status"].values.ravel()
-    for name, said in (("failed", "failed"), ("not_measured", "were not measured")):
-        if (which := status == STATUS.index(name)).any():
-            yield Sentence(f"{which.sum()} of {len(status)} cells {said}.", _places(which))
+    counts = {
+        said: int((status == STATUS.index(name)).sum())
+        for name, said in (("failed", "failed"), ("not_measured", "were not measured"))
+    }
+    said = " and ".join(f"{count} {text}" for text, count in counts.items() if count)
+    if said:
+        yield Sentence(f"Of {len(status)} cells {said}.", _places(status != STATUS.index("ok")))
 
 
 def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:

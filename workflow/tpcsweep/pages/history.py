@@ -51,6 +51,7 @@ def over_time(told: SweepHistory) -> dict[str, Any]:
         "trend": _trend(told, across, marks),
         "axes": [words(axis) for axis in told.axes],
         "rows": list(_rows(told, across)),
+        "scale": between(*_span(_ratios(told))),
         "marks": [round(mark, 2) for mark in marks],
         "since": day(told.runs[told.changes[-1].place]) if told.changes else "",
         "runs": list(_runs(told)),
@@ -93,10 +94,7 @@ def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[s
 
 def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
     """A row for each cell: its values, what the last run has of it, its line, and what the last change did to it."""
-    logs = logs_of(told.cells)
-    known = np.isfinite(logs)
-    centre = np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)
-    ratios = np.exp(logs - centre)
+    ratios = _ratios(told)
     low, high = _span(ratios)
     up = 100 - _scaled(ratios, low, high)
     last = told.cells.isel({REPETITION: -1})
@@ -114,6 +112,13 @@ def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
             "lines": list(_lines(across, up[:, at])),
             **_changed(change, at),
         }
+
+
+def _ratios(told: SweepHistory) -> Floats:
+    """Return each cell in each run over its own mean: runs × cells."""
+    logs = logs_of(told.cells)
+    known = np.isfinite(logs)
+    return np.asarray(np.exp(logs - np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)))
 
 
 def _changed(change: Change | None, at: int) -> dict[str, str]:

@@ -16,9 +16,13 @@ import xarray as xr
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP, load, opened
+from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.history import SweepHistory, history_of, junit_text, runs
-from tpcsweep.pages.content import Beside, content, facts_of, sparkline
+from tpcsweep.models import current
+from tpcsweep.numbers import short
+from tpcsweep.pages.content import Beside, Sparkline, content, facts_of, sparkline
+from tpcsweep.pages.forecast import forecast
 from tpcsweep.pages.history import over_time
 from tpcsweep.templates import render
 
@@ -38,24 +42,24 @@ _FILES = (
 """Files that a page links, where they exist."""
 
 
-def make_page(dataset: Path, page: Path, whole: Path | None = None) -> None:
+def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
     """Write the page of a dataset, with the claims and models that are beside it.
 
     Claims are judged if no claims.json is beside the dataset. `whole` is a copy of an older dataset, with every
-    variable that datasets have today.
+    variable that datasets have today. The page links the list of all sweeps if there is one, or one will be (`listed`).
     """
     whole = dataset if whole is None else whole
     # The samples of 10⁴ cells are read a part at a time.
     with opened(whole, "samples") as samples:
         summary = load(whole)
         transfers = load(whole, TRANSFERS_GROUP)
-        shown = content(summary, samples, transfers, _beside(dataset, page, summary))
+        shown = content(summary, samples, transfers, _beside(dataset, page, summary, listed))
     write_text(page, render("page", **shown))
 
 
 def make_overview(page: Path) -> None:
     """Write the page that lists all studies in its folder."""
-    write_text(page, render("overview", sweeps=entries(page.parent)))
+    write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
 
 
 def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
@@ -88,30 +92,51 @@ def _entry(file: Path) -> dict[str, Any]:
     try:
         with opened(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
-            return {**entry, **facts_of(needed), "line": _polyline(sparkline(needed))}
+            return {**entry, **facts_of(with_beyond_path(needed)), **_drawn(sparkline(needed))}
     # Whatever somebody has put there must not keep the others from being listed.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}
 
 
-def _polyline(values: list[float | None]) -> str:
-    """The points of a line through values, in a box of 100 × 30."""
-    known = [(at, value) for at, value in enumerate(values) if value is not None]
+def _drawn(line: Sparkline) -> dict[str, str]:
+    """Return the points of a sparkline in a box of 100 × 30, and the texts of its axes."""
+    known = [(at, value) for at, value in enumerate(line.means) if value is not None]
     if len(known) < 2:
-        return ""
+        return {"line": ""}
     top = max(value for _, value in known) or 1.0
-    wide = 100 / (len(values) - 1)
-    return " ".join(f"{at * wide:.1f},{29 - 28 * value / top:.1f}" for at, value in known)
+    wide = 100 / (len(line.means) - 1)
+    points = " ".join(f"{at * wide:.1f},{29 - 28 * value / top:.1f}" for at, value in known)
+    return {"line": points, "top": f"{short(top)} Gbit/s", "first": line.first, "last": line.last}
 
 
-def _beside(dataset: Path, page: Path, summary: xr.Dataset) -> Beside:
-    folder = dataset.parent
+def comparisons(results: Path) -> list[dict[str, str]]:
+    """Return the comparisons in the folders of results: the path of each page, what it compares, and the outcome."""
+    found = []
+    for file in sorted(results.glob("*/comparison.json")):
+        page = file.with_name("compare.html")
+        if is_file(page):
+            folder = file.parent.name
+            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": _compared(file)})
+    return found
+
+
+def _compared(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["summary"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its comparison.json cannot be read"
+
+
+def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> Beside:
+    folder, models = dataset.parent, current(dataset)
+    in_results = page.parent == folder and dataset.name == "dataset.nc"
     linked = [(name, what) for name, what in _FILES if page.parent == folder and is_file(folder / name)]
     return Beside(
         files=linked or [(os.path.relpath(dataset, page.parent), dict(_FILES)["dataset.nc"])],
         claims=_current(folder / "claims.json", dataset) or [each.to_dict() for each in judge(summary)],
-        models=(_current(folder / "models.json", dataset) or {}).get("choice", {}),
-        in_results=page.parent == folder and dataset.name == "dataset.nc",
+        forecast=forecast(summary, models) if models else None,
+        overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
+        exists=(lambda path: (folder / path).exists()) if in_results else lambda _: False,
     )
 
 

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fitted models of a dataset as a page shows them: parameters, fitted cells, and plans for any target."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.configuration.parameters import Parameters, value_text
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.figures.labels import words
+from tpcsweep.models import Fit, Predictor, observe, saved
+from tpcsweep.numbers import between, plain, short
+from tpcsweep.planning import KNOBS, PROBABILITY
+from tpcsweep.planning.plan import chosen_models, plan
+
+_MOST_TABLES = 48  # of plans in a page
+_MOST_RTTS = 12
+_SMALLEST = 1e-3  # Gbit/s: the smallest target, so that no setting beyond the data is searched
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the fitted models say of a dataset."""
+
+    fitted: xr.DataArray
+    """Fitted throughput over the axes, without repetitions, Gbit/s."""
+    shown: dict[str, Any]
+    """The section of the page."""
+
+
+def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
+    """Return what the models say; None without a chosen model."""
+    fits = saved.read(models)
+    if not fits.chosen:
+        return None
+    observations = observe(summary)
+    model, formula, _ = chosen_models(fits, observations, {})
+    points = summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True)
+    names = [str(name) for name in points.coords if name in Parameters.model_fields]
+    fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
+    shown = {
+        "name": words(model.name),
+        "formula": _formula(fits.formula),
+        "scores": [{"name": words(each["model"]), "error": each["score"]} for each in fits.choice["scores"]],
+        "target": float(f"{0.8 * float(fitted.max()):.1g}"),
+        "plans": _plans(model, formula),
+    }
+    return Forecast(fitted, shown)
+
+
+def _formula(fit: Fit) -> dict[str, Any]:
+    rows = []
+    for parameter in fit.model.parameters:
+        name = parameter.name
+        low, high = fit.low[name], fit.high[name]
+        known = math.isfinite(low + high)
+        rows.append(
+            {
+                "name": words(name),
+                "value": short(fit.values[name]),
+                "interval": between(low, high) if known else "",
+                "unit": "" if parameter.unit == "1" else parameter.unit,
+                "reason": fit.reasons.get(name, ""),
+            }
+        )
+    return {"name": words(fit.name), "title": fit.model.title, "source": fit.model.source, "parameters": rows}
+
+
+def _plans(model: Predictor, formula: Predictor | None) -> dict[str, Any] | None:
+    """Return for each RTT, and each value of other axes, the cheapest settings, each with what it is sure to reach."""
+    domain = model.domain
+    others: dict[str, list[Any]] = {
+        name: list(domain.values.get(name, ()))
+        for name in domain.ranges
+        if name in Parameters.model_fields and name not in (*KNOBS, "rtt")
+    }
+    others |= {name: list(values) for name, values in domain.words.items() if len(values) > 1}
+    rtts = _rtts(model)
+    combined = list(itertools.product(*others.values()))
+    if not combined or len(combined) * len(rtts) > _MOST_TABLES:
+        return None
+    tables = []
+    for values, rtt in itertools.product(combined, rtts):
+        given = {**dict(zip(others, values, strict=True)), **({"rtt": rtt} if "rtt" in domain.ranges else {})}
+        tables.append(list(_cheapest(model, formula, given)))
+    return {
+        "rtts": rtts,
+        "others": [
+            {"name": words(name), "values": [value_text(name, value) for value in values]}
+            for name, values in others.items()
+        ],
+        "tables": tables,
+        "probability": f"{plain(100 * PROBABILITY)} %",
+    }
+
+
+def _rtts(model: Predictor) -> list[float]:
+    if "rtt" not in model.domain.ranges:
+        return [model.domain.fixed.get("rtt", 0.0)]
+    low, high = model.domain.ranges["rtt"]
+    steps = np.geomspace(max(low, 1.0), max(high, 1.0), _MOST_RTTS)
+    measured = model.domain.values.get("rtt", ())
+    return sorted({low, high, *measured, *(float(f"{step:.2g}") for step in steps[1:-1])})
+
+
+def _cheapest(
+    model: Predictor, formula: Predictor | None, given: Mapping[str, Any]
+) -> Iterator[list[float | str]]:
+    """Yield settings, cheapest first, that are each sure to reach more than all cheaper ones."""
+    answer = plan(model, _SMALLEST, PROBABILITY, formula=formula, **given)
+    most = 0.0
+    for row in answer.settings.to_dict("records"):
+        if row["assured"] > most:
+            most = row["assured"]
+            cores = "no limit" if math.isinf(row["cores"]) else plain(row["cores"])
+            expected = (
+                f"{short(row['throughput'])} ({between(row['throughput_low'], row['throughput_high'])})"
+            )
+            yield [most, short(most), expected, cores, str(row["origins"]), str(row["streams"])]
