@@ -223,6 +223,7 @@ loss | random loss | packets lost at random kept TCP's windows small
 server | the server's ceiling | a server's own ceiling, whatever its cores; simulated cells alone have it
 machine | the machine | the machine's CPUs were all busy, or the path's emulator was
 none_found | nothing that is looked for | nothing that is looked for
+not_visible | not visible from outside | nothing that can be seen without access to the servers
 """)
 ]
 LIMITS = {limit: meaning for limit, _, meaning in _LIMITS}

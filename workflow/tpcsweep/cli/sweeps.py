@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
+from math import inf
 from signal import SIGINT, SIGKILL
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,10 @@ def grid_summary(study: Configuration) -> str:
     if testbed.simulated:
         seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds
         expected = f"simulated: about {_duration(seconds)} of CPU time"
+    if (moved := testbed.most_bytes(grid)) is not None:
+        from tpcsweep.configuration.checks import rounded
+
+        expected += f", at most {rounded(int(moved))} moved" if moved < inf else ", any number of bytes moved"
     return f"{study.name} on {study.testbed_name}: {cells} in {deployments} ({', '.join(parts)}), {expected}"
 
 

@@ -92,7 +92,7 @@ def numbers(
         "window_limited": waited / streams,
         "network_limited": (means["busy"] - waited) / streams,
         "window_used": _over(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
-        "ramp": min(1.0, _over(ramp_seconds(wanted, rtt), shortest)),
+        "ramp": min(_over(ramp_seconds(wanted, rtt), shortest), 1.0),  # NaN remains
         "loss_seen": _over(means["resent"], means["sent"]),
         "queue_drops": counted_share(totals["path_queue_drops"], totals["path_drops"]),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
