@@ -82,7 +82,7 @@ def test_what_binds_alone_is_found(expected: str, cell: dict[str, Any]) -> None:
 
 
 def test_every_limit_and_figure_that_is_computed_is_in_the_tables() -> None:
-    assert {*RULES, NONE_FOUND, "server"} == set(LIMITS)
+    assert {*RULES, NONE_FOUND, "server", "not_visible"} == set(LIMITS)
     assert set(EQUALS) < set(RULES)
     assert set(NUMBERS) <= set(SUMMARY)
     computed = numbers(WANTED, SUMMED, MEANS, TOTALS, (5.0,))
