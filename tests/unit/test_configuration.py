@@ -268,9 +268,9 @@ def test_a_wrong_sweep_is_refused(root: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     {
-        "kind: netn": "kind: given 'netn', allowed: netns? one of netns, kubernetes, simulation",
-        "cpus: 1": "kind: given nothing, allowed: one of netns, kubernetes, simulation",
-        "kind: [netns]": "kind: given ['netns'], allowed: netns? one of netns, kubernetes, simulation",
+        "kind: netn": "kind: given 'netn', allowed: netns? one of netns, kubernetes, endpoints, simulation",
+        "cpus: 1": "kind: given nothing, allowed: one of netns, kubernetes, endpoints, simulation",
+        "kind: [netns]": "kind: given ['netns'], allowed: netns? one of netns, kubernetes, endpoints, simulation",
         "kind: netns\ncpus: 0": f"cpus: given 0, allowed: {replace(units.CPUS, null='all').allowed()}",
         "kind: netns\nmax_bandwidth: 1 Tbit/s": f"max_bandwidth: given '1 Tbit/s', allowed: {units.EMULATED.allowed()}",
         "kind: netns\nmax_rt: 5": f"max_rt: {UNKNOWN} max_rtt? one of {', '.join(Netns.model_fields)}",

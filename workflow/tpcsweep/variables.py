@@ -157,6 +157,8 @@ machine | the machine | the machine's CPUs were all busy, or the path's emulator
     else to do, or more CPUs
 none_found | nothing that is looked for | nothing that is looked for | a look at the servers' logs and the time
     series
+not_visible | not visible from outside | nothing that can be seen without access to the servers | a look at the
+    servers' own monitoring
 """)
 ]
 LIMITS = {limit: meaning for limit, _, meaning, _ in _LIMITS}

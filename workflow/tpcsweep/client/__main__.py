@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import re
 import signal
 import sys
 import time
@@ -39,6 +40,9 @@ from tpcsweep.tools.base import READY, order
 GIVE_UP_AFTER = 3
 """Failures in a row after which a stream ends: a mistake must not become a fork storm."""
 PAUSE = 0.5  # s between a failure and the next try
+LONGEST_PAUSE = 30.0
+BUSY = re.compile(r"\b(429|503)\b|Too Many Requests|Service Unavailable", re.IGNORECASE)
+"""Failures by which a server asks for fewer requests: pauses double from one to the next."""
 GRACE = 2.0  # s that a tool has to end after SIGTERM
 MakeCopy = Callable[[Transfer], Awaitable[str | None]]
 """Makes a transfer, and returns the reason of its failure or None."""
@@ -224,25 +228,28 @@ class Streams:
     async def _stream(self, stream: int, copy: MakeCopy) -> bool:
         """Transfer until all files are there, or it is stopped or gives up; return whether all files are."""
         number = failures = done = 0
+        pause = PAUSE
         while not self.stopping.is_set() and failures < GIVE_UP_AFTER and done != self.run.files:
-            if await self._transfer(stream, number, copy):
-                failures, done = 0, done + 1
+            failure = await self._transfer(stream, number, copy)
+            if failure is None:
+                failures, done, pause = 0, done + 1, PAUSE
             else:
                 failures += 1
+                pause = min(4 * pause, LONGEST_PAUSE) if BUSY.search(failure) else PAUSE
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.stopping.wait(), PAUSE)
+                    await asyncio.wait_for(self.stopping.wait(), pause)
             number += 1
         return done == self.run.files
 
-    async def _transfer(self, stream: int, number: int, copy: MakeCopy) -> bool:
+    async def _transfer(self, stream: int, number: int, copy: MakeCopy) -> str | None:
         start = time.monotonic()
         failure = await copy(self.run.transfer(stream, number))
         end = time.monotonic()
         if self.stopping.is_set():
-            return True  # cut short by us: neither a success nor a failure
+            return None  # cut short by us: neither a success nor a failure
         name = self.run.destination_name(stream, number)
         emit("end", stream=stream, number=number, name=name, start=start, end=end, failure=failure)
-        return failure is None
+        return failure
 
     async def stop(self) -> None:
         """End every process of the tool, by force after GRACE."""

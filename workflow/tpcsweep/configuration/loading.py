@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tpcsweep.configuration import citation, yaml_file
 from tpcsweep.configuration.citation import Citation
+from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.imports import Import
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Strict, Text, chosen
@@ -39,11 +40,12 @@ from tpcsweep.files import is_file
 
 __all__ = ["Configuration", "ConfigurationError", "Imported", "WorkflowSettings", "load", "studies", "wanted"]
 
-Testbed = Netns | Kubernetes | Simulation
+Testbed = Netns | Kubernetes | Endpoints | Simulation
 
-KINDS: dict[str, type[Netns] | type[Kubernetes] | type[Simulation]] = {
+KINDS: dict[str, type[Testbed]] = {
     "netns": Netns,
     "kubernetes": Kubernetes,
+    "endpoints": Endpoints,
     "simulation": Simulation,
 }
 """The kinds of testbeds, by the name that `kind` gives them."""

@@ -60,6 +60,8 @@ class Strict(BaseModel):
 class DeploymentParameters(Strict):
     """What changes servers or paths: another value is another deployment."""
 
+    pair: Word = "only"
+    """pair of storage endpoints, by its name in the testbed"""
     xrootd: Word = SYSTEM
     """release of XRootD that the servers are: system, a version, or a testbed's own"""
     origins: Annotated[int, units.ORIGINS] = 1
@@ -113,6 +115,7 @@ CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the other parameters, in order."""
 
 BEFORE: Mapping[str, Value] = {
+    "pair": "only",
     "xrootd": SYSTEM,
     "authorization": "usual",
     "encryption": "usual",

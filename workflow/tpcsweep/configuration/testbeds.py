@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,9 @@ from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault
 from tpcsweep.linux.cgroups import FEWEST_CORES, PERIOD, quota
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
+
+if TYPE_CHECKING:
+    from tpcsweep.configuration.sweep import Grid
 
 DISK = "/var/lib/tpcsweep"
 """Where the netns testbed has files on a disk, unless its file says otherwise."""
@@ -91,6 +94,10 @@ class Settings(Strict):
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
         return {}
+
+    def most_bytes(self, _grid: Grid) -> float | None:
+        """Return the most bytes that a sweep moves over other people's networks; None: it moves none."""
+        return None
 
 
 DEPLOYED = (

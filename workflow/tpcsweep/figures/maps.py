@@ -59,6 +59,7 @@ LIMIT_COLOURS = {
     "loss": "#EEDD88",
     "machine": "#777777",
     "none_found": "#DDDDDD",
+    "not_visible": "#EEEEEE",
 }
 """Of each limit: after P. Tol's schemes "bright" and "light" (2021), the network's cold, the servers' warm."""
 LIMIT_LETTERS = {
@@ -75,6 +76,7 @@ LIMIT_LETTERS = {
     "between_files": "BF",
     "machine": "M",
     "none_found": "–",
+    "not_visible": "?",
 }
 """Of each limit the letters that stand in its cells, for those who do not see colours, and for grey print."""
 HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatch": "///"}

@@ -294,7 +294,8 @@ class _Cell:
                 totals[f"{side}_throttled"], totals[f"{side}_periods"]
             )
         counts: Summary = {name: totals.get(name) for name in TOTALS}
-        counts["retransmits"] = round(samples["retransmits"].sum())
+        retransmits = float(samples["retransmits"].sum())
+        counts["retransmits"] = None if math.isnan(retransmits) else round(retransmits)
         summary: Summary = _figures(figures) | counts | self._of_transfers(steady)
         signs = limits.numbers(self._wanted, summary, means, totals, self._transfers.seconds())
         return summary | _figures(signs)

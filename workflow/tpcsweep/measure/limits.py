@@ -27,7 +27,7 @@ from tpcsweep.variables import GBIT_PER_MS, SHARES
 
 Summary = Mapping[str, float | int | None]
 
-NONE_FOUND = "none_found"
+NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
 FULL = 0.9
 """The used share of a path, a quota or a core from which on it is exhausted; verified paths may be 5 % slow."""
 SATURATED = 0.95
@@ -87,7 +87,7 @@ def numbers(
         "window_limited": waited / streams,
         "network_limited": (means["busy"] - waited) / streams,
         "window_used": _over(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
-        "ramp": min(1.0, _over(ramp_seconds(wanted, rtt), shortest)),
+        "ramp": min(_over(ramp_seconds(wanted, rtt), shortest), 1.0),  # NaN remains
         "loss_seen": _over(means["resent"], means["sent"]),
         "queue_drops": counted_share(totals["path_queue_drops"], totals["path_drops"]),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
@@ -148,7 +148,8 @@ def attribute(
     take("loss", busy * lossy)
     machine = _zero(samples["machine_cpu"]) + _zero(samples["machine_steal"]) >= SATURATED
     take("machine", np.where(machine | (_zero(samples["path_cpu"]) >= FULL), 1.0, 0.0))
-    take(NONE_FOUND, 1.0)
+    seen = any(np.isfinite(samples[f"{side}_origin_cpu"]).any() for side in ("source", "destination"))
+    take(NONE_FOUND if seen else NOT_VISIBLE, 1.0)
     return shares
 
 

@@ -20,6 +20,8 @@ from tpcsweep import processes
 Place = Literal["client", "source", "destination"]
 """Where processes run: at the client, or at the one origin of a side, in its network and under its CPU quota."""
 
+ANONYMOUS = "anonymous"
+"""A file of this name in a folder of credentials means that servers ask for none."""
 LONGEST = 300
 """Characters of a failure at most: a line that a pipe takes at once is never mixed with another thread's."""
 READY = {"ready": True}
@@ -36,13 +38,23 @@ class Credentials:
         """`xrootd.credentials.create_credentials` fills the folder; `authorization` is the parameter of that name."""
         self.folder = folder
         self.authorization = authorization
-        self.needed = authorization != "none"
+        self.needed = authorization != "none" and not (folder / ANONYMOUS).exists()
         """Whether the servers ask for credentials: others are not shown any."""
         self.authority = folder / "ca.pem"
         self.authorities = folder / "ca"
         """The authority's certificate under the hashed names that OpenSSL looks up."""
         self.certificate = folder / "user.pem"
         self.key = folder / "user.key"
+
+    def token_file(self, end: str) -> Path | None:
+        """Return the file of the bearer token for `source` or `destination`; None: the end gets a certificate."""
+        file = self.folder / f"{end}.token"
+        return file if self.needed and file.exists() else None
+
+    def token(self, end: str) -> str | None:
+        """Read the bearer token for an end now, as it may be renewed while a cell runs."""
+        file = self.token_file(end)
+        return file.read_text().strip() if file else None
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,11 @@ class Transfer:
         if self.copy_mode == "pull":
             return self.destination, "Source", self.source
         return self.source, "Destination", self.destination
+
+    @property
+    def roles(self) -> tuple[str, str]:
+        """Give the sides of the end that gets the COPY and of the other one."""
+        return ("destination", "source") if self.copy_mode == "pull" else ("source", "destination")
 
     def told(self, url: str) -> str:
         """Give the URL of an end as it is told to whoever moves the data.

@@ -30,7 +30,10 @@ class Curl(Program):
         headers = ["Credential: none"]
         if credentials.needed:
             folders = [url.rpartition("/")[0] + "/" for url in transfer.ends[::2]]
-            active, passive = (self._macaroon(url, credentials, folder) for url in folders)
+            active, passive = (
+                credentials.token(role) or self._macaroon(url, credentials, folder)
+                for role, url in zip(transfer.roles, folders, strict=True)
+            )
             headers += [f"Authorization: Bearer {active}", f"TransferHeaderAuthorization: Bearer {passive}"]
         private = os.open(folder / "headers", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(private, "w") as file:

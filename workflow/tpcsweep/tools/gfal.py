@@ -110,6 +110,8 @@ class GfalCopy(Program):
         own = {"GFAL_PYTHONBIN": "/usr/bin/python3", "X509_CERT_DIR": str(credentials.authorities)}
         if credentials.needed:  # where no proxy is named, gfal2 prefers /tmp/x509up_uUID to a certificate
             shown = {"X509_USER_PROXY": str(credentials.key)}
+            if token := credentials.token_file("source"):  # gfal2 has one token for both ends
+                shown = {"BEARER_TOKEN_FILE": str(token), "X509_USER_PROXY": os.devnull}
         else:
             # Without a token gfal2 asks that a certificate be delegated, which XRootD refuses: any will do.
             shown = {"BEARER_TOKEN": "none", "X509_USER_PROXY": os.devnull}

@@ -212,9 +212,10 @@ class Copier:
     def __init__(self, credentials: Credentials) -> None:
         """Load the certificates, or raise OSError with those that cannot be used."""
         plain, identified = (ssl.create_default_context(cafile=credentials.authority) for _ in range(2))
-        identified.load_cert_chain(credentials.certificate, credentials.key)
+        if credentials.needed and not all(map(credentials.token_file, ("source", "destination"))):
+            identified.load_cert_chain(credentials.certificate, credentials.key)
         self._connections, self._identified = Connections(plain), Connections(identified)
-        self._needed = credentials.needed
+        self._credentials = credentials
         self._macaroons: dict[str, asyncio.Task[str]] = {}
 
     async def copy(self, transfer: Transfer) -> str | None:
@@ -223,8 +224,11 @@ class Copier:
         server = urlsplit(active).netloc
         try:
             headers = {header: transfer.told(passive), "Credential": "none", "Overwrite": "F"}
-            if self._needed:
-                tokens = [await self._macaroon(urljoin(url, ".")) for url in (active, passive)]
+            if self._credentials.needed:
+                tokens = [
+                    self._credentials.token(role) or await self._macaroon(urljoin(url, "."))
+                    for role, url in zip(transfer.roles, (active, passive), strict=True)
+                ]
                 headers["Authorization"] = f"Bearer {tokens[0]}"
                 headers["TransferHeaderAuthorization"] = f"Bearer {tokens[1]}"
             if transfer.tcp_streams > 1:

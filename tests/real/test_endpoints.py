@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps between XRootD servers that tpcsweep has not started: own configuration, own processes, loopback addresses."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpcsweep import testbeds
+from tpcsweep.configuration.endpoints import Endpoints
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.flags import BrokenError
+from tpcsweep.testbeds import Request, TeardownError
+from tpcsweep.testbeds.endpoints import ledger, trial
+from tpcsweep.testbeds.endpoints.doors import Doors
+from tpcsweep.xrootd.credentials import create_credentials
+
+from tests.support.sites import MIB, files
+from tests.support.workflow import wait_until
+
+pytestmark = pytest.mark.real
+
+ADDRESSES = {"source": "127.0.8.1", "destination": "127.0.8.2"}
+PORTS = {"source": 18443, "destination": 18444}
+"""XRootD listens at all addresses: its port tells a server."""
+ANYBODY = """
+http.exthandler xrdtpc libXrdHttpTPC.so
+"""
+MACAROONS = """
+http.exthandler xrdtpc libXrdHttpTPC.so
+http.exthandler xrdmacaroons libXrdMacaroons.so
+http.gridmap {pki}/gridmap
+macaroons.secretkey {pki}/macaroon.key
+macaroons.maxduration 99999999
+http.header2cgi Authorization authz
+"""
+ASKS = """
+ofs.authorize 1
+xrootd.chksum max 2 adler32
+ofs.authlib libXrdMacaroons.so
+acc.authdb {pki}/authdb
+"""
+
+
+@dataclass
+class Storage:
+    """Two servers, started beside tpcsweep."""
+
+    folder: Path
+    pki: Path
+    asks: bool
+    processes: dict[str, subprocess.Popen[bytes]]
+
+    def files(self, role: str) -> list[str]:
+        """Everything below the folder of an end."""
+        root = self.folder / role / "data" / "test"
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+    def settings(self, **changes: Any) -> Endpoints:
+        ends = {role: {"urls": [f"davs://{ADDRESSES[role]}:{PORTS[role]}/data/test"]} for role in ADDRESSES}
+        content = {
+            "kind": "endpoints",
+            "budget": {"bytes": 2 << 30, "time": 600},
+            "max_streams": 8,
+            "ca": str(self.pki / "ca"),
+            "pairs": [{"name": "loopback", **ends}],
+            "credentials": {"proxy": str(self.pki / "user.key")} if self.asks else {},
+        }
+        return Endpoints.model_validate({**content, **changes})
+
+
+def start(folder: Path, pki: Path, role: str, asks: bool) -> subprocess.Popen[bytes]:
+    user = pwd.getpwnam("xrootd")
+    place = folder / role
+    for path in (place, place / "data", place / "data" / "test"):
+        path.mkdir(exist_ok=True)
+        os.chown(path, user.pw_uid, user.pw_gid)
+    lines = [
+        "all.export /data",
+        f"oss.localroot {place}",
+        f"all.adminpath {place}",
+        f"all.pidpath {place}",
+        f"all.sitename {role}",
+        "xrd.network nodnr",
+        f"xrd.port {PORTS[role]}",
+        f"xrd.tls {pki}/host.pem {pki}/host.key",
+        f"xrd.tlsca certdir {pki}/ca",
+        f"xrd.protocol http:{PORTS[role]} libXrdHttp.so",
+        "http.desthttps yes",
+        *((MACAROONS + ASKS) if asks else ANYBODY).format(pki=pki).splitlines(),
+    ]
+    (place / "server.cfg").write_text("\n".join(lines) + "\n")
+    become = ["setpriv", "--reuid=xrootd", "--regid=xrootd", "--clear-groups", "--pdeathsig", "KILL"]
+    command = [*become, "xrootd", "-c", str(place / "server.cfg"), "-l", str(place / "log"), "-n", role]
+    return subprocess.Popen(command, cwd=place)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["anybody", "macaroons"])
+def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
+    folder = Path(tempfile.mkdtemp(prefix="storage-"))  # those of pytest are root's alone
+    folder.chmod(0o755)
+    user = pwd.getpwnam("xrootd")
+    pki = folder / "pki"
+    create_credentials(pki, ADDRESSES.values(), (user.pw_uid, user.pw_gid))
+    running = {role: start(folder, pki, role, request.param) for role in ADDRESSES}
+    found = Storage(folder, pki, request.param, running)
+    try:
+        wait_until(lambda: all(_answers(role) for role in ADDRESSES), "the servers answer")
+        yield found
+    finally:
+        for process in found.processes.values():
+            process.kill()
+            process.wait()
+        shutil.rmtree(folder)
+
+
+def _answers(role: str) -> bool:
+    with socket.socket() as plain:
+        return plain.connect_ex((ADDRESSES[role], PORTS[role])) == 0
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def request(folder: Path, **parameters: Any) -> Request:
+    asked = Parameters(**{"pair": "loopback", "source_content": "random", "tool": "curl", **parameters})
+    return Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print)
+
+
+def measured(
+    storage: Storage, folder: Path, how: Measurement, tool: str, **parameters: Any
+) -> dict[str, Any]:
+    testbed, settings = testbeds.of("endpoints"), storage.settings()
+    wanted = request(folder, tool=tool, **parameters)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with testbed.deployed(settings, wanted) as site:
+            found = testbed.measure(site, Parameters(**vars(wanted.parameters)), how, "c0", lambda *_: None)
+            assert len(storage.files("destination")) == 1, "only the folder of the deployment"
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert storage.files("source") == storage.files("destination") == []
+    assert not list(ledger.place().glob("*.json"))
+    return found
+
+
+@pytest.mark.parametrize("mode", ["pull", "push"])
+@pytest.mark.parametrize("tool", ["curl", "native", "gfal-copy", "gfal2"])
+def test_a_cell_between_servers_that_run(storage: Storage, tmp_path: Path, tool: str, mode: str) -> None:
+    how = {"streams": 2, "file_size": 8 * MIB, "copy_mode": mode}
+    found = measured(storage, tmp_path, files(4), tool, **how)
+    assert found["status"] == "ok", found["message"]
+    assert found["summary"]["transfers"] == 8
+    assert found["limit"] in ("not_visible", "machine"), "servers and client share this machine"
+    assert 0 < found["summary"]["throughput_average"] < 100
+    seconds = max(found["transfers"]["end"]) - min(found["transfers"]["start"])
+    whole = 8 * 8 * MIB * 8e-9 / seconds
+    assert found["summary"]["throughput_average"] == pytest.approx(whole, rel=0.35)
+
+
+def test_a_cell_of_fixed_time_leaves_nothing(storage: Storage, tmp_path: Path) -> None:
+    how = Measurement(until="seconds", seconds=4)
+    found = measured(storage, tmp_path, how, "curl", streams=2, file_size=16 * MIB)
+    assert found["status"] == "ok", found["message"]
+    assert found["summary"]["rtt_idle"] is None
+    assert found["summary"]["duration"] <= 4.2
+
+
+def test_check_tries_everything_and_leaves_nothing(storage: Storage) -> None:
+    rows = list(trial.findings(storage.settings()))
+    assert [row for row in rows if row.status == "failed"] == []
+    done = {row.check for row in rows if row.status == "ok"}
+    assert {"TLS and CA", "upload", "download", "delete", "pull", "push", "pull with 2 connections"} <= done
+    assert ("macaroon" in done) == ("checksum" in done) == storage.asks
+    assert storage.files("source") == storage.files("destination") == []
+
+
+def test_check_names_what_fails(storage: Storage, tmp_path: Path) -> None:
+    other = tmp_path / "pki"
+    create_credentials(other, ADDRESSES.values(), (0, 0))
+    rows = list(trial.findings(storage.settings(ca=str(other / "ca"))))
+    failed = [row for row in rows if row.status == "failed"]
+    assert {row.check for row in failed} >= {"TLS and CA"}
+    assert "certificate" in failed[0].reason or "self" in failed[0].reason
+    gone = storage.settings(
+        pairs=[
+            {
+                "name": "gone",
+                "source": {"urls": ["davs://127.0.8.9:9/data"]},
+                "destination": {"urls": ["davs://nowhere.invalid/data"]},
+            }
+        ]
+    )
+    failed = [row for row in trial.findings(gone) if row.status == "failed"]
+    assert [row.check for row in failed][:2] == ["TCP, RTT of the connect", "list"]
+
+
+KILLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from tests.real.test_endpoints import Storage, request
+from tpcsweep import testbeds
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+
+folder, pki, asks, moment = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "True", float(sys.argv[4])
+storage = Storage(folder, pki, asks, {})
+testbed = testbeds.of("endpoints")
+wanted = request(Path(sys.argv[5]), streams=2, file_size=64 << 20)
+with testbed.deployed(storage.settings(), wanted) as site:
+    print("begun", flush=True)
+    threading.Timer(moment, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    how = Measurement(until="seconds", seconds=30)
+    testbed.measure(site, Parameters(**vars(wanted.parameters)), how, "c0", lambda *_: None)
+"""
+
+
+@pytest.mark.parametrize("moment", [0.05, 1.0, 3.0])
+def test_what_a_killed_run_leaves_is_reaped(storage: Storage, tmp_path: Path, moment: float) -> None:
+    arguments = [str(storage.folder), str(storage.pki), str(storage.asks), str(moment), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environment, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert storage.files("destination") != []
+    time.sleep(1)
+    reaped = testbeds.of("endpoints").reap(storage.settings())
+    assert len(reaped) == 1
+    assert storage.files("source") == storage.files("destination") == []
+    assert testbeds.of("endpoints").reap(storage.settings()) == []
+
+
+def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    testbed = testbeds.of("endpoints")
+    wanted = request(tmp_path, file_size=MIB)
+    real = Doors.ok
+
+    def refused(self: Doors, method: str, url: str, *_: int, **how: Any) -> Any:
+        return real(self, method, f"{url}/no" if method == "DELETE" else url, **how)
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with (
+            pytest.raises(TeardownError, match="left behind"),
+            testbed.deployed(storage.settings(), wanted) as site,
+        ):
+            monkeypatch.setattr(Doors, "ok", refused)
+            result = testbed.measure(site, wanted.parameters, files(3), "c0", lambda *_: None)
+            assert "deployment_broken" in result["flags"]
+            assert "files are left behind: DELETE" in result["message"]
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert list(ledger.place().glob("*.json"))
+    monkeypatch.setattr(Doors, "ok", real)
+    assert len(testbed.reap(storage.settings())) == 1
+    assert storage.files("destination") == []
+
+
+def test_a_door_that_dies_breaks_the_cell(storage: Storage, tmp_path: Path) -> None:
+    testbed = testbeds.of("endpoints")
+    wanted = request(tmp_path, file_size=MIB)
+    process = storage.processes["destination"]
+    with pytest.raises(TeardownError), testbed.deployed(storage.settings(), wanted) as site:
+        process.kill()
+        process.wait()
+        try:
+            result = testbed.measure(site, wanted.parameters, files(50), "c0", lambda *_: None)
+            assert result["status"] == "failed"
+        except BrokenError:
+            pass
+    storage.processes["destination"] = start(storage.folder, storage.pki, "destination", storage.asks)
+    wait_until(lambda: _answers("destination"), "the server answers")
+    assert len(testbed.reap(storage.settings())) == 1
+    assert storage.files("destination") == []

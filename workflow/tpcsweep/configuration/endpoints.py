@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of testbeds of kind endpoints: storage that already runs, and the limits within which it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from tpcsweep.configuration import units
+from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Text, Value, Word
+from tpcsweep.configuration.problems import Fault, fault
+from tpcsweep.configuration.testbeds import Given, Settings
+from tpcsweep.variables import BYTES
+
+if TYPE_CHECKING:
+    from tpcsweep.configuration.sweep import Cell, Grid
+
+UNKNOWN_BANDWIDTH = 10_000.0
+"""The bandwidth in Gbit/s of pairs that declare none: more than any path has, so that no figure is held against it."""
+
+
+def _url(text: str) -> str:
+    scheme, _, rest = text.partition("://")
+    if scheme == "root":
+        raise fault("a https:// or davs:// folder: tpcsweep uploads, lists and deletes by HTTP", text)
+    if scheme not in ("https", "davs", "http") or not rest.partition("/")[0] or "?" in rest:
+        raise fault("the URL of a folder, such as davs://se.example.org:443/store/test", text)
+    return f"{'https' if scheme == 'davs' else scheme}://{rest.rstrip('/')}"
+
+
+Url = Annotated[AnyText, AfterValidator(_url)]
+
+
+class Login(Strict):
+    """The credentials that tpcsweep shows to a server. Values are paths, and may contain $VARIABLES and ~."""
+
+    proxy: Text | None = None
+    """file of a proxy certificate with its key, such as $X509_USER_PROXY"""
+    certificate: Text | None = None
+    """file of a certificate"""
+    key: Text | None = None
+    """file of the certificate's key"""
+    token_file: Text | None = None
+    """file of a bearer token, such as $BEARER_TOKEN_FILE"""
+    token_command: Text | None = None
+    """shell command that prints a bearer token, such as oidc-token NAME; it runs before each cell"""
+
+    def _faults(self) -> Iterator[Fault]:
+        if (self.certificate is None) != (self.key is None):
+            yield ("key",), "one of certificate and key", "both or neither"
+        ways = [self.proxy, self.certificate, self.token_file, self.token_command]
+        if sum(way is not None for way in ways) > 1:
+            yield (
+                (),
+                "several credentials",
+                "one of proxy, certificate with key, token_file and token_command",
+            )
+
+    @property
+    def token(self) -> bool:
+        return bool(self.token_file or self.token_command)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.proxy or self.certificate or self.token)
+
+
+class End(Strict):
+    """One end of a pair: a folder of a storage endpoint, by one or several of its doors."""
+
+    urls: tuple[Url, ...] = Field(
+        min_length=1, description="the folder at each door; streams use them in turn"
+    )
+    credentials: Login | None = None
+    """credentials for this end; null: those of the testbed"""
+    file: Annotated[AnyText, Field(pattern=r"^[\w.+-][\w./+-]*$")] | None = None
+    """source only: a file in the folder that is copied; null: tpcsweep uploads one"""
+
+
+class EndpointPair(Strict):
+    """A source and a destination."""
+
+    name: Word
+    """its value on the axis `pair`"""
+    source: End
+    """folder that files are copied from"""
+    destination: End
+    """folder that files are copied to"""
+    rtt: Annotated[float | None, replace(units.ROUND_TRIP, null="unknown")] = None
+    """RTT between source and destination, as declared; it is not measured"""
+    bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="unknown")] = None
+    """bandwidth between them, as declared; it is not measured"""
+
+
+class Budget(Strict):
+    """The most that a sweep may use."""
+
+    bytes: Annotated[int, units.MEMORY]
+    """bytes that the sweep may move in total, cells that are measured again included"""
+    time: Annotated[float, units.TIME]
+    """time that the sweep may take"""
+
+
+class Endpoints(Settings):
+    """Storage endpoints that already run. Nothing is deployed."""
+
+    supports: ClassVar[str] = "pair tool copy_mode tcp_streams file_size streams"
+    deploy_seconds: ClassVar[float] = 5.0
+    cell_seconds: ClassVar[float] = 8.0
+
+    kind: Literal["endpoints"]
+    """storage that already runs"""
+    pairs: tuple[EndpointPair, ...] = Field(min_length=1)
+    """the pairs, the values of the axis `pair`"""
+    budget: Budget
+    """the most that a sweep may use"""
+    max_streams: Annotated[int, units.STREAMS]
+    """the most transfers at a time"""
+    credentials: Login = Field(default_factory=Login)
+    """credentials for ends that have none of their own; none: nobody is asked for any"""
+    ca: Text | None = None
+    """CA file, or folder such as /etc/grid-security/certificates; null: those of the system"""
+
+    def _faults(self) -> Iterator[Fault]:
+        names = [pair.name for pair in self.pairs]
+        for index, pair in enumerate(self.pairs):
+            if pair.name in names[:index]:
+                yield ("pairs", index), f"{pair.name} again", "each name once"
+            if pair.destination.file:
+                yield ("pairs", index, "destination", "file"), pair.destination.file, "source.file alone"
+            x509 = [self.login(end) for end in (pair.source, pair.destination) if not self.login(end).token]
+            if len(x509) == 2 and x509[0] != x509[1]:
+                yield (
+                    ("pairs", index),
+                    "two certificates",
+                    "one certificate or proxy for both ends, or tokens",
+                )
+
+    def login(self, end: End) -> Login:
+        return end.credentials or self.credentials
+
+    def pair(self, name: str) -> EndpointPair:
+        """Return a pair by its name; raises KeyError."""
+        return {pair.name: pair for pair in self.pairs}[name]
+
+    def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:
+        """Return the folders of the cell's pair: a cell that was measured between others is stale."""
+        pair = next((pair for pair in self.pairs if pair.name == wanted.pair), None)
+        return (
+            {side: " ".join(getattr(pair, side).urls) for side in ("source", "destination")} if pair else {}
+        )
+
+    def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
+        """Return the first pair, and what is declared of all pairs alike; uploaded files have random content."""
+        rtts, bandwidths = ({getattr(pair, name) for pair in self.pairs} for name in ("rtt", "bandwidth"))
+        known = max((pair.bandwidth or UNKNOWN_BANDWIDTH) for pair in self.pairs)
+        rtt = rtts.pop() if len(rtts) == 1 else None
+        return {
+            "pair": self.pairs[0].name,
+            "rtt": rtt or 0.0,
+            "bandwidth": bandwidths.pop() or known if len(bandwidths) == 1 else known,
+            "source_content": "random",
+        }
+
+    def most_bytes(self, grid: Grid) -> float:
+        """Return the most bytes that a sweep can move; inf where neither files nor the pair's bandwidth bound it."""
+        how, total = grid.sweep.measurement, 0.0
+        for cells in grid.deployments.values():
+            each = sorted((self._most_bytes(cell, how.files, how.bounds[1]) for cell in cells), reverse=True)
+            again = each[: math.ceil(grid.sweep.retry_share * len(each))]
+            uploads = {cell.parameters.file_size for cell in cells}
+            total += sum(each) + sum(again) + sum(uploads)
+        return total
+
+    def _most_bytes(self, cell: Cell, files: int | None, seconds: float) -> float:
+        wanted = cell.parameters
+        by_name: Mapping[str, EndpointPair] = {pair.name: pair for pair in self.pairs}
+        pair = by_name.get(wanted.pair)
+        # Transfers that fail twice in a row are tried a third time, and then the stream gives up.
+        if files is not None:
+            return float(files * wanted.streams * wanted.file_size)
+        return pair.bandwidth * BYTES * seconds if pair and pair.bandwidth else math.inf

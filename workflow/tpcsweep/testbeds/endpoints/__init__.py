@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage that already runs: third-party copies between its doors, with the user's credentials, within a budget."""

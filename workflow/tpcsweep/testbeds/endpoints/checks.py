@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of a sweep on endpoints: those of the tools there, and the user's budget."""
+
+from __future__ import annotations
+
+import math
+
+from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
+from tpcsweep.configuration.endpoints import Endpoints
+from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.problems import Problem, suggest
+from tpcsweep.configuration.sweep import expected_seconds
+from tpcsweep.configuration.units import COUNT, DURATION, show
+from tpcsweep.testbeds.rules import at_most, one_of
+
+TOOLS = ("gfal-copy", "gfal2", "curl", "native")
+
+
+def check(configuration: Configuration) -> list[Problem]:
+    testbed, file, grid = configuration.testbed, configuration.testbed_file, configuration.grid
+    assert isinstance(testbed, Endpoints)
+    names = [pair.name for pair in testbed.pairs]
+    mixed = [
+        pair.name for pair in testbed.pairs if testbed.login(pair.source) != testbed.login(pair.destination)
+    ]
+
+    def pair(name: str) -> str | None:
+        return None if name in names else suggest(name, names)
+
+    def one_login(tool: str, name: str) -> str | None:
+        shared = tool not in ("gfal-copy", "gfal2") or name not in mixed
+        return None if shared else "curl or native: gfal2 shows the same credential to both ends"
+
+    why = f"{', '.join(TOOLS)}: others need a process, or files, at the servers"
+    rules = [
+        Rule(("pair",), pair),
+        one_of("tool", TOOLS, why),
+        Rule(("tool", "pair"), one_login),
+        at_most("streams", testbed.max_streams, COUNT, f" (max_streams in {file})"),
+        *everywhere(2**62, "any storage"),
+    ]
+    return [*broken(rules, configuration), *_budget(testbed, configuration, file)] if grid.cells else []
+
+
+def _budget(testbed: Endpoints, configuration: Configuration, file: str) -> list[Problem]:
+    grid, budget, problems = configuration.grid, testbed.budget, []
+    moved = testbed.most_bytes(grid)
+    seconds = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)[1]
+    if moved == math.inf:
+        allowed = (
+            "files, or a bandwidth for each pair of the testbed: otherwise nothing bounds the bytes moved"
+        )
+        problems.append(
+            Problem(
+                "measurement.until", configuration.sweep.measurement.until, allowed, configuration.sweep_file
+            )
+        )
+    elif moved > budget.bytes:
+        allowed = f"at least {rounded(int(moved))}, the most that the sweep moves, or a smaller sweep"
+        problems.append(Problem("budget.bytes", rounded(budget.bytes), allowed, file))
+    if seconds > budget.time:
+        longest = show(float(round(seconds)), DURATION)
+        allowed = f"at least {longest}, the longest that the sweep takes, or a smaller sweep"
+        problems.append(Problem("budget.time", show(budget.time, DURATION), allowed, file))
+    return problems

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP and WebDAV requests to the doors of an endpoint, with the credentials of its end. Tokens are in no error text.
+
+RFC 4918 (WebDAV: MKCOL, PROPFIND), RFC 3230 (digests), RFC 9110 (Retry-After).
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+from tpcsweep.tools.base import Credentials
+
+PATIENCE = 60.0
+"""Seconds without a byte after which a door is given up."""
+REDIRECTIONS = 5
+REDIRECTS = (301, 302, 307, 308)
+BUSY = (429, 503)
+TRIES = 4
+"""Requests to a door that asks for fewer, before it is given up."""
+LONGEST_WAIT = 30.0
+BLOCK = 1 << 20
+_HREF = re.compile(r"<(?:\w+:)?href>([^<]*)</")
+
+Body = Callable[[], Iterable[bytes]]
+
+
+class DoorError(Exception):
+    """A request that failed; the text names the method, the URL and the answer."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a door."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    """By names in lower case."""
+    body: bytes
+
+    @property
+    def well(self) -> bool:
+        return 200 <= self.status < 300
+
+    def __str__(self) -> str:
+        text = " ".join(self.body[:200].decode(errors="replace").split())
+        return f"HTTP {self.status} {self.reason}" + (f": {text}" if text and "<" not in text else "")
+
+
+def tls_context(credentials: Credentials, *, identified: bool) -> ssl.SSLContext:
+    """Return a context that trusts the CAs of a folder of credentials, and may show its certificate."""
+    tls = ssl.create_default_context(cafile=str(credentials.authority))
+    if identified:
+        tls.load_cert_chain(credentials.certificate, credentials.key)
+    return tls
+
+
+class Doors:
+    """Requests to one end, `source` or `destination`."""
+
+    def __init__(self, credentials: Credentials, role: str) -> None:
+        """Raise OSError for certificates that cannot be used."""
+        self.credentials, self.role = credentials, role
+        self.by_token = credentials.token_file(role) is not None
+        self.tls = tls_context(credentials, identified=credentials.needed and not self.by_token)
+
+    def authorization(self) -> dict[str, str]:
+        token = self.credentials.token(self.role)
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        size: int = 0,
+    ) -> Answer:
+        """Send a request, follow redirections, and wait within bounds if the door is busy.
+
+        Raises:
+            DoorError: without an answer.
+        """
+        own = {**self.authorization(), **(headers or {})}
+        for attempt in range(TRIES):
+            answer = self._followed(method, url, own, body, size)
+            if answer.status not in BUSY or attempt == TRIES - 1:
+                break
+            asked = answer.headers.get("retry-after", "")
+            time.sleep(min(float(asked) if asked.isdigit() else 2.0**attempt, LONGEST_WAIT))
+        return answer
+
+    def _followed(
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, size: int
+    ) -> Answer:
+        first = url
+        for _ in range(1 + REDIRECTIONS):
+            try:
+                answer = self._once(method, url, headers, body, size)
+            except (OSError, http.client.HTTPException) as error:
+                why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error
+                raise DoorError(f"{method} {url}: {why or type(error).__name__}") from None
+            if answer.status not in REDIRECTS or "location" not in answer.headers:
+                return answer
+            url = urljoin(url, answer.headers["location"])
+            if urlsplit(first).scheme == "https" != urlsplit(url).scheme and "Authorization" in headers:
+                raise DoorError(f"{method} {first}: redirected to http, where a token would be readable")
+        raise DoorError(f"{method} {first}: redirected more than {REDIRECTIONS} times")
+
+    def _once(
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, size: int
+    ) -> Answer:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=PATIENCE, context=self.tls)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=PATIENCE)
+        )
+        try:
+            connection.putrequest(method, f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}")
+            for name, value in {**headers, **({"Content-Length": str(size)} if body else {})}.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            try:
+                for block in body() if body else ():
+                    connection.send(block)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # a door that redirects or refuses an upload answers before its end
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, answer.reason, found, answer.read())
+        finally:
+            connection.close()
+
+    def ok(self, method: str, url: str, *allowed: int, **how: object) -> Answer:
+        """Send a request, and raise DoorError unless its answer is a success or one of the allowed statuses."""
+        answer = self.request(method, url, **how)  # type: ignore[arg-type]
+        if not answer.well and answer.status not in allowed:
+            raise DoorError(f"{method} {url}: {answer}")
+        return answer
+
+    def upload(self, url: str, content: Body, size: int) -> None:
+        self.ok("PUT", url, body=content, size=size)
+
+    def make_folder(self, url: str) -> None:
+        """Make a folder; one that exists is kept."""
+        self.ok("MKCOL", url, 405)
+
+    def delete(self, url: str) -> bool:
+        """Delete a file or an empty folder; return whether it existed."""
+        return self.ok("DELETE", url, 404).status != 404
+
+    def names(self, folder: str) -> list[str]:
+        """List a folder; one that does not exist is empty."""
+        answer = self.ok("PROPFIND", f"{folder}/", 404, headers={"Depth": "1"})
+        here = urlsplit(folder).path.strip("/").split("/")[-1]
+        found = (unquote(href).rstrip("/").rpartition("/")[2] for href in _HREF.findall(answer.body.decode()))
+        return [] if answer.status == 404 else [name for name in found if name not in ("", here)]
+
+    def empty(self, folder: str) -> int:
+        """Delete all files in a folder of tpcsweep's own; return their number."""
+        return sum(self.delete(f"{folder}/{quote(name)}") for name in self.names(folder))

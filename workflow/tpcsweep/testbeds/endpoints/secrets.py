@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's credentials as a private folder in the form that tools read, with links to the user's files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import tempfile
+from pathlib import Path
+
+from tpcsweep import processes
+from tpcsweep.configuration.endpoints import EndpointPair, Endpoints, Login
+from tpcsweep.tools.base import ANONYMOUS
+
+COMMAND_SECONDS = 60.0
+
+
+class CredentialError(Exception):
+    """A credential of the testbed that cannot be used; the text names it, and the remedy."""
+
+
+def written(settings: Endpoints, pair: EndpointPair) -> Path:
+    """Make the folder for a pair; `shutil.rmtree` removes it. Raises CredentialError."""
+    memory = next((path for path in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm") if _usable(path)), None)  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix="tpcsweep-", dir=memory))  # of mode 700
+    try:
+        _write(folder, settings, pair)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder
+
+
+def _usable(path: str | None) -> bool:
+    return bool(path) and os.access(str(path), os.W_OK | os.X_OK)
+
+
+def _write(folder: Path, settings: Endpoints, pair: EndpointPair) -> None:
+    _authorities(folder, settings.ca)
+    logins = {"source": settings.login(pair.source), "destination": settings.login(pair.destination)}
+    if all(login.empty for login in logins.values()):
+        (folder / ANONYMOUS).touch()
+    for role, login in logins.items():
+        if login.token_file:
+            (folder / f"{role}.token").symlink_to(_file(login.token_file, "token_file"))
+        elif login.proxy and not (folder / "user.key").exists():
+            for name in ("user.pem", "user.key"):
+                (folder / name).symlink_to(_file(login.proxy, "proxy"))
+        elif login.certificate and login.key and not (folder / "user.key").exists():
+            certificate, key = _file(login.certificate, "certificate"), _file(login.key, "key")
+            (folder / "user.pem").symlink_to(certificate)
+            _private(folder / "user.key", f"{key.read_text()}\n{certificate.read_text()}")
+    renew(folder, logins)
+
+
+def renew(folder: Path, logins: dict[str, Login]) -> None:
+    """Run the commands that print tokens. Raises CredentialError."""
+    for role, login in logins.items():
+        if not login.token_command:
+            continue
+        done = processes.run(
+            ["/bin/sh", "-c", login.token_command], processes.whole(), timeout=COMMAND_SECONDS
+        )
+        if done.returncode or not done.stdout.strip():
+            said = done.stderr.strip().rpartition("\n")[2][:200]
+            raise CredentialError(
+                f"token_command ended with exit code {done.returncode}: {said or 'no token'}"
+            )
+        fresh = folder / f".{role}.token"
+        _private(fresh, done.stdout)
+        fresh.replace(folder / f"{role}.token")
+
+
+def _private(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+
+
+def _file(text: str, key: str) -> Path:
+    path = Path(os.path.expandvars(text)).expanduser().absolute()
+    if not path.is_file() or not os.access(path, os.R_OK):
+        raise CredentialError(f"{key}: {text}: no file that this user can read")
+    return path
+
+
+def _authorities(folder: Path, given: str | None) -> None:
+    known = ssl.get_default_verify_paths()
+    place = (
+        Path(os.path.expandvars(given)).expanduser() if given else Path(known.cafile or known.capath or "/")
+    )
+    if place.is_dir():
+        (folder / "ca").symlink_to(place.absolute())
+        # Files of hashed names are the certificates, those that end in .pem or .crt may be the same.
+        files = sorted(place.glob("*.[0-9]")) or sorted([*place.glob("*.pem"), *place.glob("*.crt")])
+    elif place.is_file():
+        files = [place]
+        (folder / "ca").mkdir()
+        shutil.copy(place, folder / "ca" / "ca.pem")
+        processes.run(["openssl", "rehash", folder / "ca"])
+    else:
+        raise CredentialError(f"ca: {given}: no such file or folder")
+    (folder / "ca.pem").write_text("\n".join(file.read_text(errors="replace") for file in files))

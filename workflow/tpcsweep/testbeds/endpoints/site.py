@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The site of endpoints: what measuring can see from outside, which is when each file was there."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tpcsweep.client.handle import Client, Event
+from tpcsweep.configuration.endpoints import Budget, EndpointPair, Login
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.flags import BrokenError
+from tpcsweep.measure.files import Arrival
+from tpcsweep.measure.machine import Machine
+from tpcsweep.measure.readings import Reading, Sampler
+from tpcsweep.testbeds.endpoints import secrets
+from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
+from tpcsweep.testbeds.endpoints.ledger import LINGER
+from tpcsweep.xrootd.monitoring import Copy
+
+DELETERS = 8
+"""Files that are deleted at a time, at most."""
+UNKNOWN: Any = math.nan
+TOTALS = (
+    *("path_drops", "path_queue_drops", "client_throttled", "client_periods"),
+    *("source_throttled", "source_periods", "destination_throttled", "destination_periods"),
+)
+
+
+class Span(NamedTuple):
+    """A transfer that ended, by CLOCK_MONOTONIC, with the bytes that arrived."""
+
+    stream: int
+    start: float
+    end: float
+    size: int
+
+
+def arrived(times: np.ndarray[Any, Any], spans: list[Span]) -> np.ndarray[Any, Any]:
+    """Return the bytes that had arrived at some times, (times,): those of each file spread evenly over its transfer."""
+    if not spans:
+        return np.zeros(len(times))
+    table = np.array(spans, dtype=float)
+    starts, ends = table[:, 1], np.maximum(table[:, 2], table[:, 1] + 1e-6)
+    rates = table[:, 3] / (ends - starts)
+    edges, changes = np.concatenate([starts, ends]), np.concatenate([rates, -rates])
+    order = np.argsort(edges, kind="stable")
+    edges, rate = edges[order], np.cumsum(changes[order])
+    grown = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(edges))])
+    return np.asarray(np.interp(times, edges, grown))
+
+
+def known_until(spans: list[Span], streams: int) -> float:
+    """Return the time until which the bytes of all streams are known; -inf before each has ended a transfer.
+
+    It is the end of the last transfer of the stream that is furthest behind: what a stream has moved of a file that
+    has not ended is not visible.
+    """
+    last: dict[int, float] = {}
+    for span in spans:
+        last[span.stream] = max(span.end, last.get(span.stream, -math.inf))
+    return min(last.values()) if len(last) == streams else -math.inf
+
+
+class OutsideReadings:
+    """Readings of the client's machine, with the bytes that are known by the files that arrived."""
+
+    def __init__(self, site: EndpointsSite, interval: float) -> None:
+        self._site, self._sampler = site, Sampler(site.look, interval)
+
+    def __enter__(self) -> OutsideReadings:
+        self._sampler.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sampler.__exit__()
+
+    @property
+    def interval(self) -> float:
+        return self._sampler.interval
+
+    def readings(self) -> list[Reading]:
+        """Return the readings until the bytes of all streams are known, or all of them without bytes before that."""
+        read, spans = self._sampler.readings(), list(self._site.spans)
+        limit = known_until(spans, self._site.streams)
+        if not math.isfinite(limit):
+            return read
+        known = [reading for reading in read if reading.time <= limit] or read[:1]
+        payload = arrived(np.array([reading.time for reading in known]), spans)
+        return [
+            reading._replace(payload=count) for reading, count in zip(known, payload.tolist(), strict=True)
+        ]
+
+
+@dataclass(kw_only=True)
+class EndpointsSite:
+    """A pair of endpoints; see `measure.cell.Site`."""
+
+    pair: EndpointPair
+    folders_made: Mapping[str, str]
+    """URLs of tpcsweep's own folders by role; streams use them at each door in turn."""
+    name: str
+    """The last part of these URLs."""
+    doors: Mapping[str, Doors]
+    client: Client
+    process: subprocess.Popen[bytes]
+    private: Path
+    logins: dict[str, Login]
+    budget: Budget
+    began: float
+    provenance: dict[str, Any]
+    rtt_idle: float = math.nan
+    """The declared RTT in ms, NaN where it is unknown."""
+    streams: int = 1
+    spans: list[Span] = field(default_factory=list)
+    bandwidth_found: float | None = None
+    path_slow: bool = False
+    folders: tuple[str, str] = ("", "")
+    _size: int = 0
+    _files: int | None = None
+    _moved: int = 0
+    _problems: list[str] = field(default_factory=list)
+    _machine: Machine = field(default_factory=Machine)
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(DELETERS, thread_name_prefix="delete")
+        self._pending: list[Any] = []
+        self._deleter = self.doors["destination"]
+
+    def begin(self, wanted: Parameters, files: int | None) -> None:
+        """Prepare for a cell: renew tokens, forget the transfers of the last one."""
+        try:
+            secrets.renew(self.private, self.logins)
+        except secrets.CredentialError as error:
+            raise BrokenError(str(error)) from error
+        self.streams, self._size, self._files, self.spans = wanted.streams, wanted.file_size, files, []
+
+    def client_of(self, _tool: str) -> Client:
+        return self.client
+
+    def pairs(self, _endpoint: str) -> list[tuple[str, str]]:
+        """Return the folders of source and destination for each pair of doors."""
+        own = "" if self.pair.source.file else f"/{self.name}"
+        sources = [f"{url}{own}" for url in self.pair.source.urls]
+        destinations = [f"{url}/{self.name}" for url in self.pair.destination.urls]
+        count = max(len(sources), len(destinations))
+        return [(sources[n % len(sources)], destinations[n % len(destinations)]) for n in range(count)]
+
+    def add_source(self, size: int, content: str, _streams: int) -> str:
+        """Upload a source file unless it exists, or check the one that the user named; return its name."""
+        door, name = self.doors["source"], self.pair.source.file or f"{content}.{size}"
+        url = f"{self.pairs('')[0][0]}/{name}"
+        try:
+            head = door.request("HEAD", url)
+            found = int(head.headers.get("content-length", -1)) if head.well else -1
+            if found == size:
+                return name
+            if self.pair.source.file:
+                raise BrokenError(
+                    f"{url}: {head}, {found} bytes: file_size must be the size of the source file"
+                )
+            door.upload(url, lambda: random_blocks(size), size)
+            self._moved += size
+        except DoorError as error:
+            raise BrokenError(f"the source file cannot be uploaded: {error}") from error
+        return name
+
+    def look(self) -> Reading:
+        machine = self._machine.look()._asdict()
+        machine.pop("tasks")
+        unknown = dict.fromkeys(Reading._fields, UNKNOWN)
+        sides = {"source_cpu": (UNKNOWN,), "destination_cpu": (UNKNOWN,)}
+        seen = {f"machine_{name}": value for name, value in machine.items()}
+        return Reading(**{**unknown, **sides, **seen, "time": time.monotonic(), "payload": 0})
+
+    def sampler(self, interval: float) -> OutsideReadings:
+        return OutsideReadings(self, interval)
+
+    def totals(self) -> dict[str, int | None]:
+        """Return no counters: they are not visible from outside."""
+        return dict.fromkeys(TOTALS)
+
+    def received(self, event: Event) -> Arrival:
+        """Note a transfer that ended, and have its destination file deleted."""
+        size = 0 if event["failure"] else self._size
+        self._moved += size
+        self.spans.append(Span(event["stream"], event["start"], event["end"], size))
+        destinations = [destination for _, destination in self.pairs("")]
+        url = f"{destinations[event['stream'] % len(destinations)]}/{event['name']}"
+        self._pending.append(self._pool.submit(self._delete, url))
+        return Arrival(None, size)
+
+    def _delete(self, url: str) -> None:
+        try:
+            self._deleter.delete(url)
+        except DoorError as error:
+            self._problems.append(str(error))
+
+    def present(self) -> dict[str, Arrival]:
+        return {}
+
+    def copies(self) -> list[Copy]:
+        return []
+
+    def settle(self) -> None:
+        """Delete what is left of the cell, and wait until servers have noticed that the client has gone."""
+        for pending in self._pending:
+            pending.result()
+        self._pending.clear()
+        done = sum(1 for span in self.spans if span.size)
+        if self._files is None or done < self._files * self.streams:
+            time.sleep(LINGER)
+        try:
+            self._deleter.empty(self.folders_made["destination"])
+        except DoorError as error:
+            self._problems.append(str(error))
+        self.check()
+
+    def check(self) -> None:
+        """Raise BrokenError if files cannot be deleted, the budget is spent, or the client has ended."""
+        if self._problems:
+            raise BrokenError(f"files are left behind: {self._problems[0]}")
+        if self._moved > self.budget.bytes or time.monotonic() - self.began > self.budget.time:
+            raise BrokenError("the testbed's budget is spent")
+        if self.process.poll() is not None:
+            raise BrokenError(f"the client ended with exit code {self.process.returncode}")
+
+    def explain(self, error: BrokenError) -> str:
+        return str(error)
+
+    def ready(self) -> None:
+        """Raise BrokenError unless a door of each end answers now."""
+        for role, folder in self.folders_made.items():
+            try:
+                self.doors[role].request("HEAD", f"{folder}/")
+            except DoorError as error:
+                raise BrokenError(str(error)) from error
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        self._machine.close()
+
+
+def random_blocks(size: int) -> Iterator[bytes]:
+    """Yield random content, which no server compresses or deduplicates."""
+    whole, rest = divmod(size, BLOCK)
+    yield from (os.urandom(BLOCK) for _ in islice(range(whole), whole))
+    yield os.urandom(rest)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The endpoints testbed: nothing is deployed. A deployment is a folder of tpcsweep's own at each end of a pair."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import secrets as random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from tpcsweep import processes
+from tpcsweep.client.handle import ClientError, of_process
+from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
+from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.linux import signals
+from tpcsweep.measure import cell, provenance
+from tpcsweep.measure.steady import Steady
+from tpcsweep.testbeds import Finding, Request, TeardownError
+from tpcsweep.testbeds.endpoints import ledger, secrets, trial
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.implementations import recognized
+from tpcsweep.testbeds.endpoints.site import EndpointsSite
+from tpcsweep.tools import Credentials
+
+EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
+
+
+def require(settings: Endpoints) -> None:
+    """Raise CredentialError for credentials that cannot be used."""
+    for pair in settings.pairs:
+        shutil.rmtree(secrets.written(settings, pair))
+
+
+@contextlib.contextmanager
+def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
+    """Make folders at both ends of a pair and show that files can be deleted there; delete the folders at the end."""
+    pair = settings.pair(request.parameters.pair)
+    ledger.reap(settings)
+    with contextlib.ExitStack() as undo:
+        private = secrets.written(settings, pair)
+        undo.callback(shutil.rmtree, private, ignore_errors=True)
+        name = f"tpcsweep-{random.token_hex(6)}"
+        folders = {role: f"{getattr(pair, role).urls[0]}/{name}" for role in ("source", "destination")}
+        if pair.source.file:
+            del folders["source"]
+        entry = ledger.begin(undo, name, pair.name, folders, private)
+        try:
+            doors = {role: Doors(Credentials(private), role) for role in ("source", "destination")}
+        except OSError as error:
+            ledger.end(entry)
+            raise secrets.CredentialError(
+                f"the certificate cannot be used: {error.strerror or error}"
+            ) from error
+        undo.push(partial(_cleared, doors, entry))
+        undo.callback(signals.ignore)
+        request.stage(f"making folders for {request.deployment}")
+        for role, folder in folders.items():
+            doors[role].make_folder(f"{folder}/")
+            doors[role].upload(f"{folder}/trial", lambda: [b"\n"], 1)
+            doors[role].delete(f"{folder}/trial")
+        home = private / "client"
+        home.mkdir()
+        log = undo.enter_context((request.logs / "stderr.client.log").open("wb"))
+        command = [sys.executable, "-m", "tpcsweep.client", str(private), str(home)]
+        pipes = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": log,
+            "start_new_session": True,
+        }
+        process = processes.start(command, processes.python(home), **pipes)
+        undo.callback(_ended, process)
+        site = EndpointsSite(
+            pair=pair,
+            folders_made=folders,
+            name=name,
+            doors=doors,
+            client=of_process(process),
+            process=process,
+            private=private,
+            logins={role: settings.login(getattr(pair, role)) for role in doors},
+            budget=settings.budget,
+            began=time.monotonic(),
+            rtt_idle=math.nan if pair.rtt is None else pair.rtt,
+            provenance=_provenance(request.tools, pair, doors),
+        )
+        undo.callback(site.close)
+        yield site
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin:
+        process.stdin.close()  # the client ends what runs
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _cleared(doors: dict[str, Doors], entry: ledger.Entry, _kind: object, error: object, _at: object) -> None:
+    """Delete the folders of a deployment; an error that ended it is not hidden by one here."""
+    count, problems = ledger.cleared(doors, entry.folders)
+    if count and not problems:
+        # Source files are alone on their side; more at the destination was being written.
+        time.sleep(ledger.LINGER)
+        _, problems = ledger.cleared(doors, entry.folders)
+    if problems and isinstance(error, DoorError):
+        return
+    if problems:
+        raise TeardownError(f"left behind, `tpcsweep reap` tries again: {'; '.join(problems)}")
+    ledger.end(entry)
+
+
+def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors]) -> dict[str, Any]:
+    described, hosts = {}, {}
+    for role, door in doors.items():
+        url = getattr(pair, role).urls[0]
+        answer = door.request("OPTIONS", f"{url}/")
+        found = recognized(answer.headers)
+        hosts[role] = url.split("/")[2]
+        described[role] = {
+            "urls": list(getattr(pair, role).urls),
+            "server": answer.headers.get("server", ""),
+            "implementation": found.name if found else "",
+        }
+    return {
+        **provenance.machine(),
+        "software": provenance.software(tools),
+        "nodes": hosts,
+        "endpoints": {**described, "declared": {"rtt": pair.rtt, "bandwidth": pair.bandwidth}},
+    }
+
+
+def measure(
+    site: EndpointsSite,
+    wanted: Parameters,
+    how: Measurement,
+    prefix: str,
+    show: Callable[[Steady, float], None],
+) -> dict[str, Any]:
+    """Measure a cell as `measure.cell.measure` does; limits of servers and paths are not visible from outside."""
+    site.begin(wanted, how.files)
+    return cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", show)
+
+
+def reap(settings: Endpoints) -> list[str]:
+    """Delete the folders of dead runs, and return what they were; raises TeardownError with what is left."""
+    done, problems = ledger.reap(settings)
+    if problems:
+        raise TeardownError(
+            "\n".join([*(f"reaped: {one}" for one in done), *(f"left: {one}" for one in problems)])
+        )
+    return done
+
+
+def check(configuration: Configuration) -> Iterator[Finding]:
+    """Yield what works at each end and for each pair, with the reason of each failure."""
+    assert isinstance(configuration.testbed, Endpoints)
+    yield from trial.findings(configuration.testbed)

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials of endpoints for `tpcsweep check`: each end by itself, then each pair, with the reason of each failure."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import json
+import secrets as random
+import shutil
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+from cryptography import x509
+
+from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
+from tpcsweep.testbeds import Finding
+from tpcsweep.testbeds.endpoints import ledger, secrets
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
+from tpcsweep.tools import Credentials
+from tpcsweep.tools.curl import CAVEATS
+from tpcsweep.tools.native import Progress, failure
+
+CONNECT_SECONDS = 10.0
+CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)
+"""The file that is tried: 1 MiB."""
+DAYS_LEFT = 7
+"""A certificate that ends sooner is a failure."""
+
+
+class Unfit(Exception):  # noqa: N818
+    """A check that failed; the text is the reason."""
+
+
+Row = Iterator[Finding]
+
+
+def findings(settings: Endpoints) -> Row:
+    """Yield a row for each check of each end and pair."""
+    for pair in settings.pairs:
+        try:
+            private = secrets.written(settings, pair)
+        except secrets.CredentialError as error:
+            yield Finding(pair.name, "credentials", "failed", str(error))
+            continue
+        with ExitStack() as undo:
+            undo.callback(shutil.rmtree, private, ignore_errors=True)
+            yield from _Trial(settings, pair, Credentials(private), undo).rows()
+
+
+class _Trial:
+    """The trial of one pair. Checks that depend on one that failed are skipped."""
+
+    def __init__(
+        self, settings: Endpoints, pair: EndpointPair, credentials: Credentials, undo: ExitStack
+    ) -> None:
+        self._settings, self._pair, self._credentials, self._undo = settings, pair, credentials, undo
+        self._name = f"tpcsweep-{random.token_hex(6)}"
+        self._folders = {
+            role: f"{getattr(pair, role).urls[0]}/{self._name}" for role in ("source", "destination")
+        }
+        self._doors: dict[str, Doors] = {}
+        self._tokens: dict[str, str] = {}
+        self._markers = False
+
+    def rows(self) -> Row:
+        with ExitStack() as held:
+            entry = ledger.begin(held, self._name, self._pair.name, self._folders, self._credentials.folder)
+            left: list[str] = []
+            try:
+                usable = True
+                for role in self._folders:
+                    for row in self._end(role):
+                        usable = usable and row.status != "failed"
+                        yield row
+                yield from self._between(usable)
+            finally:
+                if self._doors:
+                    left = ledger.cleared(self._doors, {role: self._folders[role] for role in self._doors})[1]
+                if not left:
+                    ledger.end(entry)
+            reason = "; ".join(left)
+            yield Finding(self._pair.name, "nothing left", "failed" if left else "ok", reason)
+
+    def _end(self, role: str) -> Row:
+        """Check one end, door by door as far as the network, then its folder by the first door."""
+        subject = f"{self._pair.name} {role}"
+        for url in getattr(self._pair, role).urls:
+            where = urlsplit(url)
+            place = f"{subject} {where.netloc}"
+            steps: list[tuple[str, Callable[[], str]]] = [
+                ("name resolves", lambda where=where: _resolved(where.hostname or "", where.port)),  # type: ignore[misc]
+                ("TCP, RTT of the connect", lambda where=where: _connected(where)),  # type: ignore[misc]
+            ]
+            if where.scheme == "https":
+                steps += [("TLS and CA", lambda where=where: self._secured(where))]  # type: ignore[misc]
+            yield from _in_turn(place, steps)
+        folder = self._folders[role]
+        steps = [
+            ("credential usable", lambda: self._opened(role)),
+            ("list", lambda: self._listed(role)),
+            ("make a folder", lambda: self._done(role, "MKCOL", f"{folder}/")),
+            ("upload", lambda: self._uploaded(role)),
+            ("download", lambda: self._downloaded(role)),
+            ("checksum", lambda: self._checksum(role)),
+            ("delete", lambda: self._done(role, "DELETE", f"{folder}/file")),
+            ("macaroon", lambda: self._macaroon(role)),
+        ]
+        yield from _in_turn(subject, steps)
+
+    def _between(self, usable: bool) -> Row:
+        names = ("pull", "push", "pull with 2 connections", "performance markers")
+        if not usable:
+            yield from (Finding(self._pair.name, name, "skipped", "an end failed") for name in names)
+            return
+        steps: list[tuple[str, Callable[[], str]]] = [
+            ("pull", lambda: self._copied("pull", 1)),
+            ("push", lambda: self._copied("push", 1)),
+            ("pull with 2 connections", lambda: self._copied("pull", 2)),
+        ]
+        for step in steps:
+            yield from _in_turn(self._pair.name, [step])
+        seen = "in the answers" if self._markers else "none in answers for 1 MiB: longer copies may have some"
+        yield Finding(self._pair.name, "performance markers", "ok" if self._markers else "skipped", seen)
+
+    def _secured(self, where: object) -> str:
+        """Check the chain by the CAs, and return the end of the server's certificate."""
+        host, port = where.hostname, where.port or 443  # type: ignore[attr-defined]
+        tls = ssl.create_default_context(cafile=str(self._credentials.authority))
+        with (
+            socket.create_connection((host, port), CONNECT_SECONDS) as plain,
+            tls.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            shown = secured.getpeercert(binary_form=True)
+            version = secured.version()
+        return f"{version}, {_validity(x509.load_der_x509_certificate(shown or b''))}"
+
+    def _opened(self, role: str) -> str:
+        credentials = self._credentials
+        if not credentials.needed:
+            self._doors[role] = Doors(credentials, role)
+            return "none: anonymous"
+        if token := credentials.token(role):
+            self._doors[role], self._tokens[role] = Doors(credentials, role), token
+            return "bearer token"
+        self._doors[role] = Doors(credentials, role)
+        certificate = x509.load_pem_x509_certificate(credentials.certificate.read_bytes())
+        return f"certificate, {_validity(certificate, days=0)}"
+
+    def _listed(self, role: str) -> str:
+        url = getattr(self._pair, role).urls[0]
+        answer = self._doors[role].ok("PROPFIND", f"{url}/", headers={"Depth": "1"})
+        found = recognized(answer.headers)
+        return f"{found.name}: {found.note}" if found else answer.headers.get("server", "unknown server")
+
+    def _done(self, role: str, method: str, url: str) -> str:
+        self._doors[role].ok(method, url)
+        return ""
+
+    def _uploaded(self, role: str) -> str:
+        self._doors[role].upload(f"{self._folders[role]}/file", lambda: [CONTENT], len(CONTENT))
+        return ""
+
+    def _downloaded(self, role: str) -> str:
+        if self._doors[role].ok("GET", f"{self._folders[role]}/file").body != CONTENT:
+            raise Unfit("other bytes than were uploaded")
+        return ""
+
+    def _checksum(self, role: str) -> str:
+        url = f"{self._folders[role]}/file"
+        head = self._doors[role].request("HEAD", url, {"Want-Digest": "adler32"})
+        told = head.headers.get("digest", "").lower().replace(" ", "")
+        if not told:
+            raise LookupError(f"no Digest in the answer to HEAD (RFC 3230): {head}")
+        if f"adler32={zlib.adler32(CONTENT):08x}" not in told:
+            raise Unfit(f"{told}, which is not the content's")
+        return "adler32"
+
+    def _macaroon(self, role: str) -> str:
+        door = self._doors[role]
+        if role in self._tokens or not self._credentials.needed:
+            raise LookupError("a token is used" if role in self._tokens else "anonymous")
+        kind = {"Content-Type": "application/macaroon-request"}
+        text = json.dumps(CAVEATS).encode()
+        answer = door.ok("POST", f"{self._folders[role]}/", headers=kind, body=lambda: [text], size=len(text))
+        try:
+            self._tokens[role] = str(json.loads(answer.body)["macaroon"])
+        except (ValueError, KeyError, TypeError):
+            raise Unfit("the answer is no macaroon") from None
+        return ""
+
+    def _copied(self, mode: str, connections: int) -> str:
+        """Copy the file by one COPY, compare it, and delete it."""
+        roles = ("destination", "source") if mode == "pull" else ("source", "destination")
+        source, target = (
+            f"{self._folders['source']}/file",
+            f"{self._folders['destination']}/{mode}{connections}",
+        )
+        self._doors["source"].upload(source, lambda: [CONTENT], len(CONTENT))
+        url, other = (target, source) if mode == "pull" else (source, target)
+        headers = {**ALWAYS, "Source" if mode == "pull" else "Destination": other, "Overwrite": "F"}
+        for name, role in zip(("Authorization", "TransferHeaderAuthorization"), roles, strict=True):
+            if role in self._tokens:
+                headers[name] = f"Bearer {self._tokens[role]}"
+        if connections > 1:
+            headers["X-Number-Of-Streams"] = str(connections)
+        began = time.monotonic()
+        answer = self._doors[roles[0]].request("COPY", url, headers)
+        seconds = time.monotonic() - began
+        progress = Progress()
+        progress.feed(answer.body)
+        self._markers |= b"Perf Marker" in answer.body
+        if (why := failure(answer.status, answer.reason, progress.last)) and answer.status != 201:
+            raise Unfit(why)
+        if why and answer.body.strip():
+            raise Unfit(why)
+        if self._doors["destination"].ok("GET", target).body != CONTENT:
+            raise Unfit("other bytes arrived")
+        self._doors["destination"].delete(target)
+        return f"{seconds:.2f} s"
+
+
+def _in_turn(subject: str, steps: list[tuple[str, Callable[[], str]]]) -> Row:
+    """Take steps until one fails; the others are skipped. A LookupError is a feature that is missing or unused."""
+    needed = ""
+    for name, step in steps:
+        if needed:
+            yield Finding(subject, name, "skipped", f"needs: {needed}")
+            continue
+        try:
+            yield Finding(subject, name, "ok", step())
+        except LookupError as error:
+            yield Finding(subject, name, "skipped", str(error.args[0]))
+        except (Unfit, DoorError, OSError, ValueError) as error:
+            needed = name if name != "delete" else ""
+            reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else str(error)
+            yield Finding(subject, name, "failed", reason or type(error).__name__)
+
+
+def _resolved(host: str, port: int | None) -> str:
+    found = socket.getaddrinfo(host, port or 443, type=socket.SOCK_STREAM)
+    return ", ".join(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+def _connected(where: object) -> str:
+    host, port = where.hostname, where.port or 443  # type: ignore[attr-defined]
+    best = float("inf")
+    for _ in range(3):
+        began = time.perf_counter()
+        with contextlib.closing(socket.create_connection((host, port), CONNECT_SECONDS)):
+            best = min(best, time.perf_counter() - began)
+    return f"{1000 * best:.1f} ms"
+
+
+def _validity(certificate: x509.Certificate, days: float = DAYS_LEFT) -> str:
+    ends = certificate.not_valid_after_utc
+    text = f"valid until {ends:%Y-%m-%d %H:%M} UTC"
+    if ends - datetime.datetime.now(datetime.UTC) < datetime.timedelta(days=days):
+        raise Unfit(f"only {text}")
+    return text
