@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attribution of a cell's time to limits: on series made up so that one thing binds, and on any series."""
 
+import csv
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,8 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure import limits, transfers
 from tpcsweep.measure.limits import NONE_FOUND, attribute, binding, loss_rate, numbers, ramp_seconds
 from tpcsweep.variables import LIMIT_REMEDIES, LIMITS, SAMPLES, SHARES, SOURCES, SUMMARY, TRANSFERS
+
+from tests.support.workflow import ROOT
 
 COUNT = 100
 SERIES = {"wire_throughput": 0.5, "goodput": 0.5, "busy": 4.0, "machine_cpu": 0.4}
@@ -248,3 +251,16 @@ def test_more_connections_leave_each_a_smaller_share_of_the_path_to_grow_to() ->
     # A window four times smaller takes two round trips less, but for the first one's part.
     assert ramp_seconds(one, 50.0) - ramp_seconds(four, 50.0) == pytest.approx(0.1, abs=0.01)
     assert ramp_seconds(both, 50.0) == ramp_seconds(four, 50.0)
+
+
+def test_the_page_says_how_often_the_limit_was_right_on_cells_that_the_rule_was_not_developed_on() -> None:
+    lines = (ROOT / "examples/limits_blind.csv").read_text(encoding="utf-8").splitlines()
+    cells = list(csv.DictReader(lines))
+    for row in cells:
+        found = {limit: float(row[share]) for limit, share in SHARES.items() if row[share]}
+        if row["found"] != "failed":
+            assert sum(found.values()) == pytest.approx(1, abs=1e-4)
+            assert found[row["found"]] == max(found.values())
+    right = sum(row["found"] == row["built"] for row in cells)
+    page = (ROOT / "docs/limits.md").read_text(encoding="utf-8")
+    assert f"right: {right} of {len(cells)}: {100 * right / len(cells):.0f} %" in page
