@@ -23,7 +23,7 @@ OCCUPIED = "anti-affinity rules"
 """What the scheduler says of nodes with pods that others must keep away from (its plugin InterPodAffinity)."""
 MEASURED = frozenset({"servers", "client"})
 """Containers of servers and tools; what is beside them watches."""
-FIT = "change `resources`, `memory` or `client_cores` of the testbed, or `cores` of the sweep"
+FIT = "change `resources` in a podTemplate, or `memory` of the testbed, or `cores` of the sweep"
 LONGEST = 500
 """Characters of somebody else's words."""
 KEPT = 2000

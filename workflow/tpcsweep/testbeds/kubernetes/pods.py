@@ -20,14 +20,14 @@ from kubernetes.client import V1Pod
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import spots
+from tpcsweep.configuration.placements import CLIENT, spots
+from tpcsweep.configuration.templates import node_selector
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.faults import spec_of
 from tpcsweep.testbeds.kubernetes.leases import Leases
 from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.watch import PodWatch
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
@@ -54,7 +54,9 @@ class Place:
     @property
     def chosen(self) -> str:
         """Say which pair it is of those that were found."""
-        source, destination = (placed.node_selector[objects.NODE] for _, placed in self.pair.sides)
+        source, destination = (
+            node_selector(placed.podTemplate)[objects.NODE] for _, placed in self.pair.sides
+        )
         return f" on {source} and {destination}, one of {self.among} pairs of nodes"
 
 
@@ -86,14 +88,18 @@ class Pods:
             objects.package(self._naming, self._owner),
             objects.network_policy(self._naming, self._owner, metrics=settings.metrics),
         ]
+        self.templates = {CLIENT: objects.template_of(client)}
+        """Of the client's pod, and of the first origin's of each side, as the cluster got them."""
         for side, places_of_side in self._spots.items():
-            bodies += [
+            jobs = [
                 objects.server_job(
                     *(self._naming, settings, spot, server, wanted, streams, self._owner, deadline),
                     everywhere=everywhere,
                 )
                 for spot, server in zip(places_of_side, self._blank(side).servers, strict=True)
             ]
+            bodies += jobs
+            self.templates[side] = objects.template_of(jobs[-wanted.origins])
         self._create(bodies)
         self.by_name: dict[str, V1Pod] = {}
         """Those that run, by the names of their servers, and `client`."""

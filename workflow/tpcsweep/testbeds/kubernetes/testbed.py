@@ -21,8 +21,9 @@ from kubernetes.client import V1Pod, VersionApi
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import Placement, placements
+from tpcsweep.configuration.placements import CLIENT, server_templates
 from tpcsweep.configuration.sweep import Measurement, path_text
+from tpcsweep.configuration.templates import Tree, node_selector, spec_of
 from tpcsweep.flags import BROKEN, BrokenError, FaultError
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
@@ -34,7 +35,6 @@ from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
-from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
@@ -66,8 +66,6 @@ def require(settings: Kubernetes) -> None:
             nodes make no pair, or the image does not run within `start_time`, or does not answer.
         TeardownError: The trial does not go.
     """
-    if unfit := [str(problem) for problem in objects.unfit(settings)]:
-        raise ClusterError("\n".join(unfit))
     cluster = api.connect_cluster(settings)
     nodes.pairs_of(cluster, settings)
     try:
@@ -212,10 +210,11 @@ def reap(settings: Kubernetes) -> list[str]:
 def locks(pair: Pair) -> set[str]:
     """The names of the Leases by which those wait that choose the same nodes: one for each way of choosing. Pure."""
 
-    def nodes(placed: Placement) -> str:
-        return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
+    def nodes(template: Tree) -> str:
+        rules = (spec_of(template, "affinity") or {}).get("nodeAffinity")
+        return json.dumps([node_selector(template), rules], sort_keys=True)
 
-    return {leases.name_for(nodes(placed)) for _, side in pair.sides for placed in placements(side)}
+    return {leases.name_for(nodes(each)) for _, side in pair.sides for each in server_templates(side)}
 
 
 def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -254,7 +253,9 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
             return
         except PodError as error:
             of_image = any(reason in str(error) for reason in IMAGE)
-            advice = "; correct `image`, `pull_policy` or `pull_secrets` of the testbed" if of_image else ""
+            advice = (
+                "; correct `image`, `pull_policy` or imagePullSecrets of a podTemplate" if of_image else ""
+            )
             if "container image-" in str(error):
                 advice = f"; {NEEDS}"
             raise PodError(f"the client pod does not come up: {error}{advice}") from error
@@ -398,6 +399,7 @@ def _provenance(
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "kubernetes": {
             "pods": {name: _describe(pod) for name, pod in sorted(pods.by_name.items())},
+            "templates": pods.templates,
             "machines": {
                 name: {**description["machine"], "host": hosts[name]}
                 for name, description in sorted(described.items())
