@@ -83,8 +83,9 @@ def test_a_shell_completes_commands_and_names(words: str, completed: list[str]) 
 def test_a_sweep_that_can_run_has_no_findings(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testbeds.of("netns"), "require", lambda _: None)
     done = tpcsweep("check")
-    assert (done.exit_code, done.stdout) == (0, "probe: netns can run all cells\n")
-    assert json.loads(tpcsweep("check", "--json").stdout) == {"study": "probe", "findings": []}
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "probe: all checks passed")
+    row = {"subject": "netns", "check": "can deploy", "status": "ok", "reason": ""}
+    assert json.loads(tpcsweep("check", "--json").stdout) == {"study": "probe", "findings": [row]}
     assert not study.folder.exists()
 
 
@@ -97,13 +98,30 @@ def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: py
     parameters = "{tool: [curl, globus-url-copy], copy_mode: push, tcp_streams: 2}"
     Path("config/sweeps/probe.yaml").write_text(f"parameters: {parameters}\n")
     monkeypatch.setenv("PATH", "/nowhere")
-    done = tpcsweep("check")
+    done = tpcsweep("check", "--json")
     assert done.exit_code == 1
-    lines = done.stdout.splitlines()
+    lines = [found["reason"] for found in json.loads(done.stdout)["findings"]]
     assert any(line.startswith("config/sweeps/probe.yaml: parameters.tcp_streams: given 2") for line in lines)
     assert any(line.startswith("the extra globus") for line in lines)
     assert lines[-1] == "the netns testbed cannot run on this machine"
-    assert json.loads(tpcsweep("check", "--json").stdout)["findings"] == lines
+    assert "can run" not in tpcsweep("check").stdout
+    alone = json.loads(tpcsweep("check", "netns", "--json").stdout)
+    assert [found["reason"] for found in alone["findings"]] == lines[-1:]
+
+
+@pytest.mark.usefixtures("study")
+def test_a_testbed_with_checks_of_its_own_yields_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        testbeds.Finding("a", "list", "ok", "3 [ms]"),
+        testbeds.Finding("b", "delete", "failed", "HTTP 403"),
+    ]
+    monkeypatch.setattr(testbeds.of("netns"), "check", lambda _: iter(rows), raising=False)
+    done = tpcsweep("check", "netns")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "netns: 1 of 2 checks failed")
+    assert "3 [ms]" in done.stdout
+    assert "HTTP 403" in done.stdout
+    rows.pop()
+    assert tpcsweep("check", "netns").exit_code == 0
 
 
 @pytest.mark.usefixtures("study")

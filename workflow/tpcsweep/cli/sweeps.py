@@ -125,29 +125,44 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
 
 
 @click.command()
+@click.argument("name", metavar="[TESTBED]", required=False, type=common.TESTBED)
 @common.study_options
 @common.as_json
-def check(as_json: bool, **options: str | None) -> None:
-    """Check whether this machine or cluster can run a sweep. Nothing is deployed.
+def check(name: str | None, as_json: bool, **options: str | None) -> None:
+    """Check whether a testbed works, and whether it can run a sweep. No cell is measured.
 
-    Prints a line for each finding. Exit codes: 0 the sweep can run, 1 it cannot, 2 a file is wrong.
+    With TESTBED and without --sweep, only the testbed is checked. Prints a row for each check, with the reason of each
+    failure. Exit codes: 0 all checks passed, 1 a check failed, 2 a file is wrong.
 
-    Example: tpcsweep check --sweep surface --testbed kubernetes
+    Example: tpcsweep check endpoints
     """
-    study = common.load_study(**options)
+    alone = name is not None and options["sweep"] is None
+    study = common.load_study(**options | ({"testbed": name} if name else {}))
+    from rich.markup import escape
+    from rich.table import Table
+
     from tpcsweep import testbeds
     from tpcsweep.configuration import checks
     from tpcsweep.extras import missing
     from tpcsweep.running.runner import deployment_errors
 
-    found = [*map(str, checks.check(study)), *missing(checks.extras(study))]
+    found: list[testbeds.Finding] = []
+    if not alone:
+        problems = [*map(str, checks.check(study)), *missing(checks.extras(study))]
+        found += [testbeds.Finding(study.name, "can be run", "failed", problem) for problem in problems]
     try:
-        testbeds.of(study.testbed.kind).require(study.testbed)
+        found += testbeds.findings(study)
     except deployment_errors(study) as error:
-        found.append(str(error))
-    lines = found or [f"{study.folder.name}: {study.testbed_name} can run all cells"]
-    common.answer(as_json, {"study": study.folder.name, "findings": found}, *lines)
-    sys.exit(bool(found))
+        found.append(testbeds.Finding(study.testbed_name, "can deploy", "failed", str(error)))
+    table = Table("subject", "check", "status", "reason")
+    for one in found:
+        table.add_row(one.subject, one.check, one.status, escape(one.reason))
+    failed = [one for one in found if one.status == "failed"]
+    label = study.testbed_name if alone else study.folder.name
+    verdict = f"{len(failed)} of {len(found)} checks failed" if failed else "all checks passed"
+    content = {"study": label, "findings": [vars(one) for one in found]}
+    common.answer(as_json, content, table, f"{label}: {verdict}")
+    sys.exit(bool(failed))
 
 
 @click.command()

@@ -8,11 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from tpcsweep.flags import BrokenError
 
 if TYPE_CHECKING:
+    from tpcsweep.configuration.loading import Configuration
     from tpcsweep.configuration.parameters import DeploymentParameters
 
 
@@ -79,8 +80,20 @@ class Deployment(Protocol):
         """Say for people what has broken."""
 
 
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check of a testbed, a row of `tpcsweep check`."""
+
+    subject: str
+    """The thing that was checked, such as a server, a pair or a node."""
+    check: str
+    status: Literal["ok", "failed", "skipped"]
+    reason: str = ""
+    """Why the check failed or was skipped; or the value that was found."""
+
+
 class Testbed(Protocol):
-    """A kind of testbed."""
+    """A kind of testbed. A module may also have `check(configuration)`, which yields findings."""
 
     EXPECTED: tuple[type[Exception], ...]
     """What may go wrong, with messages that need no traceback."""
@@ -101,3 +114,17 @@ class Testbed(Protocol):
 def of(kind: str) -> Testbed:
     """Import the testbed of a kind; the libraries of the others are not loaded."""
     return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
+
+
+def findings(configuration: Configuration) -> Iterable[Finding]:
+    """Check a testbed itself, whatever the sweep: its own checks, or whether a deployment can start at all."""
+    testbed, name = of(configuration.testbed.kind), configuration.testbed_name
+    if own := getattr(testbed, "check", None):
+        yield from own(configuration)
+        return
+    try:
+        testbed.require(configuration.testbed)
+    except testbed.EXPECTED as error:
+        yield Finding(name, "can deploy", "failed", str(error))
+    else:
+        yield Finding(name, "can deploy", "ok")
