@@ -118,7 +118,7 @@ def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores:
 
 def test_a_trial_looks_at_each_image_once() -> None:
     def looks(**changes: Any) -> list[tuple[str, list[str]]]:
-        return [(each.image, each.command[3:]) for each in objects.checks(settings(**changes))]
+        return [(each.image, each.command[3:]) for each in objects.checks(settings(**changes), None)]
 
     own = "registry.example/tpcsweep:1"
     assert looks() == [(own, ["xrootd", "cmsd", "ip"])]

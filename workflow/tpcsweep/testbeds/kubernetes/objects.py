@@ -217,8 +217,11 @@ def apart(naming: Naming, *, everywhere: bool) -> Tree:
     return {**term, "namespaceSelector": {}} if everywhere else term  # an empty one selects all
 
 
-def checks(settings: Kubernetes) -> list[k8s.V1Container]:
-    """Containers that look at each image, and end badly where it lacks what its pods need: for a trial's pod."""
+def checks(settings: Kubernetes, sizes_of: k8s.V1ResourceRequirements | None) -> list[k8s.V1Container]:
+    """Containers that look at each image, and end badly where it lacks what its pods need: for a trial's pod.
+
+    They have the same requests and limits as its hub.
+    """
     programs = [] if settings.releases else ["xrootd", "cmsd"]
     programs += ["ip", *(["tc", "setpriv"] if settings.paths.kind == "netem" else [])]
     needed: dict[str, list[str]] = {settings.image: [], settings.server_image or settings.image: programs}
@@ -228,7 +231,7 @@ def checks(settings: Kubernetes) -> list[k8s.V1Container]:
             image=image,
             image_pull_policy=settings.pull_policy,
             command=[PYTHON, "-c", inspect.getsource(able), *programs],
-            resources=k8s.V1ResourceRequirements.model_validate(resources(sizes.HUB, {}, {}, settings.qos)),
+            resources=sizes_of,
             termination_message_policy="FallbackToLogsOnError",
             security_context=_contained(),
         )

@@ -9,7 +9,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -62,11 +62,17 @@ class Place:
 
 class Pods:
     def __init__(
-        self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, streams: int, deadline: float
+        self,
+        place: Place,
+        settings: Kubernetes,
+        wanted: DeploymentParameters,
+        streams: int,
+        deadline: float,
+        tell: Callable[[str], None],
     ) -> None:
         """Make the Jobs, which end after `deadline` seconds, and all that can be made before pods have addresses.
 
-        `streams` is the most that a cell has. Raises ClusterError.
+        `streams` is the most that a cell has; `tell` is called with what pods wait for. Raises ClusterError.
         """
         self._cluster = place.cluster
         self._settings = settings
@@ -83,7 +89,7 @@ class Pods:
         client = objects.client_job(self._naming, settings, deadline, everywhere=everywhere)
         self._owner = create_object(self._cluster, client)
         place.held.go_with(self._owner)
-        self.watch = PodWatch(self._cluster, self._naming)
+        self.watch = PodWatch(self._cluster, self._naming, tell=tell)
         bodies: list[Any] = [
             objects.package(self._naming, self._owner),
             objects.network_policy(self._naming, self._owner, metrics=settings.metrics),

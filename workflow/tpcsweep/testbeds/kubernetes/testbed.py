@@ -20,6 +20,7 @@ from kubernetes.client import V1Pod, VersionApi
 
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
+from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.placements import CLIENT, server_templates
 from tpcsweep.configuration.sweep import Measurement, path_text
@@ -29,8 +30,8 @@ from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
-from tpcsweep.testbeds import Request, TeardownError
-from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, state
+from tpcsweep.testbeds import Finding, Request, TeardownError
+from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, rehearsal, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
@@ -55,6 +56,12 @@ LET_GO_SECONDS = 5.0
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
 NEEDS = "docs/kubernetes.md#images has what the images of a testbed need"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
+
+
+class RehearsalError(ClusterError):
+    """The cluster refuses a pod of a sweep."""
+
+    final = True
 
 
 def require(settings: Kubernetes) -> None:
@@ -195,7 +202,7 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
         own = settings.model_copy(update={"client": place.pair.client})
-        pods = Pods(place, own, request.parameters, request.streams, deadline)
+        pods = Pods(place, own, request.parameters, request.streams, deadline, request.stage)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore)
         pods.run()
@@ -229,13 +236,59 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     return release
 
 
+def rehearse(configuration: Configuration) -> None:
+    """Have the API server say whether it would accept each distinct pod of a sweep. Raises ClusterError."""
+    settings = configuration.testbed
+    assert isinstance(settings, Kubernetes)
+    cluster = api.connect_cluster(settings)
+    everywhere = _everywhere(cluster, settings, Naming.new("", TRIAL))
+    for name, job in rehearsal.distinct_jobs(
+        configuration, nodes.pairs_of(cluster, settings), everywhere=everywhere
+    ):
+        if refusal := rehearsal.refusal(cluster, job):
+            raise RehearsalError(f"{cluster.name}: {name}: {refusal}")
+
+
+def manifests(configuration: Configuration) -> list[dict[str, Any]]:
+    """Return the Job of each distinct pod of a sweep, as the API gets it; asks a cluster for `pairs: all` alone."""
+    settings = configuration.testbed
+    assert isinstance(settings, Kubernetes)
+    all_of_them = settings.paths.pairs == "all"
+    pairs = nodes.pairs_of(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
+    found = rehearsal.distinct_jobs(configuration, pairs, everywhere=True)
+    return [job.model_dump(mode="json", by_alias=True, exclude_none=True) for _, job in found]
+
+
+def check(configuration: Configuration) -> Iterator[Finding]:
+    """Yield what a sweep needs of its cluster, and whether it has that."""
+    settings, name = configuration.testbed, configuration.testbed_name
+    assert isinstance(settings, Kubernetes)
+    try:
+        cluster = api.connect_cluster(settings)
+        everywhere = _everywhere(cluster, settings, Naming.new("", TRIAL))
+        pairs = nodes.pairs_of(cluster, settings)
+    except ClusterError as error:
+        yield Finding(name, "cluster", "failed", str(error))
+        return
+    yield Finding(name, "cluster", "ok", cluster.name)
+    yield from rehearsal.findings(cluster, configuration, pairs, everywhere=everywhere)
+    try:
+        _try(cluster, settings)
+    except EXPECTED as error:
+        yield Finding(settings.image, "image", "failed", str(error))
+    else:
+        yield Finding(settings.image, "image", "ok")
+
+
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
     """Make a Job like a deployment's until its pod answers. If others have its node, the first deployment waits."""
     naming = Naming.new("", TRIAL)
     everywhere = _everywhere(cluster, settings, naming)
     job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
     assert job.spec and job.spec.template.spec
-    job.spec.template.spec.init_containers = objects.checks(settings)
+    job.spec.template.spec.init_containers = objects.checks(
+        settings, job.spec.template.spec.containers[-1].resources
+    )
     with contextlib.ExitStack() as undo:
         lock = leases.name_for(naming.identifier)
         held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
@@ -245,7 +298,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         held.go_with(owner)
         create_object(cluster, objects.package(naming, owner))
         filled = objects.secret(naming, CLIENT, {}, owner), objects.config_map(naming, {}, owner)
-        _rehearse(cluster, *filled, objects.network_policy(naming, owner))
+        rehearsal.dry_run(cluster, *filled, objects.network_policy(naming, owner))
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
         try:
             [name] = watch.running(1, settings.start_time)
@@ -269,12 +322,6 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
             raise PodError(watch.fault() or str(error)) from error
 
 
-def _rehearse(cluster: Cluster, *bodies: Any) -> None:
-    """Have the API server say whether objects could be made, and make none. Raises ClusterError."""
-    for body in bodies:
-        call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All")
-
-
 def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
 
@@ -284,9 +331,12 @@ def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     def refusal(*, everywhere: bool) -> RefusedError | None:
         job = objects.client_job(naming, settings, settings.start_time, everywhere=everywhere)
         assert job.spec
-        pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
+        template = job.spec.template
+        assert template.metadata
+        metadata = template.metadata.model_copy(update={"name": naming.prefix})
+        pod = V1Pod(metadata=metadata, spec=template.spec)
         try:
-            _rehearse(cluster, pod)
+            rehearsal.dry_run(cluster, pod)
         except RefusedError as error:
             return error
         return None
