@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
+from kubernetes.client import ApiClient, V1Job, V1ObjectMeta, V1Pod
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import near, spots
@@ -21,6 +21,7 @@ from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
+from tpcsweep.testbeds.kubernetes.pods import address_of
 from tpcsweep.testbeds.kubernetes.testbed import agreed
 from tpcsweep.xrootd import servers as xrootd
 
@@ -321,3 +322,21 @@ def test_servers_on_the_network_of_their_node_have_ports_of_their_own() -> None:
     assert container(made[2], "agent")["command"][-1] == "9000"
     assert container(made[0])["command"][6] == "8086"
     assert all(pod["spec"]["hostNetwork"] for pod in made)
+
+
+def test_the_address_of_an_attached_pod_is_the_one_that_its_network_has_assigned() -> None:
+    def attached(*networks: dict[str, Any]) -> V1Pod:
+        status = {objects.NETWORK_STATUS: json.dumps(networks)}
+        content = {"metadata": {"name": "p", "annotations": status}, "status": {"podIP": "10.0.0.1"}}
+        return V1Pod.model_validate(content)
+
+    cluster = {"name": "cbr0", "interface": "eth0", "ips": ["10.0.0.1"]}
+    wan = {"name": "wan", "interface": objects.NETWORK, "ips": ["10.9.0.7"]}
+    assert address_of(attached(cluster, wan)) == "10.0.0.1"
+    assert address_of(attached(cluster, wan), attached=True) == "10.9.0.7"
+    with pytest.raises(ClusterError, match="the network assigns none"):
+        address_of(attached(cluster), attached=True)
+    pair = {"rtt": 1, "source": {"network": "wan"}, "destination": {"network": "wan"}}
+    made = pod(settings(paths={"kind": "networks", "pairs": [pair]}), origins=1)
+    [asked] = json.loads(made["metadata"]["annotations"][objects.NETWORKS])
+    assert "ips" not in asked

@@ -42,6 +42,8 @@ NETWORK = "net1"
 """The interface of an attached network, as Multus names the first."""
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
+"""The annotation in which Multus tells a pod's networks."""
 NODE = "kubernetes.io/hostname"
 """The label that tells nodes apart."""
 SECRETS: Mapping[str, Callable[[str], bool]] = {

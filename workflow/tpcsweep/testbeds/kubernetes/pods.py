@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import tempfile
 import threading
@@ -26,7 +27,7 @@ from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.faults import spec_of
 from tpcsweep.testbeds.kubernetes.leases import Leases
-from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, name_of
+from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, meta_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.watch import PodWatch
 from tpcsweep.xrootd import credentials
@@ -175,7 +176,9 @@ class Pods:
     def _addresses(self, side: str) -> list[str]:
         servers = zip(self._spots[side], self._blank(side).servers, strict=True)
         return [
-            spot.address.partition("/")[0] if spot.address else address_of(self.by_name[server.name])
+            spot.address.partition("/")[0]
+            if spot.address
+            else address_of(self.by_name[server.name], attached=spot.network is not None)
             for spot, server in servers
         ]
 
@@ -220,9 +223,17 @@ class Pods:
             path.write_text(xrootd.without_secrets(text))
 
 
-def address_of(pod: V1Pod) -> str:
+def address_of(pod: V1Pod, *, attached: bool = False) -> str:
+    """Return a pod's address, or that by which Multus has `attached` it; raises ClusterError where it has none."""
     assert pod.status
-    return pod.status.pod_ip or ""
+    if not attached:
+        return pod.status.pod_ip or ""
+    for network in json.loads((meta_of(pod).annotations or {}).get(objects.NETWORK_STATUS) or "[]"):
+        if network.get("interface") == objects.NETWORK and network.get("ips"):
+            return str(network["ips"][0])
+    raise ClusterError(
+        f"pod {name_of(pod)} has no address on its attached network: the network assigns none; write `addresses`"
+    )
 
 
 def _name(pod: V1Pod, naming: Naming) -> str:
