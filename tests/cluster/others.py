@@ -13,7 +13,7 @@ from kubernetes.client import ApiException
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, MANAGED
 from urllib3.exceptions import HTTPError
 
-from tests.cluster.sweeps import Space, on, space
+from tests.cluster.sweeps import Space, space
 
 NODE = "n3"  # where their pods are: no deployment may be on a node that has pods of another one
 RENEWAL = 5.0
@@ -81,7 +81,7 @@ def _objects(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     }
     user = {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {
-        "nodeSelector": on(NODE)["node_selector"],
+        "nodeSelector": {"kubernetes.io/hostname": NODE},
         "containers": [container],
         "securityContext": user,
         # The cluster is to take them away no more than a sweep is.

@@ -23,6 +23,7 @@ from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
 from tests.cluster import local
+from tests.support.testbeds import selecting
 from tests.support.workflow import ROOT, Sweep, wait_until
 
 QUICK = {"until": "files", "files": 12, "max_time": "2 min"}
@@ -45,7 +46,7 @@ def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
 
 
 def on(node: str) -> dict[str, Any]:
-    return {"node_selector": {"kubernetes.io/hostname": node}}
+    return selecting({"kubernetes.io/hostname": node})
 
 
 @dataclass(frozen=True)

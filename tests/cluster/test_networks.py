@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from tpcsweep.testbeds.kubernetes.objects import NETWORK
+from tpcsweep.testbeds.kubernetes.objects import NETWORK, NETWORK_STATUS
 
 from tests.cluster import local
 from tests.cluster.local import attached
@@ -16,7 +16,6 @@ from tests.cluster.local.settings import Node
 from tests.cluster.sweeps import FASTER, ONE, RATE, Space, local_testbed, on, space
 
 MTU = 9000
-STATUS = "k8s.v1.cni.cncf.io/network-status"
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ def test_a_sweep_runs_over_attached_networks(networked: tuple[Space, list[Node]]
 def ours(pod: client.V1Pod) -> Iterator[tuple[str, str]]:
     """The pod's name in its deployment, and the address by which it is attached."""
     assert pod.metadata and pod.metadata.annotations
-    for network in json.loads(pod.metadata.annotations[STATUS]):
+    for network in json.loads(pod.metadata.annotations[NETWORK_STATUS]):
         if network.get("interface") == NETWORK:
             name = str(pod.metadata.name).split("-")[2]
             yield (name if name[:3] in ("src", "dst") else "client", f"{network['ips'][0]}/24")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster import local
 from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, on, space
+from tests.support.testbeds import sized
 
 SHORT = 0.1
 """Gbit/s of the second way between n1 and n3, which is no time long. The first one is 20 ms."""
@@ -56,7 +57,7 @@ def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tm
         host_network=True,
         tcp_buffer="4 MiB",
         paths={"kind": "nodes", "pairs": pairs},
-        source={"resources": {"requests": {"memory": "64Mi"}}},
+        source=sized("servers", requests={"memory": "64Mi"}),
     )
     axes = {"rtt": [*RTTS], "bandwidth": [SHORT, RATE], "mtu": [MTU, 9000]}
     exclude = [

@@ -11,11 +11,12 @@ from tpcsweep.hardware import node_effects
 
 from tests.cluster import local, sweeps
 from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed
+from tests.support.testbeds import selecting
 
 FAST, SLOW = ("n1", "n2"), ("n3", "n4")
 RATES = [RATE / 5] * 2 + [RATE / 20] * 2
 """Gbit/s of the nodes' links: paths are what binds, two deployments at a time, on a busy machine too."""
-NEAR = {"node_selector": {"site": "near"}}
+NEAR = selecting({"site": "near"})
 
 
 @pytest.fixture(scope="module")

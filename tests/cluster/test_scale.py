@@ -23,6 +23,7 @@ import yaml
 from kubernetes.client import ApiException, V1ConfigMap
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.templates import node_selector
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, leases, state, testbed, watch
@@ -34,7 +35,7 @@ from tests.cluster import local, sweeps
 from tests.cluster.local.build import ROOT
 from tests.cluster.local.settings import GROUP
 from tests.cluster.sweeps import Space, space
-from tests.support.testbeds import kubernetes
+from tests.support.testbeds import kubernetes, pods, selecting
 from tests.support.workflow import wait_until
 
 LONGEST = 3 * sweeps.LONGEST
@@ -84,7 +85,7 @@ def kubeconfig_of(nodes: local.Cluster, namespaces: dict[str, str], file: Path) 
 
 def settings(own: Space, **changes: Any) -> Kubernetes:
     """Every pair has two groups of nodes of its own."""
-    on = [{"node_selector": {"group": f"g{group}"}} for group in range(2 * PAIRS)]
+    on = [selecting({"group": f"g{group}"}) for group in range(2 * PAIRS)]
     pairs = [{"rtt": 20, "source": on[at], "destination": on[at + 1]} for at in range(0, 2 * PAIRS, 2)]
     return kubernetes(**{"namespace": own.name, "paths": {"kind": "nodes", "pairs": pairs}, **changes})
 
@@ -125,7 +126,7 @@ class Deployment:
             self.among = place.among
             if self.settings.paths.pairs != "all":
                 ends = {"src": place.pair.source, "dst": place.pair.destination}
-                self.sides = {side: end.node_selector["group"] for side, end in ends.items()}
+                self.sides = {side: node_selector(end.podTemplate)["group"] for side, end in ends.items()}
             with testbed.running(place, self.settings, request) as pods:
                 with pods.poked():
                     saw("running")
@@ -193,7 +194,7 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
 
 def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(own: Space, tmp_path: Path) -> None:
     """As many deployments at a time as there is room for with PAIRS of explicit groups, on pairs of all nodes."""
-    every = {"node_selector": {"type": "kwok"}}
+    every = selecting({"type": "kwok"})
     each = {"rtt": 20, "source": every, "destination": every}
     found = settings(own, paths={"kind": "nodes", "pairs": "all", "each": each})
     with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml gives the right"):
@@ -229,10 +230,10 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
     """In two namespaces; the source of one is the destination of the other: each may have what the other waits for."""
     monkeypatch.setattr(watch, "HOLD_SECONDS", 3.0)
     monkeypatch.setattr(testbed, "LET_GO_SECONDS", 1.0)
-    named = [{"node_selector": {"kubernetes.io/hostname": node}} for node in ("k0", "k1")]
+    named = [selecting({"kubernetes.io/hostname": node}) for node in ("k0", "k1")]
     names = [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]} for node in ("k1", "k0")]
     terms = [{"nodeSelectorTerms": [{"matchExpressions": [name]}]} for name in names]
-    chosen = [{"affinity": {"nodeAffinity": {REQUIRED: each}}} for each in terms]
+    chosen = [pods(affinity={"nodeAffinity": {REQUIRED: each}}) for each in terms]
     up: dict[str, set[str]] = {}
     overlaps: list[tuple[str, str]] = []
     stages: list[str] = []
@@ -244,8 +245,8 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
         paths = {"kind": "nodes", "pairs": [pair]}
         given = settings(user, paths=paths, context=context, client=placements[0])
         for number in range(3):
-            with testbed.standing(given, requested(number, tmp_path, stages)) as (place, pods):
-                ours = {node_of(pod) for pod in pods.by_name.values()}
+            with testbed.standing(given, requested(number, tmp_path, stages)) as (place, made):
+                ours = {node_of(pod) for pod in made.by_name.values()}
                 overlaps.extend((name, context) for name, theirs in list(up.items()) if theirs & ours)
                 up[place.naming.identifier] = ours
                 if not first.is_set():

@@ -12,6 +12,7 @@ from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 from tests.cluster import local
 from tests.cluster.local import build
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, account, local_testbed
+from tests.support.testbeds import sized
 
 OTHERS = "localhost/others/xrootd:1"
 WITHOUT_TOOLS = """
@@ -39,7 +40,7 @@ def namespace(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def settings(namespace: Space, **changes: Any) -> dict[str, Any]:
-    asked = {"qos": "near", "client_cores": 0.5, "time_limit": "6 h"}
+    asked = {"qos": "near", "client": sized("client", limits={"cpu": "500m"}), "time_limit": "6 h"}
     return local_testbed(namespace.name, **{**asked, **changes})
 
 

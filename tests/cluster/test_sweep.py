@@ -16,6 +16,7 @@ from tests.cluster import local, sweeps
 from tests.cluster.local.build import RELEASE
 from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed
 from tests.support.fields import differing
+from tests.support.testbeds import sized
 from tests.support.workflow import finished, jobs, wait_until
 
 THREE = {**ONE, "streams": [1, 2, 3]}
@@ -129,7 +130,11 @@ def test_a_cell_that_is_removed_is_measured_again_and_no_other(bereft: ClusterSw
 @pytest.fixture(scope="module")
 def crowded(account: Space) -> str:
     """What a trial under the account says of a pod that no node has room for."""
-    return account.refusal(local_testbed(account.name, qos="guaranteed", client_cores=64, start_time="5 s"))
+    return account.refusal(
+        local_testbed(
+            account.name, qos="guaranteed", client=sized("client", limits={"cpu": 64}), start_time="5 s"
+        )
+    )
 
 
 def test_a_pod_that_no_node_has_room_for_is_told(crowded: str) -> None:

@@ -23,7 +23,7 @@ from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import Configuration, WorkflowSettings, load, load_import, studies, wanted
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
-from tpcsweep.configuration.placements import Redirector, Resources, Side, spots
+from tpcsweep.configuration.placements import Role, Side, spots
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sides import DATASET, read_side
 from tpcsweep.configuration.sweep import Measurement, Sweep
@@ -99,7 +99,7 @@ BESIDE = {
     "testbed": ("demo", "smoke", "nodes", "matrix"),
 }
 _SWEEPS = Parameters, Measurement, Sweep, WorkflowSettings, Question
-_TESTBEDS = Netns, Kubernetes, Paths, Pair, Side, Redirector, Resources, Simulation, Physics, Estimate
+_TESTBEDS = Netns, Kubernetes, Paths, Pair, Side, Role, Simulation, Physics, Estimate
 _IMPORTS = Import, Axis, Column
 KEYS = sorted({name for model in (*_SWEEPS, *_TESTBEDS, *_IMPORTS) for name in model.model_fields})
 
@@ -275,8 +275,6 @@ def _on_netns(parameters: Parameters) -> None:
 
 
 def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameters: Parameters) -> None:
-    if unfit := list(objects.unfit(settings)):
-        raise ConfigurationError([replace(problem, file=configuration.testbed_file) for problem in unfit])
     naming = Naming("abc123", configuration.name, "x")
     deadline = settings.start_time + configuration.sweep.measurement.bounds[1]
     owner = objects.client_job(naming, settings, deadline)

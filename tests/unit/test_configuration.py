@@ -22,7 +22,7 @@ from tpcsweep.configuration.imports import Axis, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import ConfigurationError, WorkflowSettings, load, wanted
 from tpcsweep.configuration.parameters import WORD, Parameters, complete
-from tpcsweep.configuration.placements import Origin, Placement, Redirector, Resources, Side
+from tpcsweep.configuration.placements import Origin, Placement, Role, Side
 from tpcsweep.configuration.problems import quoted
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Netns, Simulation
@@ -78,8 +78,7 @@ TABLES: list[tuple[str, dict[str, type[BaseModel]]]] = [
     ("docs/importing.md", {"Keys": Import, "Columns": Axis}),
     (README, {"Testbeds of kind `netns`": Netns, "Testbeds of kind `kubernetes`": Kubernetes}),
     (README, {"Testbeds of kind `simulation`": Simulation, "Paths": Paths, "A pair": Pair}),
-    (README, {"A placement": Placement, "A side": Side, "An origin": Origin}),
-    (README, {"A redirector": Redirector, "Resources": Resources}),
+    (README, {"A role": Role, "A placement": Placement, "A side": Side, "An origin": Origin}),
 ]
 
 
@@ -100,7 +99,11 @@ def test_tables_are_in_step_with_the_models(file: str, heading: str, model: type
     assert rows == expected
 
 
-ABOVE: dict[Any, Collection[str]] = {Side: Placement.model_fields, Redirector: Origin.model_fields}
+ABOVE: dict[Any, Collection[str]] = {
+    Side: Placement.model_fields,
+    Placement: Role.model_fields,
+    Origin: Role.model_fields,
+}
 """Keys that stand in another model's table."""
 
 

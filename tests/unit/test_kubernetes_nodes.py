@@ -89,7 +89,7 @@ def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch,
 def test_no_pod_is_made_to_see_whether_nodes_can_be_kept_from_all_namespaces(server: PlayedApi) -> None:
     assert testbed._everywhere(server.cluster(), SETTINGS, NAMING)
     assert [verb for verb, _ in server.asked] == ["POST"]
-    assert server.get("pods", "tpc-aaaaaa-src1") is None
+    assert server.get("pods", "tpc-aaaaaa") is None
     # What keeps pods from being made at all is raised.
     for status in (403, 404):
         server.refuse = lambda *_, status=status: status

@@ -11,24 +11,26 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
+from kubernetes.client import ApiClient, V1Job, V1ObjectMeta, V1Pod
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import Placement, near, spots
+from tpcsweep.configuration.placements import near, spots
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
+from tpcsweep.testbeds.kubernetes.pods import address_of
 from tpcsweep.testbeds.kubernetes.testbed import agreed
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.testbeds import kubernetes as settings
+from tests.support.testbeds import pods as of_pods
+from tests.support.testbeds import sized
 from tests.support.workflow import finished
 
 NAMING = Naming("abc123", "demo", "origins=2/rtt=20")
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OWNER = V1Job(metadata=V1ObjectMeta(name="tpc-abc123", uid="u"))
 
 
@@ -64,6 +66,10 @@ def client_pod(of: Kubernetes) -> dict[str, Any]:
 
 def container(made: dict[str, Any], name: str = "servers") -> dict[str, Any]:
     return next(each for each in made["spec"]["containers"] if each["name"] == name)
+
+
+def annotated(name: str, value: str) -> dict[str, Any]:
+    return {"podTemplate": {"metadata": {"annotations": {name: value}}}}
 
 
 def resources(made: dict[str, Any], name: str = "servers") -> dict[str, Any]:
@@ -113,7 +119,7 @@ def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores:
 
 def test_a_trial_looks_at_each_image_once() -> None:
     def looks(**changes: Any) -> list[tuple[str, list[str]]]:
-        return [(each.image, each.command[3:]) for each in objects.checks(settings(**changes))]
+        return [(each.image, each.command[3:]) for each in objects.checks(settings(**changes), None)]
 
     own = "registry.example/tpcsweep:1"
     assert looks() == [(own, ["xrootd", "cmsd", "ip"])]
@@ -172,7 +178,7 @@ def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else
     assert asked["metadata"]["annotations"].items() >= marks.items()
     assert "metrics" not in container(plain, "hub")["command"]
     assert container(asked, "hub")["command"][-1] == "metrics"
-    own = client_pod(settings(metrics=True, client={"annotations": {"prometheus.io/scrape": "false"}}))
+    own = client_pod(settings(metrics=True, client=annotated("prometheus.io/scrape", "false")))
     assert own["metadata"]["annotations"]["prometheus.io/scrape"] == "false"
     policies = (objects.network_policy(NAMING, OWNER, metrics=metrics) for metrics in (False, True))
     shut, let = (body(policy)["spec"]["ingress"] for policy in policies)
@@ -198,28 +204,32 @@ def test_buffers_are_set_where_pods_may_and_congestion_control_where_it_is_not_t
     assert entry == {"name": "net.ipv4.tcp_congestion_control", "value": "cubic"}
 
 
-def test_the_affinity_of_a_placement_is_kept() -> None:
+def test_the_affinity_of_a_template_is_kept_beside_that_which_keeps_deployments_apart() -> None:
     racks = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}]
     own = {"labelSelector": {"matchLabels": {"app": "storage"}}, "topologyKey": "rack"}
-    given = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": racks}}, "podAntiAffinity": {REQUIRED: [own]}}
-    placed = Placement(affinity=given)
-    made = body(objects.apart(NAMING, placed, everywhere=False))
-    assert made["nodeAffinity"] == given["nodeAffinity"]
-    first, second = made["podAntiAffinity"][REQUIRED]
-    assert first == own
-    assert "namespaceSelector" not in second
-    assert placed.affinity == given
-    pair = {"rtt": 20, "source": {"affinity": given}, "destination": {}}
+    given = {
+        "nodeAffinity": {objects.REQUIRED: {"nodeSelectorTerms": racks}},
+        "podAntiAffinity": {objects.REQUIRED: [own]},
+    }
+    pair = {"rtt": 20, "source": of_pods(affinity=given), "destination": {}}
     affinity = pod(settings(paths={"kind": "nodes", "pairs": [pair]}))["spec"]["affinity"]
     assert affinity["nodeAffinity"] == given["nodeAffinity"]
-    assert affinity["podAntiAffinity"][REQUIRED] == [own, {**second, "namespaceSelector": {}}]
+    kept = objects.apart(NAMING, everywhere=True)
+    assert affinity["podAntiAffinity"][objects.REQUIRED] == [own, kept]
+    assert kept == {**objects.apart(NAMING, everywhere=False), "namespaceSelector": {}}
 
 
 def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_their_placements() -> None:
-    given = {"annotations": {"example.com/queue": "fast"}, "resources": {"limits": {"example.com/vf": 1}}}
     sides = [
-        {"network": "data/wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
-        for side in range(3)
+        {
+            "network": "data/wan",
+            "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)],
+            "podTemplate": {
+                **annotated("example.com/queue", "fast")["podTemplate"],
+                **sized(container, limits={"example.com/vf": 1})["podTemplate"],
+            },
+        }
+        for side, container in enumerate(("servers", "servers", "client"))
     ]
     pair = {"rtt": 60, "source": sides[0], "destination": sides[1]}
     of = settings(paths={"kind": "networks", "pairs": [pair]}, client=sides[2])
@@ -245,54 +255,59 @@ def test_an_emulated_path_delays_what_goes_to_the_other_side_alone_and_origins_s
     assert share(replace(path, queue_limit=None), 4).queue_limit is None
 
 
-def test_what_no_pod_can_have_is_said_with_its_key() -> None:
-    assert not list(objects.unfit(settings()))
-    wrong = {"tolerations": [{"key": "dedicated", "operator": "Exists", "effekt": "NoSchedule"}]}
-    paths = {"kind": "nodes", "pairs": [{"rtt": 20, "source": wrong}]}
-    told = objects.unfit(settings(client={"affinity": {"nodeAffinity": 5}}, paths=paths))
-    client, source = sorted(map(str, told))
-    assert client.startswith("client.affinity.nodeAffinity")
-    key = "paths.pairs[0].source.tolerations[0].effekt"
-    assert source.startswith(f"{key}: given 'NoSchedule', allowed: ")
+def test_templates_of_testbed_pair_and_server_are_merged_in_this_order() -> None:
+    own = [{"key": name, "operator": "Exists"} for name in ("all", "mine")]
 
+    def of(label: str, toleration: Any, *containers: Any) -> dict[str, Any]:
+        spec = {"tolerations": [toleration], "containers": list(containers)}
+        return {"podTemplate": {"metadata": {"labels": {"of": label, label: "yes"}}, "spec": spec}}
 
-def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
+    def of_size(name: str, kind: str, **values: Any) -> dict[str, Any]:
+        known = {key.replace("vf", "example.com/vf"): value for key, value in values.items()}
+        return {"name": name, "resources": {kind: known}}
+
+    larger = [of_size("servers", "limits", cpu=3)]
+    redirector = {
+        "podTemplate": {"metadata": {"labels": {"of": "redirector"}}, "spec": {"containers": larger}}
+    }
+    of_pair = of("pair", own[1], of_size("agent", "limits", memory="1Gi"))
     far = {
         "rtt": 20,
-        "source": {
-            "tolerations": [{"key": "mine", "operator": "Exists"}],
-            "redirector": {"resources": {"limits": {"cpu": 3}}, "annotations": {"of": "redirector"}},
-            "agent": {"limits": {"memory": "1Gi"}},
-            "memory": "8 GiB",
-        },
-        "client": {"resources": {"limits": {"cpu": 12}}},
+        "source": {**of_pair, "redirector": redirector, "memory": "8 GiB"},
+        "client": of_pods(containers=[of_size("client", "limits", cpu=12)]),
     }
-    of = settings(
+    given = settings(
         qos="burstable",
-        source={
-            "annotations": {"of": "side"},
-            "tolerations": [{"key": "all", "operator": "Exists"}],
-            "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "16Gi", "example.com/vf": 1}},
-        },
-        client={"resources": {"requests": {"cpu": 1}}, "annotations": {"of": "client"}},
+        server=of("server", own[0], of_size("servers", "requests", cpu="500m")),
+        agent=of_pods(priorityClassName="low"),
+        source=of("side", own[0], of_size("servers", "limits", memory="16Gi", vf=1)),
+        client=of_pods(containers=[of_size("client", "requests", cpu=1)]),
         paths={"kind": "nodes", "pairs": [far]},
     )
-    redirector, origin, _ = pods(of, origins=2, cores=4)
+    first, origin, _ = pods(given, origins=2, cores=4)
     assert resources(origin) == {
         "limits": {"cpu": "2.000", "memory": "16Gi", "example.com/vf": "1"},
         "requests": {"cpu": "500m", "memory": "32Mi", "example.com/vf": "1"},
     }
-    assert resources(redirector)["limits"] == {"cpu": "3", "memory": "512Mi", "example.com/vf": "1"}
+    assert resources(first)["limits"] == {"cpu": "3", "memory": "512Mi", "example.com/vf": "1"}
     assert resources(origin, "agent")["limits"]["memory"] == "1Gi"
-    for made, note in ((redirector, "redirector"), (origin, "side")):
-        assert made["metadata"]["annotations"]["of"] == note
-        assert [each["key"] for each in made["spec"]["tolerations"]] == ["mine"]
-    sizes = {each["name"]: each.get("emptyDir", {}).get("sizeLimit") for each in origin["spec"]["volumes"]}
-    assert sizes["files"] == str(8 * 2**30)
-    made = client_pod(of.model_copy(update={"client": of.pairs[0].client}))
-    assert made["metadata"]["annotations"]["of"] == "client"
-    assert resources(made, "client")["limits"]["cpu"] == "12"
-    assert resources(made, "client")["requests"]["cpu"] == "10m"  # the pair's resources, whole
+    for made, label in ((first, "redirector"), (origin, "pair")):
+        labels = made["metadata"]["labels"]
+        assert (labels["of"], labels["server"], labels["side"]) == (label, "yes", "yes")
+        assert labels["tpcsweep/deployment"] == "abc123"
+        assert made["spec"]["tolerations"] == own
+        assert made["spec"]["priorityClassName"] == "low"
+    volumes = {each["name"]: each.get("emptyDir", {}).get("sizeLimit") for each in origin["spec"]["volumes"]}
+    assert volumes["files"] == str(8 * 2**30)
+    asked = resources(client_pod(given.model_copy(update={"client": given.pairs[0].client})), "client")
+    assert (asked["limits"]["cpu"], asked["requests"]["cpu"]) == ("12", "1")
+
+
+def test_a_user_of_a_template_is_the_one_that_an_emulating_agent_becomes() -> None:
+    user = of_pods(securityContext={"runAsUser": 1000700000, "fsGroup": 1000700000})
+    made = pod(settings(server=user, paths={"kind": "netem", "pairs": [{}]}), origins=1)
+    assert "--reuid=1000700000" in container(made, "agent")["command"]
+    assert made["spec"]["securityContext"]["runAsGroup"] == objects.USER
 
 
 def test_servers_on_the_network_of_their_node_have_ports_of_their_own() -> None:
@@ -307,3 +322,21 @@ def test_servers_on_the_network_of_their_node_have_ports_of_their_own() -> None:
     assert container(made[2], "agent")["command"][-1] == "9000"
     assert container(made[0])["command"][6] == "8086"
     assert all(pod["spec"]["hostNetwork"] for pod in made)
+
+
+def test_the_address_of_an_attached_pod_is_the_one_that_its_network_has_assigned() -> None:
+    def attached(*networks: dict[str, Any]) -> V1Pod:
+        status = {objects.NETWORK_STATUS: json.dumps(networks)}
+        content = {"metadata": {"name": "p", "annotations": status}, "status": {"podIP": "10.0.0.1"}}
+        return V1Pod.model_validate(content)
+
+    cluster = {"name": "cbr0", "interface": "eth0", "ips": ["10.0.0.1"]}
+    wan = {"name": "wan", "interface": objects.NETWORK, "ips": ["10.9.0.7"]}
+    assert address_of(attached(cluster, wan)) == "10.0.0.1"
+    assert address_of(attached(cluster, wan), attached=True) == "10.9.0.7"
+    with pytest.raises(ClusterError, match="the network assigns none"):
+        address_of(attached(cluster), attached=True)
+    pair = {"rtt": 1, "source": {"network": "wan"}, "destination": {"network": "wan"}}
+    made = pod(settings(paths={"kind": "networks", "pairs": [pair]}), origins=1)
+    [asked] = json.loads(made["metadata"]["annotations"][objects.NETWORKS])
+    assert "ips" not in asked

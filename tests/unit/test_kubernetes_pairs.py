@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.templates import node_selector
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.nodes import disjoint, pairs_of
 
 from tests.support.played_api import PlayedApi
-from tests.support.testbeds import kubernetes
+from tests.support.testbeds import kubernetes, pods, selecting
 
-DTN = {"node_selector": {"role": "dtn"}}
+DTN = selecting({"role": "dtn"})
 BROKEN = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 OURS = {"key": "dedicated", "value": "dtn", "effect": "NoSchedule"}
 
@@ -34,7 +35,10 @@ def put(server: PlayedApi, name: str, *taints: dict[str, str], **labels: str) ->
 
 
 def hosts(pairs: tuple[Pair, ...]) -> list[list[str]]:
-    return [[placed.node_selector["kubernetes.io/hostname"] for _, placed in pair.sides] for pair in pairs]
+    return [
+        [node_selector(placed.podTemplate)["kubernetes.io/hostname"] for _, placed in pair.sides]
+        for pair in pairs
+    ]
 
 
 names = st.sets(st.integers(0, 12).map(str))
@@ -59,7 +63,7 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
     assert hosts(found) == [["n0-host", "n1-host"], ["n2-host", "n3-host"]]
     assert all(pair.rtt == 20 for pair in found)
     # Who names one of these nodes himself waits for the same Lease.
-    by_hand = {"node_selector": {"kubernetes.io/hostname": "n0-host"}}
+    by_hand = selecting({"kubernetes.io/hostname": "n0-host"})
     named = Pair.model_validate({"rtt": 1, "source": by_hand, "destination": by_hand})
     assert testbed.locks(named) < testbed.locks(found[0])
 
@@ -67,7 +71,7 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
 def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
     for site, number in itertools.product(("near", "far"), range(3)):
         put(server, f"{site}{number}", site=site)
-    given = settings({"node_selector": {"site": "near"}}, {"node_selector": {"site": "far"}})
+    given = settings(selecting({"site": "near"}), selecting({"site": "far"}))
     expected = [[f"near{number}-host", f"far{number}-host"] for number in range(3)]
     assert hosts(pairs_of(server.cluster(), given)) == expected
 
@@ -85,7 +89,7 @@ def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: Played
     tolerant = [[dedicated | {"value": "dtn"}], [{"operator": "Exists"}]]
     others = [[dedicated | {"value": "web"}], [dedicated | {"effect": "NoExecute"}], []]
     for tolerations in (*tolerant, *others):
-        placed = {**DTN, "tolerations": tolerations}
+        placed = pods(nodeSelector={"role": "dtn"}, tolerations=tolerations)
         partner = "n1-host" if tolerations in tolerant else "n2-host"
         assert hosts(pairs_of(server.cluster(), settings(placed, placed))) == [["n0-host", partner]]
 
@@ -134,12 +138,14 @@ def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_
 def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(server: PlayedApi) -> None:
     for number in range(2):
         put(server, f"n{number}", OURS, role="dtn")
-    tolerant = {**DTN, "tolerations": [{"operator": "Exists"}]}
-    given = settings(tolerant, tolerant, client={"annotations": {"a": "b"}})
-    elsewhere = settings(tolerant, tolerant, client={"node_selector": {"role": "client"}})
+    anything = [{"operator": "Exists"}]
+    tolerant = pods(nodeSelector={"role": "dtn"}, tolerations=anything)
+    annotated = {"podTemplate": {"metadata": {"annotations": {"a": "b"}}}}
+    given = settings(tolerant, tolerant, client=annotated)
+    elsewhere = settings(tolerant, tolerant, client=selecting({"role": "client"}))
     by_hand = settings(paths={"kind": "nodes", "pairs": [{"rtt": 1}]})
     [pair], [told], [alone] = (pairs_of(server.cluster(), one) for one in (given, elsewhere, by_hand))
-    assert pair.client.node_selector == {"kubernetes.io/hostname": "n0-host"}
-    assert pair.client.tolerations == pair.source.tolerations
-    assert pair.client.annotations == {"a": "b"}
-    assert (told.client.node_selector, alone.client.node_selector) == ({"role": "client"}, {})
+    beside = {"nodeSelector": {"kubernetes.io/hostname": "n0-host"}, "tolerations": anything}
+    assert pair.client.podTemplate == {**annotated["podTemplate"], "spec": beside}
+    assert node_selector(told.client.podTemplate) == {"role": "client"}
+    assert alone.client.podTemplate == {}

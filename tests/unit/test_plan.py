@@ -83,10 +83,8 @@ def test_only_the_cheapest_reaches(target: float, rtt: float, probability: float
     surer = plan(careful, target, probability, rtt=rtt)
     assert surer.front.equals(plan(model, target, 1 - (1 - probability) / 2, rtt=rtt).front)
     costs = [note for note in surer.notes if "margin" in note]
-    if (
-        answer.cheapest is None
-        or (surer.cheapest is not None
-        and cost(answer.cheapest) == cost(surer.cheapest))
+    if answer.cheapest is None or (
+        surer.cheapest is not None and cost(answer.cheapest) == cost(surer.cheapest)
     ):
         assert not costs
     else:

@@ -132,8 +132,11 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
 @click.command()
 @click.argument("name", metavar="[TESTBED]", required=False, type=common.TESTBED)
 @common.study_options
+@click.option(
+    "--print", "printed", is_flag=True, help="Print the objects that a Kubernetes cluster would get."
+)
 @common.as_json
-def check(name: str | None, as_json: bool, **options: str | None) -> None:
+def check(name: str | None, printed: bool, as_json: bool, **options: str | None) -> None:
     """Check whether a testbed works, and whether it can run a sweep. No cell is measured.
 
     With TESTBED and without --sweep, only the testbed is checked. Prints a row for each check, with the reason of each
@@ -143,6 +146,7 @@ def check(name: str | None, as_json: bool, **options: str | None) -> None:
     """
     alone = name is not None and options["sweep"] is None
     study = common.load_study(**options | ({"testbed": name} if name else {}))
+    import yaml
     from rich.markup import escape
     from rich.table import Table
 
@@ -151,6 +155,12 @@ def check(name: str | None, as_json: bool, **options: str | None) -> None:
     from tpcsweep.extras import missing
     from tpcsweep.running.runner import deployment_errors
 
+    if printed:
+        manifests = getattr(testbeds.of(study.testbed.kind), "manifests", None)
+        if manifests is None:
+            raise click.UsageError(f"--print: testbed {study.testbed_name} is not of kind kubernetes")
+        click.echo(yaml.safe_dump_all(manifests(study), sort_keys=False), nl=False)
+        return
     found: list[testbeds.Finding] = []
     if not alone:
         problems = [*map(str, checks.check(study)), *missing(checks.extras(study))]

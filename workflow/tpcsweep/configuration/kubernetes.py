@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Interface
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
-from tpcsweep.configuration.placements import Placement, Side, faults, needless, over, servers_of
-from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault
+from tpcsweep.configuration.placements import CLIENT, Client, Placement, Role, Side, faults, over, servers_of
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, quoted, refuse
+from tpcsweep.configuration.templates import instead, spec_of
 from tpcsweep.configuration.testbeds import DEPLOYED, Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
@@ -38,8 +40,6 @@ def _image(text: str) -> str:
 _EMULATED = f"at most {show(LARGEST, RATE)}, what emulators of paths are asked for"
 Label = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 """A name as Kubernetes has it for namespaces (RFC 1123)."""
-Subdomain = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")]
-"""A name as Kubernetes has it for most objects."""
 
 
 class Pair(Strict):
@@ -55,7 +55,7 @@ class Pair(Strict):
     """pods of the source side"""
     destination: Side = Field(default_factory=Side)
     """pods of the destination side"""
-    client: Placement = Field(default_factory=Placement)
+    client: Client = Field(default_factory=Client)
     """the client pod, where it differs from the testbed's"""
 
     @property
@@ -108,9 +108,9 @@ class Paths(Strict):
             return
         else:
             for side, placement in self.each.sides:
-                if "nodeAffinity" in placement.affinity:
-                    allowed = "nothing: with pairs: all nodes are found by node_selector"
-                    yield ("each", side, "affinity", "nodeAffinity"), "rules", allowed
+                if "nodeAffinity" in (spec_of(placement.podTemplate, "affinity") or {}):
+                    allowed = "nothing: with pairs: all nodes are found by nodeSelector"
+                    yield ("each", side, "podTemplate", "spec", "affinity", "nodeAffinity"), "rules", allowed
         first: dict[str, int] = {}
         for index, pair in enumerate(self.given):
             place = self.place(index)
@@ -137,9 +137,6 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
         if not placement.network:
             allowed = "the name of a network attachment, which paths of kind networks need on both sides"
             yield (*place, side, "network"), "nothing", allowed
-        if not (placement.addresses or placement.origins):
-            allowed = "one address for one origin, or one for the redirector and one for each origin"
-            yield (*place, side, "addresses"), "nothing", allowed
         given = [(("addresses", index), address) for index, address in enumerate(placement.addresses)]
         given += [
             ((*key, "address"), server.address) for key, server in servers_of(placement) if server.address
@@ -169,8 +166,6 @@ class Kubernetes(Settings):
     """image of servers, of any make that has XRootD, Python 3.11 and iproute2; null: that of all pods"""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """when nodes pull the image"""
-    pull_secrets: tuple[Subdomain, ...] = ()
-    """names of secrets to pull the image with"""
     releases: tuple[Word, ...] = ()
     """releases of XRootD that the image has beside its system's"""
     paths: Paths
@@ -190,15 +185,15 @@ class Kubernetes(Settings):
     """memory for files of each origin"""
     qos: Literal["guaranteed", "near", "burstable"] = "guaranteed"
     """guaranteed: pods request what they are limited to; near: five sixths, so that limits are 20 %
-    above requests; burstable: little, or what resources say"""
+    above requests; burstable: little; templates may say otherwise"""
     host_network: bool = Field(default=False, strict=True)
     """pods use the network of their nodes; each server has ports of its own there"""
-    client: Placement = Field(default_factory=Placement)
+    server: Role = Field(default_factory=Role)
+    """pods of all servers"""
+    agent: Role = Field(default_factory=Role)
+    """pods with an agent, which are those of servers: its container is `agent`"""
+    client: Client = Field(default_factory=Client)
     """the client pod"""
-    client_cores: Annotated[float, units.CLIENT_CORES] = 2.0
-    """CPU cores of the client pod, unless its resources say otherwise"""
-    client_memory: Annotated[int, units.CLIENT_MEMORY] = 2 * 2**30
-    """memory of the client pod, unless its resources say otherwise"""
     source: Side = Field(default_factory=Side)
     """pods of source sides: what pairs do not say themselves"""
     destination: Side = Field(default_factory=Side)
@@ -212,6 +207,13 @@ class Kubernetes(Settings):
     it, a deployment counts as broken"""
     time_limit: Annotated[float | None, replace(units.TIME_LIMIT, null="none")] = None
     """longest time that pods may run; cells that do not fit are measured in another deployment"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            refuse(cls, _replaced(given))
+        return given
 
     def _faults(self) -> Iterator[Fault]:
         kind, controls = self.paths.kind, self.congestion_controls
@@ -255,15 +257,10 @@ class Kubernetes(Settings):
         kind = self.paths.kind
         if isinstance(placed, Side):
             yield from faults(placed, kind, host_network=self.host_network)
-        if self.qos == "guaranteed":
-            yield from needless(placed)
-            if isinstance(placed, Side):
-                for place, value, allowed in needless(placed.redirector):
-                    yield ("redirector", *place), value, allowed
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs with all that they leave to the testbed: of a side and of the client key by key."""
+        """The pairs with all that they leave to the testbed: key by key, and templates merged."""
         return tuple(map(self._whole, self.paths.given))
 
     def _whole(self, pair: Pair) -> Pair:
@@ -272,7 +269,10 @@ class Kubernetes(Settings):
         whole["mtu"] = self.mtu if pair.mtu is None else pair.mtu
         for name, given in pair.sides:
             side = over(getattr(self, name), given)
-            whole[name] = side.model_copy(update={"memory": side.memory or self.memory})
+            template = over(over(over(self.server, self.agent), getattr(self, name)), given).podTemplate
+            whole[name] = side.model_copy(
+                update={"memory": side.memory or self.memory, "podTemplate": template}
+            )
         return pair.model_copy(update=whole)
 
     @property
@@ -302,3 +302,17 @@ class Kubernetes(Settings):
         if self.tcp_buffer is not None:
             values["tcp_buffer"] = self.tcp_buffer
         return values
+
+
+def _replaced(given: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield a fault for each key of before, with the lines to write instead."""
+    if secrets := given.get("pull_secrets"):
+        names = [{"name": name} for name in secrets] if isinstance(secrets, list | tuple) else secrets
+        written = {"podTemplate": {"spec": {"imagePullSecrets": names}}}
+        yield ("pull_secrets",), quoted(secrets), instead({"server": written, "client": deepcopy(written)})
+    sizes = {"cpu": given.get("client_cores"), "memory": given.get("client_memory")}
+    for key, (name, value) in zip(("client_cores", "client_memory"), sizes.items(), strict=True):
+        if key in given:
+            text = re.sub(r"\s*([KMGT]i?)B$", r"\1", str(value))  # 2 GiB is 2Gi to Kubernetes
+            limits = {"containers": [{"name": CLIENT, "resources": {"limits": {name: text}}}]}
+            yield (key,), quoted(given[key]), instead({"client": {"podTemplate": {"spec": limits}}})

@@ -13,6 +13,7 @@ from tpcsweep.configuration.checks import extras
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.extras import MissingExtraError, missing
 from tpcsweep.files import is_file
+from tpcsweep.linux import signals
 from tpcsweep.running import folding, progress
 from tpcsweep.running.runner import deployment_errors
 from tpcsweep.running.status import Status, counted
@@ -106,7 +107,8 @@ def _try(study: Configuration) -> None:
     try:
         if lacking := missing(extras(study)):
             raise MissingExtraError("\n".join(lacking))
-        testbeds.of(study.testbed.kind).require(study.testbed)
+        with signals.interruptible():  # Ctrl-C ends the trial, which removes what it has made
+            testbeds.require(study)
     except deployment_errors(study) as error:
         sys.exit(str(error))
 

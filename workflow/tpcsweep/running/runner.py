@@ -150,11 +150,11 @@ class _Job:
             except deployment_errors(self._configuration) as error:
                 if not self.todo:
                     raise
-                reason, refused = str(error), refused + 1
+                reason, refused = str(error), TRIES if getattr(error, "final", False) else refused + 1
             if not self._left():
                 return ""
             fruitless = 0 if well else fruitless + 1
-            if refused == TRIES:
+            if refused >= TRIES:
                 return reason
             if fruitless == GIVE_UP_AFTER:
                 broke = f"{fruitless} deployments in a row broke before a cell went well"

@@ -93,10 +93,14 @@ class Finding:
 
 
 class Testbed(Protocol):
-    """A kind of testbed. A module may also have `check(configuration)`, which yields findings."""
+    """A kind of testbed.
+
+    A module may also have `check(configuration)`, which yields findings; `rehearse(configuration)`, which raises what
+    is in EXPECTED if the deployments of a sweep would be refused; and `manifests(configuration)`, their objects.
+    """
 
     EXPECTED: tuple[type[Exception], ...]
-    """What may go wrong, with messages that need no traceback."""
+    """What may go wrong, with messages that need no traceback. An error whose `final` is true is not retried."""
 
     def require(self, settings: Any) -> None:
         """Raise what is in EXPECTED if no deployment could come up; called once, before the first one."""
@@ -116,6 +120,14 @@ def of(kind: str) -> Testbed:
     return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
 
 
+def require(configuration: Configuration) -> None:
+    """Raise what is in EXPECTED of the testbed if deployments of a sweep could not come up."""
+    testbed = of(configuration.testbed.kind)
+    if rehearse := getattr(testbed, "rehearse", None):
+        rehearse(configuration)
+    testbed.require(configuration.testbed)
+
+
 def findings(configuration: Configuration) -> Iterable[Finding]:
     """Check a testbed itself, whatever the sweep: its own checks, or whether a deployment can start at all."""
     testbed, name = of(configuration.testbed.kind), configuration.testbed_name
@@ -123,7 +135,7 @@ def findings(configuration: Configuration) -> Iterable[Finding]:
         yield from own(configuration)
         return
     try:
-        testbed.require(configuration.testbed)
+        require(configuration)
     except testbed.EXPECTED as error:
         yield Finding(name, "can deploy", "failed", str(error))
     else:

@@ -60,6 +60,9 @@ T = TypeVar("T")
 class ClusterError(Exception):
     """What is wrong with the cluster, or with how it may be used: one line."""
 
+    final = False
+    """Whether another attempt is refused, too."""
+
 
 class RefusedError(ClusterError):
     """The API server has answered, and the answer is no: `status` is HTTP's."""
@@ -69,6 +72,7 @@ class RefusedError(ClusterError):
         self.status = int(error.status or 0)
         self.passing = _passing(error)
         """Whether the same request may succeed later, without anybody doing anything about it."""
+        self.final = self.status in (400, 403, 404, 422)
 
 
 class CountingClient(ApiClient):

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
+from tpcsweep.configuration import templates
 from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import CPU, amount_of, most_origins
+from tpcsweep.configuration.placements import CPU, SERVERS, amount_of, most_origins
 from tpcsweep.configuration.problems import Problem, key, suggest
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.units import CORES, DURATION, RATE, RTT, SIZE, Dimension, show
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
+from tpcsweep.testbeds.kubernetes import reserved
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, one_of, served
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
@@ -37,7 +40,8 @@ def check(configuration: Configuration) -> list[Problem]:
         paths = _real(testbed, file)
     rules = [*paths, _mtu(testbed, file), _origins(testbed, file), *served(), *_servers(testbed, file)]
     rules += _memory(testbed, file)
-    return [*_time(testbed, file, configuration.sweep.measurement), *broken(rules, configuration)]
+    wrong = [replace(problem, file=file) for problem in reserved.problems(testbed)]
+    return [*wrong, *_time(testbed, file, configuration.sweep.measurement), *broken(rules, configuration)]
 
 
 def _time(testbed: Kubernetes, file: str, how: Measurement) -> list[Problem]:
@@ -174,8 +178,6 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
 def _requested(testbed: Kubernetes, file: str) -> list[Rule]:
     """An origin is limited to its share of the cores, and no pod requests more than that."""
     sides = [side for pair in testbed.pairs for _, side in pair.sides]
-    asked = [side.resources.requests[CPU] for side in sides if CPU in side.resources.requests]
-    if not asked:
-        return []
-    most = float(max(map(amount_of, asked)))
-    return [enough_cores(most, f"requests {show(most, CORES)} (resources in {file})")]
+    asked = [templates.resources(side.podTemplate, SERVERS, "requests").get(CPU, "") for side in sides]
+    most = float(max(map(amount_of, map(str, asked))))
+    return [enough_cores(most, f"requests {show(most, CORES)} (podTemplate in {file})")] if most else []

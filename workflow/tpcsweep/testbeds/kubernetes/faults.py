@@ -23,7 +23,7 @@ OCCUPIED = "anti-affinity rules"
 """What the scheduler says of nodes with pods that others must keep away from (its plugin InterPodAffinity)."""
 MEASURED = frozenset({"servers", "client"})
 """Containers of servers and tools; what is beside them watches."""
-FIT = "change `resources`, `memory` or `client_cores` of the testbed, or `cores` of the sweep"
+FIT = "change `resources` in a podTemplate, or `memory` of the testbed, or `cores` of the sweep"
 LONGEST = 500
 """Characters of somebody else's words."""
 KEPT = 2000
@@ -66,6 +66,12 @@ def unpulled(pod: k8s.V1Pod) -> bool:
     return any(reason in IMAGE for reason in _waiting(pod))
 
 
+def hindered(pod: k8s.V1Pod) -> bool:
+    """Whether a pod waits for a node or an image that it does not get now."""
+    scheduled = _condition(pod, "PodScheduled")
+    return unpulled(pod) or (scheduled is not None and scheduled.status == "False")
+
+
 def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
     """What is wrong with a pod that should be on its way or running; None where nothing is."""
     if _status(pod).phase in ENDED:
@@ -87,7 +93,8 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
     scheduled = _condition(pod, "PodScheduled")
     if scheduled and scheduled.status == "False":
         needs = ", ".join(requested(pod)) or "nothing"
-        return Fault(name_of(pod), f"{_because(scheduled)}; it requests {needs}", final=False)
+        scaled = next((f"; {event.reason}" for event in events if event.reason == "TriggeredScaleUp"), "")
+        return Fault(name_of(pod), f"{_because(scheduled)}; it requests {needs}{scaled}", final=False)
     # The node controller takes Ready from the pods of a node that it has not heard of, and nothing else.
     whole = _condition(pod, "Ready")
     if whole and whole.status == "False" and _holds(_condition(pod, "ContainersReady")):

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, TypeVar
 from kubernetes.client import V1Node
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.placements import Placement
+from tpcsweep.configuration.placements import Role
+from tpcsweep.configuration.templates import merged, node_selector, spec_of
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.metadata import meta_of
 from tpcsweep.testbeds.kubernetes.objects import NODE
 
-Placed = TypeVar("Placed", bound=Placement)
+Placed = TypeVar("Placed", bound=Role)
 PASSING = "node.kubernetes.io/"
 """What the taints begin with that a cluster sets, and takes away again: of a node that is not ready, or is drained.
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions"""
@@ -43,7 +44,7 @@ def pairs_of(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
     if settings.paths.pairs != "all":
         return settings.pairs
     [each] = settings.pairs
-    listed = {side: _list(cluster, placed.node_selector) for side, placed in each.sides}
+    listed = {side: _list(cluster, node_selector(placed.podTemplate)) for side, placed in each.sides}
     fit = {
         side: {node.host: node for node in listed[side] if not _barred(node, placed, of_its_own=True)}
         for side, placed in each.sides
@@ -57,7 +58,8 @@ def pairs_of(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
     ]
     if not usable:
         counts = ", ".join(
-            f"{_labels(placed.node_selector) or 'no label'}: {len(listed[side])}, {len(fit[side])} of them tolerated"
+            f"{_labels(node_selector(placed.podTemplate)) or 'no label'}: {len(listed[side])}, "
+            f"{len(fit[side])} of them tolerated"
             for side, placed in each.sides
         )
         raise ClusterError(
@@ -84,16 +86,23 @@ def disjoint(sources: Collection[str], destinations: Collection[str]) -> list[tu
 def _between(each: Pair, source: str, destination: str) -> Pair:
     client = each.client
     # Unless it is said where the client is: anywhere but beside the source it would take a node from another pair.
-    if not (client.node_selector or client.affinity):
-        beside = {"tolerations": (*client.tolerations, *each.source.tolerations)}
-        client = _on(client.model_copy(update=beside), source)
+    said = client.podTemplate
+    if not (node_selector(said) or spec_of(said, "affinity")):
+        beside = merged(said, {"spec": {"tolerations": tolerations(each.source)}})
+        client = _on(client.model_copy(update={"podTemplate": beside}), source)
     sides = {"source": _on(each.source, source), "destination": _on(each.destination, destination)}
     return each.model_copy(update={**sides, "client": client})
 
 
 def _on(placed: Placed, host: str) -> Placed:
     """Put pods on one node: in the words of those who name it themselves, so that all wait for one another."""
-    return placed.model_copy(update={"node_selector": {NODE: host}})
+    template = placed.podTemplate
+    spec = {**(template.get("spec") or {}), "nodeSelector": {NODE: host}}
+    return placed.model_copy(update={"podTemplate": {**template, "spec": spec}})
+
+
+def tolerations(placed: Role) -> list[Mapping[str, Any]]:
+    return list(spec_of(placed.podTemplate, "tolerations") or [])
 
 
 def _list(cluster: Cluster, labels: Mapping[str, str]) -> list[Node]:
@@ -119,10 +128,10 @@ def _labels(labels: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
-def _barred(node: Node, placed: Placement, *, of_its_own: bool = False) -> bool:
+def _barred(node: Node, placed: Role, *, of_its_own: bool = False) -> bool:
     """Whether a taint keeps pods off a node; `of_its_own`: one that it does not have in passing."""
     return any(
-        not any(_tolerates(toleration, taint) for toleration in placed.tolerations)
+        not any(_tolerates(toleration, taint) for toleration in tolerations(placed))
         for taint in node.taints
         if not (of_its_own and taint["key"].startswith(PASSING))
     )

@@ -14,34 +14,26 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kubernetes import client as k8s
-from pydantic import ValidationError
 
+from tpcsweep.configuration import templates
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import Placement, Resources, Side, Spot
-from tpcsweep.configuration.problems import Problem, key, quoted
+from tpcsweep.configuration.placements import AGENT, CLIENT, HUB, SERVERS, Spot, resources
+from tpcsweep.configuration.templates import Tree
 from tpcsweep.testbeds.kubernetes import archive, sizes
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, POD, PYTHON, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import able, places
-from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.xrootd import servers as xrootd
 
 USER = 10940
-"""User and group of all processes, as in the image."""
-AS_USER = (
-    *("/usr/bin/setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
-    *("--inh-caps=+net_admin", "--ambient-caps=+net_admin"),
-)
-"""A command becomes that user and keeps NET_ADMIN for what it starts, as no container can be told to by Kubernetes."""
+"""User and group of all processes, as in the image, unless a template says otherwise."""
 SERVER_MEMORY = 1 << 30
 """Memory of a server beside its files, bytes."""
 PACKAGE = "package"
-OF_CLIENT = (CLIENT, "hub")
-"""Containers of the client's pod; all others are of servers."""
 STATE_SIZE = "64Mi"
 FINISHED_SECONDS = 30
 """How long a Job that has ended stays, so that it can be seen why."""
@@ -49,6 +41,9 @@ GRACE_SECONDS = 2
 NETWORK = "net1"
 """The interface of an attached network, as Multus names the first."""
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
+"""The annotation in which Multus tells a pod's networks."""
 NODE = "kubernetes.io/hostname"
 """The label that tells nodes apart."""
 SECRETS: Mapping[str, Callable[[str], bool]] = {
@@ -56,7 +51,6 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
     "servers": lambda name: not name.startswith("user"),
 }
 """Which credentials the client has in a Secret, and which the servers."""
-_PLACED = ("source", "destination", "client")
 PORTS = (xrootd.PORT, xrootd.CMSD_PORT, xrootd.USUAL.agent, xrootd.USUAL.probe)
 """Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
 SCRAPED = {
@@ -73,25 +67,6 @@ peers' as it starts: for ten seconds where a name server is asked that the netwo
 """
 
 
-def unfit(settings: Kubernetes) -> Iterator[Problem]:
-    """Give what a testbed passes through to pods and no pod can have, as far as Python's client knows."""
-    given: list[tuple[tuple[str | int, ...], Any]] = [((name,), getattr(settings, name)) for name in _PLACED]
-    given += [
-        (("paths", *settings.paths.place(index), name), getattr(pair, name))
-        for index, pair in enumerate(settings.paths.given)
-        for name in _PLACED
-    ]
-    given += [((*place, "redirector"), side.redirector) for place, side in given if isinstance(side, Side)]
-    for place, placed in given:
-        try:
-            k8s.V1PodSpec(
-                containers=[], affinity=placed.affinity or None, tolerations=list(placed.tolerations) or None
-            )
-        except ValidationError as error:
-            for detail in error.errors():
-                yield Problem(key((*place, *detail["loc"])), quoted(detail["input"]), detail["msg"])
-
-
 def client_job(
     naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True
 ) -> k8s.V1Job:
@@ -102,17 +77,17 @@ def client_job(
     placed = settings.client
     address = placed.addresses[0] if placed.addresses else None
     scraped = SCRAPED if settings.metrics else {}
-    annotations = {**scraped, **placed.annotations, **attachment(placed.network, address)}
-    kept = apart(naming, placed, everywhere=everywhere)
-    client = {"cpu": f"{settings.client_cores:g}", "memory": str(settings.client_memory)}
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}", *(["metrics"] if scraped else [])]
     containers = [
-        _container("client", settings, ["client"], client, placed.resources),
-        _container("hub", settings, hub, sizes.HUB, placed.agent),
+        _container(CLIENT, settings.image, settings, ["client"]),
+        _container(HUB, settings.image, settings, hub),
     ]
-    spec = _pod_spec(settings, placed, kept, containers, _volumes(naming, "client"))
+    annotations = {**scraped, **attachment(placed.network, address)}
     pod = naming.meta("", role="client", annotations=annotations)
-    made = _job(naming.meta(naming.prefix), pod, spec, deadline)
+    spec = _pod_spec(settings, containers, _volumes(naming, "client"))
+    limits = {CLIENT: sizes.CLIENT, HUB: sizes.HUB}
+    whole = _whole(pod, spec, placed.podTemplate, limits, settings.qos, apart(naming, everywhere=everywhere))
+    made = _job(naming.meta(naming.prefix), whole, deadline)
     assert made.spec
     made.spec.ttl_seconds_after_finished = FINISHED_SECONDS
     return made
@@ -125,7 +100,7 @@ def server_job(
     server: xrootd.Server,
     wanted: DeploymentParameters,
     streams: int,
-    owner: k8s.V1Job,
+    owner: k8s.V1Job | None,
     deadline: float,
     *,
     everywhere: bool = True,
@@ -136,37 +111,39 @@ def server_job(
 
     `streams` is the most that a cell has; `everywhere` is explained by `apart`.
     """
-    origin, placed, ports = server.role == "server", spot.placed, server.ports
-    side = server.name[:3]
+    origin, ports = server.role == "server", server.ports
+    side, image = server.name[:3], settings.server_image or settings.image
     cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
     of_origin = {"memory": str(spot.memory + SERVER_MEMORY), **cores}
-    limits = of_origin if origin else sizes.redirector(streams)
+    limits = {
+        SERVERS: of_origin if origin else sizes.redirector(streams),
+        AGENT: sizes.agent(wanted, streams),
+    }
     command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     files = [_mount("files", places.FILES)]
-    servers = _container("servers", settings, command, limits, placed.resources, files)
+    servers = _container(SERVERS, image, settings, command, files)
     listening = (ports.server, ports.cmsd, ports.agent, ports.probe)
     servers.ports = [k8s.V1ContainerPort(container_port=port) for port in listening]
     watching = ["agent", *([str(spot.port)] if spot.port else [])]
-    of_agent = sizes.agent(wanted, streams)
     emulates = settings.paths.kind == "netem" and origin
-    agent = _container("agent", settings, watching, of_agent, placed.agent, files, emulates=emulates)
+    user = (templates.spec_of(spot.template, "securityContext") or {}).get("runAsUser") or USER
+    agent = _container(AGENT, image, settings, watching, files, emulates_as=user if emulates else None)
     volumes = [*_volumes(naming, "servers"), _in_memory("files", str(spot.memory))]
-    kept = apart(naming, placed, everywhere=everywhere)
-    spec = _pod_spec(settings, placed, kept, [servers, agent], volumes)
+    spec = _pod_spec(settings, [servers, agent], volumes)
     assert spec.security_context
     spec.security_context.sysctls = pod_sysctls(settings, wanted)
-    if not placed.affinity:  # the origins of a side on as many nodes as there are
-        spread = k8s.V1TopologySpreadConstraint(
-            max_skew=1,
-            topology_key=NODE,
-            when_unsatisfiable="ScheduleAnyway",
-            label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
-        )
-        spec.topology_spread_constraints = [spread]
+    spread = k8s.V1TopologySpreadConstraint(  # the origins of a side on as many nodes as there are
+        max_skew=1,
+        topology_key=NODE,
+        when_unsatisfiable="ScheduleAnyway",
+        label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
+    )
+    spec.topology_spread_constraints = [spread]
     name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
-    annotations = {**placed.annotations, **attachment(spot.network, spot.address)}
-    pod = naming.meta("", role=role, side=side, annotations=annotations)
-    return _job(naming.meta(name, owner), pod, spec, deadline)
+    pod = naming.meta("", role=role, side=side, annotations=attachment(spot.network, spot.address))
+    kept = apart(naming, everywhere=everywhere)
+    whole = _whole(pod, spec, spot.template, limits, settings.qos, kept)
+    return _job(naming.meta(name, owner), whole, deadline)
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
@@ -215,56 +192,48 @@ def pod_sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.
 
 
 def attachment(network: str | None, address: str | None) -> dict[str, str]:
-    """The annotation by which Multus attaches a pod to a network, with its address."""
+    """The annotation by which Multus attaches a pod to a network, with its address or the network's own."""
     if network is None:
         return {}
     namespace, _, name = network.rpartition("/")
-    attached: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [address]}
+    attached: dict[str, Any] = {"name": name, "interface": NETWORK}
+    if address:
+        attached["ips"] = [address]
     if namespace:
         attached["namespace"] = namespace
     return {NETWORKS: json.dumps([attached])}
 
 
-def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affinity:
-    """The affinity asked for, and that a node has no pod of another deployment, by whatever the node is chosen.
+def apart(naming: Naming, *, everywhere: bool) -> Tree:
+    """The term of anti-affinity by which a node has no pod of another deployment, by whatever the node is chosen.
 
     The scheduler sees to it, both ways round, and asks nobody for a right. With `everywhere` the deployments of all
     namespaces count, which a quota may forbid (CrossNamespacePodAffinity); without it, those of this namespace.
     https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#namespace-selector
     """
     of_another = [
-        k8s.V1LabelSelectorRequirement(key=DEPLOYMENT, operator="Exists"),
-        k8s.V1LabelSelectorRequirement(key=DEPLOYMENT, operator="NotIn", values=[naming.identifier]),
+        {"key": DEPLOYMENT, "operator": "Exists"},
+        {"key": DEPLOYMENT, "operator": "NotIn", "values": [naming.identifier]},
     ]
-    term = k8s.V1PodAffinityTerm(
-        label_selector=k8s.V1LabelSelector(match_expressions=of_another),
-        namespace_selector=k8s.V1LabelSelector() if everywhere else None,  # an empty one selects all
-        topology_key=NODE,
-    )
-    affinity = k8s.V1Affinity.model_validate(placed.affinity)
-    rules = affinity.pod_anti_affinity or k8s.V1PodAntiAffinity()
-    given = rules.required_during_scheduling_ignored_during_execution or []
-    rules.required_during_scheduling_ignored_during_execution = [*given, term]
-    affinity.pod_anti_affinity = rules
-    return affinity
+    term = {"labelSelector": {"matchExpressions": of_another}, "topologyKey": NODE}
+    return {**term, "namespaceSelector": {}} if everywhere else term  # an empty one selects all
 
 
-def image_of(container: str, settings: Kubernetes) -> str:
-    return settings.image if container in OF_CLIENT else settings.server_image or settings.image
+def checks(settings: Kubernetes, sizes_of: k8s.V1ResourceRequirements | None) -> list[k8s.V1Container]:
+    """Containers that look at each image, and end badly where it lacks what its pods need: for a trial's pod.
 
-
-def checks(settings: Kubernetes) -> list[k8s.V1Container]:
-    """Containers that look at each image, and end badly where it lacks what its pods need: for a trial's pod."""
+    They have the same requests and limits as its hub.
+    """
     programs = [] if settings.releases else ["xrootd", "cmsd"]
     programs += ["ip", *(["tc", "setpriv"] if settings.paths.kind == "netem" else [])]
-    needed: dict[str, list[str]] = {settings.image: [], image_of("servers", settings): programs}
+    needed: dict[str, list[str]] = {settings.image: [], settings.server_image or settings.image: programs}
     return [
         k8s.V1Container(
             name=f"image-{number}",
             image=image,
             image_pull_policy=settings.pull_policy,
             command=[PYTHON, "-c", inspect.getsource(able), *programs],
-            resources=k8s.V1ResourceRequirements.model_validate(Resources().over(sizes.HUB, settings.qos)),
+            resources=sizes_of,
             termination_message_policy="FallbackToLogsOnError",
             security_context=_contained(),
         )
@@ -272,25 +241,63 @@ def checks(settings: Kubernetes) -> list[k8s.V1Container]:
     ]
 
 
-def _job(meta: k8s.V1ObjectMeta, pod: k8s.V1ObjectMeta, spec: k8s.V1PodSpec, deadline: float) -> k8s.V1Job:
+def _whole(
+    pod: k8s.V1ObjectMeta,
+    spec: k8s.V1PodSpec,
+    template: Tree,
+    limits: Mapping[str, Mapping[str, str]],
+    qos: str,
+    kept: Tree,
+) -> k8s.V1PodTemplateSpec:
+    """The template of a pod with the testbed's merged over it.
+
+    Args:
+        pod: Its own metadata.
+        spec: Its own specification, whose containers have no resources yet.
+        template: The testbed's.
+        limits: Of its containers, by their names, where the testbed says nothing else.
+        qos: The testbed's, which decides what is requested of limits.
+        kept: The term of anti-affinity that it has in any case.
+    """
+    own = _words(k8s.V1PodTemplateSpec(metadata=pod, spec=spec))
+    whole = templates.pruned(templates.merged(own, template))
+    for each in whole["spec"]["containers"]:
+        name = each["name"]
+        said = {kind: templates.resources(whole, name, kind) for kind in ("limits", "requests")}
+        own_and_said = resources(limits[name], said["limits"], said["requests"], qos)
+        each["resources"] = {**each.get("resources", {}), **own_and_said}
+    rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
+    rules[REQUIRED] = [*rules.get(REQUIRED, []), kept]
+    return k8s.V1PodTemplateSpec.model_validate(whole)
+
+
+def template_of(job: k8s.V1Job) -> Tree:
+    """The template of a Job's pod, in Kubernetes' own words."""
+    assert job.spec
+    return _words(job.spec.template)
+
+
+def _words(template: k8s.V1PodTemplateSpec) -> Tree:
+    return template.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _job(meta: k8s.V1ObjectMeta, template: k8s.V1PodTemplateSpec, deadline: float) -> k8s.V1Job:
     """A Job of one pod, which has no successor: neither when it has ended, nor while it is being deleted."""
     return k8s.V1Job(
+        api_version="batch/v1",
+        kind="Job",
         metadata=meta,
         spec=k8s.V1JobSpec(
             backoff_limit=0,
             pod_replacement_policy="Failed",
             active_deadline_seconds=round(deadline),
-            template=k8s.V1PodTemplateSpec(metadata=pod, spec=spec),
+            template=template,
         ),
     )
 
 
 def _pod_spec(
-    settings: Kubernetes,
-    placed: Placement,
-    affinity: k8s.V1Affinity,
-    containers: list[k8s.V1Container],
-    volumes: list[k8s.V1Volume],
+    settings: Kubernetes, containers: list[k8s.V1Container], volumes: list[k8s.V1Volume]
 ) -> k8s.V1PodSpec:
     return k8s.V1PodSpec(
         containers=containers,
@@ -302,10 +309,6 @@ def _pod_spec(
         host_network=settings.host_network or None,
         dns_policy="None",
         dns_config=k8s.V1PodDNSConfig(nameservers=[NOBODY]),
-        node_selector=placed.node_selector or None,
-        affinity=affinity,
-        tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]
-        image_pull_secrets=[k8s.V1LocalObjectReference(name=name) for name in settings.pull_secrets] or None,
         security_context=k8s.V1PodSecurityContext(
             run_as_non_root=True,
             run_as_user=USER,
@@ -318,27 +321,30 @@ def _pod_spec(
 
 def _container(
     name: str,
+    image: str,
     settings: Kubernetes,
     command: Sequence[str],
-    limits: Mapping[str, str],
-    given: Resources,
     mounts: Sequence[k8s.V1VolumeMount] = (),
     *,
-    emulates: bool = False,
+    emulates_as: int | None = None,
 ) -> k8s.V1Container:
-    """A container of any pod; `command` is a module of `pod` and its arguments, and what is `given` replaces `limits`.
+    """A container of any pod; `command` is a module of `pod` and its arguments.
 
-    One that `emulates` begins as root, with the rights to become another user and to keep NET_ADMIN, for AS_USER.
+    One that emulates as a user begins as root, with the rights to become that user and to keep NET_ADMIN for what it
+    starts, as no container can be told to by Kubernetes.
     """
     module, *arguments = command
     run = [PYTHON, "-m", f"{POD}.{module}", *arguments]
+    emulates = emulates_as is not None
+    if emulates:
+        become = [f"--reuid={emulates_as}", f"--regid={emulates_as}", "--clear-groups"]
+        run = ["/usr/bin/setpriv", *become, "--inh-caps=+net_admin", "--ambient-caps=+net_admin", *run]
     return k8s.V1Container(
         name=name,
-        image=image_of(name, settings),
+        image=image,
         image_pull_policy=settings.pull_policy,
-        command=[*AS_USER, *run] if emulates else run,
+        command=run,
         env=[k8s.V1EnvVar(name="PYTHONPATH", value=str(places.PACKAGE))],
-        resources=k8s.V1ResourceRequirements.model_validate(given.over(limits, settings.qos)),
         volume_mounts=[
             _mount(PACKAGE, places.PACKAGE.parent, read_only=True),
             _mount("state", places.STATE),

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,14 +21,14 @@ from kubernetes.client import V1Pod
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import spots
+from tpcsweep.configuration.placements import CLIENT, spots
+from tpcsweep.configuration.templates import node_selector
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.faults import spec_of
 from tpcsweep.testbeds.kubernetes.leases import Leases
-from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, name_of
+from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, meta_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.watch import PodWatch
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
@@ -54,17 +55,25 @@ class Place:
     @property
     def chosen(self) -> str:
         """Say which pair it is of those that were found."""
-        source, destination = (placed.node_selector[objects.NODE] for _, placed in self.pair.sides)
+        source, destination = (
+            node_selector(placed.podTemplate)[objects.NODE] for _, placed in self.pair.sides
+        )
         return f" on {source} and {destination}, one of {self.among} pairs of nodes"
 
 
 class Pods:
     def __init__(
-        self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, streams: int, deadline: float
+        self,
+        place: Place,
+        settings: Kubernetes,
+        wanted: DeploymentParameters,
+        streams: int,
+        deadline: float,
+        tell: Callable[[str], None],
     ) -> None:
         """Make the Jobs, which end after `deadline` seconds, and all that can be made before pods have addresses.
 
-        `streams` is the most that a cell has. Raises ClusterError.
+        `streams` is the most that a cell has; `tell` is called with what pods wait for. Raises ClusterError.
         """
         self._cluster = place.cluster
         self._settings = settings
@@ -81,19 +90,23 @@ class Pods:
         client = objects.client_job(self._naming, settings, deadline, everywhere=everywhere)
         self._owner = create_object(self._cluster, client)
         place.held.go_with(self._owner)
-        self.watch = PodWatch(self._cluster, self._naming)
+        self.watch = PodWatch(self._cluster, self._naming, tell=tell)
         bodies: list[Any] = [
             objects.package(self._naming, self._owner),
             objects.network_policy(self._naming, self._owner, metrics=settings.metrics),
         ]
+        self.templates = {CLIENT: objects.template_of(client)}
+        """Of the client's pod, and of the first origin's of each side, as the cluster got them."""
         for side, places_of_side in self._spots.items():
-            bodies += [
+            jobs = [
                 objects.server_job(
                     *(self._naming, settings, spot, server, wanted, streams, self._owner, deadline),
                     everywhere=everywhere,
                 )
                 for spot, server in zip(places_of_side, self._blank(side).servers, strict=True)
             ]
+            bodies += jobs
+            self.templates[side] = objects.template_of(jobs[-wanted.origins])
         self._create(bodies)
         self.by_name: dict[str, V1Pod] = {}
         """Those that run, by the names of their servers, and `client`."""
@@ -163,7 +176,9 @@ class Pods:
     def _addresses(self, side: str) -> list[str]:
         servers = zip(self._spots[side], self._blank(side).servers, strict=True)
         return [
-            spot.address.partition("/")[0] if spot.address else address_of(self.by_name[server.name])
+            spot.address.partition("/")[0]
+            if spot.address
+            else address_of(self.by_name[server.name], attached=spot.network is not None)
             for spot, server in servers
         ]
 
@@ -208,9 +223,17 @@ class Pods:
             path.write_text(xrootd.without_secrets(text))
 
 
-def address_of(pod: V1Pod) -> str:
+def address_of(pod: V1Pod, *, attached: bool = False) -> str:
+    """Return a pod's address, or that by which Multus has `attached` it; raises ClusterError where it has none."""
     assert pod.status
-    return pod.status.pod_ip or ""
+    if not attached:
+        return pod.status.pod_ip or ""
+    for network in json.loads((meta_of(pod).annotations or {}).get(objects.NETWORK_STATUS) or "[]"):
+        if network.get("interface") == objects.NETWORK and network.get("ips"):
+            return str(network["ips"][0])
+    raise ClusterError(
+        f"pod {name_of(pod)} has no address on its attached network: the network assigns none; write `addresses`"
+    )
 
 
 def _name(pod: V1Pod, naming: Naming) -> str:

@@ -7,6 +7,8 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.testbeds.kubernetes.verify import probe_connections
 
 MIB = 2**20
+CLIENT = {"cpu": "2", "memory": "2Gi"}
+"""Of the client, unless a template says otherwise."""
 HUB = {"cpu": "250m", "memory": "128Mi"}
 """Of the hub, which passes on what agents say ten times a second."""
 AGENT_CPU, AGENT_MEMORY = 250, 128

@@ -20,21 +20,22 @@ from kubernetes.client import V1Pod, VersionApi
 
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
+from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import Placement, placements
+from tpcsweep.configuration.placements import CLIENT, server_templates
 from tpcsweep.configuration.sweep import Measurement, path_text
+from tpcsweep.configuration.templates import Tree, node_selector, spec_of
 from tpcsweep.flags import BROKEN, BrokenError, FaultError
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
-from tpcsweep.testbeds import Request, TeardownError
-from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, state
+from tpcsweep.testbeds import Finding, Request, TeardownError
+from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, rehearsal, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
-from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
@@ -57,6 +58,12 @@ NEEDS = "docs/kubernetes.md#images has what the images of a testbed need"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 
 
+class RehearsalError(ClusterError):
+    """The cluster refuses a pod of a sweep."""
+
+    final = True
+
+
 def require(settings: Kubernetes) -> None:
     """Start, ask and remove one client pod, to see whether deployments can come up at all.
 
@@ -66,8 +73,6 @@ def require(settings: Kubernetes) -> None:
             nodes make no pair, or the image does not run within `start_time`, or does not answer.
         TeardownError: The trial does not go.
     """
-    if unfit := [str(problem) for problem in objects.unfit(settings)]:
-        raise ClusterError("\n".join(unfit))
     cluster = api.connect_cluster(settings)
     nodes.pairs_of(cluster, settings)
     try:
@@ -197,7 +202,7 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
         own = settings.model_copy(update={"client": place.pair.client})
-        pods = Pods(place, own, request.parameters, request.streams, deadline)
+        pods = Pods(place, own, request.parameters, request.streams, deadline, request.stage)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore)
         pods.run()
@@ -212,10 +217,11 @@ def reap(settings: Kubernetes) -> list[str]:
 def locks(pair: Pair) -> set[str]:
     """The names of the Leases by which those wait that choose the same nodes: one for each way of choosing. Pure."""
 
-    def nodes(placed: Placement) -> str:
-        return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
+    def nodes(template: Tree) -> str:
+        rules = (spec_of(template, "affinity") or {}).get("nodeAffinity")
+        return json.dumps([node_selector(template), rules], sort_keys=True)
 
-    return {leases.name_for(nodes(placed)) for _, side in pair.sides for placed in placements(side)}
+    return {leases.name_for(nodes(each)) for _, side in pair.sides for each in server_templates(side)}
 
 
 def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -230,13 +236,59 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     return release
 
 
+def rehearse(configuration: Configuration) -> None:
+    """Have the API server say whether it would accept each distinct pod of a sweep. Raises ClusterError."""
+    settings = configuration.testbed
+    assert isinstance(settings, Kubernetes)
+    cluster = api.connect_cluster(settings)
+    everywhere = _everywhere(cluster, settings, Naming.new("", TRIAL))
+    for name, job in rehearsal.distinct_jobs(
+        configuration, nodes.pairs_of(cluster, settings), everywhere=everywhere
+    ):
+        if refusal := rehearsal.refusal(cluster, job):
+            raise RehearsalError(f"{cluster.name}: {name}: {refusal}")
+
+
+def manifests(configuration: Configuration) -> list[dict[str, Any]]:
+    """Return the Job of each distinct pod of a sweep, as the API gets it; asks a cluster for `pairs: all` alone."""
+    settings = configuration.testbed
+    assert isinstance(settings, Kubernetes)
+    all_of_them = settings.paths.pairs == "all"
+    pairs = nodes.pairs_of(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
+    found = rehearsal.distinct_jobs(configuration, pairs, everywhere=True)
+    return [job.model_dump(mode="json", by_alias=True, exclude_none=True) for _, job in found]
+
+
+def check(configuration: Configuration) -> Iterator[Finding]:
+    """Yield what a sweep needs of its cluster, and whether it has that."""
+    settings, name = configuration.testbed, configuration.testbed_name
+    assert isinstance(settings, Kubernetes)
+    try:
+        cluster = api.connect_cluster(settings)
+        everywhere = _everywhere(cluster, settings, Naming.new("", TRIAL))
+        pairs = nodes.pairs_of(cluster, settings)
+    except ClusterError as error:
+        yield Finding(name, "cluster", "failed", str(error))
+        return
+    yield Finding(name, "cluster", "ok", cluster.name)
+    yield from rehearsal.findings(cluster, configuration, pairs, everywhere=everywhere)
+    try:
+        _try(cluster, settings)
+    except EXPECTED as error:
+        yield Finding(settings.image, "image", "failed", str(error))
+    else:
+        yield Finding(settings.image, "image", "ok")
+
+
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
     """Make a Job like a deployment's until its pod answers. If others have its node, the first deployment waits."""
     naming = Naming.new("", TRIAL)
     everywhere = _everywhere(cluster, settings, naming)
     job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
     assert job.spec and job.spec.template.spec
-    job.spec.template.spec.init_containers = objects.checks(settings)
+    job.spec.template.spec.init_containers = objects.checks(
+        settings, job.spec.template.spec.containers[-1].resources
+    )
     with contextlib.ExitStack() as undo:
         lock = leases.name_for(naming.identifier)
         held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
@@ -246,7 +298,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         held.go_with(owner)
         create_object(cluster, objects.package(naming, owner))
         filled = objects.secret(naming, CLIENT, {}, owner), objects.config_map(naming, {}, owner)
-        _rehearse(cluster, *filled, objects.network_policy(naming, owner))
+        rehearsal.dry_run(cluster, *filled, objects.network_policy(naming, owner))
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
         try:
             [name] = watch.running(1, settings.start_time)
@@ -254,7 +306,9 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
             return
         except PodError as error:
             of_image = any(reason in str(error) for reason in IMAGE)
-            advice = "; correct `image`, `pull_policy` or `pull_secrets` of the testbed" if of_image else ""
+            advice = (
+                "; correct `image`, `pull_policy` or imagePullSecrets of a podTemplate" if of_image else ""
+            )
             if "container image-" in str(error):
                 advice = f"; {NEEDS}"
             raise PodError(f"the client pod does not come up: {error}{advice}") from error
@@ -268,12 +322,6 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
             raise PodError(watch.fault() or str(error)) from error
 
 
-def _rehearse(cluster: Cluster, *bodies: Any) -> None:
-    """Have the API server say whether objects could be made, and make none. Raises ClusterError."""
-    for body in bodies:
-        call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All")
-
-
 def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
 
@@ -283,9 +331,12 @@ def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     def refusal(*, everywhere: bool) -> RefusedError | None:
         job = objects.client_job(naming, settings, settings.start_time, everywhere=everywhere)
         assert job.spec
-        pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
+        template = job.spec.template
+        assert template.metadata
+        metadata = template.metadata.model_copy(update={"name": naming.prefix})
+        pod = V1Pod(metadata=metadata, spec=template.spec)
         try:
-            _rehearse(cluster, pod)
+            rehearsal.dry_run(cluster, pod)
         except RefusedError as error:
             return error
         return None
@@ -398,6 +449,7 @@ def _provenance(
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "kubernetes": {
             "pods": {name: _describe(pod) for name, pod in sorted(pods.by_name.items())},
+            "templates": pods.templates,
             "machines": {
                 name: {**description["machine"], "host": hosts[name]}
                 for name, description in sorted(described.items())

@@ -34,6 +34,10 @@ LOOK_SECONDS = 2.0
 """Until the first look for what no watch of pods shows: Jobs that may not make their pods."""
 MOST_LOOK_SECONDS = 15.0
 """Between later looks: a hundred may ask a server why it is slow, and each has it read everybody's events."""
+TELL_SECONDS = 4.0
+"""Until it is told what keeps pods from running: the scheduler needs a moment, and an image is pulled again at once."""
+SCALING = "TriggeredScaleUp"
+"""The event of a cluster's autoscaler that is making a node for a pod."""
 LOG_LINES = 5
 HOLD_SECONDS = 20.0
 """About so long pods keep their nodes while others wait for nodes in use: of two deployments that wait for each other,
@@ -45,6 +49,10 @@ T = TypeVar("T")
 class PodError(ClusterError):
     """Pods do not come up, and why."""
 
+    def __init__(self, text: str, *, final: bool = False) -> None:
+        super().__init__(text)
+        self.final = final
+
 
 class OccupiedError(PodError):
     """Other deployments have the nodes that pods wait for."""
@@ -53,11 +61,20 @@ class OccupiedError(PodError):
 class PodWatch:
     """The pods of a deployment as they are now, followed by a thread. Close it before they are deleted on purpose."""
 
-    def __init__(self, cluster: Cluster, naming: Naming, *, patient: bool = True) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        naming: Naming,
+        *,
+        patient: bool = True,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """Look for the first time. Raises ClusterError where pods cannot be listed.
 
-        An image that cannot be pulled now, and nodes that are in use, are waited for if that is to be `patient`.
+        An image that cannot be pulled now, and nodes that are in use or do not fit, are waited for if that is to be
+        `patient`. `tell` is called with what pods wait for, when that has lasted for TELL_SECONDS.
         """
+        self._tell = tell
         self._cluster = cluster
         self._patient = patient
         self._selector = selector(naming.identifier)
@@ -98,8 +115,9 @@ class PodWatch:
             return self._first is not None or sum(map(faults.ready, pods.values())) >= count
 
         pause = LOOK_SECONDS
+        told, hindered = "", math.inf
         while not self.wait_for(settled, max(0.0, min(pause, min(give_up, until) - time.monotonic()))):
-            pause = min(2 * pause, MOST_LOOK_SECONDS)
+            pause = min(2 * pause, MOST_LOOK_SECONDS if told else TELL_SECONDS)
             now = time.monotonic()
             late = now >= give_up
             pods = self.pods()
@@ -109,7 +127,15 @@ class PodWatch:
             until = min(until, now + hold) if occupied else math.inf
             job = self._job_problem() if late or len(pods) < count else None
             if job and (late or job.final):
-                raise PodError(job.text)
+                raise PodError(job.text, final=job.final)
+            hindered = min(hindered, now) if any(map(faults.hindered, pods.values())) else math.inf
+            if not late and not occupied and now >= hindered + TELL_SECONDS:
+                words = self._unready(pods, len(pods))
+                if not self._patient and "Unschedulable" in words and SCALING not in words:
+                    raise PodError(words)
+                if words != told:
+                    self._tell(f"waiting: {words}")
+                told = words
             if late:
                 raise PodError(f"not running after {seconds:.0f} s: {self._unready(pods, count)}")
         if why := self.fault():

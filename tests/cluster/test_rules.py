@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep in a namespace with rules, by a testbed file alone, and how soon it is told that a rule is broken."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tpcsweep.configuration.templates import merged
+
+from tests.cluster import local
+from tests.cluster.sweeps import ONE, ROOT, Space, local_testbed, space
+from tests.support.testbeds import pods, sized
+from tests.support.workflow import wait_until
+
+SOON = 20.0  # seconds from the start of Snakemake to its refusal, where nothing has to be waited for
+RULES = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: ruled}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+  validations:
+    - {expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: label team is missing}
+    - expression: "object.spec.securityContext.runAsUser >= 1000700000"
+      message: runAsUser must be at least 1000700000
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: ruled}
+spec:
+  policyName: ruled
+  validationActions: [Deny]
+  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ruled}}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: sizes, namespace: ruled}
+spec: {limits: [{type: Container, min: {cpu: 20m, memory: 64Mi}, max: {cpu: 2, memory: 4Gi}}]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: share, namespace: ruled}
+spec: {hard: {pods: 4, requests.cpu: 1, limits.memory: 8Gi}}
+"""
+
+
+@pytest.fixture(scope="module")
+def ruled(here: local.Cluster) -> Iterator[Space]:
+    with space(here.kubeconfig, "ruled") as made:
+        here.kubectl("apply", "-f", "-", input=RULES)
+        try:
+            dry = ("create", "--namespace=ruled", "--dry-run=server", "--filename=-")
+
+            def in_force() -> bool:
+                try:
+                    here.kubectl(*dry, input=json.dumps(POD))
+                except local.ClusterError as error:
+                    return "team" in str(error)
+                return False
+
+            wait_until(in_force, "the rules are in force", 60)
+            yield made
+        finally:
+            here.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "ruled")
+
+
+CONTAINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+CONTAINER = {"name": "c", "image": "i", "securityContext": CONTAINED}
+USER = {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "unlabelled"},
+    "spec": {"containers": [CONTAINER], "securityContext": USER},
+}
+"""One that the restricted standard allows, and the rules do not."""
+RECIPE = yaml.safe_load((ROOT / "config/kubernetes/recipes/rules.yaml").read_text())
+
+
+def ruled_testbed(namespace: Space, **changes: Any) -> dict[str, Any]:
+    return local_testbed(namespace.name, **{**RECIPE, **changes})
+
+
+def test_a_testbed_file_alone_takes_a_sweep_through_the_rules_of_a_namespace(
+    ruled: Space, tmp_path: Path
+) -> None:
+    sweep = ruled.sweep(tmp_path, ruled_testbed(ruled), parameters={**ONE, "cores": 0.5, "streams": [1, 2]})
+    done = sweep.run("cells")
+    assert done.returncode == 0, done.stdout
+    for cell in sweep.records():
+        assert cell["status"] == "ok", cell["message"]
+        templates = cell["provenance"]["kubernetes"]["templates"]
+        assert set(templates) == {"client", "src", "dst"}
+        for template in templates.values():
+            assert template["metadata"]["labels"]["team"] == "storage"
+            assert template["spec"]["securityContext"]["runAsUser"] == 1000700000
+    assert ruled.left() == {}
+
+
+UNLABELLED = {"podTemplate": {"metadata": {"labels": {"team": None}}}}
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "label": (
+        {"server": merged(RECIPE["server"], UNLABELLED)},
+        r"pod src1 .*: .*denied.*label team is missing",
+    ),
+    "limit range": ({"memory": "5 GiB"}, r"pod src1 .*maximum memory usage per Container is 4Gi"),
+    "no node": (
+        {"client": pods(nodeSelector={"rack": "none"})},
+        r"Unschedulable: 0/3 nodes are available: .*affinity",
+    ),
+    "too large": ({"client": sized("client", limits={"cpu": 64}, requests={"cpu": 64})}, "maximum cpu usage"),
+    "image": ({"image": "localhost/tpcsweep:none"}, "ErrImageNeverPull: image localhost/tpcsweep:none"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_a_rule_forbids_is_told_at_once_and_once(name: str, ruled: Space, tmp_path: Path) -> None:
+    changes, words = BROKEN[name]
+    if "client" in changes:
+        changes = {**changes, "client": merged(RECIPE["client"], changes["client"])}
+    sweep = ruled.sweep(
+        tmp_path, ruled_testbed(ruled, **changes), parameters={**ONE, "cores": 0.5, "streams": [1, 2]}
+    )
+    began = time.monotonic()
+    done = sweep.run("cells")
+    took = time.monotonic() - began
+    assert done.returncode != 0
+    assert len(re.findall(words, done.stdout)) == 1, done.stdout
+    assert "Traceback" not in done.stdout
+    assert "replacing" not in done.stdout
+    assert took < SOON, took
+    assert ruled.left() == {}

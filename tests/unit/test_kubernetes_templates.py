@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pod templates of a testbed: how they are merged, what is refused in them, and what to write for keys of before."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.configuration.problems import ConfigurationError, validated
+from tpcsweep.configuration.templates import merged, pruned
+from tpcsweep.testbeds.kubernetes.reserved import problems
+
+from tests.support.projects import cases
+from tests.support.workflow import ROOT
+
+CONTENT = {
+    "kind": "kubernetes",
+    "image": "a/b",
+    "bandwidth": 1,
+    "paths": {"kind": "nodes", "pairs": [{"rtt": 1}]},
+}
+
+leaves = st.none() | st.integers(0, 3) | st.text("ab", max_size=2)
+named = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from("abc"), "value": leaves}),
+    max_size=3,
+    unique_by=lambda one: one["name"],
+)
+trees = st.recursive(
+    leaves | st.lists(st.integers(0, 3), max_size=2),
+    lambda inner: (
+        st.dictionaries(st.sampled_from(["x", "y", "limits"]), inner, max_size=3)
+        | st.fixed_dictionaries({}, optional={"env": named, "volumes": named})
+    ),
+)
+templates = st.dictionaries(st.sampled_from(["spec", "metadata"]), trees)
+
+
+@given(templates, templates)
+def test_a_merged_template_has_all_that_the_upper_one_says(below: Any, above: Any) -> None:
+    def holds(found: Any, said: Any, name: str = "") -> None:
+        if isinstance(said, dict):
+            for key, value in said.items():
+                holds(found.get(key), value, key)
+        elif isinstance(said, list) and name in ("env", "volumes"):
+            for item in said:
+                [same] = [each for each in found if each["name"] == item["name"]]
+                holds(same, item)
+        else:
+            assert found == said
+
+    whole = merged(below, above)
+    holds(whole, above)
+    assert merged(whole, above) == whole
+    assert merged(below, {}) == below
+    assert "None" not in repr(pruned(whole))
+
+
+def test_lists_are_merged_by_the_published_keys() -> None:
+    below = yaml.safe_load("""
+containers: [{name: a, env: [{name: X, value: 1}], args: [x]}, {name: b}]
+tolerations: [{key: one}]
+volumes: [{name: v, emptyDir: {}}]
+securityContext: {runAsUser: 1, sysctls: [{name: s, value: 1}]}
+""")
+    above = yaml.safe_load("""
+containers: [{name: b, image: i}, {name: a, env: [{name: Y, value: 2}, {name: X, value: 3}], args: [y]}]
+tolerations: [{key: two}, {key: one}]
+securityContext: {runAsUser: null, sysctls: [{name: t, value: 2}]}
+""")
+    assert pruned(merged(below, above)) == yaml.safe_load("""
+containers: [{name: a, env: [{name: X, value: 3}, {name: Y, value: 2}], args: [y]}, {name: b, image: i}]
+tolerations: [{key: one}, {key: two}]
+volumes: [{name: v, emptyDir: {}}]
+securityContext: {sysctls: [{name: s, value: 1}, {name: t, value: 2}]}
+""")
+
+
+BEFORE = """
+{source: {node_selector: {site: a}}}
+    source.node_selector: in its place podTemplate: {spec: {nodeSelector: {site: a}}}
+{client: {tolerations: [{operator: Exists}], annotations: {a: b}}}
+    client.tolerations: in its place podTemplate: {spec: {tolerations: [{operator: Exists}]}}
+    client.annotations: in its place podTemplate: {metadata: {annotations: {a: b}}}
+{destination: {resources: {limits: {memory: 6Gi}}, agent: {limits: {cpu: 2}}}}
+    destination.resources: in its place podTemplate: {spec: {containers: [{name: servers, resources: {limits:
+        {memory: 6Gi}}}]}}
+    destination.agent: in its place podTemplate: {spec: {containers: [{name: agent, resources: {limits: {cpu:
+        2}}}]}}
+{client: {agent: {limits: {cpu: 2}}}}
+    client.agent: in its place podTemplate: {spec: {containers: [{name: hub, resources: {limits: {cpu: 2}}}]}}
+{source: {redirector: {affinity: {nodeAffinity: {}}}}}
+    source.redirector.affinity: in its place podTemplate: {spec: {affinity: {nodeAffinity: {}}}}
+{pull_secrets: [s]}
+    pull_secrets: in its place server: {podTemplate: {spec: {imagePullSecrets: [{name: s}]}}}, client:
+        {podTemplate: {spec: {imagePullSecrets: [{name: s}]}}}
+{client_cores: 0.5, client_memory: 2 GiB}
+    client_cores: in its place client: {podTemplate: {spec: {containers: [{name: client, resources: {limits:
+        {cpu: '0.5'}}}]}}}
+    client_memory: in its place client: {podTemplate: {spec: {containers: [{name: client, resources: {limits:
+        {memory: 2Gi}}}]}}}
+"""
+
+
+@pytest.mark.parametrize(("changes", "messages"), cases(BEFORE))
+def test_keys_of_before_are_refused_with_the_lines_to_write(changes: str, messages: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        validated(Kubernetes, {**CONTENT, **yaml.safe_load(changes)})
+    found = [f"{problem.key}: {problem.allowed}" for problem in error.value.problems]
+    assert found == messages
+    # What is to be written is valid, and has no problem.
+    for problem in error.value.problems:
+        written = yaml.safe_load("{" + problem.allowed.removeprefix("in its place ") + "}")
+        role = problem.key.split(".")[0]
+        content = {**CONTENT, **(written if "." not in problem.key else {role: written})}
+        assert problems(validated(Kubernetes, content)) == []
+
+
+REFUSED = """
+{server: {podTemplate: {spec: {tolerations: [{effekt: NoSchedule}]}}}}
+    server.podTemplate.spec.tolerations[0].effekt: an unknown key → effect?
+{client: {podTemplate: {spec: {node_selector: {a: b}}}}}
+    client.podTemplate.spec.node_selector: an unknown key → nodeSelector, as
+{client: {podTemplate: {spec: {affinity: {nodeAffinity: 5}}}}}
+    client.podTemplate.spec.affinity.nodeAffinity: 5 → a mapping
+{agent: {podTemplate: {spec: {containers: [{image: x}]}}}}
+    agent.podTemplate.spec.containers[0].name: nothing → this key is needed
+{server: {podTemplate: {spec: {containers: [{name: servers, command: [x], args: [y], image: z}]}}}}
+    server.podTemplate.spec.containers[0].command: ['x'] → nothing: tpcsweep starts its own programs in it
+    server.podTemplate.spec.containers[0].args: ['y'] → nothing: tpcsweep starts its own programs in it
+    server.podTemplate.spec.containers[0].image: 'z' → nothing: image and server_image of the testbed
+{source: {podTemplate: {spec: {containers: [{name: servers, resources: {limits: {cpu: 16}}}]}}}}
+    source.podTemplate.spec.containers[0].resources.limits.cpu: 16 → nothing: an origin is limited to cores /
+        origins
+{source: {podTemplate: {spec: {containers: [{name: client}]}}}}
+    source.podTemplate.spec.containers[0].name: client → nothing: of containers servers and agent alone a pod ends
+{client: {podTemplate: {metadata: {name: x, labels: {tpcsweep/deployment: y, app.kubernetes.io/name: z}}}}}
+    client.podTemplate.metadata.name: 'x' → nothing: a Job makes the pod
+    client.podTemplate.metadata.labels.tpcsweep/deployment: 'y' → nothing: by it deployments are told apart
+    client.podTemplate.metadata.labels.app.kubernetes.io/name: 'z' → nothing: by it deployments are told apart
+{client: {podTemplate: {spec: {nodeName: n, restartPolicy: Always, hostNetwork: true}}}}
+    client.podTemplate.spec.nodeName: 'n' → nothing: the scheduler keeps deployments apart
+    client.podTemplate.spec.restartPolicy: 'Always' → nothing: a server that comes back
+    client.podTemplate.spec.hostNetwork: True → nothing: host_network of the testbed
+{server: {podTemplate: {spec: {volumes: [{name: files, emptyDir: {}}], securityContext: {sysctls: [{name:
+  net.ipv4.tcp_rmem, value: '1'}]}}}}}
+    server.podTemplate.spec.securityContext.sysctls[0]: net.ipv4.tcp_rmem → nothing: parameters of a sweep say it
+    server.podTemplate.spec.volumes[0]: files → nothing: it is a volume of tpcsweep's
+{server: {podTemplate: {spec: {containers: [{name: agent, env: [{name: PYTHONPATH, value: x}], volumeMounts:
+  [{name: v, mountPath: /tmp/x}]}]}}}}
+    server.podTemplate.spec.containers[0].env[0]: PYTHONPATH → nothing: Python finds tpcsweep by it
+    server.podTemplate.spec.containers[0].volumeMounts[0]: /tmp/x → nothing: tpcsweep has its files there
+{paths: {kind: nodes, pairs: [{rtt: 1, source: {origins: [{podTemplate: {spec: {nodeName: n}}}]}}]}}
+    paths.pairs[0].source.origins[0].podTemplate.spec.nodeName: 'n' → nothing: the scheduler keeps
+"""
+
+
+@pytest.mark.parametrize(("changes", "messages"), cases(REFUSED))
+def test_what_no_pod_can_have_and_what_is_tpcsweeps_own_is_refused(changes: str, messages: list[str]) -> None:
+    found = [
+        str(problem) for problem in problems(validated(Kubernetes, {**CONTENT, **yaml.safe_load(changes)}))
+    ]
+    assert len(found) == len(messages), found
+    for line, message in zip(found, messages, strict=True):
+        key, _, rest = message.partition(": ")
+        value, _, allowed = rest.partition(" → ")
+        assert line.startswith(f"{key}: given {value}, allowed: {allowed}")
+
+
+def test_what_kubernetes_accepts_is_accepted() -> None:
+    template = """
+metadata: {labels: {team: storage}, annotations: {a: b}}
+spec:
+  serviceAccountName: sweeps
+  priorityClassName: low
+  runtimeClassName: kata
+  securityContext: {runAsUser: 1000700000, fsGroup: 1000700000, runAsGroup: null}
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+  imagePullSecrets: [{name: registry}]
+  initContainers: [{name: mesh, image: proxy, restartPolicy: Always}]
+  containers: [{name: client, resources: {limits: {cpu: 2, memory: 1Gi}}, env: [{name: A, value: b}]}]
+"""
+    content = {**CONTENT, "client": {"podTemplate": yaml.safe_load(template)}}
+    assert problems(validated(Kubernetes, content)) == []
+
+
+def test_shipped_testbeds_have_no_problem() -> None:
+    files = [
+        path
+        for path in Path(ROOT, "config/testbeds").glob("*.yaml")
+        if "kind: kubernetes" in path.read_text()
+    ]
+    assert len(files) > 4
+    for file in files:
+        assert problems(validated(Kubernetes, yaml.safe_load(file.read_text()))) == []

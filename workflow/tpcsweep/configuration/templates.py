@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pod templates in Kubernetes' own words: merged as `kubectl patch` merges, and the lines for keys of before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import yaml
+from pydantic import AfterValidator
+
+from tpcsweep.configuration.problems import Fault, quoted
+
+MERGE_KEYS = {
+    **dict.fromkeys(("containers", "initContainers", "volumes", "env", "imagePullSecrets"), "name"),
+    **dict.fromkeys(("resourceClaims", "schedulingGates"), "name"),
+    "hostAliases": "ip",
+    "ports": "containerPort",
+    "topologySpreadConstraints": "topologyKey",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+    "sysctls": "name",
+}
+"""The key by which items of a list are the same one, by the list's name: `x-kubernetes-patch-merge-key` of Kubernetes'
+OpenAPI. It has none for `sysctls`, which would be replaced."""
+APPENDED = ("tolerations",)
+"""Lists whose items have no such key: those of both templates hold."""
+
+Tree = dict[str, Any]
+
+
+def _with_quantities(content: Tree) -> Tree:
+    """Quantities as text: YAML reads `cpu: 2` as a number, and Kubernetes accepts both."""
+    return {name: _texts(value, quantities=name in ("requests", "limits")) for name, value in content.items()}
+
+
+def _texts(value: Any, *, quantities: bool) -> Any:
+    match value:
+        case dict() if quantities:
+            return {name: _text(each) for name, each in value.items()}
+        case dict():
+            return _with_quantities(value)
+        case list():
+            return [_texts(each, quantities=False) for each in value]
+    return value
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Template = Annotated[Tree, AfterValidator(_with_quantities)]
+"""A PodTemplateSpec of Kubernetes, with the fields that are to be added or replaced; null removes one."""
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
+    """Return a template with another one merged over it strategically. What is null remains, for `pruned`."""
+    result = dict(below)
+    for name, value in above.items():
+        known = result.get(name)
+        if isinstance(value, Mapping):
+            result[name] = merged(known if isinstance(known, Mapping) else {}, value)
+        elif isinstance(value, list) and isinstance(known, list) and name in MERGE_KEYS:
+            result[name] = _by_key(known, value, MERGE_KEYS[name])
+        elif isinstance(value, list) and isinstance(known, list) and name in APPENDED:
+            result[name] = [*known, *(each for each in value if each not in known)]
+        else:
+            result[name] = value
+    return result
+
+
+def pruned(value: Any) -> Any:
+    """Return a template without what is null in it."""
+    if isinstance(value, Mapping):
+        return {name: pruned(each) for name, each in value.items() if each is not None}
+    return [pruned(each) for each in value] if isinstance(value, list) else value
+
+
+def spec_of(template: Mapping[str, Any], name: str) -> Any:
+    """Return a field of a template's pod specification; None where it has none."""
+    spec = template.get("spec")
+    return spec.get(name) if isinstance(spec, Mapping) else None
+
+
+def node_selector(template: Mapping[str, Any]) -> dict[str, str]:
+    found = spec_of(template, "nodeSelector")
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def container(template: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return what a template says of a container; empty where it says nothing."""
+    return next((each for each in containers(template) if each.get("name") == name), {})
+
+
+def containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = spec_of(template, "containers")
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def resources(template: Mapping[str, Any], of: str, kind: str) -> dict[str, Any]:
+    """Return the `requests` or `limits` that a template has for a container."""
+    found = container(template, of).get("resources")
+    values = found.get(kind) if isinstance(found, Mapping) else None
+    return dict(values) if isinstance(values, Mapping) else {}
+
+
+def without_resources(template: Tree, of: str, names: tuple[str, ...]) -> Tree:
+    """Return a template in which a container neither requests nor is limited to some resources."""
+    if not container(template, of):
+        return template
+    others = {
+        kind: {name: None if name in names else text for name, text in resources(template, of, kind).items()}
+        for kind in ("requests", "limits")
+    }
+    return pruned(merged(template, {"spec": {"containers": [{"name": of, "resources": others}]}}))  # type: ignore[no-any-return]
+
+
+def _by_key(below: list[Any], above: list[Any], key: str) -> list[Any]:
+    result = list(below)
+    for item in above:
+        same = [
+            index
+            for index, known in enumerate(result)
+            if isinstance(item, Mapping) and isinstance(known, Mapping) and known.get(key) == item.get(key)
+        ]
+        if same:
+            result[same[0]] = merged(result[same[0]], item)
+        else:
+            result.append(item)
+    return result
+
+
+# Keys of before
+
+
+def replaced(given: Mapping[str, Any], containers: tuple[str, str]) -> Iterator[Fault]:
+    """Yield a fault for each key of before in a placement, with the lines to write instead.
+
+    Args:
+        given: The placement as a file has it.
+        containers: The container that does the work of its pods, and the one that watches.
+    """
+    for name, value in given.items():
+        match name:
+            case "node_selector" | "affinity" | "tolerations":
+                written: Tree = {"spec": {_FIELDS.get(name, name): value}}
+            case "annotations":
+                written = {"metadata": {name: value}}
+            case "resources" | "agent":
+                of = containers[name == "agent"]
+                written = {"spec": {"containers": [{"name": of, "resources": value}]}}
+            case _:
+                continue
+        yield (name,), quoted(value), instead({"podTemplate": written})
+
+
+def instead(lines: Mapping[str, Any]) -> str:
+    """Say what to write instead of a key, in one line of YAML."""
+    text = yaml.safe_dump(dict(lines), default_flow_style=True, width=10_000, sort_keys=False).strip()
+    return f"in its place {text.removeprefix('{').removesuffix('}')}"
+
+
+_FIELDS = {"node_selector": "nodeSelector"}

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a cluster would take the deployments of a sweep: it is asked by dry runs, and nothing is made."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from kubernetes import client as k8s
+
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair
+from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import amount_of, spots
+from tpcsweep.configuration.templates import node_selector
+from tpcsweep.testbeds import Finding
+from tpcsweep.testbeds.kubernetes import faults, objects
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of
+from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.xrootd import servers as xrootd
+
+NAMING = Naming("0000000000", "", "rehearsal")
+MOST_SECONDS = 60.0
+"""Between the clocks of this machine and of the API server: credentials are valid by the former."""
+RIGHTS: Mapping[tuple[str, str], str] = {
+    ("", "pods"): "create list watch patch delete deletecollection",
+    ("", "pods/log"): "get",
+    ("", "pods/exec"): "get",
+    ("", "events"): "list",
+    ("", "secrets"): "create",
+    ("", "configmaps"): "create list deletecollection",
+    ("batch", "jobs"): "create list deletecollection",
+    ("networking.k8s.io", "networkpolicies"): "create list deletecollection",
+    ("coordination.k8s.io", "leases"): "create get list update delete",
+}
+"""Verbs that sweeps need, by API group and resource; `config/kubernetes/rbac.yaml` grants them."""
+
+Usage = dict[str, Decimal]
+
+
+def dry_run(cluster: Cluster, *bodies: Any) -> list[Any]:
+    """Have the API server say whether objects could be made, and make none. Raises ClusterError."""
+    return [
+        call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All") for body in bodies
+    ]
+
+
+def refusal(cluster: Cluster, job: k8s.V1Job) -> str:
+    """Return why the cluster would refuse a Job or its pod, or would change it; empty where it would not."""
+    assert job.spec and job.metadata
+    template = job.spec.template
+    assert template.metadata
+    metadata = template.metadata.model_copy(update={"name": job.metadata.name})
+    try:
+        dry_run(cluster, job)
+        [pod] = dry_run(cluster, k8s.V1Pod(metadata=metadata, spec=template.spec))
+    except RefusedError as error:
+        return str(error)
+    fault = faults.diagnose(pod)
+    return fault.text if fault else ""
+
+
+def distinct_jobs(
+    configuration: Configuration, pairs: Sequence[Pair], *, everywhere: bool
+) -> list[tuple[str, k8s.V1Job]]:
+    """Return the Jobs of a sweep whose pods differ in more than names, each with words for it. Pure."""
+    settings = configuration.testbed
+    assert isinstance(settings, Kubernetes)
+    found: dict[str, tuple[str, k8s.V1Job]] = {}
+    for wanted, streams in _deployments(configuration):
+        for pair in pairs:
+            if settings.serves(pair, wanted):
+                for job in deployment_jobs(settings, pair, wanted, streams, everywhere=everywhere):
+                    found.setdefault(_likeness(job), (_name(job, wanted), job))
+    return list(found.values())
+
+
+def deployment_jobs(
+    settings: Kubernetes, pair: Pair, wanted: DeploymentParameters, streams: int, *, everywhere: bool
+) -> Iterator[k8s.V1Job]:
+    """Yield all Jobs of a deployment, the client's first. Pure."""
+    own = settings.model_copy(update={"client": pair.client})
+    yield objects.client_job(NAMING, own, settings.start_time, everywhere=everywhere)
+    for name, side in (("src", pair.source), ("dst", pair.destination)):
+        placed = spots(side, wanted.origins, host_network=settings.host_network)
+        ports = [places.block(spot.port) for spot in placed]
+        made = xrootd.side(name, name, [name] * wanted.origins, places.STATE, places.FILES, ports)
+        for spot, server in zip(placed, made.servers, strict=True):
+            rest = wanted, streams, None, settings.start_time
+            yield objects.server_job(NAMING, settings, spot, server, *rest, everywhere=everywhere)
+
+
+def findings(
+    cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair], *, everywhere: bool
+) -> Iterator[Finding]:
+    """Yield what a cluster has and lacks for a sweep, but for what takes a pod to see."""
+    settings = configuration.testbed
+    assert isinstance(settings, Kubernetes)
+    yield _clock(cluster)
+    yield from _rights(cluster)
+    for name, job in distinct_jobs(configuration, pairs, everywhere=everywhere):
+        why = refusal(cluster, job)
+        yield Finding(name, "policies", "failed" if why else "ok", why)
+    yield from _quota(cluster, configuration, pairs)
+    for index, pair in enumerate(pairs):
+        for side, placed in (*pair.sides, ("client", pair.client)):
+            yield _nodes(cluster, f"pair {index} {side}", node_selector(placed.podTemplate))
+            if placed.network:
+                yield _attachment(cluster, placed.network)
+    own = settings.congestion_controls[0]
+    if others := {wanted.congestion_control for wanted, _ in _deployments(configuration)} - {own}:
+        why = f"whether kubelets allow net.ipv4.tcp_congestion_control ({', '.join(sorted(others))}) is seen by pods"
+        yield Finding(cluster.namespace, "sysctls", "skipped", why)
+
+
+def exceeded(quota: k8s.V1ResourceQuota, asked: Usage) -> list[str]:
+    """Return what a deployment takes more of than a quota leaves. Pure."""
+    status = quota.status or k8s.V1ResourceQuotaStatus()
+    hard, used = status.hard or {}, status.used or {}
+    return [
+        f"{name}: {asked[name].normalize():f} asked, {used.get(name, '0')} of {limit} used"
+        for name, limit in hard.items()
+        if name in asked and asked[name] + amount_of(used.get(name, "0")) > amount_of(limit)
+    ]
+
+
+def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
+    """Return what a deployment counts for in quotas. Pure."""
+    total: Usage = defaultdict(Decimal)
+    for job in jobs:
+        assert job.spec and job.spec.template.spec
+        for name in ("pods", "count/pods", "count/jobs.batch"):
+            total[name] += 1
+        for container in job.spec.template.spec.containers:
+            resources = container.resources or k8s.V1ResourceRequirements()
+            for kind, values in (("requests", resources.requests), ("limits", resources.limits)):
+                for name, text in (values or {}).items():
+                    total[f"{kind}.{name}"] += amount_of(text)
+    return {**total, **{name: total[f"requests.{name}"] for name in ("cpu", "memory")}}
+
+
+def _deployments(configuration: Configuration) -> list[tuple[DeploymentParameters, int]]:
+    """The deployments of a sweep, each with the most streams of its cells."""
+    most: dict[DeploymentParameters, int] = {}
+    names = DeploymentParameters.model_fields
+    for cell in configuration.grid.cells:
+        wanted = DeploymentParameters(**{name: getattr(cell.parameters, name) for name in names})
+        most[wanted] = max(most.get(wanted, 1), cell.parameters.streams)
+    return list(most.items())
+
+
+def _likeness(job: k8s.V1Job) -> str:
+    """A text that is the same for pods which differ by nothing but names."""
+    template = objects.template_of(job)
+    template["metadata"]["labels"].pop("tpcsweep/side", None)
+    spec = template["spec"]
+    spec.pop("topologySpreadConstraints", None)
+    for container in spec["containers"]:
+        container.pop("command")
+    return json.dumps(template, sort_keys=True)
+
+
+def _name(job: k8s.V1Job, wanted: DeploymentParameters) -> str:
+    assert job.metadata
+    server = (job.metadata.name or "").removeprefix(NAMING.prefix).removeprefix("-")
+    cores = "" if wanted.cores is None else f", cores={wanted.cores:g}"
+    return f"pod {server} (origins={wanted.origins}{cores})" if server else "pod client"
+
+
+def _clock(cluster: Cluster) -> Finding:
+    ahead = (cluster.now() - datetime.datetime.now(datetime.UTC)).total_seconds()
+    words = f"the API server's is {ahead:+.0f} s from this machine's"
+    return Finding(cluster.name, "clock", "failed" if abs(ahead) > MOST_SECONDS else "ok", words)
+
+
+def _rights(cluster: Cluster) -> Iterator[Finding]:
+    review = k8s.V1SelfSubjectRulesReview(spec=k8s.V1SelfSubjectRulesReviewSpec(namespace=cluster.namespace))
+    try:
+        said = call(k8s.AuthorizationV1Api(cluster.http).create_self_subject_rules_review, review).status
+    except ClusterError as error:
+        yield Finding(cluster.namespace, "rights", "skipped", str(error))
+        return
+    assert said
+    lacking = [
+        f"{verb} {resource}"
+        for (group, resource), verbs in RIGHTS.items()
+        for verb in verbs.split()
+        if not any(
+            {group, "*"} & {*(rule.api_groups or [])}
+            and {resource, "*"} & {*(rule.resources or [])}
+            and {verb, "*"} & {*rule.verbs}
+            for rule in said.resource_rules
+        )
+    ]
+    why = f"lacks {', '.join(lacking)}: config/kubernetes/rbac.yaml grants them" if lacking else ""
+    status: Any = "ok" if not lacking else "skipped" if said.incomplete else "failed"
+    yield Finding(cluster.namespace, "rights", status, why)
+
+
+def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]) -> Iterator[Finding]:
+    settings = configuration.testbed
+    assert isinstance(settings, Kubernetes)
+    try:
+        quotas = call(cluster.core.list_namespaced_resource_quota, cluster.namespace).items
+    except ClusterError as error:
+        yield Finding(cluster.namespace, "quota", "skipped", str(error))
+        return
+    largest: Usage = defaultdict(Decimal)
+    for wanted, streams in _deployments(configuration) if quotas else []:
+        for pair in (pair for pair in pairs if settings.serves(pair, wanted)):
+            jobs = deployment_jobs(settings, pair, wanted, streams, everywhere=True)
+            for name, amount in usage(jobs).items():
+                largest[name] = max(largest[name], amount)
+    for quota in quotas:
+        over = "; ".join(exceeded(quota, largest))
+        yield Finding(f"quota {name_of(quota)}", "quota", "failed" if over else "ok", over)
+
+
+def _nodes(cluster: Cluster, subject: str, labels: Mapping[str, str]) -> Finding:
+    chosen = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+    try:
+        items = call(cluster.core.list_node, label_selector=chosen, seconds=0).items
+    except ClusterError as error:
+        return Finding(subject, "nodes", "skipped", str(error))
+    return Finding(subject, "nodes", "ok" if items else "failed", faults.room(items, []))
+
+
+def _attachment(cluster: Cluster, network: str) -> Finding:
+    namespace, _, name = network.rpartition("/")
+    get = k8s.CustomObjectsApi(cluster.http).get_namespaced_custom_object
+    kind = ("k8s.cni.cncf.io", "v1", namespace or cluster.namespace, "network-attachment-definitions", name)
+    try:
+        call(get, *kind, seconds=0)
+    except RefusedError as error:
+        return Finding(network, "network", "failed" if error.status == 404 else "skipped", str(error))
+    return Finding(network, "network", "ok")
