@@ -17,6 +17,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import amount_of, spots
 from tpcsweep.configuration.templates import node_selector
+from tpcsweep.numbers import plain
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
@@ -168,7 +169,7 @@ def _likeness(job: k8s.V1Job) -> str:
 def _name(job: k8s.V1Job, wanted: DeploymentParameters) -> str:
     assert job.metadata
     server = (job.metadata.name or "").removeprefix(NAMING.prefix).removeprefix("-")
-    cores = "" if wanted.cores is None else f", cores={wanted.cores:g}"
+    cores = "" if wanted.cores is None else f", cores={plain(wanted.cores)}"
     return f"pod {server} (origins={wanted.origins}{cores})" if server else "pod client"
 
 
