@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -33,8 +34,16 @@ from tests.support.workflow import wait_until
 
 pytestmark = pytest.mark.real
 
+
+def free_port() -> int:
+    """A port that nobody uses now: servers of other tests may run beside these."""
+    with socket.socket() as found:
+        found.bind(("", 0))
+        return int(found.getsockname()[1])
+
+
 ADDRESSES = {"source": "127.0.8.1", "destination": "127.0.8.2"}
-PORTS = {"source": 18443, "destination": 18444}
+PORTS = {role: free_port() for role in ADDRESSES}
 """XRootD listens at all addresses: its port tells a server."""
 ANYBODY = """
 http.exthandler xrdtpc libXrdHttpTPC.so
@@ -167,7 +176,7 @@ def test_a_cell_between_servers_that_run(storage: Storage, tmp_path: Path, tool:
     found = measured(storage, tmp_path, files(4), tool, **how)
     assert found["status"] == "ok", found["message"]
     assert found["summary"]["transfers"] == 8
-    assert found["limit"] in ("not_visible", "machine"), "servers and client share this machine"
+    assert found["limit"] in ("not_visible", "between_files", "machine"), "no limit of a server is visible"
     assert 0 < found["summary"]["throughput_average"] < 100
     # Times are since the cell's start, and so the start of a tool's worker counts.
     whole = 8 * 8 * MIB * 8e-9 / max(found["transfers"]["end"])
@@ -212,14 +221,15 @@ def test_check_names_what_fails(storage: Storage, tmp_path: Path) -> None:
 
 
 KILLED = """
-import os, signal, sys, threading, time
+import json, os, signal, sys, threading, time
 from pathlib import Path
-from tests.real.test_endpoints import Storage, request
+from tests.real.test_endpoints import PORTS, Storage, request
 from tpcsweep import testbeds
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 
 folder, pki, asks, moment = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "True", float(sys.argv[4])
+PORTS.update(json.loads(sys.argv[6]))
 storage = Storage(folder, pki, asks, {})
 testbed = testbeds.of("endpoints")
 wanted = request(Path(sys.argv[5]), streams=2, file_size=64 << 20)
@@ -233,9 +243,9 @@ with testbed.deployed(storage.settings(), wanted) as site:
 
 @pytest.mark.parametrize("moment", [0.05, 1.0, 3.0])
 def test_what_a_killed_run_leaves_is_reaped(storage: Storage, tmp_path: Path, moment: float) -> None:
-    arguments = [str(storage.folder), str(storage.pki), str(storage.asks), str(moment), str(tmp_path)]
+    arguments = [storage.folder, storage.pki, storage.asks, moment, tmp_path, json.dumps(PORTS)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
-    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environment, timeout=60)
+    killed = subprocess.run([sys.executable, "-c", KILLED, *map(str, arguments)], env=environment, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert storage.files("destination") != []
     time.sleep(1)

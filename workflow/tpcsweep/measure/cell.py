@@ -304,7 +304,8 @@ class _Cell:
         """Attribute the time after the warm-up to limits; no share is known without a sample."""
         after = {name: values[..., steady.warmup_samples :] for name, values in samples.items()}
         times = np.concatenate([[steady.warmup], after["time"]])
-        growth = limits.growth_seconds(self._wanted, self._site.rtt_idle)
+        rtt = self._site.rtt_idle
+        growth = 0.0 if math.isnan(rtt) else limits.growth_seconds(self._wanted, rtt)
         moving = np.ones(after["time"].size)
         if self._wanted.layer != "network":
             ended = self._transfers.columns()
