@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import local
 from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, on, space
-from tests.support.testbeds import sized
+from tests.support.testbeds import pods, sized
 
 SHORT = 0.1
 """Gbit/s of the second way between n1 and n3, which is no time long. The first one is 20 ms."""
@@ -41,10 +41,12 @@ def with_addresses(node: str) -> dict[str, Any]:
     """A side whose servers have addresses of the second way, all on one node."""
     first, second = ADDRESSES[node]
     return {
-        **on(node),
+        **pods(
+            nodeSelector={"kubernetes.io/hostname": node},
+            containers=[{"name": "agent", "resources": {"limits": {"cpu": 1}}}],
+        ),
         "redirector": {"address": first, "port": 9100},
         "origins": [{"address": first}, {"address": second, "port": 9000}],
-        "agent": {"limits": {"cpu": 1}},
     }
 
 
