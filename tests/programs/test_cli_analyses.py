@@ -60,7 +60,7 @@ def test_the_page_of_a_shipped_dataset_is_written_here_and_has_no_dead_link(here
     page = here / "surface.html"
     assert (done.exit_code, done.output) == (0, f"{page}\n")
     soup = BeautifulSoup(page.read_text(), "html.parser")
-    assert "1.03 Gbit/s" in soup.get_text()
+    assert "0.996 Gbit/s" in soup.get_text()
     for link in soup.select("a[href]"):
         target = str(link["href"])
         assert target.startswith(("#", "http")) or (here / target).exists(), target
