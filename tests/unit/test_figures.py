@@ -20,6 +20,7 @@ from matplotlib.text import Text
 from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
+from tpcsweep.figures.panels import in_common
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import short
 from tpcsweep.variables import LIMITS
@@ -291,3 +292,10 @@ def test_no_text_is_cut_at_an_edge(draw: str, tmp_path: Path) -> None:
             assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= wide + 1 and box.y1 <= high + 1, (
                 text.get_text()
             )
+
+
+def test_a_caption_names_no_parameter_at_its_value_of_before() -> None:
+    summary = synthetic.bare(np.ones((2, 1)), 0.1, {"streams": [1, 2], "repetition": [1]})
+    named = in_common(summary.assign_coords(pair="only", encryption="usual", loss=0.0))
+    assert "loss" in named and "only" not in named and "usual" not in named
+    assert "site a to b" in in_common(summary.assign_coords(pair="site a to b"))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -168,7 +168,7 @@ class Endpoints(Settings):
         }
 
     def most_bytes(self, grid: Grid) -> float:
-        """Return the most bytes that a sweep can move; inf where neither files nor the pair's bandwidth bound it."""
+        """Return the most bytes that a sweep moves if no transfer fails; inf without files and without a bandwidth."""
         how, total = grid.sweep.measurement, 0.0
         for cells in grid.deployments.values():
             each = sorted((self._most_bytes(cell, how.files, how.bounds[1]) for cell in cells), reverse=True)
@@ -179,9 +179,7 @@ class Endpoints(Settings):
 
     def _most_bytes(self, cell: Cell, files: int | None, seconds: float) -> float:
         wanted = cell.parameters
-        by_name: Mapping[str, EndpointPair] = {pair.name: pair for pair in self.pairs}
-        pair = by_name.get(wanted.pair)
-        # Transfers that fail twice in a row are tried a third time, and then the stream gives up.
+        pair = next((pair for pair in self.pairs if pair.name == wanted.pair), None)
         if files is not None:
             return float(files * wanted.streams * wanted.file_size)
         return pair.bandwidth * BYTES * seconds if pair and pair.bandwidth else math.inf

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from tpcsweep.configuration.parameters import value_text
+from tpcsweep.configuration.parameters import BEFORE, value_text
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Arrangement, evenly
 from tpcsweep.figures.labels import literal, title_of, words
@@ -154,8 +154,13 @@ def finish(
 
 
 def in_common(summary: xr.Dataset) -> str:
-    names = (str(name) for name in summary.coords if not summary[name].dims)
-    return ", ".join(f"{words(name)} {value_text(name, summary[name].item())}" for name in names)
+    """Name the parameters with one value, except those that have the value of cells older than the parameter."""
+    single = {str(name): summary[name].item() for name in summary.coords if not summary[name].dims}
+    return ", ".join(
+        f"{words(name)} {value_text(name, value)}"
+        for name, value in single.items()
+        if BEFORE.get(name) != value
+    )
 
 
 def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:
