@@ -82,7 +82,7 @@ class Storage:
         ends = {role: {"urls": [f"davs://{ADDRESSES[role]}:{PORTS[role]}/data/test"]} for role in ADDRESSES}
         content = {
             "kind": "endpoints",
-            "budget": {"bytes": 2 << 30, "time": 600},
+            "budget": {"bytes": 64 << 30, "time": 600},
             "max_streams": 8,
             "ca": str(self.pki / "ca"),
             "pairs": [{"name": "loopback", **ends}],
@@ -160,6 +160,7 @@ def measured(
     try:
         with testbed.deployed(settings, wanted) as site:
             found = testbed.measure(site, Parameters(**vars(wanted.parameters)), how, "c0", lambda *_: None)
+            assert "deployment_broken" not in found["flags"], found["message"]
             assert len(storage.files("destination")) == 1, "only the folder of the deployment"
     finally:
         for number, handler in handlers.items():

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.measure.steady import analyse
+from tpcsweep.numbers import between
 from tpcsweep.running.progress import JobProgress, begin_progress
 
 JOBS, CELLS = 8, 25
@@ -59,7 +60,7 @@ def test_a_line_says_what_became_of_every_cell(cells: list[Ended], skipped: int,
     count = len(cells) + skipped
     assert line.startswith(f"demo: rtt=5: {count} cell{'s' * (count > 1)}")
     rates = [throughput for status, throughput, _ in cells if status == "ok"]
-    assert not rates or f", {min(rates):.3g} to {max(rates):.3g} Gbit/s" in line
+    assert not rates or f", {between(min(rates), max(rates))} Gbit/s" in line
     failed = sum(status == "failed" for status, *_ in cells)
     disturbed = sum("disturbed" in flags for *_, flags in cells)
     for number, word in ((failed, "failed"), (disturbed, "machine disturbed")):
