@@ -2,12 +2,14 @@
 """Plans: with a predictor of known formula, and with a real fit of made-up cells."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import HealthCheck, given, settings
@@ -19,9 +21,10 @@ from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.choice import LEARNED
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.models.saved import FORMAT, Saved
+from tpcsweep.numbers import short
 from tpcsweep.planning import KNOBS
 from tpcsweep.planning.drawing import draw
-from tpcsweep.planning.plan import asked, candidates, chosen_models, ladder, plan
+from tpcsweep.planning.plan import asked, best_measured, candidates, chosen_models, ladder, plan
 from tpcsweep.planning.recommendations import COLUMNS, Answer, as_csv, recommend, shown_plan
 
 from tests.support import synthetic
@@ -122,6 +125,20 @@ def test_what_cannot_be_reached_says_how_much_can() -> None:
     chance = likeliest.surest["probability"]
     assert chance == pytest.approx(0.5, abs=0.01)
     assert f"the likeliest setting inside the data has a chance of {100 * chance:.1f} %" in likeliest.verdict
+
+
+@given(seed=st.integers(0, 99), rtt=st.sampled_from([2.0, 20.0]))
+def test_a_target_that_is_not_reached_names_the_best_measured_cell(seed: int, rtt: float) -> None:
+    draw = np.random.default_rng(seed)
+    cells = [(r, s, c) for r in (2.0, 20.0) for s in (1, 8) for c in (1.0, math.inf)]
+    frame = pd.DataFrame(cells, columns=["rtt", "streams", "cores"]).assign(throughput=draw.uniform(1, 9, 8))
+    seen = Observations(frame, ("rtt", "streams", "cores"))
+    best = frame[frame["rtt"] == rtt].nlargest(1, "throughput").iloc[0]
+    cores = "no limit" if math.isinf(best["cores"]) else "1"
+    note = f"The best measured cell has {short(best['throughput'])} Gbit/s: cores {cores}, streams {best['streams']:g}."
+    assert plan(Known(), 20, rtt=rtt, observations=seen).notes[0] == note
+    assert not any("measured cell" in one for one in plan(Known(), 0.1, rtt=rtt, observations=seen).notes)
+    assert best_measured(seen, {"rtt": 5.0}) == ""
 
 
 def test_what_lies_beyond_the_data_is_kept_apart_and_marked() -> None:

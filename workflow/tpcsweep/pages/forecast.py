@@ -16,10 +16,10 @@ import xarray as xr
 from tpcsweep.configuration.parameters import Parameters, value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.labels import words
-from tpcsweep.models import Fit, Predictor, observe, saved
+from tpcsweep.models import Fit, Observations, Predictor, observe, saved
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
-from tpcsweep.planning.plan import chosen_models, plan
+from tpcsweep.planning.plan import best_measured, chosen_models, plan
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
@@ -46,12 +46,14 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
     points = summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True)
     names = [str(name) for name in points.coords if name in Parameters.model_fields]
     fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
+    plans = _plans(model, formula, observations)
+    surest = plans["tables"][0][-1:] if plans else []
     shown = {
         "name": words(model.name),
         "formula": _formula(fits.formula),
         "scores": [{"name": words(each["model"]), "error": each["score"]} for each in fits.choice["scores"]],
-        "target": float(f"{0.8 * float(fitted.max()):.1g}"),
-        "plans": _plans(model, formula),
+        "target": float(f"{0.9 * surest[0][0] if surest else 0.8 * float(fitted.max()):.1g}"),
+        "plans": plans,
     }
     return Forecast(fitted, shown)
 
@@ -74,7 +76,7 @@ def _formula(fit: Fit) -> dict[str, Any]:
     return {"name": words(fit.name), "title": fit.model.title, "source": fit.model.source, "parameters": rows}
 
 
-def _plans(model: Predictor, formula: Predictor | None) -> dict[str, Any] | None:
+def _plans(model: Predictor, formula: Predictor | None, observations: Observations) -> dict[str, Any] | None:
     """Return for each RTT, and each value of other axes, the cheapest settings, each with what it is sure to reach."""
     domain = model.domain
     others: dict[str, list[Any]] = {
@@ -87,10 +89,11 @@ def _plans(model: Predictor, formula: Predictor | None) -> dict[str, Any] | None
     combined = list(itertools.product(*others.values()))
     if not combined or len(combined) * len(rtts) > _MOST_TABLES:
         return None
-    tables = []
+    tables, measured = [], []
     for values, rtt in itertools.product(combined, rtts):
         given = {**dict(zip(others, values, strict=True)), **({"rtt": rtt} if "rtt" in domain.ranges else {})}
         tables.append(list(_cheapest(model, formula, given)))
+        measured.append(best_measured(observations, given))
     return {
         "rtts": rtts,
         "others": [
@@ -98,6 +101,7 @@ def _plans(model: Predictor, formula: Predictor | None) -> dict[str, Any] | None
             for name, values in others.items()
         ],
         "tables": tables,
+        "measured": measured,
         "probability": f"{plain(100 * PROBABILITY)} %",
     }
 

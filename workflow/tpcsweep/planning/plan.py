@@ -21,7 +21,7 @@ from tpcsweep.models import Fit, Observations, Predictor, fit
 from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.predictor import Domain, interval
 from tpcsweep.models.saved import Saved
-from tpcsweep.numbers import plain
+from tpcsweep.numbers import plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Given, Question
 
 BEYOND = 4.0
@@ -154,6 +154,7 @@ def plan(
     probability: float | str = PROBABILITY,
     *,
     formula: Predictor | None = None,
+    observations: Observations | None = None,
     data: str = "",
     **fixed: object,
 ) -> Plan:
@@ -168,6 +169,7 @@ def plan(
         formula: the model for questions and settings beyond the data; None: `model`.
         target: Gbit/s, or text with a unit.
         probability: a share, or text with a unit.
+        observations: the measured cells; a note names the best of them if the target is not reached.
         data: the data that the model was fitted to, for figures.
         **fixed: parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
             from; words, such as a tool, are those of the fitted cells. Every parameter that varies in the data, except
@@ -184,12 +186,14 @@ def plan(
     model = asked_model(model, formula, given)
     [settings] = evaluate(model, candidates(model.domain, given), sure, [wanted])
     beyond = settings.iloc[:0]
-    if not (settings["assured"] >= wanted).any():
+    reached = bool((settings["assured"] >= wanted).any())
+    if not reached:
         wider = candidates(model.domain, given, BEYOND)
         knobs = list(KNOBS)
         wider = wider[(wider[knobs] > settings[knobs].max()).any(axis=1)].reset_index(drop=True)
         if len(wider):
             [beyond] = evaluate(beyond_data, wider, sure, [wanted])
+    measured = "" if reached or observations is None else best_measured(observations, given)
     columns = [*KNOBS, *FIGURES]
     return Plan(
         target=wanted,
@@ -199,11 +203,26 @@ def plan(
         settings=settings[columns],
         beyond=beyond[columns],
         notes=(
+            *filter(None, [measured]),
             *(_MEANING, *model.problems, *_outside(model.domain, given)),
             *(*_without_effect(model, settings), *_price(settings, wanted, sure)),
         ),
         data=data,
     )
+
+
+def best_measured(observations: Observations, given: Given) -> str:
+    """Describe the measured cell with the given parameters that has the largest throughput; empty if there is none."""
+    rows = observations.frame
+    for name, value in given.items():
+        if name in rows:
+            values = value if isinstance(value, tuple) else (value,)
+            rows = rows[rows[name].isin([model_input(one) for one in values])]
+    if rows.empty:
+        return ""
+    best = rows.loc[rows["throughput"].idxmax()]
+    knobs = ", ".join(f"{name} {_shown(name, best[name])}" for name in KNOBS if name in best)
+    return f"The best measured cell has {short(best['throughput'])} Gbit/s: {knobs}."
 
 
 def asked_model(model: Predictor, formula: Predictor | None, given: Given) -> Predictor:

@@ -110,7 +110,9 @@ def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], rec
     question = asked(**content)
     observations = observe(load(dataset))
     model, formula, data = chosen_models(saved.read(models), observations, question.given)
-    planned = None if question.target is None else plan(model, formula=formula, data=data, **question.content)
+    planned = None
+    if question.target is not None:
+        planned = plan(model, formula=formula, observations=observations, data=data, **question.content)
     places = measured_rtts(observations)
     table = recommend(model, places, formula=formula, **question.content) if recommendations else None
     return Answer(question, planned.model if planned else model.name, data, planned, table)

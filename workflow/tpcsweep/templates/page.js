@@ -332,11 +332,11 @@ function begin() {
     if (!(target > 0) || !(rtt >= 0)) { told.textContent = "Type a throughput in Gbit/s and an RTT in ms."; return; }
     if (at < 0) { told.textContent = `The data end at an RTT of ${plans.rtts.at(-1)} ms: tpcsweep plan extrapolates.`; return; }
     const place = plans.others.reduce((sum, other, nth) => sum * other.values.length + +form.elements[`other${nth}`].value, 0);
-    const settings = plans.tables[place * plans.rtts.length + at], best = settings.find(setting => setting[0] >= target), most = settings.at(-1);
+    const table = place * plans.rtts.length + at, settings = plans.tables[table], best = settings.find(setting => setting[0] >= target), most = settings.at(-1);
     const setting = best ?? most, sure = `reached with a probability of ${plans.probability}`;
     if (!setting) { told.textContent = "The model expects nothing there."; return; }
     told.replaceChildren(make("p", {}, make("strong", {}, best ? `streams ${setting[5]}, cores ${setting[3]}, origins ${setting[4]}` : `Not ${sure} by any setting inside the data`),
-      best ? ` at RTT ${plans.rtts[at]} ms: ${setting[1]} Gbit/s is ${sure}; expected ${setting[2]}.` : `: the most is ${setting[1]} Gbit/s, with streams ${setting[5]}, cores ${setting[3]}, origins ${setting[4]}, at RTT ${plans.rtts[at]} ms.`));
+      best ? ` at RTT ${plans.rtts[at]} ms: ${setting[1]} Gbit/s is ${sure}; expected ${setting[2]}.` : `: ${setting[1]} Gbit/s at most, with streams ${setting[5]}, cores ${setting[3]}, origins ${setting[4]}, at RTT ${plans.rtts[at]} ms. ${plans.measured[table]}`));
   }
   if (plans) { find("plan").addEventListener("input", answer); find("plan").addEventListener("submit", event => event.preventDefault()); answer(); }
 
