@@ -304,12 +304,12 @@ class _Cell:
         """Attribute the time after the warm-up to limits; no share is known without a sample."""
         after = {name: values[..., steady.warmup_samples :] for name, values in samples.items()}
         times = np.concatenate([[steady.warmup], after["time"]])
-        rtt = self._site.rtt_idle
-        growth = 0.0 if math.isnan(rtt) else limits.growth_seconds(self._wanted, rtt)
+        rtt = 0.0 if math.isnan(self._site.rtt_idle) else self._site.rtt_idle
+        growth, ramp = limits.growth_seconds(self._wanted, rtt), limits.ramp_seconds(self._wanted, rtt)
         moving = np.ones(after["time"].size)
         if self._wanted.layer != "network":
             ended = self._transfers.columns()
-            moving = transfers.moving(ended, self._unfinished, self._wanted.streams, times, growth)
+            moving = transfers.moving(ended, self._unfinished, self._wanted.streams, times, growth, ramp)
         known = {name: math.nan if value is None else value for name, value in summary.items()}
         return limits.attribute(self._wanted, after, moving, known)
 

@@ -205,19 +205,26 @@ def stream_bytes(
 
 
 def moving(
-    ended: Columns, unfinished: Columns, streams: int, times: NDArray[np.float64], growth: float
+    ended: Columns,
+    unfinished: Columns,
+    streams: int,
+    times: NDArray[np.float64],
+    growth: float,
+    ramp: float,
 ) -> NDArray[np.float64]:
     """Share of the streams' time between successive `times`, (n,), in which files moved at their pace, (n - 1,).
 
-    A file does so from `growth` seconds after its first byte, in which its window grows, until XRootD is done with it,
-    or its transfer ends; where nobody saw the first byte, from its `start`, which `unfinished` has not, or from the
-    first of the times.
+    A file reaches its pace `growth` seconds after its first byte, when its window has grown, and keeps it until XRootD
+    has finished it or its transfer ends. A file whose first byte nobody saw, as servers write small files at once,
+    reaches its pace `ramp` seconds after its start, the time of handshakes included; an unfinished one with bytes has
+    it from the first of the times.
     """
     elapsed = np.zeros(times.size)
     for rows in (ended, unfinished):
         first, last = rows["first_byte"], np.fmin(rows["end"], rows.get("xrootd_end", rows["end"]))
-        first = np.where(np.isnan(first), rows.get("start", np.full(first.shape, times[0])), first)
-        first = np.minimum(first + growth, last)
+        begun = rows["start"] + ramp if "start" in rows else times[0]
+        unseen = np.where(rows["size"] > 0, begun, last)
+        first = np.minimum(np.where(np.isnan(first), unseen, first + growth), last)
         elapsed += _seconds_since(first, times) - _seconds_since(last, times)
     return np.asarray(np.clip(np.diff(elapsed) / np.diff(times) / streams, 0.0, 1.0))
 
