@@ -117,7 +117,7 @@ def drawn(rows: Sequence[Sequence[str]], imports: Arrows) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table with a line for each package, the highest floor first, and the first sentence about it."""
+    """Return a table with the first sentence about each package, the highest floor first."""
     lines = [f"| `{room}` | {about(room)} |" for row in rows for room in row]
     return "\n".join(["| package | about |", "|---|---|", *lines])
 
