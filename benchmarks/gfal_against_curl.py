@@ -3,7 +3,7 @@
 
 The cells of a pair follow each other, now the one first and now the other, in one deployment, so that a machine whose
 speed drifts treats both alike. The ratio is the geometric mean over the pairs with its 95 % interval, and the verdict
-that of the claim (docs/claims.md). Origins have a quota and the path does not bind.
+that of the claim (docs/published.md). Origins have a quota and the path does not bind.
 
     python -m benchmarks.gfal_against_curl       as root; about 8 minutes
 """

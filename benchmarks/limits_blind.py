@@ -56,7 +56,7 @@ AT_LEAST = 1.2
 """The throughput of a cell with what binds it eased, over that without, from which on it was bound as built."""
 SPARE = 2.5
 """What any other limit leaves, at least, over what binds leaves."""
-PER_CORE = 5.0  # Gbit/s, docs/equation.md
+PER_CORE = 5.0  # Gbit/s, docs/studies.md
 MOST = 0.4  # Gbit/s that two CPUs pass easily, with the delay line's share
 Arranged = Callable[[NetnsSite], AbstractContextManager[None]]
 

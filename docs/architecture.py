@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the picture and the tables of docs/architecture.md from the imports: `make docs`.
+"""Make the picture and the table of packages in docs/developing.md from the imports: `make docs`.
 
 The floors are those of pyproject.toml, which `make lint` holds the imports to; everything else is read from the code.
 """
@@ -17,7 +17,7 @@ import grimp
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "workflow" / "tpcsweep"
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "developing.md"
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 
 WIDTH, HEIGHT, BETWEEN, MARGIN = 150, 40, 48, 24
@@ -116,15 +116,10 @@ def drawn(rows: Sequence[Sequence[str]], imports: Arrows) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def table(rows: Sequence[Sequence[str]], imports: Arrows) -> str:
-    """Give a line for each room, the highest floor first: what it is about and what it imports."""
-    lines = ["| package | about | imports |", "|---|---|---|"]
-    lines += [
-        f"| `{room}` | {about(room)} | {', '.join(sorted(imports[room])) or '—'} |"
-        for row in rows
-        for room in row
-    ]
-    return "\n".join(lines)
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table with the first sentence about each package, the highest floor first."""
+    lines = [f"| `{room}` | {about(room)} |" for row in rows for room in row]
+    return "\n".join(["| package | about |", "|---|---|", *lines])
 
 
 def made() -> dict[Path, str]:
@@ -133,7 +128,7 @@ def made() -> dict[Path, str]:
     imports = arrows([room for row in rows for room in row])
     page = re.sub(
         r"(?s)(?<=<!-- made by architecture.py -->\n).*?(?=<!-- end -->)",
-        lambda _: table(rows, imports) + "\n",
+        lambda _: table(rows) + "\n",
         PAGE.read_text(),
     )
     return {PAGE: page, PICTURE: drawn(rows, needed(imports))}

@@ -2,7 +2,7 @@
 """A blind prediction: models conditioned on figures 2 to 4 of chep2024 predict figures 5 to 8. Pure.
 
 A fact is a number of a figure's curve, between a least and a most. The random parameter sets that agree with the facts
-of the first figures are kept, and predict those of the others. docs/blind-prediction.md has the result.
+of the first figures are kept, and predict those of the others. docs/studies.md has the result.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The equation: streams, cores, origins and buffers that a throughput takes at an RTT. Pure.
 
 The equation is the model `combined` solved for them. Streams and servers bind alike, and a stream has at most one core;
-docs/equation.md has the formulas.
+docs/studies.md has the formulas.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
     make campaign-cluster [MINUTES=30 | ITERATIONS=60] [SEED=1]        as root, with Go
 
-It prints each iteration and ends with the table of docs/faults.md. Its exit status is 1 if there was anything to count.
+It prints each iteration and ends with a table by fault (docs/faults.md). It exits with 1 if it counted anything.
 """
 
 import contextlib

@@ -79,7 +79,7 @@ def test_names_in_texts_exist(text: Path) -> None:
 
 
 def test_the_functions_on_the_way_of_a_cell_exist() -> None:
-    text = (ROOT / "docs/how-it-works.md").read_text()
+    text = (ROOT / "docs/developing.md").read_text()
     way = text.partition("## The way of a cell")[2].partition("\n## ")[0]
     names = set(re.findall(r"`(\w+(?:\.\w+)+)`", way)) - {"not_measured.json"}
     assert len(names) > 20
@@ -88,6 +88,6 @@ def test_the_functions_on_the_way_of_a_cell_exist() -> None:
 
 
 def test_the_tests_that_show_guarantees_exist() -> None:
-    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs/architecture.md").read_text())
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs/developing.md").read_text())
     assert len(named) > 10
     assert [test for file, test in named if f"def {test}(" not in (ROOT / file).read_text()] == []

@@ -3,7 +3,7 @@
 
 A `note` is about the interval, which shows it by itself. A `warning` is about the circumstances: the figure is of the
 asked setting, but something else may be in it. The figure of an `invalid` cell is not that of the asked setting.
-docs/measuring.md says when each is raised.
+docs/reading-the-page.md lists them with remedies.
 """
 
 from __future__ import annotations

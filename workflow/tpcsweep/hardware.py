@@ -2,7 +2,7 @@
 """The effect of nodes on throughput, apart from that of parameters, in cells that were measured on several pairs.
 
 A pair is a source's node and a destination's. Everything is on the logarithm of throughput, so that an effect is a
-ratio. docs/hardware.md describes it for those who use it.
+ratio. docs/studies.md describes it for those who use it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published claims as predicates on a dataset: each holds, does not hold, is not decided, or not testable.
 
-`docs/claims.md` describes how each is read. A claim is an entry in the YAML file of its publication, and one line in
+`docs/published.md` describes how each is read. A claim is an entry in the YAML file of its publication, and one line in
 `configuration/testbeds.py`. An entry contains:
 
 - source, published: where the statement stands in the publication, and its text

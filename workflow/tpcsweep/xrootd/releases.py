@@ -22,7 +22,7 @@ FROM_SOURCE = "-source"  # follows a version that is built from source though De
 DEBIAN: Mapping[str, str] = {"5.5.3": "bookworm", "5.8.1": "trixie"}
 """Versions that are unpacked from a Debian release, given by its code name."""
 RECOMMENDED = "5.8.1"
-"""The best release of Debian. It crashes less than Debian 12's; see docs/crashes.md."""
+"""The best release of Debian. It crashes less than Debian 12's; see docs/studies.md."""
 PROGRAMS = ("xrootd", "cmsd", "xrdcp")
 IN_IMAGE = Path("/opt/xrootd")  # the folder of a container image's releases
 LOADER = "loader"

@@ -175,7 +175,7 @@ def configuration(
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {heard}",
         *(f"xrootd.mongstream {stream} use flush {s}s send nohdr {heard}" for stream, s in _ALARMS.items()),
         *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
-        # A user of the root protocol states who it is: for networks without strangers. See docs/layers.md.
+        # A user of the root protocol states who it is: for networks without strangers. See docs/tools.md.
         *(["xrootd.seclib libXrdSec.so", "sec.protocol unix"] if xrdcp and asks else ()),
         "fi",
         "xrd.network nodnr",
