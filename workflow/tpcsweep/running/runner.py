@@ -173,7 +173,7 @@ class _Job:
         raise AssertionError  # for the type checker: count has no end
 
     def _left(self) -> bool:
-        """Whether cells are left. After the last one, failed and disturbed cells are queued again, within bounds."""
+        """Return whether cells remain; if none does, first queue failed and disturbed cells again, within bounds."""
         if not self.todo and not self._retried:
             self._retried = True
             measured = [task for task in self._tasks if task.cell.path in self._measured]
