@@ -178,8 +178,8 @@ def _places(lines: pd.Index) -> str:
 def group(values: NDArray[np.float64], share: float, distance: float) -> NDArray[np.float64]:
     """Replace each value by its group's median, the lower of two, so that the result is one of the values.
 
-    Groups are filled upwards: a group reaches from its smallest value v to v·(1 + share) or v + distance, whichever is
-    larger; the next value starts another group.
+    Groups are filled upwards: a group reaches from its smallest value v to the larger of v·(1 + share) and v +
+    distance; the next value starts another group.
     """
     begins: list[float] = []
     reach = -np.inf

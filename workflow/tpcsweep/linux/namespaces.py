@@ -2,8 +2,8 @@
 """Network namespaces as named by `ip netns`: run a function or open files inside one.
 
 The kernel binds a descriptor when it is opened: a socket, or an open /proc/thread-self/net/dev, stays in its namespace
-wherever its owner goes afterwards (network_namespaces(7)). Opening inside and using outside is therefore enough, and no
-thread needs to stay in a namespace.
+even if its owner moves to another one (network_namespaces(7)). Opening inside and using outside is therefore enough,
+and no thread needs to stay in a namespace.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class LeastSquares:
     def residuals(self, units: Floats) -> Floats:
         """Return residuals over errors, for one point or for points × parameters.
 
-        Where the model has no value, the residual is so large that no search stays there.
+        If the model has no value, the residual is so large that no search stays there.
         """
         with np.errstate(all="ignore"):
             estimate = self.model(self.observations.points, self.values(units))

@@ -89,7 +89,7 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
 
 
 def clear(study: Configuration) -> None:
-    """Set aside or delete the files of cells that the dataset lacks, so that the next run measures them.
+    """Rename or delete the files of cells that the dataset lacks, so that the next run measures them.
 
     These are placeholders, damaged cells, and cells of another specification. Rules list these files as outputs, so
     `clear` must follow the last job of a run.

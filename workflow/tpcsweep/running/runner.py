@@ -36,7 +36,7 @@ CELL_MARGIN = 60.0
 GIVE_UP_AFTER = 3
 """Consecutive deployments that break without a successful cell before the job stops.
 
-So many failures are not caused by single cells.
+Single cells do not cause that many failures.
 """
 TRIES = 2
 """Failed starts of a deployment before the job stops."""
