@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much faster cells of a dataset get if one axis is raised, by what bound them before.
+"""Gains in a dataset from raising one axis, by the limit before.
 
     python -m benchmarks.limits_intervention DATASET
 
 If the named limit binds, raising its axis (streams for `window`, cores for `cpu_source` and `cpu_destination`) raises
 the throughput, and raising another axis does not. Each pair of neighbouring cells along an axis is one intervention;
-cells of less than the largest share of `LEAST` are left out, as two things bind these.
+cells whose largest share is below `LEAST` are skipped, because two limits bind them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST = 0.5
 
 
 def interventions(summary: xr.Dataset) -> Iterator[tuple[str, str, float]]:
-    """Yield the limit of each cell, the axis that its neighbour has more of, and the gain in throughput."""
+    """Yield each cell's limit, the axis that its neighbour has more of, and the gain in throughput."""
     largest = summary[[*SHARES.values()]].to_array().max("variable")
     for axis in AXES:
         if axis not in summary.dims or summary.sizes[axis] < 2:
@@ -38,7 +38,7 @@ def interventions(summary: xr.Dataset) -> Iterator[tuple[str, str, float]]:
 
 
 def main() -> None:
-    """Print a table: the median ratio, its range and the number of pairs, by limit and axis."""
+    """Print the median ratio, its range and the number of pairs, by limit and axis."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for limit, axis, ratio in interventions(xr.load_dataset(sys.argv[1])):
         found[limit, axis].append(ratio)
