@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of memory writes on a virtual machine whose host reclaims free memory, and benefit of holding it.
+"""Cost of memory writes on a virtual machine whose host reclaims free memory, and effect of holding.
 
     python -m benchmarks.memory [--size 1024] [--pause 10] [--rounds 3]
 

@@ -32,7 +32,7 @@ ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecke
 """
 MINIMUM_RTO = 0.2  # seconds, as in Linux and in bottleneck.cc
 DOUBLINGS = 5
-"""Doublings of the retransmission timer until a connection has stalled; at 10 % loss 1 in 10⁵ timeouts."""
+"""Doublings of the retransmission timer until a connection stalled; at 10 % loss 1 in 10⁵ timeouts."""
 SAMPLES = 200  # fewest samples of a simulation
 _SMALLEST_BUFFER = 1 << 18
 _SECONDS = 1800.0
