@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pack a sweep as an RO-Crate for archives: dataset, page, figures, configuration and software.
+"""RO-Crates of sweeps for archives: dataset, page, figures, configuration and software.
 
 A crate follows RO-Crate 1.1 with the profiles Workflow Run Crate 0.5 (https://w3id.org/ro/wfrun/workflow/0.5) and
 Workflow RO-Crate 1.0, which WorkflowHub and the community's validator read. `docs/archiving.md` describes crates for
@@ -132,7 +132,6 @@ def _results(folder: Path) -> Iterator[_File]:
 
 
 def _settings(configuration: Configuration) -> dict[str, list[_File]]:
-    """Return the files of sweep and testbed, and a workflow configuration that repeats the sweep."""
     asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
     if configuration.sweep.scale is not None:
         asked["scale"] = configuration.asked["scale"]

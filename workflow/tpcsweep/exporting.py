@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export a dataset as text for existing dashboards, and as a Zarr store; see `docs/exporting.md`."""
+"""Export of a dataset as text for existing dashboards, and as a Zarr store. See `docs/exporting.md`."""
 
 from __future__ import annotations
 

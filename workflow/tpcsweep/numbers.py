@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Format numbers for people: every float on a terminal, a page or a figure becomes text here.
+"""Formatting of numbers for people: every float on a terminal, a page or a figure becomes text here.
 
 Files for programs keep all digits, and do not use this module. Standard library only.
 """

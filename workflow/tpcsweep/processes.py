@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start processes, with the environment for each kind of process.
+"""Start of processes, with the environment for each kind of process.
 
 docs/environment.md has the table. No user's setting changes a measurement or a figure. Standard library only.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of cells: read, check, write atomically, and keep in staging until the dataset contains them."""
+"""Cell files: read, check, write atomically, and keep in staging until the dataset contains them."""
 
 from __future__ import annotations
 

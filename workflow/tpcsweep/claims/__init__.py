@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published claims as predicates on a dataset: holds, does not hold, not decided, or not testable.
+"""Published claims as predicates on a dataset, with verdicts from "holds" to "not testable".
 
 `docs/claims.md` explains the reading of each claim. A claim is an entry in the YAML file of its publication, and one
 line in `configuration/testbeds.py`. An entry contains:

@@ -31,8 +31,6 @@ _LISTED = 8  # values of an axis that a sentence lists
 
 
 class Outcome(StrEnum):
-    """Outcome of a claim for a dataset."""
-
     HOLDS = "holds"
     FAILS = "does not hold"
     UNDECIDED = "not decided"

@@ -79,7 +79,6 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
 
 
 def _free(folder: Path) -> Path:
-    """Return a folder; end the command if it contains the cells of a sweep."""
     if (folder / "cells").exists() or (folder / "cells.jsonl").exists():
         raise click.UsageError(
             f"{folder}: contains the cells of a sweep. Rename the file, or use --results with another folder."

@@ -99,7 +99,6 @@ def _count(number: int, noun: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration to about two digits, because estimates are no better."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{short(seconds / size, 2)} {unit}"

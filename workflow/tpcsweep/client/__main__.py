@@ -187,7 +187,6 @@ class _Worker:
         return await self._running[number]
 
     async def _listen(self) -> None:
-        """Process its answers until it ends; transfers without an answer fail then."""
         try:
             async for line in self._stdout:
                 answer = json.loads(line)

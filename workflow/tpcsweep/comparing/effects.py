@@ -154,7 +154,6 @@ def _verdicts(effects: Any, corrected: Floats) -> NDArray[np.str_]:
 
 
 def _mean(used: pd.DataFrame) -> dict[str, float]:
-    """Return the mean of cells by the names of `PARTS`, and the `spread` of the true log ratios."""
     effects, errors = (used[name].to_numpy(float) for name in ("log_ratio", "error"))
     if len(used) == 1:
         mean, error, freedom, spread = effects[0], errors[0], used["freedom"].iloc[0], 0.0

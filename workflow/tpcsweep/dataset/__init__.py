@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold cell files into one labelled dataset, following the CF conventions.
+"""Datasets: cell files folded into one labelled dataset, following the CF conventions.
 
 `docs/dataset.md` describes datasets for users.
 """

@@ -209,7 +209,7 @@ def _identity(summary: xr.Dataset) -> str:
 
 
 def _append(path: Path, name: str, group: DatasetGroup) -> None:
-    """Add a group to a file slab by slab, with the result of xarray's writing it at once."""
+    """Add a group to a file slab by slab, as xarray would write it at once."""
     outline = group.outline()
     bare = outline.drop_vars(outline.data_vars)
     bare.to_netcdf(path, mode="a", engine="netcdf4", group=name, encoding=encoding_of(bare))

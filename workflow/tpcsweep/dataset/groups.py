@@ -203,7 +203,6 @@ class Series(DatasetGroup):
 
 
 def _indices(places: NDArray[np.int64]) -> NDArray[np.int64] | slice:
-    """Return consecutive places as a slice, which is much faster."""
     return slice(places[0], places[-1] + 1) if places.size and (np.diff(places) == 1).all() else places
 
 

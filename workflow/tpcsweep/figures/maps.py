@@ -185,7 +185,6 @@ def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:
 
 
 def _map_size(grid: Arrangement) -> tuple[float, float, bool]:
-    """Return width and height of a map in inches, and whether its cells have room for a number."""
     across, along = grid.size(grid.x), grid.size(grid.y)
     if across > _MOST_NUMBERED or along > _MOST_NUMBERED:
         return 8.0, 5.0, False
@@ -230,7 +229,6 @@ def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
 
 
 def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
-    """Return numbers as texts, gaps as ""."""
     texts = np.full(values.shape, "", dtype=object)
     for index, value in np.ndenumerate(values):
         texts[index] = "" if np.isnan(value) else short(value)

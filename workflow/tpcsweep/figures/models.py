@@ -243,7 +243,6 @@ def _dense(values: pd.Series, count: int) -> Any:
 
 
 def _table(rows: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a table of `columns`, with all other columns as in the first row."""
     count = len(next(iter(columns.values())))
     return rows.iloc[[0] * count].reset_index(drop=True).assign(**columns)
 

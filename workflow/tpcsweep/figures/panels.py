@@ -237,7 +237,6 @@ def point_handle(label: str, colour: str, marker: str, face: str | None = None, 
 
 
 def curve_handles(axis: str, values: Sequence[Any], palette: Sequence[Any]) -> list[Line2D]:
-    """Return the legend entries of the curves of an axis."""
     return [
         Line2D([], [], color=colour, marker=".", label=title_of({axis: value}))
         for value, colour in zip(values, palette, strict=True)

@@ -162,7 +162,6 @@ def failures(told: SweepHistory, fail_on: str | None) -> list[str]:
 
 
 def summary(told: SweepHistory) -> list[str]:
-    """Return the findings, one line each."""
     count = len(told.runs)
     runs = f"{count} run{'s' * (count > 1)}, the last of {day(told.runs[-1])}"
     if count < ENOUGH:

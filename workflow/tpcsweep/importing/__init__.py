@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import measurements from elsewhere: a table becomes a dataset like those of sweeps.
+"""Import of measurements from elsewhere: a table becomes a dataset like those of sweeps.
 
 `docs/importing.md` describes it for users.
 """
@@ -170,7 +170,6 @@ def _implausible(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> 
 
 
 def _places(lines: pd.Index) -> str:
-    """Describe the first lines, and the number of others."""
     more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
     return f"{lines.name} {', '.join(map(str, lines[:5]))}{more}"
 

@@ -143,7 +143,6 @@ def _marks(column: pd.Series) -> set[str]:
 
 
 def _plain(cell: str, mark: str) -> str:
-    """Return a number in Python's notation; other texts unchanged."""
     cell = cell.strip()
     if not _LIKE_A_NUMBER.fullmatch(cell):
         return cell
@@ -202,7 +201,6 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
 
 
 def _decoded(file: Path) -> tuple[str, str]:
-    """Return the text of a file, and a description of its encoding."""
     raw = file.read_bytes()
     raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or raw[:2].count(0) == 1:
@@ -221,7 +219,6 @@ def _decoded(file: Path) -> tuple[str, str]:
 
 
 def _separator(text: str) -> str:
-    """Return the separator that gives most rows the same number of cells."""
     best, most = ",", 0.0
     for separator in _SEPARATORS:
         rows = csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=separator)

@@ -59,7 +59,6 @@ def within(name: str, make: Callable[[], Made]) -> Made:
 
 
 def inside(name: str, command: Sequence[str]) -> list[str]:
-    """Return the command line that runs a command in a namespace."""
     return ["nsenter", f"--net={FOLDER / name}", *command]
 
 

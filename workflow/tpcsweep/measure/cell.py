@@ -275,7 +275,6 @@ class _Cell:
         }
 
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
-        """Return the summary; `means` are the means of the samples, and `rtt_idle`."""
         totals = self._totals()
         duration = _duration(samples)
         round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)

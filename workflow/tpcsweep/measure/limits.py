@@ -201,7 +201,6 @@ def _exhausted(
 
 
 def _smoothed(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
-    """Means over some samples around each."""
     length = min(length, values.size)
     if length < 2:
         return values
@@ -210,7 +209,6 @@ def _smoothed(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
 
 
 def _zero(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
-    """Replace unknown values by nothing."""
     return np.nan_to_num(values, nan=0.0)
 
 

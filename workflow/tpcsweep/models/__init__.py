@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput models, by name."""
+"""Throughput models: formulas, a Gaussian process and a lookup table, fitted to cells and compared."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Fit(Predictor):
         return np.asarray(rates[np.arange(count) % len(rates)] * np.exp(off))
 
     def _resampled(self, points: Cells) -> Floats:
-        """Return throughput as resamples × points."""
+        """Return Gbit/s as resamples × points."""
         return self._rates(points, dict(zip(self.values, self.samples.T[:, :, np.newaxis], strict=True)))
 
     def _rates(self, points: Cells, values: Mapping[str, Floats | float]) -> Floats:

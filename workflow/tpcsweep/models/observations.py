@@ -180,7 +180,6 @@ def classes(values: pd.Series) -> pd.Series:
 
 
 def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
-    """Return texts such as origins=2/rtt=80 from the columns."""
     key = pd.Series("", index)
     for name, values in columns.items():
         key += f"/{name}=" + values.map(

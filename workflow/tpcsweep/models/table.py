@@ -133,7 +133,6 @@ def fit_table(observations: Observations) -> LookupTable:
 
 
 def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
-    """Fill the holes of a grid whose first axes are words."""
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # means of nothing are NaN
         while np.isnan(rates).any():
             for ends in (np.nan, None):

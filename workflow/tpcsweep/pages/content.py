@@ -210,7 +210,6 @@ def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
 
 
 def _points(summary: xr.Dataset, forecast: Forecast | None) -> dict[str, Any]:
-    """Return means over repetitions, and the model's values, flattened without the repetitions."""
     ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
     mean = ok.mean(REPETITION) if REPETITION in ok.dims else ok
     if forecast is None:
@@ -225,7 +224,6 @@ def _distinct(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _texts(values: ArrayLike) -> list[str | None]:
-    """Return rounded numbers as texts, with None for missing values."""
     return [short(value) if math.isfinite(value) else None for value in np.ravel(values).tolist()]
 
 
@@ -255,7 +253,6 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
 
 
 def _means(series: NDArray[Any], points: int) -> NDArray[Any]:
-    """Return means over equal parts of each row; NaN for parts without values."""
     edges = np.linspace(0, series.shape[1], points + 1).round().astype(int)[:-1]
     known = np.isfinite(series)
     sums, counts = (

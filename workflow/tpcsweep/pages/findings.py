@@ -40,8 +40,6 @@ class Sentence:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells of a dataset, flattened."""
-
     axes: dict[str, list[Any]]
     places: dict[str, NDArray[np.intp]]
     """Index of each cell's value, by axis."""
@@ -207,7 +205,6 @@ def _within(ends: Mapping[str, tuple[int, int]], cells: _Cells) -> NDArray[np.bo
 
 
 def _range(name: str, ends: tuple[int, int] | None, cells: _Cells) -> str:
-    """Describe the extent of a box on an axis; "" for the whole axis."""
     first, last = ends or (0, len(cells.axes[name]) - 1)
     if (first, last) == (0, len(cells.axes[name]) - 1):
         return ""

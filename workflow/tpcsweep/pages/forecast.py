@@ -75,7 +75,6 @@ def _formula(fit: Fit) -> dict[str, Any]:
 
 
 def _plans(model: Predictor, formula: Predictor | None) -> dict[str, Any] | None:
-    """Return the cheapest settings and their assured throughput for each RTT and value of other axes."""
     domain = model.domain
     others: dict[str, list[Any]] = {
         name: list(domain.values.get(name, ()))

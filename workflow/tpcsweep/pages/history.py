@@ -115,7 +115,7 @@ def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
 
 
 def _ratios(told: SweepHistory) -> Floats:
-    """Return each cell in each run over its own mean: runs × cells."""
+    """Return runs × cells."""
     logs = logs_of(told.cells)
     known = np.isfinite(logs)
     return np.asarray(np.exp(logs - np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)))
@@ -148,7 +148,6 @@ def _lines(across: Floats, up: Floats) -> Iterator[str]:
 
 
 def _runs(told: SweepHistory) -> Iterator[dict[str, Any]]:
-    """Yield the runs, latest first, each with the settings that changed since the previous one."""
     for at, run in reversed(list(enumerate(told.runs))):
         others = changed_settings(told.runs[at - 1], run) if at else []
         yield {

@@ -146,7 +146,6 @@ def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> Bes
 
 
 def _current(file: Path, dataset: Path) -> Any:
-    """Return the content of a JSON file made from a dataset, or None if it is missing or older."""
     if dataset.name != "dataset.nc" or not is_made_of(file, dataset):
         return None
     return json.loads(file.read_text(encoding="utf-8"))

@@ -97,8 +97,6 @@ class Space:
 
 
 class Costs(NamedTuple):
-    """Costs in seconds."""
-
     deployment: float
     """Seconds to start and remove a deployment."""
     point: float

@@ -238,7 +238,6 @@ def _rtts(model: Predictor) -> list[float]:
 
 
 def _targets(most: float) -> list[float]:
-    """Return 1, 2, 5, 10 … of a decimal place, up to the largest throughput."""
     if not most > 0:
         return []
     first = math.floor(math.log10(_SMALLEST * most))

@@ -217,7 +217,6 @@ class Rounds:
         self.log.append(entry)
 
     def _adopt(self) -> None:
-        """Use the cells that an interrupted run measured, and rename damaged ones."""
         for file in map(self.configuration.cell_file, self.configuration.grid.cells):
             if results.damage(file):
                 results.set_aside(file, "damaged")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs: planning, deploying, measuring, publishing and removing deployments."""
+"""Runs of the workflow: measuring deployments, folding datasets, notebooks, progress and status."""

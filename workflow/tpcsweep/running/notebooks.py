@@ -43,7 +43,6 @@ def _alone() -> Iterator[Path]:
 
 
 def _become(environment: Mapping[str, str]) -> None:
-    """Replace this process's environment, which kernels and libraries inherit."""
     os.environ.clear()
     os.environ.update(environment)
 

@@ -233,7 +233,6 @@ class _Job:
 
 
 def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
-    """Return the cells of a deployment in the order of measuring."""
     tasks = []
     for number, cell in enumerate(configuration.grid.deployments[deployment]):
         place, staged = configuration.cell_file(cell), results.staged_file(configuration, cell)

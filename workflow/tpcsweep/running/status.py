@@ -64,7 +64,6 @@ def counted(study: Configuration) -> Status:
 
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
-    """Return the files of current cells with a flag."""
     found = (path for path, content in contents(study) if content and flag in content.get("flags", []))
     files = (study.folder / "cells" / f"{path}.json" for path in found)
     return [file for file in files if file.exists()]  # a new cell exists only in staging

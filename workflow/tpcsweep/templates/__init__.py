@@ -46,7 +46,6 @@ def as_json(values: Any) -> Markup:
 
 
 def _plotly() -> Markup:
-    """Return the code of plotly as the text of a script, which its own strings do not end."""
     return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
 
 

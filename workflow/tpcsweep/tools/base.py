@@ -212,7 +212,6 @@ def order(number: int, transfer: Transfer) -> bytes:
 
 
 def ordered(line: bytes) -> tuple[int, Transfer]:
-    """Parse a line of `order`."""
     fields = json.loads(line)
     return fields.pop("number"), Transfer(**fields)
 

@@ -286,7 +286,6 @@ def _collect(objects: Path, made: Path) -> None:
 
 
 def _progress(version: str, stage: Stage) -> Callable[[bytes], None]:
-    """Return a function that parses each line of ninja and reports every fifth of the work."""
     told = 0
 
     def hear(line: bytes) -> None:
