@@ -39,11 +39,9 @@ DELAYS = {"one side": 1.0, "half on each side": 0.5}
 RATIO = Span(1.2, 2.0)  # pacing rate over a connection's own: congestion avoidance, slow start
 REACHED = Span(0.85, 1.0)
 """Share of a path's packet cap that cubic achieves.
-
 0.85 was measured with 32 real transfers at 120 and 240 ms (docs/shipped-sweeps.md, netem-limit). Connections that never
 back off together achieve 1. Connections that always do achieve 0.925, the mean of cubic's curve from 0.7 of its window
-to all of it (RFC 9438).
-"""
+to all of it (RFC 9438)."""
 ABOUT_1 = Span(1 / 1.5, 1.5)  # Gbit/s that count as about 1, as for the claim chep2023.rtt120_cap
 
 

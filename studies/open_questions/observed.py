@@ -27,11 +27,9 @@ COLUMNS = (
     *("bandwidth", "throughput", "error", "packet", "drops", "trusted"),
 )
 """Columns of an observation.
-
 source: origin, for people. delay: ms in the queue. limit: packets, inf for none. bandwidth: Gbit/s that passes
 otherwise. throughput, error: Gbit/s. packet: mean bytes of a packet as the queue counts it, if observed. drops: of the
-queue. trusted: neither unsteady nor from a machine with saturated CPUs.
-"""
+queue. trusted: neither unsteady nor from a machine with saturated CPUs."""
 FLOOR = 0.05
 """Smallest error as a share of the throughput; repeated cells differ by about as much."""
 SMALL_BUFFER = 2**20  # TCP buffers below this are the subject of a row

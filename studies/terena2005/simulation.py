@@ -27,9 +27,7 @@ SOURCE = Path(__file__).with_name("bottleneck.cc")
 LIBRARIES = "point-to-point-layout applications point-to-point internet traffic-control network core"
 CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
 """Supported congestion controls by ns-3's names.
-
-ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked.
-"""
+ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked."""
 MINIMUM_RTO = 0.2  # seconds, as in Linux and in bottleneck.cc
 DOUBLINGS = 5
 """Doublings of the retransmission timer until a connection stalled; at 10 % loss 1 in 10⁵ timeouts."""

@@ -130,10 +130,8 @@ xrootd_share             1       cell    bytes of the transfers that ended well 
                                          over those in their files
 """)
 """Figures with one value for each cell; shares of limits follow below.
-
 Only these tables, and the code that computes a figure, name it: folding, export, import and their checks use the
-tables.
-"""
+tables."""
 
 
 _LIMITS = [

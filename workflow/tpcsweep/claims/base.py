@@ -117,9 +117,7 @@ class Finding:
     """Reason in a sentence that names the deciding cells."""
     effect: Effect | None = None
     """Effect, or None if cells are missing.
-
-    Without a decision, a claim with an effect is not decided, and one without is not testable.
-    """
+    Without a decision, a claim with an effect is not decided, and one without is not testable."""
     rows: Sequence[Row] = ()
     advice: str = MEASURE_MORE
     """Sweep whose data would decide."""

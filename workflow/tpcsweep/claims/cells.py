@@ -27,16 +27,12 @@ CPU_BOUND = 0.9
 
 WIDEN = 1.3
 """Factor on intervals of earlier cells without degrees of freedom.
-
-Their 95 % intervals contain the truth in 85 to 90 % of cells, 1.96/1.5.
-"""
+Their 95 % intervals contain the truth in 85 to 90 % of cells, 1.96/1.5."""
 
 TAIL = 0.9995
 """Quantile at which the normal distribution is matched to Student's t.
-
 Claims test some dozens of levels together by the normal distribution. At this quantile, where 99.9 % are inside, errors
-with few degrees of freedom count as by Student's t.
-"""
+with few degrees of freedom count as by Student's t."""
 
 WIDEN_AUTOCORRELATED = 1.5
 """Further factor on intervals of earlier cells with this flag, of which two thirds contain the truth."""
@@ -58,10 +54,8 @@ class Pairs(NamedTuple):
 
     kept: pd.DataFrame
     """Columns: the place, `from` and `to` (values of the axis), and the following.
-
     `before` and `after` (throughputs), `ratio` (after over before), `error` (standard error of its logarithm, NaN if
-    unknown), `before_full`, `after_full`, and `cpu`.
-    """
+    unknown), `before_full`, `after_full`, and `cpu`."""
     left: int
     """Number of pairs outside the claim."""
 

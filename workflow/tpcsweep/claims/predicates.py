@@ -28,9 +28,7 @@ from tpcsweep.numbers import between, short
 
 Room = Literal["somewhere", "everywhere", "before", "bottleneck"]
 """Cells of a pair that must be below the path's bandwidth: one, both, or the one compared with.
-
-With "bottleneck", the cell compared with must fill the path, or the servers' CPU must bind an end.
-"""
+With "bottleneck", the cell compared with must fill the path, or the servers' CPU must bind an end."""
 
 _ROOM = {
     "somewhere": "both ends fill the path",

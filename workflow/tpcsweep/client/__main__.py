@@ -116,7 +116,7 @@ class ToolProcesses:
             self._running.discard(process)
 
     def tell(self, number: signal.Signals) -> None:
-        """Signal all running processes, and those that start later."""
+        """Signal all running processes, and later ones."""
         self._told = number
         for process in self._running:
             with contextlib.suppress(ProcessLookupError):

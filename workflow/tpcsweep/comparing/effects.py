@@ -20,10 +20,8 @@ CONFIDENCE = 0.95
 
 RUN_TO_RUN = 0.02
 """Default relative standard deviation of a cell's throughput between runs, if no dataset has several.
-
 Idle runs of the demo on one machine, compared in pairs, had a median difference of 1.6 to 1.8 %, which is that of a
-standard deviation of 1.7 to 1.9 % in each run. Other machines may vary more.
-"""
+standard deviation of 1.7 to 1.9 % in each run. Other machines may vary more."""
 
 VERDICTS = FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference found", "not comparable"
 TOO_SHORT = "measured once, and too short to be judged alone"
@@ -35,9 +33,7 @@ PARTS = (
     *("p_corrected", "verdict"),
 )
 """Columns of `parts`: a value of an axis, its number of comparable cells, and their mean ratio.
-
-The mean is that of a random-effects model. The other columns are as in `comparison.TABLE`.
-"""
+The mean is that of a random-effects model. The other columns are as in `comparison.TABLE`."""
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,7 @@ LIMIT_COLOURS = {
     "not_visible": "#EEEEEE",
 }
 """Colours of limits, cold for the network and warm for servers.
-
-Source: P. Tol's schemes "bright" and "light" (2021).
-"""
+Source: P. Tol's schemes "bright" and "light" (2021)."""
 LIMIT_LETTERS = {
     "bandwidth": "B",
     "window": "W",

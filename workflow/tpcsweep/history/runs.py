@@ -53,10 +53,8 @@ class Run:
     """Origin of its throughput, as text for people."""
     cells: xr.Dataset
     """Cells over the axes, with repetitions combined.
-
     Variables: throughput (geometric mean) and its interval (of a single measurement) in Gbit/s with degrees of freedom,
-    status, flags, limit, message, machine_work.
-    """
+    status, flags, limit, message, machine_work."""
     parameters: Mapping[str, Value]
     """Parameters with a single value for all cells."""
     made_with: Mapping[str, str]

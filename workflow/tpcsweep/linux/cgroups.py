@@ -105,10 +105,8 @@ class Cgroup:
     name: str
     accounting_only: bool = False
     """Whether the group is only in the accounting hierarchy, if v1 has two.
-
     In the `cpu` hierarchy nothing can be real-time: a new group's budget for that is zero and cannot be raised reliably
-    (sched-rt-group.rst).
-    """
+    (sched-rt-group.rst)."""
 
     @property
     def folders(self) -> tuple[Path, ...]:

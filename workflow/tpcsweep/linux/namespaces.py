@@ -23,10 +23,8 @@ CLONE_NEWNET = 0x40000000  # linux/sched.h
 FOLDER = Path("/run/netns")
 MAKER = ("unshare", "--net", "ip")
 """Prefix of the `ip` that creates namespaces.
-
 Afterwards `ip` returns to its original namespace, which must belong to this user; an ordinary user, as root of a user
-namespace, does not own the machine's.
-"""
+namespace, does not own the machine's."""
 
 _COLUMNS = {"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9, "tx_dropped": 11}
 """Columns of /proc/net/dev (proc(5))."""

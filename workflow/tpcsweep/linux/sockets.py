@@ -34,15 +34,11 @@ _REQUEST = struct.Struct("=BBBxI48x")
 _ID_OFFSET, _COOKIE_OFFSET, _MESSAGE_SIZE = 4, 44, 72
 _QUEUE_AND_INODE = struct.Struct("=56xI8xI")
 """Fields of struct inet_diag_msg: idiag_rqueue and idiag_inode.
-
-For a listening socket, idiag_rqueue is the number of connections to accept.
-"""
+For a listening socket, idiag_rqueue is the number of connections to accept."""
 _ATTRIBUTE = struct.Struct("=HH")
 _TCP_INFO = struct.Struct("=68xI8xI44xQ32xQQQ8xQQ")
 """Fields of struct tcp_info: rtt, snd_cwnd, bytes_received, busy_time, rwnd_limited, and the following.
-
-sndbuf_limited, bytes_sent, bytes_retrans.
-"""
+sndbuf_limited, bytes_sent, bytes_retrans."""
 _CWND_END = 84
 _COOKIE = struct.Struct("=Q")
 _PROTOCOL, _TCP = "system.sockprotoname", (b"TCP\0", b"TCPv6\0")

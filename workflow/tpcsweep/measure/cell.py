@@ -38,9 +38,7 @@ BUSY = 0.95
 """Share of the machine's CPU time above which the machine itself may limit a cell."""
 PAYLOAD_SHARE = 0.85
 """Smallest plausible goodput over the rate on the path.
-
-Headers of packets and of TLS, and a few per cent of retransmissions explain no smaller ratio.
-"""
+Headers of packets and of TLS, and a few per cent of retransmissions explain no smaller ratio."""
 HEADERS = 64 << 10
 """Most bytes of a transfer's requests, answers and TLS handshakes: curl 12 KiB, gfal-copy 32 KiB."""
 FILES = 1.0

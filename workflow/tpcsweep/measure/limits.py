@@ -34,28 +34,20 @@ SATURATED = 0.95
 """Share of the machine's CPU time above which it is exhausted."""
 WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
 """Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
-
-The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less.
-"""
+The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
 LOST = 0.4
 """Throughput over the rate that the losses allow, above which they bind."""
 NEAR = 0.1
 """Difference of shares up to which two limits bind equally."""
 SMOOTHED, PERIOD = 3, 10
 """Samples over which rates and CPU are smoothed.
-
-Rates, because readings are late at times; CPU, because a quota's period is a second at most.
-"""
+Rates, because readings are late at times; CPU, because a quota's period is a second at most."""
 ROUND_TRIPS = {"pull": 6, "push": 4}
 """Round trips of a one-byte transfer by copy_mode: connections, requests and answers.
-
-Measured: at 100 ms each such transfer by curl took 0.62 s and 0.42 s.
-"""
+Measured: at 100 ms each such transfer by curl took 0.62 s and 0.42 s."""
 REDIRECTED = 13
 """Additional round trips of a pull if both sides have a redirector.
-
-Measured: 13 for files of 4 MiB, and 16 for 64 MiB; docs/shipped-sweeps.md.
-"""
+Measured: 13 for files of 4 MiB, and 16 for 64 MiB; docs/shipped-sweeps.md."""
 
 
 def means(samples: Series, warmup: int) -> dict[str, float]:

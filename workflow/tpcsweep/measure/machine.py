@@ -25,9 +25,7 @@ TRIES = 3
 """Pieces in a look, of which the fastest counts, because the first one runs with cold caches."""
 WINDOW = 16
 """Looks whose mean is a speed, two or three seconds.
-
-On a shared host, a single piece takes up to twice as long as the next, regardless of this machine's load.
-"""
+On a shared host, a single piece takes up to twice as long as the next, regardless of this machine's load."""
 LOOK = 1.0
 """Seconds between looks at threads; each look reads a file for every thread."""
 SHARE = 0.005

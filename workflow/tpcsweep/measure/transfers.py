@@ -30,9 +30,7 @@ COLUMNS = (*WHOLE, *TIMES, "ok", "xrootd_direction")
 DIRECTIONS = ("pull", "push")
 MONITORED = 0.01
 """Tolerated relative difference of XRootD's sum of bytes and that of the files.
-
-Both count payload, so that they are equal unless a record is lost.
-"""
+Both count payload, so that they are equal unless a record is lost."""
 
 Columns = dict[str, NDArray[np.float64]]
 

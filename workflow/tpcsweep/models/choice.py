@@ -43,9 +43,7 @@ LEARNED: Mapping[str, Learner] = {"gaussian_process": fit_process, "table": fit_
 
 Candidate = Callable[[Observations, Observations], Floats]
 """Function of training and left-out observations that returns Gbit/s for each left-out row.
-
-It returns NaN if the fit fails.
-"""
+It returns NaN if the fit fails."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,7 @@ class Choice:
     """One row for each left-out cell: model, kind, held, row, inside, measured, predicted."""
     best: str = ""
     """Model for predictions inside the data; empty if no fold was possible.
-
-    It is the first model tied with the best: `LEARNED` before formulas, each in the order of their scores.
-    """
+    It is the first model tied with the best: `LEARNED` before formulas, each in the order of their scores."""
     problems: tuple[str, ...] = ()
 
     @classmethod

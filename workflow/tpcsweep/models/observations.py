@@ -20,9 +20,7 @@ from tpcsweep.models.base import SEED, Floats, Points, with_unsaid
 
 FLOOR = 0.05
 """Floor of errors: share of the point's mean throughput and of the median throughput of all cells.
-
-Cells of the same setting differ by about as much between deployments, and no model is exact.
-"""
+Cells of the same setting differ by about as much between deployments, and no model is exact."""
 
 NO_INTERVAL = 0.2
 """Error of an observation without interval or repetitions, as a share of its point's throughput."""
@@ -51,9 +49,7 @@ class Observations:
 
     frame: pd.DataFrame
     """One row for each cell and repetition.
-
-    Its columns are axes, fixed parameters, throughput, errors, deployment, point, run and flags.
-    """
+    Its columns are axes, fixed parameters, throughput, errors, deployment, point, run and flags."""
     axes: tuple[str, ...]
     """Names of parameters with several values, in the dataset's order, without `repetition`."""
     label: str = ""

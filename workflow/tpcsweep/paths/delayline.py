@@ -28,9 +28,7 @@ FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 NAME = "tpc-delayline"
 DEVICE_QUEUE = 20_000
 """Packets that a device queues for the delay line, so that a scheduling delay loses none.
-
-The program does not set it itself, because ioctl(2) requires root; netlink requires only ownership of the namespace.
-"""
+The program does not set it itself, because ioctl(2) requires root; netlink requires only ownership of the namespace."""
 START = 5.0  # s to create two devices; takes about 30 ms
 _WORDS = 8  # 64-bit words in each block of the statistics file: one block of settings, then one per direction
 

@@ -31,10 +31,8 @@ SMALLEST_RTT: dict[Emulator, float] = {"none": 0.0, "netem": 0.1, "delayline": 0
 """Smallest RTT above 0, in ms, that an emulator creates within the tolerance of `verify`."""
 LARGEST_BANDWIDTH: dict[Emulator, float] = {"none": LARGEST, "netem": LARGEST, "delayline": 5.0}
 """Largest accepted bandwidth in Gbit/s.
-
 The delay line's was measured by benchmarks/path.py on two cores, which it then nearly uses up. The others have no known
-limit: `verify` rejects rates that a machine cannot carry.
-"""
+limit: `verify` rejects rates that a machine cannot carry."""
 ETHERNET = 14  # bytes of the link-layer header; a virtual link has no preamble, gap or FCS
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the cells to measure next, and estimate the error of the surface, with pure functions.
 
-A Gaussian process is fitted to the measured cells. The next cells are those that most reduce the process's variance at
-all other cells (criterion of Cohn, Ghahramani, Jordan, J. Artificial Intelligence Research 4, 1996) for each second of
-measuring: deployments are expensive, further cells of the same deployment are cheap.
+A Gaussian process is fitted to the measured cells. The next cells reduce its variance at all other cells the most for
+each second of measuring (criterion of Cohn, Ghahramani, Jordan, J. Artificial Intelligence Research 4, 1996):
+deployments are expensive, further cells of the same deployment are cheap.
 
 Rows are points of the grid: cells without their repetitions, which are measured together. Throughput is in Gbit/s.
 """
@@ -114,9 +114,7 @@ class Belief:
     """Standard deviation of one more measurement about the surface at each point."""
     doubt: float = 1.0
     """Errors of predictions over their own deviations.
-
-    Values below 1 occur because the floors of the observations' errors may exceed the noise.
-    """
+    Values below 1 occur because the floors of the observations' errors may exceed the noise."""
 
     @property
     def deviation(self) -> Floats:

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 FILE = ".progress"
 """Name of a run's state file, which its jobs share.
-
-It contains the number of cells, the number done, and the start in s since the epoch.
-"""
+It contains the number of cells, the number done, and the start in s since the epoch."""
 
 
 def begin_progress(folder: Path, cells: int) -> None:

@@ -35,9 +35,7 @@ CELL_MARGIN = 60.0
 """Most seconds that a cell may take beyond its longest measurement."""
 GIVE_UP_AFTER = 3
 """Consecutive deployments that break without a successful cell before the job stops.
-
-Single cells do not cause that many failures.
-"""
+Single cells do not cause that many failures."""
 TRIES = 2
 """Failed starts of a deployment before the job stops."""
 CALM = 20.0
@@ -47,16 +45,12 @@ BUSY = 50.0
 DAMAGED = "its file in staging was damaged"
 CAUSES = ("disturbed", "machine_saturated")
 """Flags of conditions that may change, gravest first.
-
-Flags of throughput and its variation are excluded, because a selection by them would bias the results.
-"""
+Flags of throughput and its variation are excluded, because a selection by them would bias the results."""
 VARIATION = frozenset({"not_steady"})
 """Warnings about variation, which do not decide between two measurements of a cell."""
 SLOWER = 0.15
 """Slowdown of the machine relative to the fastest cell above which a CPU-bound cell is repeated.
-
-It is no flag: a clock that rises for a single busy core has the same effect in every repetition.
-"""
+It is no flag: a clock that rises for a single busy core has the same effect in every repetition."""
 REPLACEMENT = "replacement-"
 """Prefix of log folders of deployments that replaced broken ones."""
 

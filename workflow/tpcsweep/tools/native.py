@@ -27,10 +27,8 @@ from tpcsweep.tools.curl import CAVEATS
 
 PATIENCE = 90.0
 """Seconds without a byte after which a server is considered dead.
-
 XRootD itself stops a stalled copy after 60 s (`tpc.timeout`), with a more useful message; while it copies, it sends a
-marker every 5 s.
-"""
+marker every 5 s."""
 
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REDIRECTIONS = 5

@@ -33,9 +33,7 @@ class Xrdcp(Program):
     authorizations = ("none",)
     most_connections = (15, "the limit of xrdcp --streams")
     """Data connections; one more carries requests.
-
-    Sources: xrdcp(1); XRootD configuration reference, ofs.tpc streams.
-    """
+    Sources: xrdcp(1); XRootD configuration reference, ofs.tpc streams."""
     packages = ("xrootd-client", "libxrdcl3", "libxrdcl3t64")
     exit_codes: Mapping[int, str] = {
         50: "a mistake in the call, or a local error",

@@ -24,9 +24,7 @@ from tpcsweep.xrootd.servers import LOOPBACK, MONITOR_PORT
 
 LATE = 5.0
 """Seconds after a copy's end until its record may arrive.
-
-Servers send once a second, by a clock of whole seconds; a server that waits for its CPU quota is later.
-"""
+Servers send once a second, by a clock of whole seconds; a server that waits for its CPU quota is later."""
 READINGS = 5
 """Comparisons of both clocks, of which the shortest counts."""
 _DATAGRAM = 1 << 16

@@ -51,9 +51,7 @@ OPTIONS = (
 PACKAGES = ("xrootd-server", "xrootd-server-plugins", "xrootd-plugins", "xrootd-client")
 AS_USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
 """Prefix that runs a program as ordinary user.
-
-It also works for root of a user namespace, who can give files to nobody.
-"""
+It also works for root of a user namespace, who can give files to nobody."""
 ALONE = (
     *("setpriv", "--pdeathsig", "KILL"),
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),

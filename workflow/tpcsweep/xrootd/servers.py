@@ -31,23 +31,17 @@ READY_FILE = "ready"
 
 CMSD_LOGGED_IN = "Waiting for primary server"
 """Message that an origin's cmsd logs when its admin socket exists.
-
 xrootd looks for that socket only every ten seconds, so an xrootd that starts earlier stalls the whole cluster for as
-long.
-"""
+long."""
 
 OLDEST = "5.5.0"
 """First release whose monitoring reports HTTP third-party copies, which confirm each cell's transfers.
-
-Source: XRootD's release notes, 5.5.0, "Provide g-stream monitoring for Third Party Copy".
-"""
+Source: XRootD's release notes, 5.5.0, "Provide g-stream monitoring for Third Party Copy"."""
 
 RECEIVE_BUFFER = 1 << 20
 """Largest initial size of a receive buffer, in bytes.
-
 The kernel's default of 128 KiB relies on autotuning, which on Linux 6.18 may never start: such a connection stays at 64
-KiB per RTT. See docs/paths.md.
-"""
+KiB per RTT. See docs/paths.md."""
 _SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
@@ -254,8 +248,6 @@ _MANAGER = [
 
 _ALARMS = {"ccm": 2, "pfc": 3, "tcpmon": 5}
 """Unused streams with the seconds between their flushes, which wake XRootD's timer.
-
 The timer misses an event that is scheduled between its look at the next event and its wait for that. Records of copies
 then remain until another event is due, up to 13 minutes later (XrdScheduler::TimeSched() in 5.5.3 and later). These
-flushes are due within a few seconds, except when they coincide, once in 30 s.
-"""
+flushes are due within a few seconds, except when they coincide, once in 30 s."""
