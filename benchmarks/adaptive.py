@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well a part of a grid predicts all of it: the adaptive choice against a random one and a coarse grid.
+"""Prediction of a grid from part of its cells: adaptive choice against random cells and a coarse grid.
 
 python -m benchmarks.adaptive [DATASET]
 
-Takes a dataset in which every cell was measured, and shows the choice only what it asks for. Errors are those of the
-cells that were not asked for, and of all, as shares of the surface's range. No machine is measured on.
+Uses a fully measured dataset, and reveals to the choice only the cells that it requests. Errors are those of the hidden
+cells, and of all cells, as shares of the surface's range. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid that was measured, as rows."""
+    """Measured grid, as rows."""
 
     dataset: xr.Dataset
     space: Space
@@ -39,20 +39,19 @@ class Grid:
 
     @classmethod
     def of(cls, dataset: xr.Dataset) -> Grid:
-        """The points with a throughput."""
         mean = dataset["throughput"].mean("repetition")
         axes = [str(name) for name in mean.dims if mean.sizes[name] > 1]
         frame = mean.squeeze(drop=True).transpose(*axes).to_dataframe("throughput").reset_index().dropna()
         return cls(dataset, Space(frame[axes].reset_index(drop=True)), frame["throughput"].to_numpy())
 
     def shown(self, measured: Mask) -> xr.Dataset:
-        """The dataset as it would be had only these points been measured."""
+        """Return the dataset as if only these points had been measured."""
         rows = self.space.points.assign(measured=measured).set_index(list(self.space.points))
         mask = rows.to_xarray()["measured"].fillna(False).astype(bool)
         return self.dataset.assign(throughput=self.dataset["throughput"].where(mask))
 
     def errors(self, measured: Mask, predicted: NDArray[np.float64]) -> tuple[float, float, float]:
-        """RMSE and largest error of points that were not measured, and RMSE of all, over the range."""
+        """Return RMSE and largest error of hidden points, and RMSE of all points, over the range."""
         off = np.where(measured, 0.0, predicted - self.throughput) / np.ptp(self.throughput)
         hidden = off[~measured]
         return tuple(
@@ -60,12 +59,11 @@ class Grid:
         )
 
     def seconds(self, measured: Mask) -> float:
-        """What measuring these in one go takes."""
+        """Return the seconds to measure these points in one run."""
         return COSTS.deployment * len(set(self.space.deployment[measured])) + COSTS.point * measured.sum()
 
 
 def main(path: str = "results/demo/dataset.nc") -> None:
-    """Print the tables."""
     grid = Grid.of(xr.load_dataset(path))
     deployments = len(set(grid.space.deployment))
     print(f"{path}: {len(grid.space)} points in {deployments} deployments\n")
@@ -84,13 +82,13 @@ def main(path: str = "results/demo/dataset.nc") -> None:
 
 
 def places(adaptive: list[tuple[Mask, float]]) -> Iterable[int]:
-    """The first round at each of the shares, or the last."""
+    """Yield the index of the first round at each share, or of the last round."""
     for share in SHARES:
         yield next((at for at, (mask, _) in enumerate(adaptive) if mask.mean() >= share), len(adaptive) - 1)
 
 
 def show(grid: Grid, by: str, masks: Iterable[Mask], estimate: float | None = None) -> None:
-    """A row for each predictor: means over the masks."""
+    """Print a row for each predictor, with means over the masks."""
     masks = list(masks)
     share = np.mean([mask.mean() for mask in masks])
     used = np.mean([len(set(grid.space.deployment[mask])) for mask in masks])
@@ -104,7 +102,7 @@ def show(grid: Grid, by: str, masks: Iterable[Mask], estimate: float | None = No
 
 
 def replay(grid: Grid) -> Iterable[tuple[Mask, float]]:
-    """What has been asked for after each round, with the estimated error."""
+    """Yield the requested points after each round, with the estimated error."""
     measured = np.zeros(len(grid.space), bool)
     measured[first(grid.space)] = True
     surprise: list[float] = []
@@ -120,14 +118,13 @@ def replay(grid: Grid) -> Iterable[tuple[Mask, float]]:
 
 
 def scattered(grid: Grid, count: int, seed: int) -> Mask:
-    """So many points at random."""
     chosen = np.zeros(len(grid.space), bool)
     chosen[np.random.default_rng(seed).permutation(len(chosen))[:count]] = True
     return chosen
 
 
 def whole(grid: Grid, count: int, seed: int) -> Mask:
-    """Whole deployments at random, until there are so many points."""
+    """Return random whole deployments with at least `count` points."""
     deployment = grid.space.deployment
     order = np.random.default_rng(seed).permutation(deployment.max() + 1)
     sizes = np.cumsum(np.bincount(deployment)[order])
@@ -135,7 +132,7 @@ def whole(grid: Grid, count: int, seed: int) -> Mask:
 
 
 def coarse(grid: Grid, count: int) -> Mask:
-    """Evenly spread values of each axis, as many of each as come nearest to so many points."""
+    """Return evenly spread values of each axis, with a number of points nearest to `count`."""
     levels = grid.space.levels
     sizes = levels.max(axis=0) + 1
     options = itertools.product(*(range(2, size + 1) for size in sizes))
@@ -145,12 +142,11 @@ def coarse(grid: Grid, count: int) -> Mask:
 
 
 def by_process(grid: Grid, measured: Mask) -> NDArray[np.float64]:
-    """What a Gaussian process predicts."""
     return fit_process(observe(grid.shown(measured))).estimate(grid.space.points)
 
 
 def by_model(grid: Grid, measured: Mask) -> NDArray[np.float64]:
-    """What the fitted model of all limits predicts."""
+    """Predict by the fitted model of all limits."""
     return fit(MODELS["combined"], observe(grid.shown(measured)), resamples=0).estimate(grid.space.points)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the same cells are the same on network namespaces and on a cluster of the same machine.
+"""Agreement of the same cells on network namespaces and on a cluster of the same machine.
 
     python -m benchmarks.agreement                  as root, on an idle machine; about a quarter of an hour
     python -m benchmarks.agreement --folder F       keeps both datasets, in F/results
 
-Eight cells with three repetitions each, on the machine and then on three nodes of a Kubernetes that is started for
-them: the system's release of XRootD, the same paths, and the client beside the source on both. Prints a Markdown table,
-with the verdicts of `tpcsweep compare`.
+Measures eight cells with three repetitions each, on the machine and then on three nodes of a temporary Kubernetes, with
+the system's release of XRootD, the same paths, and the client next to the source on both. Prints a Markdown table with
+the verdicts of `tpcsweep compare`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from tests.support.workflow import Sweep
 RATE = 0.2
 """Gbit/s of the paths."""
 LONGEST = 3600.0
-"""Seconds for either sweep: many times what an idle machine takes."""
+"""Most seconds for each sweep, many times the need of an idle machine."""
 
 
 def main() -> None:
-    """Print the table."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     asked.add_argument("--folder", type=Path, help="else a temporary one")
     asked.add_argument("--repetitions", type=int, default=3)
@@ -56,7 +55,7 @@ def main() -> None:
 
 
 def content(congestion_control: str, repetitions: int, seconds: float) -> dict[str, object]:
-    """The sweep. What testbeds have defaults of their own for is said, so that it is the same on both."""
+    """Return the sweep, with explicit values where the testbeds' defaults differ."""
     time = f"{seconds:g} s"
     return {
         "parameters": {
@@ -77,7 +76,7 @@ def content(congestion_control: str, repetitions: int, seconds: float) -> dict[s
 
 @contextlib.contextmanager
 def on_a_cluster(folder: Path, name: str) -> Iterator[ClusterSweep]:
-    """The sweep of that name on a cluster that is up for the length of a `with`; its file is still to be written."""
+    """Yield the sweep with this name on a temporary cluster; the caller writes its file."""
     with (
         local.cluster(folder / "cluster", bandwidth=[RATE] * 3) as cluster,
         space(cluster.kubeconfig, "agreement") as made,
@@ -87,7 +86,7 @@ def on_a_cluster(folder: Path, name: str) -> Iterator[ClusterSweep]:
 
 
 def tell(here: xr.Dataset, there: xr.Dataset) -> None:
-    """Print what came out: throughputs, ratios, and what is likely to tell why they differ."""
+    """Print throughputs, ratios, and figures that may explain differences."""
     found = compare(here, there, ("namespaces", "Kubernetes"))
     axes = list(found.alignment.axes)
     print(f"| {' | '.join(axes)} | namespaces, Gbit/s | Kubernetes, Gbit/s | ratio (95 %) | verdict |")
@@ -104,7 +103,6 @@ def tell(here: xr.Dataset, there: xr.Dataset) -> None:
 
 
 def row(axes: list[str], cell: pd.Series) -> list[str]:
-    """A row of the table."""
     ratio = f"{cell['ratio']:.2f} ({cell['ratio_low']:.2f} to {cell['ratio_high']:.2f})"
     rates = [f"{cell[side]:.3f}" for side in ("base", "new")]
     return [*(shown(name, cell[name]) for name in axes), *rates, ratio, cell["verdict"]]

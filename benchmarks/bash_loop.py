@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same cell by tpcsweep and by a bare bash loop of parallel gfal-copy, as published: throughput and client CPU.
+"""Throughput and client CPU of one cell by tpcsweep and by the papers' bash loop of gfal-copy.
 
-Both run in one deployment, in turn, so that a machine whose speed drifts treats them alike; the ratio is taken
-pair by pair. The loop is what the papers describe: each client starts its next copy as it ends one. It runs twice:
-with the environment that a user has, and with the one that tpcsweep gives its tools.
+Both run in one deployment, in turn, so that a drift of the machine's speed affects both equally; ratios are computed
+for each pair. In the loop, each client starts its next copy when one ends. It runs twice: with a user's environment,
+and with that of tpcsweep's tools.
 
     python benchmarks/bash_loop.py       as root; about 6 minutes
 """
@@ -49,7 +49,6 @@ Found = tuple[float, float]
 
 
 def main() -> None:
-    """Print the medians and ratios."""
     print("| streams | by | Gbit/s on the wire | client cores | throughput ratio | client CPU ratio |")
     print("|---|---|---|---|---|---|")
     for wanted in CELLS:
@@ -58,7 +57,7 @@ def main() -> None:
 
 
 def compare(site: NetnsSite, wanted: Parameters) -> None:
-    """One cell by three ways in turn. Ratios are tpcsweep over the other."""
+    """Measure one cell in three ways in turn. Ratios are tpcsweep over the other way."""
     credentials = Credentials(state.STATE / site.prefix.removeprefix("tpc-") / "credentials")
     trimmed = TOOLS["gfal-copy"].environment(credentials, credentials.folder)
     plain = {k: v for k, v in trimmed.items() if not k.startswith("SSL_CERT")}
@@ -82,14 +81,13 @@ def compare(site: NetnsSite, wanted: Parameters) -> None:
 
 
 def by_tpcsweep(site: NetnsSite, wanted: Parameters, number: int) -> Found:
-    """As a sweep does it."""
     found = measure(site, wanted, HOW, f"c{number}", lambda *_: None)
     assert found["status"] == "ok", found["message"]
     return steady({name: np.array(values, dtype=float) for name, values in found["samples"].items()})
 
 
 def by_loop(site: NetnsSite, wanted: Parameters, environment: dict[str, str]) -> Found:
-    """As the papers do it, watched by the same sampler."""
+    """Measure the papers' loop with the same sampler."""
     name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
     [(source, destination)] = site.pairs("direct")
     group = Cgroup(hierarchy(), f"{site.prefix}-client")
@@ -112,7 +110,7 @@ def by_loop(site: NetnsSite, wanted: Parameters, environment: dict[str, str]) ->
 
 
 def steady(found: dict[str, np.ndarray]) -> Found:
-    """Means after the warm-up, which is a constant here, the same for all."""
+    """Return means after the warm-up, which is a constant here, equal for all."""
     kept = found["time"] > WARM_UP
     return float(found["wire_throughput"][kept].mean()), float(found["client_cpu"][kept].mean())
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured cells against the same cells simulated with parameters that were fitted to some of them.
+"""Measured cells against simulations with parameters fitted to some of them.
 
     python -m benchmarks.calibration DATASET [AXIS=VALUE …]
 
-Fits the parameters to a measured dataset without the cells at any of the values given, simulates every cell with
-SimGrid, and prints simulated over measured throughput: of the cells that were left out, and of the others.
+Fits the parameters to a measured dataset without the cells at the given values, simulates every cell with SimGrid, and
+prints simulated over measured throughput of the left-out and of the other cells.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tests.support.simulating import by_simgrid
 
 
 def main(path: str, left_out: list[str]) -> None:
-    """Fit, simulate, and print two tables."""
     observations, ratio = calibrating.observed(xr.load_dataset(path))
     out = np.zeros(len(observations), bool)
     for text in left_out:
@@ -54,7 +53,6 @@ def main(path: str, left_out: list[str]) -> None:
 
 
 def cell(row: dict[str, object]) -> Parameters:
-    """The parameters of a row."""
     known = {name: value for name, value in row.items() if name in Parameters.model_fields}
     return Parameters.model_validate(known | {"queue_limit": None})
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds and memory of the whole chain for 10⁵ simulated cells: `snakemake` from a sweep's file to its page.
+"""Seconds and memory of `snakemake` for 10⁵ simulated cells, from a sweep's file to its page.
 
 python -m benchmarks.chain [CELLS] [TARGET ...]
 
-Results are written to a folder of their own, which is deleted in the end.
+Results are written to a temporary folder.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import yaml
 
 CELLS = 100_000
 EACH = 100
-"""Values of streams."""
+"""Number of values of streams."""
 ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Print a row of a table."""
     cells = int(sys.argv[1]) if len(sys.argv) > 1 else CELLS
     with tempfile.TemporaryDirectory(prefix="chain-") as name:
         folder = Path(name)
@@ -42,7 +41,7 @@ def main() -> None:
 
 
 def sweep(cells: int) -> dict[str, object]:
-    """A sweep of so many cells, a multiple of 2000: origins, cores, RTT and streams."""
+    """Return a sweep of `cells` cells (a multiple of 2000) over origins, cores, RTT and streams."""
     rtts = cells // EACH // 20
     return {
         "description": "As many cells as anyone is likely to ask for.",
@@ -60,7 +59,7 @@ def sweep(cells: int) -> dict[str, object]:
 
 
 def run(folder: Path, targets: list[str]) -> tuple[float, float, float]:
-    """Wall and CPU seconds of Snakemake and all that it starts, and the MB of the largest process."""
+    """Return wall and CPU seconds of Snakemake and its processes, and the MB of the largest process."""
     config = {
         "sweep": folder / "chain.yaml",
         "testbed": "simulation",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a cell say that its machine was disturbed? Cells with 0, 1 and 2 busy loops beside them, in turn.
+"""Detection of a disturbed machine: cells with 0, 1 and 2 concurrent busy loops, in turn.
 
 python -m benchmarks.disturbed [ROUNDS]      as root, on a machine with nothing else to do; two minutes for three rounds
 
-The loops have the normal priority. Cells are of two kinds: some that leave most of the machine alone, and some that
-take what there is. The first of a round has no loop beside it.
+The loops have the normal priority. One kind of cell leaves most of the machine idle, the other uses as much as it can.
+The first cell of a round runs without a loop.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ KINDS = {"0.2 Gbit/s": {"bandwidth": 0.2, "rtt": 10.0}, "5 Gbit/s": {"bandwidth"
 LOOPS = (0, 1, 2)
 CELL = Measurement(until="seconds", seconds=6)
 SETTLE = 0.5
-"""Seconds that loops run before a cell begins."""
+"""Seconds that loops run before a cell starts."""
 SHOWN = ("throughput", "machine_cpu", "machine_steal", "machine_others", "machine_pressure", "machine_slowed")
 
 
 def main(rounds: int) -> None:
-    """Print a row for each cell, and how many of each kind were flagged."""
+    """Print a row for each cell, and the number of flagged cells."""
     print(f"| path | loops | {' | '.join(SHOWN)} | disturbed |\n|---|---|{'---|' * len(SHOWN)}---|")
     flagged = {loops: [0, 0] for loops in LOOPS}
     for kind, path in KINDS.items():
@@ -50,12 +50,11 @@ def main(rounds: int) -> None:
 
 
 def shown(value: float | None) -> str:
-    """A number of the table."""
     return "–" if value is None else f"{value:.3g}"
 
 
 def cell(site: NetnsSite, loops: int) -> dict[str, Any]:
-    """Measure a cell with so many loops beside it."""
+    """Measure a cell with `loops` concurrent busy loops."""
     wanted = Parameters(streams=4, file_size=16 << 20, tool="curl")
     with beside(loops):
         return measure(site, wanted, CELL, f"d{time.monotonic_ns()}", lambda *_: None)
@@ -63,7 +62,7 @@ def cell(site: NetnsSite, loops: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def beside(loops: int) -> Iterator[None]:
-    """Processes that do nothing but use a CPU each."""
+    """Run processes that use a CPU each."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
     try:
         time.sleep(SETTLE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large the first page of 10⁴ cells is, and how soon Chromium paints it: python -m benchmarks.first_page."""
+"""Size and painting time in Chromium of the page of 10⁴ cells: python -m benchmarks.first_page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ new Promise(done => {
 
 
 async def main() -> None:
-    """Print the page's size, how long it takes to make, and the times of several visits."""
+    """Print the page's size, the time to make it, and the times of several visits."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data = large(folder)
@@ -52,7 +52,7 @@ async def main() -> None:
 
 
 async def visit(file: Path, profile: Path) -> tuple[float, float]:
-    """Open a page in a Chromium of its own; give ms to its first paint and until its map was seen."""
+    """Open a page in a separate Chromium; return ms to its first paint and until its map was visible."""
     flags = [flag for flag in CHROMIUM if not flag.startswith(_VIRTUAL)]
     asked = [
         *flags,
@@ -88,7 +88,7 @@ async def visit(file: Path, profile: Path) -> tuple[float, float]:
 
 
 async def ask(socket: WebSocketClientConnection, number: int, method: str, **params: Any) -> dict[str, Any]:
-    """Give Chromium's answer."""
+    """Return Chromium's answer."""
     await socket.write_message(json.dumps({"id": number, "method": method, "params": params}))
     while True:
         told = json.loads(str(await socket.read_message()))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds and memory of folding 10⁵ cells' files into a dataset, against reading them with json and xarray alone.
+"""Seconds and memory of folding 10⁵ cell files into a dataset, against json and xarray alone.
 
 python -m benchmarks.folding [CELLS]
 
-The cells are made up, after the form of real ones: short ones as a simulation makes them, and ones as they are
-measured, of 50 to 200 samples with the transfers that ended meanwhile. They lie on tmpfs, so that no disk is measured.
+The cells are synthetic, in the format of real ones: short simulated ones, and measured ones with 50 to 200 samples and
+the transfers that ended in that time. They are on tmpfs, so that no disk is measured.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from tests.support import synthetic
 
 CELLS = 100_000
 PLAIN = 2_000
-"""Cells that are read the plain way: of all 10⁵ it would take hours and tens of gigabytes."""
+"""Cells for json and xarray alone, which would need hours and tens of gigabytes for 10⁵."""
 FLAVOURS = {"simulated": (SIMULATED, range(4, 21)), "measured": ("netns", range(50, 201))}
-"""Kind of testbed, and how many samples cells have."""
+"""Kind of testbed, and number of samples of cells."""
 TESTBED = Path(__file__).parents[1] / "config" / "testbeds" / "simulation.yaml"
 BODIES = 61
-"""Different contents of files: a prime, so that they do not go with the axes."""
+"""Number of different file contents, a prime, so that they do not correlate with the axes."""
 
 
 def main() -> None:
-    """Print a table of both flavours, each folded and read the plain way."""
+    """Print a table of both flavours, each folded in both ways."""
     cells = int(sys.argv[1]) if len(sys.argv) > 1 else CELLS
     print(
         "| cells | files | kB each | by | wall s | CPU s | peak MB | dataset MB | ms a file | ratio of times |"
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def axes(cells: int) -> dict[str, tuple[Any, ...]]:
-    """A grid of so many cells, a multiple of 1000: origins, cores, RTT, and streams."""
+    """Return a grid of `cells` cells (a multiple of 1000) over origins, cores, RTT and streams."""
     return {
         "origins": tuple(range(1, 11)),
         "cores": tuple(float(n) for n in range(1, 11)),
@@ -76,21 +76,21 @@ def axes(cells: int) -> dict[str, tuple[Any, ...]]:
 
 
 def specifications(flavour: str, cells: int) -> Iterator[dict[str, Any]]:
-    """The specification of each cell, in the grid's order."""
+    """Yield the specification of each cell, in the grid's order."""
     grid = axes(cells)
     for point in itertools.product(*grid.values()):
         yield synthetic.specification(dict(zip(grid, point, strict=True)), FLAVOURS[flavour][0], "large")
 
 
 def file_of(folder: Path, spec: Mapping[str, Any]) -> Path:
-    """Return a cell's place, as in results: a folder for each deployment."""
+    """Return a cell's file, as in results: one folder for each deployment."""
     given = spec["parameters"]
     deployment = "/".join(f"{name}={given[name]}" for name in ("origins", "cores", "rtt"))
     return folder / f"cells/{deployment}/streams={given['streams']}.json"
 
 
 def make(folder: Path, flavour: str, cells: int) -> int:
-    """Write the files; returns their bytes. The specification is first, as in real ones."""
+    """Write the files, specification first as in real ones, and return their bytes."""
     bodies = {n: [body(flavour, n, seed) for seed in range(BODIES)] for n in axes(cells)["origins"]}
     written = 0
     for number, spec in enumerate(specifications(flavour, cells)):
@@ -104,7 +104,7 @@ def make(folder: Path, flavour: str, cells: int) -> int:
 
 
 def body(flavour: str, origins: int, seed: int) -> bytes:
-    """What a cell's file holds beside its specification, without the first brace."""
+    """Return a cell file's content without specification and opening brace."""
     random = np.random.default_rng((origins, seed))
     kind, lengths = FLAVOURS[flavour]
     count = int(random.integers(lengths.start, lengths.stop))
@@ -119,7 +119,7 @@ def body(flavour: str, origins: int, seed: int) -> bytes:
     many = 0
     if kind == SIMULATED:
         cell["provenance"]["simulation"] = yaml.safe_load(TESTBED.read_text())
-    else:  # what kernels and tools would tell it has not
+    else:  # simulated cells lack the figures of kernels and tools
         many = count // 10
         cell["samples"] |= {name: numbers(count) for name in SAMPLES}
         cell["samples"] |= {name: [numbers(count) for _ in range(origins)] for name in ORIGIN_SAMPLES}
@@ -131,9 +131,9 @@ def body(flavour: str, origins: int, seed: int) -> bytes:
 def in_child(
     way: str, flavour: str, folder: str, cells: int, count: int
 ) -> tuple[float, float, float, float]:
-    """Wall and CPU seconds, peak MB of memory, and MB of the dataset, of one way in a process of its own.
+    """Return wall and CPU seconds, peak MB of memory, and MB of the dataset, of one way in a child.
 
-    CPU and memory are those of the processes that it starts, too; memory that they share is counted once.
+    CPU and memory include its child processes; shared memory is counted once.
     """
     command = [sys.executable, "-m", "benchmarks.folding", way, flavour, folder, str(cells), str(count)]
     began = time.monotonic()
@@ -152,16 +152,16 @@ def in_child(
 
 
 def memory(process: psutil.Process) -> float:
-    """MB that a process and those that it started take now."""
+    """Return the MB that a process and its children currently use."""
     taken = 0.0
-    with contextlib.suppress(psutil.NoSuchProcess):  # ended meanwhile
+    with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
         for one in (process, *process.children(recursive=True)):
             taken += one.memory_full_info().pss / 1e6
     return taken
 
 
 def folded(flavour: str, folder: Path, cells: int, count: int) -> None:
-    """Fold as the workflow does, with every specification checked, and write dataset and table."""
+    """Fold like the workflow, checking every specification, and write dataset and table."""
     specs = itertools.islice(specifications(flavour, cells), count)
     processes = len(os.sched_getaffinity(0))
     wanted, named = itertools.tee(specs)
@@ -171,7 +171,7 @@ def folded(flavour: str, folder: Path, cells: int, count: int) -> None:
 
 
 def plain(flavour: str, folder: Path, cells: int, count: int) -> None:
-    """Read each file with json into a dataset of its own, and join them with xarray along one dimension."""
+    """Read each file with json into a dataset, and concatenate them with xarray along one dimension."""
     found = []
     for spec in itertools.islice(specifications(flavour, cells), count):
         cell = json.loads(file_of(folder, spec).read_text())
@@ -179,7 +179,7 @@ def plain(flavour: str, folder: Path, cells: int, count: int) -> None:
         content: dict[str, Any] = dict(cell["summary"])
         for name in SAMPLES.keys() & samples.keys():
             content[name] = ("time", np.array(samples[name], np.float32))
-        for name in ORIGIN_SAMPLES:  # of as many origins as it has, which concat does not align
+        for name in ORIGIN_SAMPLES:  # their number differs between cells, and concat does not align them
             for origin, row in enumerate(samples.get(name, ())):
                 content[f"{name}_{origin}"] = ("time", np.array(row, np.float32))
         time_of = np.round(samples["time"], 1)

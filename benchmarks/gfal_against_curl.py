@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two questions of the 2023 paper as paired runs: gfal-copy against curl, and the redirector against origins by hand.
+"""Paired cells for two questions of the 2023 paper: gfal-copy or curl, redirector or origins.
 
-The cells of a pair follow each other, now the one first and now the other, in one deployment, so that a machine whose
-speed drifts treats both alike. The ratio is the geometric mean over the pairs with its 95 % interval, and the verdict
-that of the claim (docs/published.md). Origins have a quota and the path does not bind.
+The cells of a pair follow each other in alternating order, in one deployment, so that a drift of the machine's speed
+affects both equally. The ratio is the geometric mean over the pairs with its 95 % interval, and the verdict that of the
+claim (docs/published.md). Origins have a quota and the path does not bind.
 
     python -m benchmarks.gfal_against_curl       as root; about 8 minutes
 """
@@ -36,14 +36,13 @@ STREAMS = (1, 8)
 
 @dataclass(frozen=True)
 class Question:
-    """Whether one is as much faster than the other as claimed."""
+    """Whether the ratio of two settings is as claimed."""
 
     base: dict[str, Any]
     new: dict[str, Any]
     claimed: Region
 
     def __str__(self) -> str:
-        """The two, for people."""
         return " / ".join(" ".join(map(str, one.values())) for one in (self.new, self.base))
 
 
@@ -55,7 +54,6 @@ VERDICTS = {True: "holds", False: "does not hold", None: "not decided"}
 
 
 def main() -> None:
-    """Print the table."""
     with site_of(**DEPLOYMENT) as site:
         print(f"load average at the start: {os.getloadavg()[0]:.1f}\n")
         print("| ratio | streams | base Gbit/s | new Gbit/s | ratio | 95 % interval | claimed | verdict |")
@@ -66,7 +64,7 @@ def main() -> None:
 
 
 def show(question: Question, streams: int, found: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    """One line of the table; `found` has the summaries of each pair, base first."""
+    """Print one line of the table; `found` has the summaries of each pair, base first."""
     rates = np.array([[one["throughput"] for one in pair] for pair in found])
     errors = np.array([np.hypot(*(error(one) for one in pair)) for pair in found])
     interval = mean_ratio(rates[:, 1] / rates[:, 0], errors)
@@ -81,7 +79,7 @@ def show(question: Question, streams: int, found: Sequence[tuple[dict[str, Any],
 
 
 def pairs(site: NetnsSite, question: Question, streams: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The summaries of base and new, pair by pair."""
+    """Return the summaries of base and new, pair by pair."""
     found = []
     for number in range(PAIRS):
         order = (question.base, question.new) if number % 2 == 0 else (question.new, question.base)
@@ -91,7 +89,6 @@ def pairs(site: NetnsSite, question: Question, streams: int) -> list[tuple[dict[
 
 
 def one_cell(site: NetnsSite, wanted: dict[str, Any], number: int) -> dict[str, Any]:
-    """A cell's summary."""
     cell = measure(site, Parameters(**wanted), HOW, f"p{number}", lambda *_: None)
     assert cell["status"] == "ok", cell["message"]
     summary: dict[str, Any] = cell["summary"]
@@ -99,7 +96,7 @@ def one_cell(site: NetnsSite, wanted: dict[str, Any], number: int) -> dict[str, 
 
 
 def error(summary: dict[str, Any]) -> float:
-    """Standard error of the logarithm of a cell's throughput; NaN without an interval."""
+    """Return the standard error of the logarithm of a cell's throughput; NaN without an interval."""
     low, high = summary["throughput_low"], summary["throughput_high"]
     if low is None or high is None:
         return float("nan")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What statistics promise, measured on data that they have not seen: comparisons of equals, left-out runs, known laws.
+"""Statistical guarantees on unseen data: comparisons of equal datasets, left-out runs, known laws.
 
 python -m benchmarks.held_out FILE
 
-FILE is the table of the WAN study of 2020. Prints one table, with the figures of before the methods changed. Takes some
-minutes of one CPU, and measures on no machine.
+FILE is the table of the WAN study of 2020. Prints one table, which includes figures from before the methods changed.
+Needs some minutes of one CPU; nothing is measured.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.support.made_up import TRUTHS, measured
 ROOT = Path(__file__).resolve().parents[1]
 PAIRS = 60
 NOISE = 0.02
-"""Of single measurements, which their intervals know."""
+"""Relative noise of single measurements, which their intervals include."""
 AXES = {"rtt": [0.0, 5.0, 10.0, 20.0, 50.0, 100.0], "streams": list(range(1, 9))}
 EQUALS = {
     "one repetition, luck of 2 %": (1, 0.02, 0.0, "75 %"),
@@ -44,14 +44,14 @@ EQUALS = {
     "three repetitions, luck of 5 % each": (3, 0.05, 0.0, ""),
     "three repetitions that share luck of 2 %": (3, 0.0, 0.02, ""),
 }
-"""Repetitions, luck of each measurement, luck that the repetitions of a cell share, and what was measured before."""
+"""Repetitions, luck of each measurement, shared luck of a cell's repetitions, and the earlier result."""
 BEFORE = {"window": "0.054", "usl": "0.025", "rao_ramp": "0.087", "ranges": "0.048"}
 
 Row = tuple[str, str, str]
 
 
 def equals(repetitions: int, own: float, shared: float, generator: np.random.Generator) -> xr.Dataset:
-    """Return 48 equal cells with noise that their intervals know, and luck that these do not."""
+    """Return 48 equal cells with noise that their intervals include, and luck that they do not."""
     shape = (6, 8, repetitions)
     noise = generator.normal(size=shape) * np.hypot(NOISE, own) + shared * generator.normal(size=(6, 8, 1))
     found = np.exp(noise)
@@ -67,7 +67,7 @@ SIGNS = {"throughput": 0, "throughput_low": -1, "throughput_high": 1}
 
 
 def of_equals() -> Iterator[Row]:
-    """Compare equals: in how many comparisons any cell, value or the overall effect is called different."""
+    """Yield the share of comparisons of equals in which a cell, value or the overall effect differs."""
     for name, (repetitions, own, shared, before) in EQUALS.items():
         generator, different = np.random.default_rng(0), 0
         for _ in range(PAIRS):
@@ -78,7 +78,7 @@ def of_equals() -> Iterator[Row]:
 
 
 def of_runs(file: Path) -> Iterator[Row]:
-    """Predict the third run of the WAN study from the other two, where these have such cells."""
+    """Yield errors of predicting each run of the WAN study from the other two, for cells that these cover."""
     text = (ROOT / "config/imports/nrp-wan-2020.yaml").read_text(encoding="utf-8")
     observations = observe(import_table(Import.model_validate(yaml.safe_load(text)), file, "wan").summary)
     runs = observations.runs
@@ -105,7 +105,7 @@ def of_runs(file: Path) -> Iterator[Row]:
 
 
 def of_laws() -> Iterator[Row]:
-    """Fit a process to known laws with 8 % of noise, and ask between the cells."""
+    """Yield errors between the cells of a process fitted to known laws with 8 % of noise."""
     for law, axes in LAWS.items():
         values, _, fixed = TRUTHS[law]
         lines = [np.array(sorted(line), float) for line in axes.values()]
@@ -125,7 +125,7 @@ def of_laws() -> Iterator[Row]:
 
 
 def of_plans() -> Iterator[Row]:
-    """Plan on noisy measurements of known laws: in how many answers one more measurement misses the target."""
+    """Yield the share of plans on noisy cells of known laws whose next measurement misses the target."""
     stated = (0.8, 0.95)
     missed: dict[str, dict[float, list[float]]] = {name: {share: [] for share in stated} for name in PLANNERS}
     for law, seed in itertools.product(("window", "usl", "rao_ramp", "hacker"), range(4)):
@@ -160,7 +160,6 @@ PLANS_BEFORE = {0.8: "24 %", 0.95: "12 %"}
 
 
 def main() -> None:
-    """Print the table."""
     print("| what | before | now |\n|---|---|---|")
     for row in itertools.chain(of_equals(), of_runs(Path(sys.argv[1])), of_laws(), of_plans()):
         print(f"| {' | '.join(row)} |", flush=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often `tpcsweep history` is wrong, and how soon it is right, on made-up histories: python -m benchmarks.history.
+"""False alarms and delays of `tpcsweep history` on synthetic histories: python -m benchmarks.history.
 
-A history is of so many runs of so many cells, which scatter by 3 % each by itself, and in some rows by as much again
-all cells of a run together, as where the machine has another day; normally, or with the heavy tails of Student's t of
-three degrees of freedom.
+In a history, cells scatter by 3 % from run to run. In some rows all cells of a run scatter together by as much again,
+as if the machine's speed varied. The scatter is normal, or has the heavy tails of Student's t with three degrees of
+freedom.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCATTER = 0.03
 STEPS = (0.95, 0.9, 0.8)
 PLACE = 26
 LATEST = 20
-"""Runs after a change within which it is told, or not."""
+"""Runs after a change within which it counts as reported."""
 KINDS = {
     "each cell by itself, normal": (False, False),
     "and all of a run together, normal": (True, False),
@@ -32,7 +32,7 @@ KINDS = {
 
 
 def noise(generator: np.random.Generator, runs: int, cells: int, kind: str) -> NDArray[np.float64]:
-    """Logarithms of throughput where nothing changes, runs × cells."""
+    """Return logarithms of throughput without changes, runs × cells."""
     together, heavy = KINDS[kind]
 
     def drawn(*shape: int) -> NDArray[np.float64]:
@@ -42,7 +42,7 @@ def noise(generator: np.random.Generator, runs: int, cells: int, kind: str) -> N
 
 
 def alarms(generator: np.random.Generator) -> Iterator[str]:
-    """The share of histories without a change in which one is found, at a single look."""
+    """Yield the share of histories without a change in which one is found, in a single look."""
     yield "| scatter | cells | " + " | ".join(f"{runs} runs" for runs in (5, 12, 26, 52)) + " |"
     yield "|---|---|---|---|---|---|"
     for kind in KINDS:
@@ -55,7 +55,7 @@ def alarms(generator: np.random.Generator) -> Iterator[str]:
 
 
 def year(generator: np.random.Generator) -> Iterator[str]:
-    """New changes told in a year of weekly looks where nothing changes: each look sees all runs until then."""
+    """Yield the changes reported in a year of weekly looks at all runs so far, without any change."""
     yield "| scatter | cells | years with a false alarm | false alarms a year |"
     yield "|---|---|---|---|"
     for kind in KINDS:
@@ -66,7 +66,7 @@ def year(generator: np.random.Generator) -> Iterator[str]:
 
 
 def _told(logs: NDArray[np.float64]) -> int:
-    """How many changes are told as new, look by look."""
+    """Return the number of changes reported as new in all looks."""
     told, before = 0, {}
     for runs in range(2 * LEAST, len(logs) + 1):
         now = changes(logs[:runs])
@@ -76,7 +76,7 @@ def _told(logs: NDArray[np.float64]) -> int:
 
 
 def power(generator: np.random.Generator) -> Iterator[str]:
-    """How often a change after half a year is told at its place, and how many runs after it that is."""
+    """Yield how often a change after half a year is reported at its place, and after how many runs."""
     yield "| throughput after it | cells that have it | told | of these at the right run | runs until then, median |"
     yield "|---|---|---|---|---|"
     kind = "and all of a run together, normal"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a deployment on Kubernetes costs: seconds from nothing to ready and back, API requests, seconds a cell.
+"""Cost of a deployment on Kubernetes: seconds to start and remove, API requests, seconds a cell.
 
-python -m benchmarks.kubernetes     as root; on a cluster of this machine that it starts, a few minutes
+python -m benchmarks.kubernetes     as root; on a temporary cluster of this machine, a few minutes
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ PARTS = ("pods", "agents", "path", "servers")
 
 
 def main() -> None:
-    """Print the table."""
     with tempfile.TemporaryDirectory() as folder, local.cluster(Path(folder), bandwidth=[1.0] * 3) as cluster:
         os.environ["TPCSWEEP_KUBECONFIG"] = str(cluster.kubeconfig)
         namespace = f"bench-{secrets.token_hex(2)}"
@@ -51,7 +50,7 @@ def main() -> None:
 
 
 def deployment(settings: Kubernetes, origins: int, logs: Path) -> list[float]:
-    """Seconds to come up, those of each part, beside the measuring of a cell, and to go down; requests."""
+    """Return seconds to start, of each part, of a cell beyond measuring, and to remove; and requests."""
     made: list[api.Cluster] = []
 
     def connect(*arguments: Kubernetes) -> api.Cluster:

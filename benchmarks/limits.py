@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The confusion matrix of limits: what cells were built to be bound by, and what the rules found.
+"""Confusion matrix of limits: constructed limits of cells against the rules' results.
 
 python -m benchmarks.limits [ROUNDS]       as root; three minutes a round
 """
@@ -19,7 +19,7 @@ SECONDS = 4.0
 
 
 def main(rounds: int) -> None:
-    """Print the matrix, and the numbers of every cell that was found otherwise to standard error."""
+    """Print the matrix, and the figures of every wrongly judged cell to standard error."""
     found: Counter[tuple[str, str]] = Counter()
     for group in list(GROUPS.values()) * rounds:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The confusion matrix of limits on cells that no threshold was set on, drawn at random.
+"""Confusion matrix of limits on randomly drawn cells that no threshold was tuned on.
 
     python -m benchmarks.limits_blind FILE [MINUTES]   as root; 9 minutes, or 6 without easing
-    python -m benchmarks.limits_blind table FILE     the matrix of what FILE has; measures nothing
+    python -m benchmarks.limits_blind table FILE     the matrix of FILE; measures nothing
 
-Rates, RTTs, files, buffers, losses, queues, quotas, streams, origins, tools, congestion controls and MTUs are drawn
-from ranges by a fixed seed, so that what binds leaves at most two fifths of what any other limit leaves, by TCP's laws
-and 5 Gbit/s a core. What was built is then tried: each cell is measured once more with that one thing eased (three
-times the bandwidth, no loss, no quota …), and counts as bound as built only if it has 1.2 times the throughput then. A
-cell that is no faster was bound by something else, on a busy machine by that as a rule. Both matrices are printed, that
-of all cells and that of those bound as built; of the latter also those without the flag `machine_saturated`, but for
-`machine`. Each cell waits three seconds at most for others to leave half of the CPUs alone.
+A fixed seed draws rates, RTTs, files, buffers, losses, queues, quotas, streams, origins, tools, congestion controls and
+MTUs from ranges, so that the constructed limit allows at most two fifths of any other limit, by TCP's laws and 5 Gbit/s
+for each core. The construction is then verified: each cell is measured again with its limit eased (three times the
+bandwidth, no loss, no quota …), and counts as constructed only if its throughput rises by a factor of 1.2. A cell that
+is no faster was bound by another limit, on a busy machine usually by the machine.
 
-FILE is a CSV that gets a row for each cell, with its shares of time and the numbers behind them. If it exists, cells
-are measured again that it lacks or that others disturbed (`machine_saturated`), whatever was found in them; each cell's
-last row counts. With a number of minutes, no more deployments begin after them, and no cell is eased.
+Prints the matrix of all cells, that of verified cells, and that of verified cells without the flag `machine_saturated`
+(except for the limit `machine`). Each cell waits at most three seconds until half of the CPUs are idle.
+
+FILE is a CSV with a row for each cell: its shares of time and the figures behind them. If it exists, missing and
+disturbed cells (`machine_saturated`) are measured again, independent of their results; each cell's last row counts.
+With MINUTES, no deployment starts after that time, and no cell is eased.
 """
 
 from __future__ import annotations
@@ -53,34 +54,33 @@ from tests.support.sites import MIB, cell, site_of
 KIB = 1 << 10
 SECONDS, EASED_SECONDS = 4.0, 3.0
 AT_LEAST = 1.2
-"""The throughput of a cell with what binds it eased, over that without, from which on it was bound as built."""
+"""Throughput with the limit eased, over that without, from which a cell counts as constructed."""
 SPARE = 2.5
-"""What any other limit leaves, at least, over what binds leaves."""
+"""Least factor by which any other limit exceeds the constructed one."""
 PER_CORE = 5.0  # Gbit/s, docs/studies.md
-MOST = 0.4  # Gbit/s that two CPUs pass easily, with the delay line's share
+MOST = 0.4  # Gbit/s that two CPUs can easily move, including the delay line
 Arranged = Callable[[NetnsSite], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
 class Built:
-    """A cell with a known limit, and what its deployment is arranged to be meanwhile."""
+    """Cell with a known limit, and the temporary changes to its deployment."""
 
     limit: str
     parameters: Mapping[str, Any]
     arranged: Arranged = field(default=lambda _: contextlib.nullcontext())
     how: str = ""
     eased: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the same deployment that ease it, besides that nothing is arranged."""
+    """Parameters of the same deployment that ease the limit, in addition to omitting `arranged`."""
 
     @property
     def text(self) -> str:
-        """Give the cell in words."""
         return ", ".join(filter(None, (_text(self.parameters), self.how)))
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cells of one deployment; `eased` is what another deployment has that eases them, if it takes one."""
+    """Cells of one deployment; `eased` are parameters of another deployment that eases them, if needed."""
 
     deployment: Mapping[str, Any]
     cells: Sequence[Built]
@@ -88,7 +88,7 @@ class Group:
 
 
 def quota(side: str, cores: float) -> Arranged:
-    """A quota for `src`, `dst` or `client`, in equal parts over a side's origins."""
+    """Return a quota for `src`, `dst` or `client`, split equally over a side's origins."""
 
     @contextlib.contextmanager
     def arranged(site: NetnsSite) -> Iterator[None]:
@@ -110,7 +110,7 @@ def groups_of(site: NetnsSite, who: str) -> list[Cgroup]:
 
 
 def stopped(who: str, share: float, period: float) -> Arranged:
-    """The client, or a side's origins, stopped for a share of each period: they wait, and use nothing."""
+    """Stop the client or a side's origins for a share of each period: they wait, and use nothing."""
 
     @contextlib.contextmanager
     def arranged(site: NetnsSite) -> Iterator[None]:
@@ -140,7 +140,7 @@ def stopped(who: str, share: float, period: float) -> Arranged:
 
 
 def groups() -> Iterator[Group]:
-    """Draw everything."""
+    """Yield all randomly drawn groups."""
     draw = random.Random(20261127)
 
     def ratio(low: float, high: float) -> float:
@@ -156,13 +156,13 @@ def groups() -> Iterator[Group]:
         found = {"rtt": ratio(1, 60), "bandwidth": ratio(0.04, 0.15), "mtu": mtu, "origins": origins}
         control = {"congestion_control": draw.choice(["cubic", "reno"])}
         cells = [Built("bandwidth", {**large(), "streams": draw.randint(1, 8)})]
-        # One stream, which fills the path for two seconds between its pauses; of two origins one is idle.
+        # One stream, which fills the path for two seconds between its pauses; one of two origins is idle.
         size = int(2 * found["bandwidth"] * BYTES)
         cells.append(Built("bandwidth", {**how(), "streams": 1, "file_size": size}))
         yield Group({**found, **control}, cells, {"bandwidth": 3 * found["bandwidth"]})
 
     for buffer, origins in ((512 * KIB, 1), (2 * MIB, 2), (4 * MIB, 1)):
-        # The kernel lets 0.6 to 0.75 of a buffer be used. Of a transfer's round trips few are before its data.
+        # The kernel lets 0.6 to 0.75 of a buffer be used. Few of a transfer's round trips precede its data.
         rate = 2 * MOST
         while rate > MOST:
             rtt = ratio(25, 160)
@@ -203,7 +203,7 @@ def groups() -> Iterator[Group]:
             built = {**large(), "streams": draw.randint(1, 3)}
             cells.append(Built("path_queue", built, queue(packets), f"queues of {packets} packets"))
         yield Group({"rtt": rtt, "bandwidth": bandwidth, "mtu": mtu}, cells)
-    # What netem's own default does on long paths: a limit that packets under way fill, however large (docs/paths.md).
+    # Like netem's default on long paths: packets in flight of any size fill the limit (docs/paths.md).
     rtt = ratio(30, 120)
     limit = int(0.5 / SPARE * rtt / 2 / GBIT_PER_MS / SUPER_PACKET)
     cells = [Built("path_queue", {**large(), "streams": draw.randint(1, 6)}) for _ in range(2)]
@@ -255,7 +255,7 @@ COLUMNS = (
 
 
 def measured(group: Group, ease: bool) -> Iterator[dict[str, Any]]:
-    """Measure the cells of a group, and what they are when eased; a row each."""
+    """Measure the cells of a group, plain and eased; yield a row for each."""
     rows = []
     streams = max(built.parameters["streams"] for built in group.cells)
     with (
@@ -305,7 +305,7 @@ def _eased(site: NetnsSite, wanted: Mapping[str, Any], row: Mapping[str, Any]) -
 
 
 def calm() -> None:
-    """Wait for half of the CPUs to be idle for a second, not for long."""
+    """Wait briefly for half of the CPUs to be idle for a second."""
     for _ in range(3):
         before = psutil.cpu_times()
         time.sleep(1.0)
@@ -315,7 +315,7 @@ def calm() -> None:
 
 
 def _cell(site: NetnsSite, seconds: float, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell; a longer one where nothing arrived."""
+    """Measure a cell, for longer if nothing arrived."""
     for length in (seconds, 4 * seconds):
         found = cell(site, Measurement(min_time=length, max_time=length), **wanted)
         if not found["message"].startswith("no byte arrived"):
@@ -328,18 +328,18 @@ def _text(parameters: Mapping[str, Any]) -> str:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Give the last row of each cell, by deployment and cell."""
+    """Return the last row of each cell, by deployment and cell."""
     rows = pd.read_csv(path).drop_duplicates(["deployment", "cell"], keep="last")
     return rows.set_index(["deployment", "cell"])
 
 
 def disturbed(rows: pd.DataFrame) -> pd.Series:
-    """Say which cells others kept the machine busy in."""
+    """Return the cells during which other processes kept the machine busy."""
     return rows["flags"].fillna("").str.contains("machine_saturated") & (rows["built"] != "machine")
 
 
 def table(path: Path) -> None:
-    """Print the matrices, and the share of cells that were found right with Wilson's interval of 95 %."""
+    """Print the matrices, and the share of correctly judged cells with Wilson's interval of 95 %."""
     rows = read(path)
     as_built = rows[rows["eased"] >= AT_LEAST]
     for about, some in (
@@ -366,7 +366,6 @@ def _share(right: pd.Series) -> str:
 
 
 def main() -> None:
-    """Measure what was drawn, or print what was measured."""
     if sys.argv[1] == "table":
         table(Path(sys.argv[2]))
         return

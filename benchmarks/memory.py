@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What writing to memory costs on a virtual machine whose host takes free memory back, and what holding it changes.
+"""Cost of memory writes on a virtual machine whose host reclaims free memory, and effect of holding.
 
     python -m benchmarks.memory [--size 1024] [--pause 10] [--rounds 3]
 
-Writes four files at a time to tmpfs and removes them, with pauses, without and with
-`tpcsweep.measure.files.hold_memory`, as the netns testbed does. Prints a Markdown table of CPU seconds. As root, which
-mounts a tmpfs of its own.
+Repeatedly writes four files to tmpfs and removes them, with pauses, without and with
+`tpcsweep.measure.files.hold_memory`, as the netns testbed does. Prints a Markdown table of CPU seconds. Run as root,
+because it mounts a tmpfs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ FILES = 4
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=1024, help="MiB that are written at a time")
     parser.add_argument("--pause", type=float, default=10, help="seconds after they were removed")
@@ -49,7 +48,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def mounted(size: int) -> Iterator[Path]:
-    """A folder in memory for `size` bytes."""
+    """Yield a folder in memory for `size` bytes."""
     with tempfile.TemporaryDirectory() as name:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tpcsweep", name], check=True)
         try:
@@ -59,7 +58,7 @@ def mounted(size: int) -> Iterator[Path]:
 
 
 def written(folder: Path, size: int) -> float:
-    """CPU seconds that writing took; the files are removed then."""
+    """Return the CPU seconds of writing; the files are removed."""
     content = bytes(1 << 20)
     paths = [folder / f"{number}" for number in range(FILES)]
     began = time.process_time()

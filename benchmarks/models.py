@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well models predict what they were not fitted to, and how often their intervals hold it.
+"""Prediction errors of models on unseen data, and coverage of their intervals.
 
 python -m benchmarks.models wan FILE        a run of the WAN study of 2020, from its other two
-python -m benchmarks.models usl             a surface that rises and falls, made up, without intervals
-python -m benchmarks.models scores DATASET  cells left out, as `snakemake` does
+python -m benchmarks.models usl             a synthetic surface that rises and falls, without intervals
+python -m benchmarks.models scores DATASET  left-out cells, like `snakemake`
 python -m benchmarks.models coverage        intervals of one more measurement, on data of four known laws
 
-FILE is the study's table. No machine is measured on.
+FILE is the study's table. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Fitter = Callable[[Observations], Predictor]
 
 
 def fitters() -> Iterator[tuple[str, Fitter]]:
-    """Everything that can be fitted, by name."""
+    """Yield all models and learned predictors, by name."""
     for name, model in MODELS.items():
         yield name, partial(fit, model)
     yield from LEARNED.items()
 
 
 def wan(file: str) -> None:
-    """Leave out each run in turn; NaN where a model could not be fitted."""
+    """Leave out each run in turn; NaN if a model could not be fitted."""
     settings = Import.model_validate(
         yaml.safe_load((ROOT / "config/imports/nrp-wan-2020.yaml").read_text(encoding="utf-8"))
     )
@@ -66,7 +66,7 @@ def wan(file: str) -> None:
 
 
 def usl() -> None:
-    """Fit to a surface with three repetitions and 5 % noise, and ask at its points and between them."""
+    """Fit to a surface with three repetitions and 5 % noise, and predict at its points and between them."""
     values = {
         "rate": 0.5,
         "streams_contention": 0.1,
@@ -101,14 +101,13 @@ def usl() -> None:
 
 
 def grid(streams: NDArray[np.int64], cores: NDArray[np.float64]) -> pd.DataFrame:
-    """Every pair."""
     return pd.DataFrame(list(itertools.product(streams, cores)), columns=["streams", "cores"])
 
 
 def show(
     about: str, name: str, found: Predictor, points: pd.DataFrame, measured: NDArray[np.float64]
 ) -> None:
-    """Print a line: how far off the predictions are, and how many measurements lie in their intervals."""
+    """Print the prediction error and the share of measurements in their intervals."""
     axes = [*found.domain.ranges, *found.domain.words]
     answer = found.predict(points[axes])
     off = np.abs(answer["throughput"].to_numpy() / measured - 1)
@@ -117,7 +116,6 @@ def show(
 
 
 def scores(path: str) -> None:
-    """Cross-validate everything."""
     observations = observe(xr.load_dataset(path))
     found = choose(MODELS, observations, {})
     print(f"{path}: {len(observations)} rows\n\n| model | score | tied | skill |\n|---|---|---|---|")
@@ -128,7 +126,7 @@ def scores(path: str) -> None:
 
 
 def coverage() -> None:
-    """Ask how many measurements lie in intervals from others of the same law: means over seeds, and standard errors."""
+    """Print the share of measurements in intervals fitted to others of the same law, with standard errors."""
     worlds = {
         "repetitions": of_same,
         "repetitions, outliers": partial(of_same, outliers=0.04),
@@ -147,7 +145,6 @@ def coverage() -> None:
 
 
 def main() -> None:
-    """Print what was asked for."""
     commands = {"wan": wan, "usl": usl, "scores": scores, "coverage": coverage}
     name, *rest = sys.argv[1:]
     commands[name](*rest)

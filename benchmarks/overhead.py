@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds of a sweep that are not measurement: for each deployment, for each cell, and of Snakemake itself.
+"""Seconds of a sweep beyond measuring: for each deployment, for each cell, and for Snakemake itself.
 
 python benchmarks/overhead.py        as root; 1+1 and 4+4 origins, a few minutes
 """
@@ -27,7 +27,6 @@ CELLS = 5
 
 
 def main() -> None:
-    """Print both tables."""
     print(
         "| origins | up s | of which path s | a cell s | down s | a deployment s |\n|---|---|---|---|---|---|"
     )
@@ -44,7 +43,7 @@ def main() -> None:
 
 
 def deployment(origins: int) -> tuple[float, float, float, float]:
-    """Seconds to come up, of that for the path, beside the measuring of a cell, and to go down."""
+    """Return seconds to start, of that for the path, of a cell beyond measuring, and to remove."""
     began = time.monotonic()
     with site_of(origins=origins, rtt=10.0) as site:
         up = time.monotonic() - began
@@ -59,7 +58,7 @@ def deployment(origins: int) -> tuple[float, float, float, float]:
 
 
 def workflow() -> tuple[float, float]:
-    """Wall seconds of a sweep from the command to its last cell, and seconds measured."""
+    """Return wall seconds of a sweep from the command to its last cell, and seconds measured."""
     with tempfile.TemporaryDirectory() as folder:
         parameters = {"origins": 4, "rtt": [10, 20], "streams": [1, 2, 4, 8]}
         sweep = {"parameters": parameters, "measurement": {"min_time": 2, "max_time": 2}}

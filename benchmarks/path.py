@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asked against measured: RTT and bandwidth of paths, TCP goodput through them, the delay line's cost.
+"""Requested against measured paths: RTT, bandwidth, TCP goodput, and cost of the delay line.
 
     python benchmarks/path.py > path.md
     python benchmarks/path.py --against ../main --rounds 3 --rtts 10 50 --bandwidths 0.1 1
 
-As root, in four namespaces of its own, two routers with a host behind each, as on the testbed; needs iperf3.
-About six minutes. Prints a Markdown table. With --against the paths of another tree too, old and new in turn, and
-what of the one's cost the other takes.
+Run as root; needs iperf3, and about six minutes. Uses four temporary namespaces, two routers with a host behind each,
+as on the testbed. Prints a Markdown table. With --against it also measures the paths of another tree in turn, and the
+ratio of costs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ COMPARED = (
 
 @dataclass(frozen=True)
 class Found:
-    """One path. RTT in ms, rates in Gbit/s, CPU-s per Gbit, lateness in µs near to far; None without a delay line."""
+    """Measured path; `line` and lateness are None without a delay line.
+
+    RTT is in ms, rates are in Gbit/s, costs in CPU-s per Gbit, lateness from near to far in µs.
+    """
 
     emulator: str
     rtt: float
@@ -96,7 +99,7 @@ def main() -> None:
 
 
 def survey(paths: Sequence[Path]) -> None:
-    """Print the table of some paths."""
+    """Print the table of paths."""
     heading(COLUMNS)
     for path in paths:
         try:
@@ -106,7 +109,7 @@ def survey(paths: Sequence[Path]) -> None:
 
 
 def compare(paths: Sequence[Path], old: File, rounds: int) -> None:
-    """Print what this tree's paths cost and are, and another tree's, in turn: medians, and that of the ratios."""
+    """Print this tree's and another tree's paths, measured in turn: medians, and medians of the ratios."""
     heading(COMPARED)
     for path in paths:
         pairs = [
@@ -117,7 +120,7 @@ def compare(paths: Sequence[Path], old: File, rounds: int) -> None:
 
 
 def in_turn(path: Path, old: File, *, newest_first: bool) -> tuple[Found, Found] | None:
-    """Old and new; None where one was refused."""
+    """Return old and new, or None if one was rejected."""
     trees = [old, File(__file__).parents[1]]
     if newest_first:
         trees.reverse()
@@ -129,7 +132,7 @@ def in_turn(path: Path, old: File, *, newest_first: bool) -> tuple[Found, Found]
 
 
 def by(tree: File, path: Path) -> Found | None:
-    """A path as a tree makes it, in a process of its own."""
+    """Measure a tree's path in a separate process."""
     figures = ["--rtts", f"{path.rtt}", "--bandwidths", f"{path.bandwidth}"]
     done = subprocess.run(
         [sys.executable, __file__, "--json", *figures],
@@ -145,7 +148,7 @@ def by(tree: File, path: Path) -> Found | None:
 
 
 def measure(path: Path) -> Found:
-    """A path that is made, verified, and filled by TCP. Raises PathError where it is refused."""
+    """Create a path, verify it, and fill it by TCP. Raises PathError if it is rejected."""
     with routers() as (near, far, commands, folder), connect(path, near, far, commands, folder) as link:
         found = verify(path, link)
         with hosts(link) as (client, server):
@@ -167,7 +170,7 @@ def measure(path: Path) -> Found:
 
 @contextmanager
 def routers() -> Iterator[tuple[tuple[str, str], tuple[str, str], Commands, File]]:
-    """Two namespaces with their addresses, what runs commands, and a folder."""
+    """Yield two namespaces with their addresses, a command runner, and a folder."""
     names = [f"tpc-bench{os.getpid()}-{end}" for end in "ab"]
     with tempfile.TemporaryDirectory() as name:
         folder = File(name)
@@ -179,7 +182,7 @@ def routers() -> Iterator[tuple[tuple[str, str], tuple[str, str], Commands, File
 
 @contextmanager
 def hosts(link: Link) -> Iterator[tuple[str, str]]:
-    """A namespace behind each router, so that what the routers hold is out of their TCP's sight."""
+    """Yield a namespace behind each router, whose TCP cannot see the routers' queues."""
     names = [f"{router}-host" for router in (link.near, link.far)]
     with made(names, link.commands):
         for router, host, address, across, network in zip(
@@ -208,7 +211,7 @@ def hosts(link: Link) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def made(names: Sequence[str], commands: Commands) -> Iterator[None]:
-    """Namespaces of some names."""
+    """Create namespaces, and remove them at the end."""
     try:
         for name in names:
             commands.run(["ip", "netns", "add", name])
@@ -220,7 +223,7 @@ def made(names: Sequence[str], commands: Commands) -> Iterator[None]:
 
 
 def tcp(client: str, server: str, line: int | None) -> tuple[float, float, float]:
-    """Goodput in Gbit/s of four iperf3 connections, and CPU-s per Gbit of the delay line and of the machine."""
+    """Return goodput in Gbit/s of four iperf3 connections, and CPU-s per Gbit of delay line and machine."""
     inside = ["ip", "netns", "exec"]
     listening = subprocess.Popen([*inside, server, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
     try:
@@ -241,7 +244,7 @@ def tcp(client: str, server: str, line: int | None) -> tuple[float, float, float
 
 
 def cpu_seconds(pid: int | None) -> float:
-    """CPU time of a process so far (proc(5), stat fields 14 and 15)."""
+    """Return the CPU time of a process so far (proc(5), stat fields 14 and 15)."""
     if pid is None:
         return 0.0
     fields = File(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -249,7 +252,7 @@ def cpu_seconds(pid: int | None) -> float:
 
 
 def busy_seconds() -> float:
-    """CPU time of the machine so far that was neither idle nor stolen (proc(5), /proc/stat)."""
+    """Return the machine's CPU time so far that was neither idle nor stolen (proc(5), /proc/stat)."""
     user, nice, system, _, _, irq, softirq, *_ = map(int, File("/proc/stat").read_text().split()[1:9])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
@@ -259,7 +262,6 @@ def heading(columns: Sequence[str]) -> None:
 
 
 def row(path: Path, found: Found) -> str:
-    """One line of the table of paths."""
     cells = [
         found.emulator,
         f"{path.rtt:g}",
@@ -277,7 +279,7 @@ def row(path: Path, found: Found) -> str:
 
 
 def compared(path: Path, pairs: Sequence[tuple[Found, Found]]) -> str:
-    """One line of the table of old and new: medians of both, and of the ratios of each round."""
+    """Return a table row of old and new: medians of both, and of the ratios of each round."""
 
     def both(figure: str, digits: str, unit: float = 1.0) -> str:
         medians = (

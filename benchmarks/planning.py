@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds and memory of planning a large sweep: `snakemake -n` of 10⁴ and 10⁵ cells, ten in each deployment.
+"""Seconds and memory of `snakemake -n` for 10⁴ and 10⁵ cells, ten in each deployment.
 
 python benchmarks/planning.py
 """
@@ -23,7 +23,6 @@ GRIDS = {
 
 
 def main() -> None:
-    """Print a table of both grids."""
     print("| cells | deployments | wall s | CPU s | peak MB |\n|---|---|---|---|---|")
     for cells, axes in GRIDS.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -38,7 +37,7 @@ def main() -> None:
 
 
 def plan(sweep: Path, results: str) -> tuple[float, float, float]:
-    """Wall and CPU seconds and peak memory in MB of one dry run."""
+    """Return wall and CPU seconds and peak memory in MB of one dry run."""
     command = [sys.executable, "-m", "snakemake", "-n", "cells", "--quiet", "all", "--config"]
     began = time.monotonic()
     child = subprocess.Popen(

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which scheduling period makes a small CPU quota smooth? Cells with others than 100 ms, each beside one with 100 ms.
+"""Smoothness of a small CPU quota by scheduling period, relative to the usual 100 ms.
 
     python -m benchmarks.quotas [ROUNDS]      as root, on a machine with nothing else to do; four minutes a round
 
-One deployment (1+1 origins, curl, files of 16 MiB, a path of 1 Gbit/s and 2 ms) without a quota of its own; each cell
-gives both origins one. A round has every number of cores, number of streams, and period that the kernel takes, in
-random order. A row is of one number of cores and one period:
+One deployment (1+1 origins, curl, files of 16 MiB, a path of 1 Gbit/s and 2 ms) has no quota of its own; each cell sets
+one for both origins. A round has every number of cores, number of streams, and period that the kernel accepts, in
+random order. Each row has one number of cores and one period:
 
-- ratio: throughput over that with 100 ms of the same round, cores and streams; the median and quartiles of all pairs
-- spread: in a round, the most over the least throughput of different numbers of streams; the median and range of
-  rounds. A quota is the same CPU time whatever the streams, so that a period is the better the nearer this is to 1
-- used: CPU time of the destination over its quota; more than 1 is what the kernel gave before it looked
-- throttled: the share of periods in which the destination's quota was spent
+- ratio: throughput over that with 100 ms in the same round, with equal cores and streams; median and quartiles of all
+  pairs
+- spread: largest over smallest throughput over the numbers of streams in a round; median and range of rounds. A quota
+  is the same CPU time for any number of streams, so values near 1 are best
+- used: CPU time of the destination over its quota; above 1 is an excess that the kernel noticed late
+- throttled: share of periods in which the destination's quota was spent
 """
 
 from __future__ import annotations
@@ -42,22 +43,19 @@ SEED = 1
 
 
 class Cell(NamedTuple):
-    """What was found in a cell."""
-
     round: int
     cores: float
     streams: int
     period: int
-    """In µs."""
+    """µs."""
     throughput: float | None
-    """Gbit/s, mean over the whole cell; None where it failed."""
+    """Gbit/s, mean over the whole cell, or None if it failed."""
     used: float
     """CPU of the destination over its quota."""
     throttled: float
 
 
 def main(rounds: int) -> None:
-    """Measure, and print the table."""
     order = random.Random(SEED)
     cells = []
     with site_of(["curl"], max(STREAMS), rtt=2.0, bandwidth=1.0, xrootd=RECOMMENDED) as site:
@@ -72,7 +70,7 @@ def main(rounds: int) -> None:
 
 
 def settings() -> list[tuple[float, int]]:
-    """Cores and periods of which the kernel takes the quota."""
+    """Return the cores and periods whose quota the kernel accepts."""
     return [
         (cores, period)
         for cores, period in itertools.product(CORES, PERIODS)
@@ -81,7 +79,6 @@ def settings() -> list[tuple[float, int]]:
 
 
 def measured(site: NetnsSite, number: int, order: random.Random) -> Iterator[Cell]:
-    """Measure every cell of a round."""
     chosen = list(itertools.product(settings(), STREAMS))
     order.shuffle(chosen)
     groups = [site.groups[name] for side in site.sides.values() for name in side.names]
@@ -91,7 +88,7 @@ def measured(site: NetnsSite, number: int, order: random.Random) -> Iterator[Cel
         wanted = Parameters(tool="curl", streams=streams, file_size=FILE, cores=cores)
         found = measure(site, wanted, CELL, f"r{number}s{streams}c{cores}p{period}", lambda *_: None)
         for group in groups:
-            group.limit(None)  # what is left to be done between cells is done soon
+            group.limit(None)  # the rest of the work between cells is done soon
         summary = found["summary"]
         yield Cell(
             number,
@@ -105,7 +102,6 @@ def measured(site: NetnsSite, number: int, order: random.Random) -> Iterator[Cel
 
 
 def row(cores: float, period: int, cells: list[Cell]) -> str:
-    """One line of the table."""
     usual = {(cell.round, cell.streams): cell.throughput for cell in _of(cells, cores, PERIOD)}
     here = _of(cells, cores, period)
     ratios = [
@@ -136,7 +132,7 @@ def _of(cells: list[Cell], cores: float, period: int) -> list[Cell]:
 
 
 def _middle(values: list[float], *, quartiles: bool = False) -> str:
-    """The median with quartiles or, of few values, the range."""
+    """Return the median with quartiles, or with the range for few values."""
     values = [value for value in values if math.isfinite(value)]
     if not values:
         return "–"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far two runs of the same sweep agree: an A/A test, by what `tpcsweep compare` makes of it.
+"""Agreement of two runs of the same sweep (A/A test), by `tpcsweep compare`.
 
     python -m benchmarks.repeatability                            the demo twice, in different order; as root
     python -m benchmarks.repeatability --sweep FILE.yaml          another sweep
-    python -m benchmarks.repeatability --against TREE             the same in another checkout first, set up as it is
-    python -m benchmarks.repeatability --datasets FOLDER FOLDER   two runs that are there, as folders of results
+    python -m benchmarks.repeatability --against TREE             first the same in another checkout, set up on its own
+    python -m benchmarks.repeatability --datasets FOLDER FOLDER   two existing runs, as folders of results
 
-Prints a Markdown table: as first measured, after what was disturbed was measured once more, and of the cells that have
-no warning. Nominal are 5 % of cells called different, and a mean ratio of 1.
+Prints a Markdown table: first measurements, results after repeating disturbed cells, and cells without a warning.
+Nominal are 5 % of cells called different, and a mean ratio of 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ FIGURES = ("throughput", "throughput_low", "throughput_high", "throughput_freedo
 
 
 def main() -> None:
-    """Print the table."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     asked.add_argument("--sweep", type=Path, default=ROOT / "config/sweeps/demo.yaml")
     asked.add_argument("--against", type=Path, metavar="TREE")
@@ -64,10 +63,10 @@ def main() -> None:
 
 
 def run(tree: Path, sweep: Path, seed: int, folder: Path) -> Path:
-    """Run a sweep in the order of a seed; the folder of its results."""
+    """Run a sweep in the order of a seed; return the folder of its results."""
     content = yaml.safe_load(sweep.read_text()) | {"seed": seed}
     if tree != ROOT:
-        content.pop("again", None)  # it may not know it
+        content.pop("again", None)  # older trees do not know it
     name = f"order-{seed}"
     (folder / name).mkdir(parents=True)
     file = folder / name / f"{name}.yaml"
@@ -96,12 +95,11 @@ def tell(prefix: str, folders: list[Path]) -> None:
 
 
 def kept(folder: Path) -> xr.Dataset:
-    """A run's dataset as it is."""
     return xr.load_dataset(folder / "dataset.nc")
 
 
 def first(folder: Path) -> xr.Dataset:
-    """A run's dataset with each cell's first measurement."""
+    """Return a run's dataset with each cell's first measurement."""
     summary = kept(folder)
     for file in (folder / "cells").rglob("*.json"):
         cell = orjson.loads(file.read_bytes())
@@ -109,7 +107,7 @@ def first(folder: Path) -> xr.Dataset:
         if others and others[0]["started"] < cell["provenance"]["started"]:
             at = place(summary, cell["spec"])
             for name in FIGURES:
-                if name in summary:  # datasets of before have no degrees of freedom
+                if name in summary:  # older datasets have no degrees of freedom
                     value = others[0].get(name)
                     summary[name].loc[at] = np.nan if value is None else value
             summary["status"].loc[at] = STATUS.index(others[0]["status"])
@@ -117,13 +115,13 @@ def first(folder: Path) -> xr.Dataset:
 
 
 def place(summary: xr.Dataset, spec: dict[str, Any]) -> dict[str, Any]:
-    """Where a cell is in its dataset."""
+    """Return the position of a cell in its dataset."""
     known = spec["parameters"] | {"repetition": spec["repetition"]}
     return {str(name): known[str(name)] for name in summary["throughput"].dims}
 
 
 def unwarned(found: Comparison) -> Comparison:
-    """The cells that have no warning on either side."""
+    """Return the comparison of cells without a warning on either side."""
     cells = found.cells
     flags = (cells["base_flags"] + " " + cells["new_flags"]).str.split()
     good = [not graded(one, "warning", "invalid") for one in flags]
@@ -131,14 +129,13 @@ def unwarned(found: Comparison) -> Comparison:
 
 
 def row(what: str, found: Comparison) -> str:
-    """One row of the table."""
     cells = found.cells[found.cells["verdict"] != NOT_COMPARABLE]
     if len(cells) < 2:
         return "|" + " | ".join([what, str(len(cells)), *["—"] * (len(COLUMNS) - 2)]) + "|"
     logs = cells["log_ratio"].to_numpy(float)
     error = float(np.std(logs, ddof=1) / np.sqrt(len(logs)))
     mean, ends = np.exp(logs.mean()), np.exp(logs.mean() + np.array([-1.96, 1.96]) * error)
-    # Of one measurement, not of the difference of two.
+    # of one measurement, not of the difference of two
     half = np.median(cells["error"].to_numpy(float)) / np.sqrt(2) * 1.96
     different = int((cells["p"] < 1 - CONFIDENCE).sum())
     corrected = int((cells["p_corrected"] < 1 - CONFIDENCE).sum())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sampling costs: the same transfers with samplers on and off, in turn, in one deployment.
+"""Cost of sampling: the same transfers with and without samplers, in turn, in one deployment.
 
 python -m benchmarks.sampling [ROUNDS]       as root; three minutes for ten rounds
 
-Nothing but the machine bounds the transfers, so that whatever samplers take is missing from the throughput.
+Only the machine bounds the transfers, so that the CPU of samplers reduces the throughput.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ FILE = 16 << 20
 
 
 class Phase(NamedTuple):
-    """A few seconds of transfers."""
+    """Some seconds of transfers."""
 
     throughput: float
     """Gbit/s on the wire."""
     cores: float
-    """CPU of this process: samplers, and what keeps the cell going."""
+    """CPU of this process: samplers, and control of the cell."""
 
 
 def main(rounds: int) -> None:
-    """Print the table."""
     print(
         "| streams | Gbit/s off | Gbit/s on | on/off, median (quartiles) | samplers, cores |\n|---|---|---|---|---|"
     )
@@ -54,14 +53,14 @@ def main(rounds: int) -> None:
 
 
 def alternating() -> Iterator[bool]:
-    """Whether samplers are on first: in every other round."""
+    """Yield whether samplers are on first, in every other round."""
     while True:
         yield from (False, True)
 
 
 @contextlib.contextmanager
 def transferring(site: NetnsSite, streams: int) -> Iterator[None]:
-    """Streams that are active."""
+    """Keep streams active."""
     name = site.add_source(FILE, "sparse", streams)
     site.clients["client"].run(
         tool="curl",
@@ -79,7 +78,7 @@ def transferring(site: NetnsSite, streams: int) -> Iterator[None]:
 
 
 def turn(site: NetnsSite, first: bool) -> tuple[Phase, Phase]:
-    """A phase without samplers and one with, in one order or the other."""
+    """Return a phase without and one with samplers, measured in the given order."""
     found = {
         on: phase(site, site.sampler(INTERVAL) if on else contextlib.nullcontext())
         for on in (first, not first)
@@ -88,7 +87,7 @@ def turn(site: NetnsSite, first: bool) -> tuple[Phase, Phase]:
 
 
 def phase(site: NetnsSite, sampling: AbstractContextManager[object], seconds: float = PHASE) -> Phase:
-    """Let transfers go on for a while. Counters are read before and after the samplers, whose socket is theirs."""
+    """Measure a phase; counters are read before and after, because the samplers own their socket."""
     began, before, used = time.monotonic(), site.read().wire_bytes, time.process_time()
     with sampling:
         while time.monotonic() < began + seconds:

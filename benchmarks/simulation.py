@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far SimGrid and the fixed point of the same model are apart, and what a cell costs, over the published grid.
+"""Difference of SimGrid and the same model's fixed point, and cost of a cell, over the published grid.
 
     python -m benchmarks.simulation [CELLS]
 
-A sample (200 cells) of streams 1–520 × RTT 0.1–120 ms × cores 8–128 × origins 1–8 on both simulated testbeds, some
-with netem's default queue limit. Prints quantiles of the deviation by what bounds a cell, and CPU seconds a cell.
+Samples (200 cells) streams 1–520 × RTT 0.1–120 ms × cores 8–128 × origins 1–8 on both simulated testbeds, some with
+netem's default queue limit. Prints quantiles of the deviation by limit, and CPU seconds for each cell.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(count: int) -> None:
-    """Simulate and solve a sample, and print what was found."""
     generator = np.random.default_rng(1)
     deviations: dict[str, list[float]] = {}
     worst: list[tuple[float, str]] = []

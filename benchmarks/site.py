@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A deployment for a benchmark."""
+"""Deployment for benchmarks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = 4 << 30
 
 @contextlib.contextmanager
 def site_of(tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[NetnsSite]:
-    """Up for the length of a `with`, for cells of these tools and at most so many streams; its logs go with it."""
+    """Yield a deployment for cells of these tools and at most `streams` streams; its logs are temporary."""
     settings, wanted = Netns(kind="netns", memory=MEMORY), Parameters(**parameters)
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with tempfile.TemporaryDirectory() as logs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long cell costs in memory and on disk: readings that are made up, and a cell of real transfers.
+"""Memory and disk usage of a long cell: synthetic readings, and a cell of real transfers.
 
 python -m benchmarks.soak [SECONDS]      as root; SECONDS of the real cell, an hour by default, and a minute
 """
@@ -29,13 +29,12 @@ STEPS = 12
 
 
 def main(seconds: float) -> None:
-    """Print both tables."""
     made_up()
     real(Measurement(until="seconds", seconds=seconds))
 
 
 def made_up() -> None:
-    """Readings every millisecond, each a Reading of its own, for a minute: as many as an hour and 40 min at 10 Hz."""
+    """Print usage for a reading every millisecond for a minute: as many as an hour and 40 min at 10 Hz."""
     print("| made-up readings | kept | MiB for them | CPU ms of a look |\n|---|---|---|---|")
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -61,7 +60,7 @@ def made_up() -> None:
 
 
 def _reading() -> Reading:
-    """All counters at values that look like real ones; nothing is shared between two readings."""
+    """Return realistic counters that share no object with other readings."""
     now = time.monotonic()
     numbers = {
         name: (now * 1.1, now * 1.2) if name.endswith(("source_cpu", "destination_cpu")) else now * 1.3e6
@@ -71,7 +70,7 @@ def _reading() -> Reading:
 
 
 def real(how: Measurement) -> None:
-    """Resident memory of the process that measures, while it does, on a slow path: it is time that counts."""
+    """Print the resident memory of the measuring process over time, on a slow path."""
     print("| s of a real cell | resident MiB |\n|---|---|")
     ended = threading.Event()
 

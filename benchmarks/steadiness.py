@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a cell's mean and interval are to be trusted, on series whose truth is known, and on measured ones.
+"""Trust in a cell's mean and interval, on synthetic series with a known truth, and on measured ones.
 
-    python -m benchmarks.steadiness                      made-up cells of 6 to 60 s, and cells that stop when narrow
+    python -m benchmarks.steadiness                      synthetic cells of 6 to 60 s, and cells that stop when narrow
     python -m benchmarks.steadiness --draws 100          fewer of each (default: 400)
-    python -m benchmarks.steadiness --against COMMIT     the same by the rule of an earlier commit, which git has
+    python -m benchmarks.steadiness --against COMMIT     the same by the rule of an earlier commit in git
     python -m benchmarks.steadiness --compare            comparisons of equals
-    python -m benchmarks.steadiness --replay FILE.nc …   cells of datasets with their 10 Hz series: how many have which
-                                                         flag, how wide their intervals are, and whether halves agree
+    python -m benchmarks.steadiness --replay FILE.nc …   cells of datasets with their 10 Hz series: number of cells by
+                                                         flag, width of intervals, and agreement of halves
 
-Prints Markdown tables. Nominal are intervals that hold the truth in 95 % of the cells, and one comparison in twenty
+Prints Markdown tables. Nominal are intervals that contain the truth in 95 % of the cells, and one comparison in twenty
 that calls any of 48 equal cells different.
 """
 
@@ -38,25 +38,25 @@ from tpcsweep.measure.steady import Steady, analyse
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int, int], Floats]
-"""Series of so many cells and samples, (cells, samples)."""
+"""Function that returns series as (cells, samples)."""
 
 INTERVAL = 0.1
 LENGTHS = (6, 9, 15, 18, 30, 60)
-"""Of made-up cells, s."""
+"""Lengths of synthetic cells, s."""
 CELLS = 48
 PRECISION, LONGEST = 0.05, 120
-"""Of cells that stop when narrow; s."""
+"""Precision and longest time (s) of cells that stop when narrow."""
 APART = 0.01
-"""p from which on two halves of a measured cell differ."""
+"""Largest p-value at which two halves of a measured cell differ."""
 
 
 def times(count: int) -> Floats:
-    """The middles of so many sampling intervals, s."""
+    """Return the middles of sampling intervals, s."""
     return INTERVAL * (np.arange(count) + 0.5)
 
 
 def noise(generator: np.random.Generator, shape: tuple[int, int], time: float, spread: float) -> Floats:
-    """AR(1) of a correlation time in s, 0 for none, and a standard deviation."""
+    """Return AR(1) noise with a correlation time in s (0 for white noise) and a standard deviation."""
     correlation = np.exp(-INTERVAL / time) if time else 0.0
     before = int(20 * max(time, INTERVAL) / INTERVAL)
     white = generator.normal(size=(shape[0], shape[1] + before))
@@ -65,14 +65,14 @@ def noise(generator: np.random.Generator, shape: tuple[int, int], time: float, s
 
 
 def correlated(time: float, spread: float = 0.1, white: float = 0.0) -> Draw:
-    """Noise around 1 of a correlation time, and white noise on it."""
+    """Return noise around 1 with a correlation time, plus white noise."""
     return lambda generator, *shape: (
         1 + noise(generator, shape, time, spread) + noise(generator, shape, 0, white)
     )
 
 
 def shaped(shape: Callable[[Floats], Floats], spread: float = 0.05) -> Draw:
-    """A course over time that ends at 1, with noise on it."""
+    """Return a course over time that ends at 1, with noise."""
     return lambda generator, cells, count: (
         shape(times(count)) * (1 + noise(generator, (cells, count), 0.14, spread))
     )
@@ -81,9 +81,13 @@ def shaped(shape: Callable[[Floats], Floats], spread: float = 0.05) -> Draw:
 def rounds(
     period: float, course: Callable[[Floats, Floats], Floats], late: bool = True, spread: float = 0.1
 ) -> Draw:
-    """What goes on in rounds of a period in s that differ; `late`: a cell begins in the midst of one.
+    """Return courses that repeat in rounds of different lengths.
 
-    `course`: of the time since a round began and of how long it lasts, to a level.
+    Args:
+        period: Mean length of a round, s.
+        course: Function of the time in the round and its length that returns the level.
+        late: Whether a cell starts in the middle of a round.
+        spread: Relative spread of the lengths.
     """
 
     def one(generator: np.random.Generator, count: int) -> Floats:
@@ -103,17 +107,17 @@ def rounds(
 
 
 def sawtooth(period: float) -> Draw:
-    """CUBIC on a long path: a fall to 0.7, and back by a cube."""
+    """CUBIC on a long path: a fall to 0.7, and recovery by a cube."""
     return rounds(period, lambda since, lasts: 1 - 0.3 * (1 - since / lasts) ** 3)
 
 
 def lock_step(seconds: float, pause: float = 0.3) -> Draw:
-    """Streams whose files all take as long, with the same pause before each."""
+    """Streams whose files all take equally long, with the same pause before each."""
     return rounds(seconds + pause, lambda since, _: (since > pause).astype(float), late=False)
 
 
 def bursts(seconds: float, gap: float, streams: int = 1) -> Draw:
-    """Streams whose files and gaps between files take times that differ by half, each by its own luck."""
+    """Streams with independently random lengths of files and gaps, which vary by half."""
 
     def one(generator: np.random.Generator, count: int) -> Floats:
         fine = 5
@@ -133,7 +137,7 @@ def bursts(seconds: float, gap: float, streams: int = 1) -> Draw:
 
 
 def stalls(share: float, spread: float = 0.1, length: int = 3) -> Draw:
-    """Noise in which this share of samples begins a stall of 0.3 s."""
+    """Noise in which this share of samples starts a stall of 0.3 s."""
 
     def draw(generator: np.random.Generator, cells: int, count: int) -> Floats:
         begun = generator.random((cells, count + length)) < share
@@ -144,7 +148,7 @@ def stalls(share: float, spread: float = 0.1, length: int = 3) -> Draw:
 
 
 def two_levels(time: float, low: float = 0.7) -> Draw:
-    """A random telegraph between a level and 1, which stays for this time in the mean, s."""
+    """Random telegraph between `low` and 1, with a mean dwell time in s."""
 
     def draw(generator: np.random.Generator, cells: int, count: int) -> Floats:
         jumps = generator.random((cells, count)) < 1 - np.exp(-INTERVAL / time)
@@ -191,11 +195,11 @@ FAMILIES: dict[str, tuple[Draw, float]] = {
     "a step from 1.3 after 4 s": (shaped(lambda t: np.where(t < 4, 1.3, 1)), 1),
     "a drift from 0.9 to 1.1 in the cell": (shaped(lambda t: 0.9 + 0.2 * t / t[-1]), np.nan),
 }
-"""How series are drawn, and the mean that a cell of any length is to find; NaN where there is none."""
+"""Series with the true mean for a cell of any length, NaN if there is none."""
 
 
 def plain(samples: Floats, interval: float, confidence: float) -> Any:
-    """The plain rule: cut 2 s or a quarter, eight batch means, Student's t."""
+    """Plain rule: cut 2 s or a quarter, eight batch means, Student's t."""
     kept = samples[int(min(2 / interval, samples.size / 4)) :]
     means = [batch.mean() for batch in np.array_split(kept, 8)]
     half = float(special.stdtrit(7, (1 + confidence) / 2)) * np.std(means, ddof=1) / np.sqrt(8)
@@ -204,7 +208,7 @@ def plain(samples: Floats, interval: float, confidence: float) -> Any:
 
 
 def earlier(commit: str) -> ModuleType:
-    """The module `steady` of a commit."""
+    """Return the module `steady` of a commit."""
     path = f"{commit}:workflow/tpcsweep/measure/steady.py"
     source = subprocess.run(["git", "show", path], check=True, capture_output=True, text=True).stdout
     module = sys.modules[path] = ModuleType(path)
@@ -213,7 +217,6 @@ def earlier(commit: str) -> ModuleType:
 
 
 def main() -> None:
-    """Print the tables."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     asked.add_argument("--draws", type=int, default=400)
     asked.add_argument("--against", metavar="COMMIT")
@@ -251,7 +254,7 @@ def main() -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table as its rows come."""
+    """Print a table row by row."""
     print("|" + " | ".join(columns) + "|\n|" + "---|" * len(columns))
     for row in rows:
         print("|" + " | ".join(row) + "|", flush=True)
@@ -268,7 +271,7 @@ EXTRA = (
 
 
 def family(name: str, rule: Any, stop: Any, draws: int) -> Floats:
-    """The figures of a family: coverage and share of cells with an interval for each length, then `EXTRA`."""
+    """Return a family's figures: coverage and share of cells with an interval by length, then `EXTRA`."""
     draw, truth = FAMILIES[name]
     figures: list[float] = []
     extra: list[float] = []
@@ -293,12 +296,12 @@ def family(name: str, rule: Any, stop: Any, draws: int) -> Floats:
 
 
 def share(events: Sequence[bool], truth: float = 0.0) -> float:
-    """A share; NaN of nothing, or without a truth."""
+    """Return a share; NaN if empty, or without a truth."""
     return float(np.mean(events)) if events and np.isfinite(truth) else np.nan
 
 
 def written(row: Floats) -> tuple[str, ...]:
-    """A row of the table: coverage, and the share of cells that it is of unless that is all."""
+    """Return a row of the table: coverage, with the share of cells behind it unless that is all."""
     *pairs, bias, width, flagged, held, of, early, stopped, length = row
     *fixed, all_held, early_held = [
         percent(share) + ("" if total > 0.995 else f" of {total:.0%}")
@@ -309,12 +312,11 @@ def written(row: Floats) -> tuple[str, ...]:
 
 
 def percent(value: float, digits: int = 0) -> str:
-    """A share, and – for NaN."""
     return "–" if np.isnan(value) else f"{value:.{digits}%}"
 
 
 def late(rule: Any, samples: Floats) -> tuple[Any, float]:
-    """Stop as `until: steady` does: from 30 s on, looking each time that the cell has become half as long again."""
+    """Stop like `until: steady`: from 30 s on, with looks at lengths that grow by half."""
     length = EARLIEST
     while length < LONGEST:
         cell = rule(samples[: round(length / INTERVAL)], INTERVAL, CONFIDENCE)
@@ -325,7 +327,7 @@ def late(rule: Any, samples: Floats) -> tuple[Any, float]:
 
 
 def often(before: ModuleType, samples: Floats) -> tuple[Any, float]:
-    """Stop as an earlier commit did: by all its looks, one each second from 4 s on."""
+    """Stop like an earlier commit, with a look each second from 4 s on."""
     looks: list[Any] = []
     for length in range(4, LONGEST):
         looks.append(before.analyse(samples[: round(length / INTERVAL)], INTERVAL, CONFIDENCE))
@@ -339,13 +341,13 @@ TIMES = (0, 0.14, 0.95, 3.3)
 
 
 def compared(draws: int) -> Callable[[float], tuple[str, ...]]:
-    """The row of comparisons of cells that are equal but for noise of a correlation time."""
+    """Return a function for the row of comparisons of cells that differ only in noise."""
 
     def row(time: float) -> tuple[str, ...]:
         shares = []
         for length in LENGTHS:
             generator = np.random.default_rng(length)
-            # All cells of all trials at once, and Holm's correction anew for each trial.
+            # All cells of all trials at once, with a separate Holm correction for each trial.
             series = correlated(time)(generator, 2 * draws * CELLS, 10 * length)
             found = [analyse(samples, INTERVAL, CONFIDENCE) for samples in series]
             cells = compare(dataset(found[::2]), dataset(found[1::2])).cells
@@ -360,7 +362,7 @@ def compared(draws: int) -> Callable[[float], tuple[str, ...]]:
 
 
 def dataset(cells: Sequence[Steady]) -> xr.Dataset:
-    """A sweep of cells that were measured once."""
+    """Return a sweep of cells that were measured once."""
     axes = ("streams", "repetition")
     figures = {
         "throughput": [cell.mean for cell in cells],
@@ -392,9 +394,9 @@ REPLAYED = (
 
 
 def replayed(file: Path) -> tuple[str, ...]:
-    """The row of a dataset's cells: analysed anew, and the halves after the warm-up against each other.
+    """Return the row of a dataset's cells: a new analysis, and a comparison of halves after the warm-up.
 
-    Halves of a cell that is steady are cells of the same thing, but for what is correlated across their border.
+    Halves of a steady cell are equal cells, except for correlations across their border.
     """
     summary, samples = xr.load_dataset(file), xr.load_dataset(file, group="samples")
     dimensions = summary["throughput"].dims
@@ -421,7 +423,7 @@ def replayed(file: Path) -> tuple[str, ...]:
 
 
 def apart(first: Steady, last: Steady) -> float:
-    """The probability of such a difference between equals, as `tpcsweep compare` has it."""
+    """Return the probability of such a difference between equals, as in `tpcsweep compare`."""
     return compare(dataset([first]), dataset([last])).overall.p
 
 

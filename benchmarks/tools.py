@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each tool costs where it runs: CPU-seconds and start latency of a transfer, at 1, 16, 64 and 1000 streams.
+"""Cost of each tool: CPU-seconds and start latency of a transfer, at 1, 16, 64 and 1000 streams.
 
-All in one deployment without RTT or quotas, with sparse files of 1 MiB. A row is of the transfers that ended after as
-many as there are streams had ended, so that starting the tool is not in it. CPU is that of the cgroup that the tool
-runs in, with every process of it: of the client, with tpcsweep.client, for those that ask for third-party copies; of
-the source or destination, whose server is idle then, for those that move the data themselves. A transfer's start
-latency lasts from when the client starts it until its file is there at the destination.
+All tools run in one deployment without RTT or quotas, with sparse files of 1 MiB. A row covers the transfers that ended
+after the first ones, as many as streams, so that starting the tool is excluded. CPU is that of the tool's cgroup with
+all its processes: the client's, including tpcsweep.client, for tools that request third-party copies; the source's or
+destination's, whose server is idle, for tools that move the data themselves. A transfer's start latency ends when its
+file exists at the destination.
 
     python -m benchmarks.tools [TOOL …]       as root; about 10 minutes
 """
@@ -28,14 +28,14 @@ from tpcsweep.tools import TOOLS
 from benchmarks.site import site_of
 
 COMPARED = [name for name in TOOLS if name != "iperf3"]
-"""All but the one that moves no files."""
+"""All tools that move files."""
 STREAMS = (1, 16, 64, 1000)
 PROCESSES = 64
-"""Streams at most of the tools that start a process for each transfer: more than that two CPUs cannot start."""
+"""Most streams of tools with a process for each transfer; two CPUs cannot start more."""
 ONE_PROCESS = ("gfal2", "native")
 SIZE = 1 << 20
 ROUNDS = 3
-"""Transfers of each stream that count, on the average."""
+"""Mean number of counted transfers of each stream."""
 FEWEST = 40
 SECONDS = 60.0
 INTERVAL = 0.25
@@ -43,7 +43,7 @@ INTERVAL = 0.25
 
 @dataclass(frozen=True)
 class Row:
-    """What was found of one tool at one number of streams."""
+    """Results of one tool with one number of streams."""
 
     transfers: int
     failed: int
@@ -52,13 +52,12 @@ class Row:
     concurrent: float
     """Connections between the origins, mean."""
     cpu: float
-    """CPU-seconds a transfer."""
+    """CPU-seconds for each transfer."""
     cores: float
     latencies: list[float]
 
 
 def main() -> None:
-    """Print the table."""
     columns = "tool, streams, transfers, failed, a second, connections, CPU-s each, cores, start s"
     with site_of(tools=COMPARED, streams=PROCESSES, bandwidth=1.0) as site:
         print(f"load average at the start: {os.getloadavg()[0]:.1f}\n")
@@ -71,7 +70,6 @@ def main() -> None:
 
 
 def show(tool: str, streams: int, row: Row) -> None:
-    """One line of the table."""
     middle, slow = statistics.median(row.latencies), float(np.quantile(row.latencies, 0.95))
     print(
         f"| {tool} | {streams} | {row.transfers} | {row.failed} | {row.rate:.1f} | {row.concurrent:.0f} "
@@ -123,12 +121,12 @@ def measure(site: NetnsSite, tool: str, streams: int) -> Row:
 
 
 def used(reading: Reading, place: str) -> float:
-    """CPU seconds of the client or of the one origin of a side."""
+    """Return the CPU seconds of the client, or of a side's only origin."""
     return float(np.sum(getattr(reading, f"{place}_cpu")))
 
 
 def births(files: list[Path]) -> list[float]:
-    """When files were made, s since the epoch."""
+    """Return the creation times of files, s since the epoch."""
     if not files:
         return []
     done = subprocess.run(["stat", "--format=%.9W", *files], capture_output=True, text=True, check=True)

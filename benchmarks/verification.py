@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does verification tell paths from the machine? Good and wrong paths, looked at beside processes that want the CPUs.
+"""Verification of good and wrong paths on a machine with busy processes.
 
     python -m benchmarks.verification [--testbed netns|kubernetes] [--good 200] [--wrong 25] [--burners 2]
 
-As root. A good path must not be refused; one that is 10 % slower or 3 ms longer than declared must be. On Kubernetes
-the agents of pods look at the path, here from two namespaces. Prints a Markdown table, and to standard error each path
-that was judged wrongly. A refusal takes up to 20 s: half an hour.
+Run as root. Good paths must be accepted; paths that are 10 % slower or 3 ms longer than declared must be rejected. On
+Kubernetes the agents of pods verify the path, here from two namespaces. Prints a Markdown table, and to standard error
+each wrongly judged path. A rejection takes up to 20 s, the whole benchmark half an hour.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.path import heading, routers
 from tests.support.agents import TCP_BUFFER, played
 
 RTTS = (0.0, 1.0, 5.0, 20.0, 50.0, 100.0)  # ms
-BANDWIDTHS = (0.05, 2.0)  # Gbit/s, from and to, evenly on a logarithmic scale
+BANDWIDTHS = (0.05, 2.0)  # Gbit/s, range, evenly on a logarithmic scale
 SLOWER = 0.9
 LONGER = 3.0  # ms
 SEED = 1
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def declared(chosen: random.Random, count: int) -> list[Path]:
-    """Random paths, the RTTs in turn."""
+    """Return random paths with RTTs in turn."""
     low, high = BANDWIDTHS
     return [
         Path(
@@ -77,7 +77,7 @@ def declared(chosen: random.Random, count: int) -> list[Path]:
 
 @contextlib.contextmanager
 def burning(count: int) -> Iterator[None]:
-    """Processes that want a CPU each, as long as this one lives."""
+    """Run processes that use a CPU each; they end with this process."""
     loop = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", "while :; do :; done"]
     burners = [subprocess.Popen(loop) for _ in range(count)]
     try:
@@ -89,19 +89,19 @@ def burning(count: int) -> Iterator[None]:
 
 
 Looked = Callable[[], object]
-"""Looks at a path; raises PathError where it is not as declared."""
+"""Function that verifies a path; raises PathError if it is not as declared."""
 
 
 @contextlib.contextmanager
 def by_routers(declared: Path, made: Path) -> Iterator[Looked]:
-    """As on netns."""
+    """Verify as on netns."""
     with routers() as (near, far, commands, folder), connect(made, near, far, commands, folder) as link:
         yield lambda: paths.verify(declared, link)
 
 
 @contextlib.contextmanager
 def by_agents(declared: Path, made: Path) -> Iterator[Looked]:
-    """As on Kubernetes, where the testbed does not take a path that is slow."""
+    """Verify as on Kubernetes, where the testbed rejects a slow path."""
     wanted = DeploymentParameters(
         rtt=declared.rtt, bandwidth=declared.bandwidth, mtu=declared.mtu, tcp_buffer=TCP_BUFFER
     )
@@ -119,7 +119,7 @@ def judge(
     *,
     refuse: bool,
 ) -> None:
-    """Look at paths, each as declared and as made, and print a line of the table."""
+    """Verify paths, each as declared and as made, and print a line of the table."""
     seconds, refused = [], 0
     for path, made in each:
         with look(path, made) as looked:

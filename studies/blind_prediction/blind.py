@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A blind prediction: models conditioned on figures 2 to 4 of chep2024 predict figures 5 to 8. Pure.
+"""Blind prediction: models conditioned on figures 2 to 4 of chep2024 predict figures 5 to 8.
 
-A fact is a number of a figure's curve, between a least and a most. The random parameter sets that agree with the facts
-of the first figures are kept, and predict those of the others. docs/studies.md has the result.
+A fact is a number of a figure's curve, between two ends. The random parameter sets that agree with the facts of the
+first figures are kept, and predict the facts of the others. All functions are pure. docs/studies.md has the
+result.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from tpcsweep.numbers import plain
 from tpcsweep.testbeds.simulation.model import Array, ModelCells, payload_on_path, random_sets, solve
 
 FITTED = (2, 3, 4)
-"""The figures that sets are conditioned on; the others are predicted."""
+"""Figures on which sets are conditioned; the others are predicted."""
 STREAMS = (1, 5, 10, 20, 30, 40, 50, 70, 90, 120, 160, 200)
-"""Of every curve: that of the figures' sweeps."""
+"""Streams of every curve, as in the figures' sweeps."""
 DRAWS = 4000
 KEPT = 0.01
-"""Share of the sets that is kept where none agrees with every fact: those that are the least off."""
+"""Share of sets to keep if none agrees with every fact: those with the smallest misfit."""
 SEED = 2024
 NEAR = 1.1
-"""The factor within which a predicted number is about the stated one, as for the claim chep2024.server_cap."""
+"""Factor within which a predicted number equals the stated one, as for the claim chep2024.server_cap."""
 TAIL = 0.05
-"""Of the sets that are kept, on each side of the interval of a prediction."""
+"""Share of the kept sets on each side of a prediction's interval."""
 
 BLIND: Mapping[str, tuple[float | None, float | None, float | None]] = {
     "core_rate_source": (3.9, 0.5, 20),
@@ -46,7 +47,7 @@ BLIND: Mapping[str, tuple[float | None, float | None, float | None]] = {
     "instance_cores": (16, 8, 32),
     "server_rate": (None, None, None),
 }
-"""Value, low and high of parameters of the simulation whose ranges were chosen by published totals: wider here."""
+"""Wider ranges (value, low, high) of parameters whose simulation ranges follow published totals."""
 RANGES: Mapping[str, tuple[float, float]] = {
     "base": (0.03, 0.1),
     "window": (0.5, 0.75),
@@ -61,12 +62,12 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "efficiency": (0.915, 0.989),
     "sharpness": (3, 16),
 }
-"""Ranges of the parameters of `combined`, of the logarithm; others are where they take no effect."""
+"""Ranges of the parameters of `combined`, on a logarithmic scale; all others are without effect."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A number of a curve over streams, between two ends: its most, or what is left at the most streams over that."""
+    """Bounded number of a curve over streams: its maximum, or the last value over the maximum."""
 
     figure: int
     text: str
@@ -82,11 +83,11 @@ class Fact:
     streams: tuple[int, ...] = STREAMS
 
     def off(self, values: Array) -> Array:
-        """By how much values are outside, as a decimal logarithm: above it positive, below negative, inside 0."""
+        """Return the decimal logarithm of the excess over `high` (positive) or `low` (negative), 0 inside."""
         return np.asarray(np.log10(values / np.clip(values, self.low, self.high)))
 
     def agrees(self, values: Array) -> NDArray[np.bool_]:
-        """Whether values are inside, or within a factor of NEAR of the one number that is stated."""
+        """Return whether values are inside, or within a factor of NEAR of a single stated number."""
         return np.abs(self.off(values)) <= (math.log10(NEAR) if self.low == self.high else 0)
 
 
@@ -113,11 +114,11 @@ def _stated() -> Iterable[Fact]:
 
 
 STATED = tuple(_stated())
-"""What the text of chep2024 states of figures 2 to 8. RTTs and origins that it does not are those of the sweeps."""
+"""Statements of chep2024's text on figures 2 to 8; unstated RTTs and origins are those of the sweeps."""
 
 
 def of_curves(summary: xr.Dataset) -> tuple[Fact, ...]:
-    """Points of digitised curves as facts: of a dataset as `config/imports/chep2024-curves.yaml` makes one."""
+    """Return points of digitised curves (`config/imports/chep2024-curves.yaml`) as facts."""
     rows = observations(summary)
     rows = rows[rows["reason"] == ""]
     return tuple(
@@ -133,11 +134,11 @@ def of_curves(summary: xr.Dataset) -> tuple[Fact, ...]:
 
 
 Predictor = Callable[[pd.DataFrame], Array]
-"""Throughput in Gbit/s, (sets, cells), of cells with the columns of `ModelCells`."""
+"""Function that returns Gbit/s as (sets, cells) for cells with the columns of `ModelCells`."""
 
 
 def simulation(physics: Physics, queues: str) -> Predictor:
-    """The simulation's fixed point, under sets drawn between the parameters' ends, wider where BLIND has them."""
+    """Return the simulation's fixed point, with sets from the parameters' ranges or wider ones in BLIND."""
     wider = {
         name: Estimate(value=value, low=low, high=high, unit=getattr(physics, name).unit, source="blind")
         for name, (value, low, high) in BLIND.items()
@@ -147,9 +148,9 @@ def simulation(physics: Physics, queues: str) -> Predictor:
 
 
 def combined() -> Predictor:
-    """The model `combined`, under sets drawn in RANGES."""
+    """Return the model `combined`, with sets from RANGES."""
     model, generator = MODELS["combined"], np.random.default_rng(SEED)
-    sets: dict[str, Any] = {}  # arrays, one for each number that the model takes
+    sets: dict[str, Any] = {}  # arrays, one for each number that the model uses
     for parameter in model.parameters:
         neutral = parameter.guess if parameter.neutral is None else parameter.neutral
         low, high = RANGES.get(parameter.name, (neutral, neutral))
@@ -158,7 +159,7 @@ def combined() -> Predictor:
 
 
 def full_path(cells: pd.DataFrame) -> Array:
-    """Predict that every path is full but for headers, without knowing anything else."""
+    """Predict a full path except headers, without other knowledge."""
     columns = _columns(cells)
     return np.atleast_2d(columns.bandwidth * payload_on_path(columns, {"framing": np.array(38.0)}))
 
@@ -173,12 +174,12 @@ def predictors() -> dict[str, Predictor]:
 
 
 def table(facts: Sequence[Fact], predictors: Mapping[str, Predictor]) -> pd.DataFrame:
-    """Return a row for each predicted panel and predictor. A panel has the facts of one text in a figure.
+    """Return one row for each predicted panel and predictor; a panel has the facts of a text in a figure.
 
-    Columns: `figure`, `stated`, `by`, `points` (facts of the panel), `sets` (that are kept) and `agreed` (with every
-    fact of the first figures); `median`, `low` and `high` of the kept sets, for a panel of one point; `error`, the
-    decimal logarithm of the median over the fact, or over the end of it that is missed (the median magnitude of several
-    points); `right`, the share of points with which kept sets agree, and `before`, with which all sets agree.
+    Columns: `figure`, `stated`, `by`, `points` (facts of the panel), `sets` (number kept) and `agreed` (number that
+    agree with every fact of the first figures); `median`, `low` and `high` of the kept sets, for a panel of one point;
+    `error`, the decimal logarithm of the median over the fact or its missed end (median magnitude for several points);
+    `right`, the share of points with which kept sets agree, and `before`, with which all sets agree.
     """
     cells, ends = _cells(facts)
     rows = []
@@ -222,7 +223,7 @@ def _figure(fact: Fact, curve: Array) -> Array:
 
 
 def _cells(facts: Sequence[Fact]) -> tuple[pd.DataFrame, list[int]]:
-    """Return the cells of all facts, one after another, and where those of each fact but the first begin."""
+    """Return the concatenated cells of all facts, and the start indices of all facts except the first."""
     axes = ("origins", "cores", "rtt", "bandwidth")
     rows = [
         {"streams": streams, **{name: getattr(fact, name) for name in axes}}

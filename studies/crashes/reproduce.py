@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does an XRootD server survive many TLS handshakes whose clients hang up, when its threads run late?
+"""Test whether an XRootD server with late threads survives TLS handshakes whose clients hang up.
 
     python3 studies/crashes/reproduce.py SERVER [--slow cpu|poll|wait|enable] [--runs 5] [--seconds 60]
 
-SERVER is the folder of an XRootD (installed, or the build's), or a program to run in the place of `xrootd`. Each run
-starts one server on 127.0.0.1, with HTTPS and nothing else, and has clients connect, shake hands and hang up. `cpu`
-gives it a tenth of a core by a cgroup, which needs root; the others preload late.c, which needs `cc`, with one, two or
-three of its delays. Needs Python 3.9 and openssl. Ends with status 1 if a server died.
+SERVER is the folder of an XRootD (installed, or the build's), or a program to run instead of `xrootd`. Each run
+starts one server on 127.0.0.1 with HTTPS only, whose clients connect, shake hands and hang up. `cpu` limits it to a
+tenth of a core by a cgroup, which needs root; the others preload late.c, which needs `cc`, with one, two or three of
+its delays. Needs Python 3.9 and openssl. Exits with status 1 if a server died.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from pathlib import Path
 CLIENTS = 32
 CORES = 0.1
 LATE = {"poll": 1, "wait": 2, "enable": 3}
-"""How many of the delays of late.c there are: the polling thread's, those that wait for it, those that enable."""
+"""Number of active delays of late.c: the polling thread's, those of its waiters, those that enable."""
 WAIT = 5.0
 """Seconds that a client waits for the server."""
 USER = "nobody"
-"""Who the server is where root starts it: XRootD does not run as root."""
+"""User of the server if root starts it, because XRootD does not run as root."""
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER: close by a TCP reset, as the kernel does by itself where something was left unread."""
+"""SO_LINGER: close by a TCP reset, as the kernel does if data are left unread."""
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 def main() -> None:
-    """Run servers one after another, and say of each whether it died."""
+    """Run servers one after another, and print the result of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("server", type=Path, help="folder of an XRootD, or a program")
     parser.add_argument("--slow", choices=("cpu", *LATE), default="enable")
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def outcome(folder: Path, server: Path, slow: str, seconds: float) -> tuple[str | None, str]:
-    """Give how one server died, or None, and what else there is to say of the run."""
+    """Return how one server died, or None, and further notes on the run."""
     port = free_port()
     prepare(folder, port)
     log = folder / "log"
@@ -84,11 +84,11 @@ def outcome(folder: Path, server: Path, slow: str, seconds: float) -> tuple[str 
 
 
 SIGNS = ("Unable to enable link", "attempt to reuse active link")
-"""What XRootD logs where two threads have had one connection, which need not kill it."""
+"""Message of XRootD if two threads had the same connection, which is not always fatal."""
 
 
 def prepare(folder: Path, port: int) -> None:
-    """Make certificates, a file to get and the server's configuration."""
+    """Create certificates, a file to get and the server's configuration."""
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     openssl(
         folder, "req", "-x509", *key, "-days", "2", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=CA"
@@ -120,7 +120,7 @@ xrd.protocol http:{port} libXrdHttp.so
 
 @contextlib.contextmanager
 def running(server: Path, folder: Path, log: Path, slow: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A server, until the end of the block."""
+    """Run a server until the end of the block."""
     program, environment = server, dict(os.environ)
     if server.is_dir():
         program = next(path for part in ("bin", "src") if (path := server / part / "xrootd").exists())
@@ -153,13 +153,13 @@ def running(server: Path, folder: Path, log: Path, slow: str) -> Iterator[subpro
 
 
 def end_with_parent() -> None:
-    """Have the kernel kill this process when its parent is gone, however it went (PR_SET_PDEATHSIG)."""
+    """Have the kernel kill this process when its parent ends in any way (PR_SET_PDEATHSIG)."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @contextlib.contextmanager
 def quota(pid: int, slow: str) -> Iterator[None]:
-    """The process has a tenth of a core, until the end of the block."""
+    """Limit the process to a tenth of a core, until the end of the block."""
     if slow != "cpu":
         yield
         return
@@ -175,7 +175,7 @@ def quota(pid: int, slow: str) -> Iterator[None]:
         (group / "cgroup.procs").write_text(str(pid))
         yield
     finally:
-        # What is left of the group goes to the root's before it can go itself.
+        # The remaining processes must leave the group before its removal.
         with contextlib.suppress(OSError):
             (group.parent / "cgroup.procs").write_text(str(pid))
         group.rmdir()
@@ -193,7 +193,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def hang_up(process: subprocess.Popen[bytes], port: int, folder: Path, seconds: float) -> dict[str, int]:
-    """Let clients connect and hang up until the time is over or the server is dead; count what came of it."""
+    """Let clients connect and hang up until the time is over or the server died; count the results."""
     context = ssl.create_default_context(cafile=folder / "ca.pem")
     context.check_hostname = False
     context.load_cert_chain(folder / "user.pem", folder / "user.key")
@@ -217,7 +217,7 @@ def hang_up(process: subprocess.Popen[bytes], port: int, folder: Path, seconds: 
 def client(
     port: int, context: ssl.SSLContext, chance: random.Random, tallies: dict[str, int], over: threading.Event
 ) -> None:
-    """Make one connection after another: a request, a reset after the handshake, a reset within it."""
+    """Repeat three kinds of connection: a request, a reset after the handshake, a reset during it."""
     for ways in itertools.repeat((ask, reset_after, reset_within)):
         if over.is_set():
             return
@@ -238,14 +238,14 @@ def ask(connection: socket.socket, context: ssl.SSLContext) -> str:
 
 
 def reset_after(connection: socket.socket, context: ssl.SSLContext) -> str:
-    """Hang up when the handshake is done, which it is for the client before it is for the server."""
+    """Hang up when the client has finished the handshake, which is before the server has."""
     with context.wrap_socket(connection) as secure:
         secure.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     return "hung up"
 
 
 def reset_within(connection: socket.socket, context: ssl.SSLContext) -> str:
-    """Hang up when the handshake has begun."""
+    """Hang up after the start of the handshake."""
     hello = ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):
         context.wrap_bio(ssl.MemoryBIO(), hello).do_handshake()
@@ -256,14 +256,14 @@ def reset_within(connection: socket.socket, context: ssl.SSLContext) -> str:
 
 
 def free_port() -> int:
-    """Give a port of the loopback that nobody listens on."""
+    """Return an unused port of the loopback."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         return int(unused.getsockname()[1])
 
 
 def openssl(folder: Path, *arguments: str) -> None:
-    """Run openssl in the folder, without its chatter."""
+    """Run openssl in the folder, without its output."""
     subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The equation: streams, cores, origins and buffers that a throughput takes at an RTT. Pure.
+"""The equation: streams, cores, origins and buffers for a throughput at an RTT, as pure functions.
 
-The equation is the model `combined` solved for them. Streams and servers bind alike, and a stream has at most one core;
-docs/studies.md has the formulas.
+The equation is the model `combined`, solved for them. Streams and servers bind equally, and a stream has at most one
+core; docs/studies.md has the formulas.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tpcsweep.tcp import HEADERS, INITIAL_WINDOW, slow_start, window_rate
 from tpcsweep.variables import GBIT, GBIT_PER_MS
 
 INSTANCE_CORES = 16
-"""Cores that one origin uses. The claim chep2024.instance_cores says that an origin does not scale past them."""
+"""Cores that one origin uses; by the claim chep2024.instance_cores an origin does not scale further."""
 
-_ROUNDS = 50  # of the search for the streams that keep as many origins busy as they were computed with
+_ROUNDS = 50  # of the search for the number of streams, on which the number of busy origins depends
 
 
 @dataclass(frozen=True)
 class Path:
-    """A path, its hosts' buffers, and the files."""
+    """Path, its hosts' buffers, and the files."""
 
     rtt: float
     """ms."""
@@ -35,42 +35,42 @@ class Path:
     mtu: float = 1500
     """Bytes."""
     tcp_buffer: float | None = None
-    """Bytes; None: as large as is needed."""
+    """Bytes, or None for as many as needed."""
 
 
 @dataclass(frozen=True)
 class Needed:
-    """The setting that a throughput takes, on each side."""
+    """Required setting on each side."""
 
     streams: int
     cores: float
-    """In total over the origins."""
+    """Total over the origins."""
     origins: int
     tcp_buffer: float
-    """Bytes: the largest window that a stream uses, as the third number of tcp_rmem and tcp_wmem."""
+    """Bytes of the largest window that a stream uses, as the third number of tcp_rmem and tcp_wmem."""
     stream: float
-    """Gbit/s of a stream, its pauses between files included."""
+    """Gbit/s of a stream, including its pauses between files."""
     headroom: float
-    """The capacity of the streams, and of the servers, over the throughput."""
+    """Capacity of the streams, and of the servers, over the throughput."""
 
 
 def needed(
     target: float, path: Path, constants: Mapping[str, float], origins: int | None = None
 ) -> Needed | None:
-    """Return what a throughput takes at even odds; None if the path or the client cannot reach it.
+    """Return the setting for a throughput at even odds, or None if path or client cannot reach it.
 
     Args:
         target: Gbit/s.
-        path: path, buffers and files.
-        constants: parameters of the model `combined`, as in a fit of it.
-        origins: of each side; None: one for every `INSTANCE_CORES` cores.
+        path: Path, buffers and files.
+        constants: Parameters of the model `combined`, as in a fit of it.
+        origins: Origins of each side; by default one for every `INSTANCE_CORES` cores.
     """
     q = constants["sharpness"]
     fixed = (constants["efficiency"] * path.bandwidth, constants["client"] * path.file_size * GBIT)
     rest = target**-q - sum(limit**-q for limit in fixed)
     if rest <= 0:
         return None
-    # The soft minimum, for two limits that are alike beside those that are fixed.
+    # The soft minimum for two equal limits in addition to the fixed ones.
     each = (2 / rest) ** (1 / q)
     if origins is not None:
         return _with(origins, each, target, path, constants)
@@ -85,7 +85,7 @@ def needed(
 def _with(
     count: int, each: float, target: float, path: Path, constants: Mapping[str, float]
 ) -> Needed | None:
-    """Return the setting with so many origins; None if these cannot reach the target."""
+    """Return the setting with `count` origins, or None if these cannot reach the target."""
     busy, crowd = float(count), 0.0
     for _ in range(_ROUNDS):
         origin = each * (1 + constants["crowding"] * crowd) / busy
@@ -93,7 +93,7 @@ def _with(
             return None
         stream = _stream(origin, path, constants, count)
         streams = math.ceil(each / stream - 1e-9)
-        # Streams that fall on origins by chance leave some without any.
+        # Streams choose origins by chance, so some origins have no stream.
         at_work = count * -math.expm1(streams * math.log1p(-1 / count)) if count > 1 else 1.0
         further = max(streams / count - 1, 0.0)
         if math.isclose(at_work, busy) and further == crowd:
@@ -102,14 +102,14 @@ def _with(
     cores = _cores(constants["per_core"] * (1 / origin - 1 / constants["instance"]), constants["coherency"])
     if cores is None:
         return None
-    # A buffer with which no window binds a stream that has an origin to itself.
+    # Buffer with which no window binds a stream on its own origin.
     unbound = _most(origin, path, constants) * (path.rtt + constants["base"]) / GBIT_PER_MS
     window = path.tcp_buffer or unbound / constants["window"]
     return Needed(streams, count * cores, count, window, stream, each / target)
 
 
 def _cores(each: float, coherency: float) -> float | None:
-    """Solve 1/c + γ max(c − 1, 0) = `each` for the cores c of an origin; None if γ, the coherency, allows none."""
+    """Solve 1/c + γ max(c − 1, 0) = `each` for an origin's cores c; no solution for γ (`coherency`) gives None."""
     if each >= 1:
         return 1 / each
     half = (coherency + each) / 2
@@ -118,7 +118,7 @@ def _cores(each: float, coherency: float) -> float | None:
 
 
 def _stream(origin: float, path: Path, constants: Mapping[str, float], origins: int) -> float:
-    """Return the Gbit/s of one stream, of which an origin does at most `origin`."""
+    """Return the Gbit/s of one stream, of which an origin handles at most `origin`."""
     rtt = path.rtt + constants["base"]
     points = {"mtu": np.array([path.mtu], float), "loss": np.zeros(1)}
     connection = float(mathis_rate(points, np.array([rtt]), constants["background"])[0])
@@ -133,5 +133,5 @@ def _stream(origin: float, path: Path, constants: Mapping[str, float], origins: 
 
 
 def _most(origin: float, path: Path, constants: Mapping[str, float]) -> float:
-    """Return the Gbit/s of a stream without a window. One core moves its bytes, which `combined` does not know."""
+    """Return the Gbit/s of a stream without window limit. Its single core is a limit that `combined` lacks."""
     return min(constants["efficiency"] * path.bandwidth, origin, constants["per_core"])

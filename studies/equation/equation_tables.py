@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and the figure of the equation, with the constants of the model `combined` as it was fitted."""
+"""Tables and figure of the equation, with the constants of the fitted model `combined`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tpcsweep.numbers import plain
 from tpcsweep.planning.plan import plan
 
 TARGETS = (0.2, 0.4, 0.6, 0.8)
-"""Gbit/s, of the path of 1 Gbit/s of the surface."""
+"""Gbit/s, on the surface's path of 1 Gbit/s."""
 RTTS = (2.0, 10.0, 40.0, 100.0)
-"""ms, those of the surface."""
+"""RTTs of the surface in ms."""
 PUBLISHED = (
     *((100.0, rtt, 200.0) for rtt in (5.0, 40.0, 120.0)),
     *((200.0, rtt, 400.0) for rtt in (5.0, 40.0, 120.0)),
     (400.0, 3.0, 800.0),
 )
-"""Targets in Gbit/s, RTTs in ms and bandwidths in Gbit/s of the scale that was published, on paths twice as wide."""
+"""Targets (Gbit/s), RTTs (ms) and bandwidths (Gbit/s) of the published scale, on twice as wide paths."""
 SURE = 0.95
 
 
@@ -38,7 +38,7 @@ def path_of(rtt: float, fitted: Fit) -> Path:
 
 
 def constants(fitted: Fit) -> pd.DataFrame:
-    """Return a row for each constant: value, 95 % interval, and why the data do not determine it."""
+    """Return one row for each constant: value, 95 % interval, and the reason if undetermined."""
     return pd.DataFrame(
         {
             "constant": parameter.name,
@@ -54,7 +54,7 @@ def constants(fitted: Fit) -> pd.DataFrame:
 
 
 def spread(fitted: Fit, target: float, path: Path, origins: int | None = None) -> dict[str, str]:
-    """Return the 95 % intervals of cores and streams over the bootstrap of the constants; "more" is out of reach.
+    """Return the bootstrap's 95 % intervals of cores and streams; "more" means out of reach.
 
     Every resample has the fitted maximum of an origin: the data do not determine it, and some resamples do not reach
     the target with theirs.
@@ -72,13 +72,13 @@ def spread(fitted: Fit, target: float, path: Path, origins: int | None = None) -
 
 
 def planned_streams(model: Predictor, target: float, rtt: float, found: Needed) -> float:
-    """Return the streams that `plan` finds at even odds, with one origin and the equation's cores; NaN for none."""
+    """Return the streams of `plan` at even odds, with one origin and the equation's cores; NaN for none."""
     cheapest = plan(model, target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
     return math.nan if cheapest is None else float(cheapest["streams"])
 
 
 def against_plan(fitted: Fit) -> pd.DataFrame:
-    """Return a row for each target and RTT of the surface: the equation with one origin, and `plan` beside it."""
+    """Return one row for each target and RTT of the surface: the equation with one origin, and `plan`."""
     rows = []
     for target, rtt in itertools.product(TARGETS, RTTS):
         path = path_of(rtt, fitted)
@@ -101,7 +101,7 @@ def against_plan(fitted: Fit) -> pd.DataFrame:
 
 
 def against_cells(fitted: Fit, summary: xr.Dataset) -> pd.DataFrame:
-    """Return how many measured cells reach the target, just above the equation's cores and streams, and just below."""
+    """Return how many cells just above and just below the equation's cores and streams reach the target."""
     rates = summary["throughput"].mean("repetition")
     reached: dict[str, list[bool]] = {"next larger": [], "next smaller": []}
     for target, rtt, origins in itertools.product(TARGETS, RTTS, rates["origins"].values.tolist()):
@@ -129,10 +129,10 @@ def _next(values: Sequence[float], value: float, side: str) -> float | None:
 
 
 def at_scale(fitted: Fit) -> pd.DataFrame:
-    """Return the settings at the published scale, where none of the constants was measured.
+    """Return the settings at the published scale, at which no constant was measured.
 
-    The cost of a pair of cores counts as 0: no measured origin has more than a part of a core. The intervals contain
-    every value that the bootstrap has for it.
+    The cost of a pair of cores counts as 0, because no measured origin has more than a fraction of a core. The
+    intervals contain every value that the bootstrap has for it.
     """
     values = {**fitted.values, "coherency": 0.0}
     rows = []
@@ -157,7 +157,7 @@ def at_scale(fitted: Fit) -> pd.DataFrame:
 
 @styled()
 def drawn(fitted: Fit, planned: pd.DataFrame) -> Figure:
-    """Draw streams over RTT for each target, with dots for the table `against_plan`, and cores over the target."""
+    """Draw streams over RTT for each target, with dots for `against_plan`, and cores over the target."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     streams, cores = figure.subplots(1, 2)
     rtts = np.geomspace(RTTS[0], RTTS[-1], 200)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What netem's packet limit leaves of a path, and of every set-up that the published one may have been. Pure.
+"""Throughput that netem's packet limit allows on a path, and on every possible published set-up.
 
-How large packets are, Linux decides (tcp_tso_autosize() in net/ipv4/tcp_output.c): what the connection's pacing rate
-sends in 1/1024 s (sk_pacing_shift), at least two segments (net.ipv4.tcp_min_tso_segs), at most 64 KiB. The pacing rate
-is 1.2 times the connection's own (2 in slow start; net.ipv4.tcp_pacing_ca_ratio and tcp_pacing_ss_ratio).
+Linux determines the size of packets (tcp_tso_autosize() in net/ipv4/tcp_output.c): the data that the connection's
+pacing rate sends in 1/1024 s (sk_pacing_shift), at least two segments (net.ipv4.tcp_min_tso_segs), at most 64 KiB. The
+pacing rate is 1.2 times the connection's own (2 in slow start; net.ipv4.tcp_pacing_ca_ratio and tcp_pacing_ss_ratio).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tpcsweep.paths.plan import SUPER_PACKET, queue_rate
 from tpcsweep.tcp import HEADERS
 
 DEFAULT_LIMIT = 1000  # packets, tc-netem(8)
-SEGMENTS = 2  # the fewest of a super-packet, net.ipv4.tcp_min_tso_segs
-PACED = 1000 / 1024  # ms of a connection's pace that make a super-packet, 2^-sk_pacing_shift s
+SEGMENTS = 2  # fewest segments of a super-packet, net.ipv4.tcp_min_tso_segs
+PACED = 1000 / 1024  # ms of a connection's pace in a super-packet, 2^-sk_pacing_shift s
 
 
 class Span(NamedTuple):
-    """From the least to the largest of what may be."""
+    """Smallest and largest possible value."""
 
     low: float
     high: float
@@ -35,28 +35,29 @@ RTT = 120.0  # ms, of question (1)
 STREAMS = (100, 500)
 NEAR, FAR = 10.0, 60.0  # ms, of question (2)
 DELAYS = {"one side": 1.0, "half on each side": 0.5}
-"""The sides where the delay may have been set, with the share of the RTT there."""
+"""Possible sides of the delay, with the share of the RTT on each."""
 RATIO = Span(1.2, 2.0)  # pacing rate over a connection's own: congestion avoidance, slow start
 REACHED = Span(0.85, 1.0)
-"""What cubic keeps of a path that drops packets above its cap: 0.85 was measured with 32 real transfers at 120 and
-240 ms (docs/shipped-sweeps.md, netem-limit); connections that never back off together keep all. Those that do nothing
-but back off together keep 0.925, the mean of cubic's curve from 0.7 of its window to all of it (RFC 9438)."""
+"""Share of a path's packet cap that cubic achieves.
+0.85 was measured with 32 real transfers at 120 and 240 ms (docs/shipped-sweeps.md, netem-limit). Connections that never
+back off together achieve 1. Connections that always do achieve 0.925, the mean of cubic's curve from 0.7 of its window
+to all of it (RFC 9438)."""
 ABOUT_1 = Span(1 / 1.5, 1.5)  # Gbit/s that count as about 1, as for the claim chep2023.rtt120_cap
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A path with a packet limit, as far as it is known."""
+    """Path with a packet limit, as far as known."""
 
     delay: float
-    """ms that netem holds a packet of data: the RTT where it is on the sender's side alone, half of it on both."""
+    """ms that netem delays a data packet: the RTT if only the sender's side delays, half of it if both do."""
     mtu: int = 9000  # bytes
     offloads: bool = True  # whether senders make super-packets
     limit: int = DEFAULT_LIMIT  # packets of each queue
-    queues: int = 1  # how many data leave through
+    queues: int = 1  # number of queues that data leave through
 
     def times(self, factor: float) -> Setup:
-        """Return the path whose RTT is so many times as long."""
+        """Return the path with a `factor` times longer RTT."""
         return replace(self, delay=factor * self.delay)
 
     @property
@@ -68,9 +69,9 @@ class Setup:
 
     @property
     def crossover(self) -> Span:
-        """Connections up to which packets may be large, and from which on they are the smallest.
+        """Numbers of connections up to which packets may be large, and from which they are smallest.
 
-        Zero without offloads: packets do not change there.
+        Zero without offloads, which fix the size of packets.
         """
         if not self.offloads:
             return Span(0, 0)
@@ -78,16 +79,17 @@ class Setup:
         return Span(RATIO.low * each, RATIO.high * each)
 
     def cap(self, streams: float) -> Span:
-        """Gbit/s on the wire that the limit leaves to so many connections; a span where packets may have any size."""
+        """Return the Gbit/s on the wire that the limit allows; a span if packets may have any size."""
         smallest, largest = (
             self.queues * queue_rate(self.limit, round(size), self.delay) for size in self.packets
         )
         return Span(smallest, smallest if streams > self.crossover.high else largest)
 
     def goodput(self, streams: float) -> Span:
-        """Gbit/s of TCP's payload that cubic makes of the cap, without anything else that binds.
+        """Return the Gbit/s of TCP's payload that cubic achieves within the cap, without other limits.
 
-        A super-packet has its headers once while the queue counts it. Of files over TLS it is 16384/16406 (RFC 8446).
+        A super-packet, which the queue counts as one, has its headers once. The files are 16384/16406 of it with TLS
+        (RFC 8446).
         """
         smallest, largest = self.packets
         fullest = smallest if streams > self.crossover.high else largest
@@ -100,14 +102,14 @@ class Setup:
 def rtt_exponent(near: Span, far: Span, rtts: tuple[float, float], other: float = math.inf) -> Span:
     """Return the exponents of RTT that the caps of two RTTs allow.
 
-    The steepest is from the largest packets to the smallest; the flattest from the largest of the far path to the
-    same, as packets are no smaller on the near one.
+    The steepest is from the largest packets to the smallest; the flattest keeps the largest packets of the far path,
+    because packets are no smaller on the near path.
 
     Args:
-        near: the cap at the shorter RTT, Gbit/s.
-        far: the cap at the longer RTT.
-        rtts: both, to which delays are proportional.
-        other: Gbit/s that something else lets through.
+        near: Cap at the shorter RTT, Gbit/s.
+        far: Cap at the longer RTT.
+        rtts: Both RTTs, to which delays are proportional.
+        other: Gbit/s of another limit.
     """
     longer = rtts[1] / rtts[0]
     steepest = min(far.low, other) / min(near.high, other)
@@ -116,14 +118,14 @@ def rtt_exponent(near: Span, far: Span, rtts: tuple[float, float], other: float 
 
 
 def setups() -> Iterator[tuple[dict[str, Any], Setup]]:
-    """Yield every set-up that the published one may have been: its unknowns, and its path at an RTT of 1 ms."""
+    """Yield every possible published set-up: its unknowns, and its path at an RTT of 1 ms."""
     for side, mtu, offloads, queues in itertools.product(DELAYS, (1500, 9000), (True, False), (1, 2)):
         unknown = {"delay": side, "MTU": mtu, "offloads": "on" if offloads else "off", "interfaces": queues}
         yield unknown, Setup(DELAYS[side], mtu, offloads, queues=queues)
 
 
 def first() -> pd.DataFrame:
-    """Question (1): goodput in Gbit/s at 120 ms, least and most over the streams, a row for each set-up."""
+    """Question (1): return goodput in Gbit/s at 120 ms over the streams, one row for each set-up."""
     rows = []
     for unknown, path in setups():
         spans = [path.times(RTT).goodput(count) for count in STREAMS]
@@ -137,9 +139,9 @@ def first() -> pd.DataFrame:
 
 
 def second(streams: int, others: Sequence[float]) -> pd.DataFrame:
-    """Question (2): the exponent of RTT from 10 to 60 ms that netem's limit leaves, a row for each set-up.
+    """Question (2): return the exponent of RTT from 10 to 60 ms by netem's limit, one row for each set-up.
 
-    Something else lets through `others`, in Gbit/s.
+    `others` are further limits in Gbit/s.
     """
     rows = []
     for (unknown, path), other in itertools.product(setups(), others):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The explanations: their predictions for both questions, what tells them apart, and observations. Pure.
+"""Explanations of both questions: predictions, distinguishing observables, and observations.
 
-Predictions for the published set-up are arithmetic with the published figures: 120 ms, up to 500 streams, about
-1 Gbit/s. An experiment is expected to have exponents of streams and of RTT in a range.
+All functions are pure. Predictions for the published set-up are arithmetic with the published figures: 120 ms, up to
+500 streams, about 1 Gbit/s. For an experiment, they are ranges of the exponents of streams and of RTT.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ MEASURE = "snakemake -s studies/open_questions/Snakefile measured"
 
 @dataclass(frozen=True)
 class Explanation:
-    """A possible cause of both open questions."""
+    """Possible cause of both open questions."""
 
     name: str
     title: str
     first: str  # prediction for question (1)
     second: str  # prediction for question (2)
     apart: str
-    """An observable that tells it apart, with the command."""
+    """Observable that distinguishes it, with the command."""
     streams: Region
-    """Exponents of streams at the longest RTT that are expected of experiments with it."""
-    rtt: Region  # exponents of RTT
+    """Expected exponents of streams at the longest RTT, for experiments with it."""
+    rtt: Region  # expected exponents of RTT
 
 
 def _caps(*, offloads: bool) -> str:
@@ -57,7 +57,7 @@ def _crossover(rtt: float) -> str:
 
 
 def _window(streams: int) -> float:
-    """Return the window in KiB with which so many streams make the published rate."""
+    """Return the window in KiB with which so many streams reach the published rate."""
     return RATE * RTT / 1000 / 8 / streams / 1024
 
 
@@ -133,7 +133,7 @@ def explanations() -> tuple[Explanation, ...]:
 
 
 def table(seen: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each explanation: its predictions, what tells it apart, and the rows of `observed.read`."""
+    """Return one row for each explanation: predictions, distinguishing observable, and observations."""
     return pd.DataFrame(
         {
             "explanation": explanation.title,
@@ -147,9 +147,9 @@ def table(seen: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(explanation: Explanation, seen: pd.DataFrame) -> str:
-    """Say for each source which exponents experiments with an explanation's knob had, and whether as expected.
+    """Describe the exponents of each source's experiments with an explanation's knob, and the agreement.
 
-    Exponents with a limit are those of cells whose packets are as small as they get.
+    Exponents with a limit are those of cells whose packets have their smallest size.
     """
     said = []
     for source, rows in seen[seen["explanation"] == explanation.name].groupby("source"):
@@ -178,9 +178,9 @@ def _compare(seen: Span | None, expected: Region, axis: str) -> str:
 
 
 def exponent(rows: pd.DataFrame, axis: str) -> Span | None:
-    """Return the exponent e of throughput ~ axis^e between the ends of the axis, within two standard errors.
+    """Return the exponent e of throughput ~ axis^e between the axis' ends, within two standard errors.
 
-    All else in these rows is equal. None for fewer than two values.
+    All other parameters of the rows are equal. Fewer than two values return None.
     """
     levels = rows.groupby(axis).agg(
         throughput=("throughput", "mean"),
@@ -198,7 +198,7 @@ def exponent(rows: pd.DataFrame, axis: str) -> Span | None:
 def corners(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows along streams at the longest RTT, and along RTT at the most streams.
 
-    All rows have one source and explanation. Those of the setting with the most rows are returned.
+    All rows have one source and explanation. The setting with the most rows is used.
     """
 
     def reach(group: pd.DataFrame) -> tuple[int, int]:
@@ -210,11 +210,11 @@ def corners(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def limits(seen: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with a packet limit beside the arithmetic.
+    """Return the rows with a packet limit, with the arithmetic.
 
     Returns:
         Also `inside`, whether both overlap within two standard errors, and `of_law`, throughput over limit × packet /
-        delay with the observed packets.
+            delay with the observed packets.
     """
     rows = seen[np.isfinite(seen["limit"].astype(float))].copy()
     rows["inside"] = (rows["throughput"] + 2 * rows["error"] >= rows["least"]) & (

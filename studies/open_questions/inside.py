@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs as root inside user-mode-linux: each experiment of a JSON list with iperf3, a line of JSON for each."""
+"""Run experiments of a JSON list as root inside user-mode-linux, with iperf3; print results as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTERS = ("TCPMemoryPressures", "PruneCalled", "TCPTimeouts", "TCPRetransFail"
 
 
 def main() -> None:
-    """Run all, and say of each what it was and what was found."""
+    """Run all experiments, and print the parameters and results of each."""
     for fields in json.loads(Path(sys.argv[1]).read_text()):
         experiment = Experiment(**fields)
         pages = experiment.tcp_pages
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def inside(namespace: str, *argv: str) -> str:
-    """The output of a command in a namespace; raises RuntimeError with what it said."""
+    """Return the output of a command in a namespace. Raises RuntimeError with the output on failure."""
     done = subprocess.run(
         ["ip", "netns", "exec", namespace, *argv], check=False, text=True, stdout=subprocess.PIPE
     )
@@ -46,7 +46,7 @@ def inside(namespace: str, *argv: str) -> str:
 
 
 def commands(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """Lines, each with the namespace that it is run in, that make the path of an experiment."""
+    """Yield namespaces and command lines that create the path of an experiment."""
     large = experiment.tcp_buffer
     for namespace, address in ADDRESS.items():
         yield namespace, f"ip address add {address}/30 dev {DEVICE}"
@@ -55,13 +55,13 @@ def commands(experiment: Experiment) -> Iterator[tuple[str, str]]:
         for name in ("rmem", "wmem"):
             yield namespace, f"sysctl -qw net.ipv4.tcp_{name}=4096\t{min(large, 1 << 20)}\t{large}"
         if not experiment.offloads:
-            # Not by ethtool: TCP makes super-packets all the same (Linux 4.17), which are cut only after the queue.
+            # Not ethtool: TCP makes super-packets anyway (Linux 4.17), which are cut only after the queue.
             yield namespace, f"ip link set {DEVICE} gso_max_segs 1"
     loss = f" loss {100 * experiment.loss:g}%" if experiment.loss else ""
     delay = f"delay {experiment.rtt:g}ms limit {experiment.limit}{loss}"
     yield SENDER, f"tc qdisc add dev {DEVICE} root netem {delay}"
     if experiment.policer is not None:
-        # Its mtu is 2 KB unless it is given, and what is larger is dropped.
+        # Its default mtu is 2 KB, and it drops larger packets.
         police = f"rate {1000 * experiment.policer:g}mbit burst 512k mtu 128k conform-exceed drop"
         yield RECEIVER, f"tc qdisc add dev {DEVICE} ingress"
         yield RECEIVER, f"tc filter add dev {DEVICE} ingress matchall action police {police}"
@@ -69,7 +69,7 @@ def commands(experiment: Experiment) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def path(experiment: Experiment) -> Iterator[None]:
-    """Two namespaces with the path between them, for the length of a `with`."""
+    """Create two namespaces and the path between them, for a `with`."""
     for namespace in ADDRESS:
         subprocess.run(["ip", "netns", "add", namespace], check=True)
     try:
@@ -86,12 +86,12 @@ def path(experiment: Experiment) -> Iterator[None]:
 
 
 def measure(experiment: Experiment) -> dict[str, Any]:
-    """What iperf3, the queue and the kernel's counters say of an experiment whose path is up.
+    """Return results of iperf3, the queue and the kernel's counters for an experiment with a running path.
 
     Returns:
-        `throughput` in Gbit/s that the sender's connections had acknowledged after the first seconds, and `rates`, that
-        of each second; `packets_held`, how many the queue had on average, and `packet`, bytes of one; `drops` by the
-        queue and `drops_policer`; `retransmits`, `counters` of the kernel, and `qdisc`, what tc showed at the end.
+        `throughput` in Gbit/s after the first seconds, acknowledged to the sender, and `rates` of each second;
+            `packets_held`, mean number in the queue, and `packet`, bytes of one; `drops` by the queue and
+            `drops_policer`; `retransmits`, `counters` of the kernel, and `qdisc`, the output of tc at the end.
     """
     server = subprocess.Popen(
         ["ip", "netns", "exec", RECEIVER, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL
@@ -110,7 +110,7 @@ def measure(experiment: Experiment) -> dict[str, Any]:
             while not wait([iperf3], pause).done:
                 samples.append(_queue(SENDER, "netem"))
                 pause = SAMPLING
-        # The last ones are of the end, when connections are closed.
+        # The last ones are from the end, when connections are closed.
         del samples[-2:]
         report = json.loads(iperf3.result())
     finally:
@@ -120,7 +120,7 @@ def measure(experiment: Experiment) -> dict[str, Any]:
     queue, received = _queue(SENDER, "netem"), _queue(RECEIVER, "ingress")
     return {
         "throughput": report["end"]["sum_received"]["bits_per_second"] / 1e9,
-        # The last interval may be a few milliseconds.
+        # The last interval may be a few milliseconds long.
         "rates": [
             together["bits_per_second"] / 1e9
             for together in (interval["sum"] for interval in report["intervals"])
@@ -150,7 +150,7 @@ def _queue(namespace: str, kind: str) -> dict[str, Any]:
 
 
 def _counters() -> dict[str, int]:
-    """Of both ends together, as nstat(8) names them."""
+    """Return counters of both ends together, by the names of nstat(8)."""
     counters = dict.fromkeys(COUNTERS, 0)
     for namespace in ADDRESS:
         lines = inside(namespace, "cat", "/proc/net/netstat").splitlines()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three published facts on emulated RTTs, judged together on the simulation of every possible set-up.
+"""Three published facts on emulated RTTs, judged together on simulations of every possible set-up.
 
-(a) from 0.1 to 10 ms throughput falls five-fold; (b) from 10 to 60 ms it is not as 1/RTT; (c) at 120 ms it is about
-1 Gbit/s, whatever the streams. Cells are those of the published figure, by the fixed point.
+(a) from 0.1 to 10 ms throughput falls five-fold; (b) from 10 to 60 ms it is not as 1/RTT; (c) at 120 ms it is about 1
+Gbit/s for any number of streams. Cells are those of the published figure, by the fixed point.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ FACTS = {
     "no 1/RTT": "chep2023.rtt_not_linear",
     "1 Gbit/s": "chep2023.rtt120_cap",
 }
-"""The facts, in the order (a), (b), (c), with the claims that they are."""
+"""Facts in the order (a), (b), (c), with their claims."""
 MTUS = (9000, 1500)
 BUFFERS = {"1 GB": 10**9, "4 MiB": 4 * 2**20}
-"""The most that TCP's windows grow to: that of the figure's sweep, and the kernel's own for what is sent."""
+"""Largest TCP windows: that of the figure's sweep, and the kernel's default for sending."""
 PACKETS: Mapping[str, Mapping[str, float]] = {
     "one segment": {"queue_segments": 1, "queue_pacing": 0},
     "two segments": {"queue_segments": 2, "queue_pacing": 0},
     "by rate": {"queue_segments": 2},
 }
-"""What netem's limit may have counted as a packet; in the last they are as large as a stream's rate makes them."""
+"""Possible units of netem's limit; "by rate" means packets as large as a stream's rate makes them."""
 QUEUES = {"each interface": "origin", "one for all": "path"}
 NONE = "no limit"
 
 _RTTS = (0.1, 10.0, 60.0, 120.0)
-_PANEL = (2, 128.0)  # origins and cores that the publication gives in numbers
-_FEWEST = 10  # streams from which on they are not to matter
+_PANEL = (2, 128.0)  # origins and cores that the publication states as numbers
+_FEWEST = 10  # fewest streams in the facts, which must not depend on streams
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """A set-up of the published figure."""
+    """Set-up of the published figure."""
 
     unknown: Mapping[str, Any]
-    """The set-up for people."""
+    """Set-up for people."""
     cells: Mapping[str, Any]
     physics: Mapping[str, float]
     queues: str
@@ -82,16 +82,16 @@ def published() -> Configuration:
 
 
 def table(figure: Configuration, draws: int) -> pd.DataFrame:
-    """Return a row for each set-up, by both readings.
+    """Return one row for each set-up, with both readings.
 
     Args:
-        figure: the published one.
-        draws: random sets of the parameters that a set-up leaves open.
+        figure: The published figure.
+        draws: Random sets of the parameters that a set-up leaves open.
 
     Returns:
         The unknowns; the effect of each fact by its claim over the whole figure; in `holds` the facts whose claims
-        hold; and in columns of the fact's name and `: sets` the share of the sets in which it holds by the panel that
-        the publication gives in numbers; `all: sets` is the share of all facts at one number of streams.
+            hold; and in columns of the fact's name and `: sets` the share of the sets in which it holds on the panel
+            that the publication states as numbers; `all: sets` is the share of all facts at one number of streams.
     """
     assert isinstance(figure.testbed, Simulation)
     middle, sets = central(figure.testbed.parameters), random_sets(figure.testbed.parameters, draws)
@@ -126,7 +126,7 @@ def by_claims(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) -
 def by_panel(figure: Configuration, setup: Simulated, p: Mapping[str, Array]) -> dict[str, float]:
     """Return the share of parameter sets in which each fact holds with 2 origins of 128 cores.
 
-    Any number of streams is enough. That is generous: the number of streams of the first two was not published.
+    Any number of streams suffices, which is generous: the number of streams of the first two was not published.
     """
     cells = [
         cell.parameters.model_copy(update={**setup.cells, **({"queue_limit": None} if rtt < 1 else {})})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observations: rows of one form, from user-mode-linux and from datasets of sweeps, beside the arithmetic."""
+"""Observations from user-mode-linux and from datasets of sweeps in uniform rows, with the arithmetic."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.dataset.tables import observations
 
-SWEEPS = ("rivals", "netem-limit", "settle")  # sweeps that speak to the questions
+SWEEPS = ("rivals", "netem-limit", "settle")  # sweeps that concern the questions
 SHIPPED = Path(__file__).parents[2] / "examples" / "open_questions"
 """Measurements of the project: the experiments, and a dataset for each sweep."""
 COLUMNS = (
     *("source", "simulated", "explanation", "streams", "rtt", "delay", "limit", "mtu", "offloads"),
     *("bandwidth", "throughput", "error", "packet", "drops", "trusted"),
 )
-"""source: where, for people. delay: ms in the queue. limit: packets, inf for none. bandwidth: Gbit/s that passes
-besides. throughput, error: Gbit/s. packet: mean bytes of one as the queue counts it, where that was seen. drops: of the
-queue. trusted: neither unsteady nor of a machine whose CPUs were all busy."""
+"""Columns of an observation.
+source: origin, for people. delay: ms in the queue. limit: packets, inf for none. bandwidth: Gbit/s that passes
+otherwise. throughput, error: Gbit/s. packet: mean bytes of a packet as the queue counts it, if observed. drops: of the
+queue. trusted: neither unsteady nor from a machine with saturated CPUs."""
 FLOOR = 0.05
-"""The least error as a share of the throughput: cells measured again differ by about as much."""
-SMALL_BUFFER = 2**20  # TCP buffers below this are what a row is about
+"""Smallest error as a share of the throughput; repeated cells differ by about as much."""
+SMALL_BUFFER = 2**20  # TCP buffers below this are the subject of a row
 
 
 def own_experiments(results: Path) -> Path:
@@ -40,7 +41,7 @@ def own_experiments(results: Path) -> Path:
 
 
 def files(results: Path) -> tuple[Path, tuple[Path, ...]]:
-    """Return experiments and datasets to read: those of this machine, and shipped ones for those that are missing."""
+    """Return experiments and datasets to read: this machine's, and shipped ones for missing ones."""
     own = own_experiments(results)
     datasets = [
         path
@@ -54,7 +55,7 @@ def files(results: Path) -> tuple[Path, tuple[Path, ...]]:
 
 
 def read(experiments: Path, datasets: Iterable[Path]) -> pd.DataFrame:
-    """Return a row for each measurement in the files that exist, with the columns of `with_arithmetic`."""
+    """Return one row for each measurement in the existing files, with the columns of `with_arithmetic`."""
     rows: list[Mapping[str, Any]] = []
     for path in filter(Path.exists, (experiments, *datasets)):
         found = (
@@ -68,7 +69,7 @@ def read(experiments: Path, datasets: Iterable[Path]) -> pd.DataFrame:
 
 
 def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the rows of experiments. The best one without any knob is the bandwidth of the machine."""
+    """Return the rows of experiments. The fastest one without any knob defines the machine's bandwidth."""
     experiments = content["experiments"]
     without = [run["throughput"] for run in experiments if run["explanation"] == "none"]
     machine = max(without, default=math.inf)
@@ -104,7 +105,7 @@ def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
             "explanation": explanation(row),
             "delay": row["rtt"] / 2,
             "limit": row["queue_limit"],
-            # What loses packets at random cuts super-packets before.
+            # Random loss needs packets of the MTU, so super-packets are cut before it.
             "offloads": row["loss"] == 0,
             "packet": None,
             "drops": row["path_drops"],
@@ -114,7 +115,7 @@ def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
 
 
 def explanation(row: Mapping[str, Any]) -> str:
-    """Return the explanation that a sweep's cell tries; the first if it has several knobs."""
+    """Return the explanation that a sweep's cell tests; the first if it has several knobs."""
     if row["loss"] > 0:
         return "loss"
     if math.isfinite(row["queue_limit"]):
@@ -128,8 +129,8 @@ def with_arithmetic(rows: pd.DataFrame) -> pd.DataFrame:
     """Add the arithmetic to rows with the columns `COLUMNS`, and raise errors to the floor.
 
     Returns:
-        Also `least` and `most`, Gbit/s that the limit and the bandwidth leave, NaN without a limit; and `settled`,
-        whether packets are as small as they get.
+        Also `least` and `most`, Gbit/s that limit and bandwidth allow, NaN without a limit; and `settled`, whether
+            packets have their smallest size.
     """
     spans = pd.DataFrame(
         [_expected(row) for row in rows.to_dict("records")], rows.index, ["least", "most", "settled"]

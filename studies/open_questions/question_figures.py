@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the open questions: netem's limit by arithmetic, and measurements beside it."""
+"""Figures of the open questions: netem's limit by arithmetic, and measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STREAMS = range(1, 521)
 
 
 def _look(place: int) -> dict[str, Any]:
-    """Return colour and marker of a series by its place."""
+    """Return colour and marker of a series by its index."""
     at = place % len(_COLOURS)
     return {"color": _COLOURS[at], "marker": "osD^vP"[at], "markersize": 4}
 
@@ -31,7 +31,7 @@ def _look(place: int) -> dict[str, Any]:
 def prediction() -> Figure:
     """Draw goodput over streams by arithmetic at 120 ms: a band for each MTU, with and without offloads.
 
-    Bands go from all of the delay on one side to half on each; they are faint where packets may have any size.
+    Bands reach from all of the delay on one side to half on each; they are faint if packets may have any size.
     """
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.add_subplot()
@@ -55,7 +55,7 @@ def prediction() -> Figure:
 
 @styled()
 def against_arithmetic(seen: pd.DataFrame) -> Figure:
-    """Draw throughput with a packet limit against the arithmetic, from the least to the most."""
+    """Draw throughput with a packet limit over the span of the arithmetic."""
     rows = seen[np.isfinite(seen["limit"].astype(float))]
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.add_subplot()
@@ -78,7 +78,7 @@ def against_arithmetic(seen: pd.DataFrame) -> Figure:
 
 @styled()
 def over_rtt(seen: pd.DataFrame) -> Figure:
-    """Draw throughput over RTT at fixed streams: a panel for each source, a line for each setting with three RTTs."""
+    """Draw throughput over RTT at fixed streams: one panel for each source, one line for each setting."""
     alike = ["source", "explanation", "streams", "limit", "mtu"]
     lines = [(key, rows) for key, rows in seen.groupby(alike, dropna=False) if rows["rtt"].nunique() > 2]
     sources = sorted({key[0] for key, _ in lines}) or ["not measured"]

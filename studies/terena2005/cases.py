@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published rows of terena2005, and the cases that ns-3 and this kernel run beside them. Every job imports it.
+"""Published rows of terena2005, and the cases for ns-3 and this kernel. Every job imports it.
 
 Bandwidths are in Gbit/s, RTTs in ms, MTUs in bytes, and times in s.
 """
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 SHIPPED = Path(__file__).parents[2] / "examples" / "terena2005"
-"""Measurements of the project, a file for each case."""
+"""Measurements of the project, one file for each case."""
 
 Kind = Literal["recovery", "loss", "mtu_fairness"]
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A published rate or utilisation of one Reno stream."""
+    """Published rate or utilisation of one Reno stream."""
 
     id: str
     path: str
@@ -44,25 +44,25 @@ SHARES = (
 
 @dataclass(frozen=True)
 class Case:
-    """One setting, several times over; cases are the same however long and often they are run."""
+    """One setting, repeated several times; length and repetitions do not distinguish cases."""
 
     name: str = field(compare=False)
     kind: Kind
     bandwidth: float  # of the bottleneck
     rtt: float  # without queueing
     seconds: float = field(compare=False)
-    """Length of a repetition with its `warm_up`; a measured recovery may take so long."""
-    control: str = "reno"  # congestion control as Linux calls it
-    loss: float = 0.0  # share of packets that are lost at random
+    """Length of a repetition including `warm_up`; most time for a measured recovery."""
+    control: str = "reno"  # congestion control by Linux's name
+    loss: float = 0.0  # share of randomly lost packets
     mtus: tuple[int, ...] = (1500,)  # one for each flow
     warm_up: float = field(default=0.0, compare=False)  # time at the start that does not count
     repetitions: int = field(default=3, compare=False)
     parallel: int = field(default=1, compare=False)
-    """How many repetitions share the path at a time; all of them together leave it nearly empty."""
+    """Number of repetitions that share the path at a time; together they leave it nearly empty."""
 
     @property
     def bottleneck_mtu(self) -> int:
-        """The MTU of the path: that of the largest packets."""
+        """MTU of the path: that of the largest packets."""
         return max(self.mtus)
 
 
@@ -82,7 +82,7 @@ def _loss(control: str, bandwidth: float, rtt: float, loss: float, seconds: floa
 
 
 SIMULATED = (
-    # The one published row whose window is small enough, in full; the others at a smaller rate and RTT.
+    # The only published row with a small enough window, in full; the others at a smaller rate and RTT.
     _recovery("reno", 10_000, 1, 0.5, repetitions=1),
     _recovery("reno", 100, 10, 0.7, repetitions=1),
     _recovery("reno", 100, 20, 2.4, repetitions=1),
@@ -105,7 +105,7 @@ SIMULATED = (
     # Without random losses every repetition is the same.
     Case("mtu_fairness_100M_20ms", "mtu_fairness", 0.1, 20, 75, mtus=(1500, 9000), warm_up=15, repetitions=1),
 )
-"""The cases for ns-3, with the congestion controls that can be trusted there."""
+"""Cases for ns-3, with the congestion controls that are correct there."""
 
 MEASURED = (
     _recovery("reno", 100, 10, 3),
@@ -113,23 +113,23 @@ MEASURED = (
     _recovery("reno", 100, 40, 15),
     _recovery("reno", 1000, 10, 3, mtu=9000),
     _recovery("cubic", 100, 40, 15),
-    # 0.5 ms is the shortest that a delay line makes; the published LAN has 0.04 ms.
+    # 0.5 ms is the shortest RTT of a delay line; the published LAN has 0.04 ms.
     *(_loss("reno", 1, 0.5, loss, 2.5) for loss in (1e-4, 1e-3, 1e-2)),
-    # Slow start goes far beyond the window that losses of 0.01 % leave: it takes seconds to come down.
+    # Slow start far exceeds the window that losses of 0.01 % allow, which takes seconds to decrease.
     _loss("reno", 1, 120, 1e-4, 28, repetitions=16, parallel=16, warm_up=16),
     _loss("reno", 1, 120, 1e-3, 16, repetitions=16, parallel=16, warm_up=6),
     _loss("reno", 1, 120, 1e-2, 12, repetitions=16, parallel=16),
     _loss("cubic", 1, 120, 1e-4, 28, repetitions=16, parallel=16, warm_up=16),
     _loss("cubic", 1, 120, 1e-3, 16, repetitions=16, parallel=16, warm_up=6),
     _loss("cubic", 1, 120, 1e-2, 12, repetitions=16, parallel=16),
-    # The window of BBR does not depend on losses of this size: it fills the path, and so gets a smaller one.
+    # BBR's window does not depend on losses of this size, and fills the path, so the path is smaller.
     _loss("bbr", 0.1, 120, 1e-3, 7, warm_up=3),
     _loss("bbr", 0.1, 120, 1e-2, 7, warm_up=3),
     Case("mtu_fairness_100M_20ms", "mtu_fairness", 0.1, 20, 15, mtus=(1500, 9000), warm_up=3),
 )
-"""The cases for this kernel: each takes a few seconds, and all of them six minutes."""
+"""Cases for this kernel: each takes a few seconds, all together six minutes."""
 
 
 def measured_in(folder: Path | str) -> list[Path]:
-    """Return the files of cases that were measured on this machine; if there are none, those that ship."""
+    """Return the files of cases that were measured on this machine, or the shipped ones."""
     return sorted(Path(folder).glob("*.json")) or sorted(SHIPPED.glob("*.json"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas of a TCP stream: its share of a path, and the time after which it has recovered from a loss. Pure.
+"""Formulas of a TCP stream: its share of a path, and its recovery time after a loss; pure functions.
 
 Rates and the bandwidth are in Gbit/s, RTTs in ms, the MTU in bytes; loss is a share of packets.
 """
@@ -14,26 +14,33 @@ from tpcsweep.variables import GBIT_PER_MS
 
 
 def payload_share(mtu: int) -> float:
-    """Return the share of the bandwidth that is payload on a path that is full."""
+    """Return the payload's share of the bandwidth on a full path."""
     return payload(mtu) / mtu
 
 
 def utilisation(bandwidth: float, rtt: float, mtu: int, loss: float, packets_per_ack: float = 1) -> float:
-    """Return the payload of one Reno connection as a share of the bandwidth, by `mathis`; at most a full path's."""
+    """Return the payload of one Reno connection as a share of the bandwidth, by `mathis`.
+
+    It is at most that of a full path.
+    """
     own = float(mathis(payload(mtu), rtt, loss, packets_per_ack))
     return min(payload_share(mtu), own / bandwidth)
 
 
 def cubic_utilisation(bandwidth: float, rtt: float, mtu: int, loss: float) -> float:
-    """Return the same of one CUBIC connection, which is never slower than Reno (RFC 9438, section 4.3)."""
+    """Return the payload of one CUBIC connection as a share of the bandwidth.
+
+    CUBIC is never slower than Reno (RFC 9438, section 4.3).
+    """
     own = cubic(payload(mtu), rtt, loss) / bandwidth
     return min(payload_share(mtu), max(own, utilisation(bandwidth, rtt, mtu, loss)))
 
 
 def cubic_recovery_time(bandwidth: float, rtt: float, mtu: int) -> float:
-    """Return the seconds that CUBIC takes: K = ∛(W·(1−β)/C), or less where it grows as Reno would.
+    """Return CUBIC's recovery time in s: K = ∛(W·(1−β)/C), or less where it grows like Reno.
 
-    That region's window grows by 3·(1−β)/(1+β) segments a round trip. Source: RFC 9438, 2023, sections 4.2 and 4.3.
+    In that region the window grows by 3·(1−β)/(1+β) segments each round trip. Source: RFC 9438, 2023, sections 4.2 and
+    4.3.
     """
     window = bandwidth * rtt / (GBIT_PER_MS * payload(mtu))
     lost = window * (1 - CUBIC_BETA)
@@ -47,9 +54,9 @@ def bdp_packets(bandwidth: float, rtt: float, mtu: int) -> float:
 
 
 def shares(mtus: Sequence[int]) -> list[float]:
-    """Return the shares of Reno connections that differ in MTU alone and lose the same share of packets: as their MSS.
+    """Return the shares of Reno connections that differ only in MTU and have equal loss: as their MSS.
 
-    Follows from `mathis`.
+    This follows from `mathis`.
     """
     segments = [payload(mtu) for mtu in mtus]
     return [segment / sum(segments) for segment in segments]

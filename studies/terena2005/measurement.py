@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure a case on this kernel: its own TCP, over the project's path, sent by iperf3, read by sock_diag."""
+"""Measure a case on this kernel: its TCP, over the project's path, sent by iperf3, read by sock_diag."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tpcsweep.variables import GBIT
 CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
 INTERVAL = 0.005  # seconds between looks at a window
 PATIENCE = 1.0
-"""Seconds after which a window that has not fallen counts as one that a loss does not make fall."""
-CONNECTING = 30.0  # seconds that all connections of a test may take to come up
+"""Seconds after a loss until an unchanged window counts as one that losses do not reduce."""
+CONNECTING = 30.0  # most seconds for all connections of a test to start
 DATA = 10_000
-"""Bytes: a connection that has carried more carries data, and is not iperf3's connection for control."""
-SERIES_INTERVAL = 0.02  # seconds between the points of a window's time series that are kept
+"""Bytes above which a connection carries data, as opposed to iperf3's control connection."""
+SERIES_INTERVAL = 0.02  # seconds between the stored points of a window's time series
 
 Repetitions = tuple[list[dict[str, Any]], dict[str, list[float]]]
 
@@ -47,14 +47,14 @@ class MeasurementError(RuntimeError):
 
 
 def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None]) -> None:
-    """Measure the cases that have no file in `folder` yet, a file for each case.
+    """Measure the cases without a file in `folder`, one file for each case.
 
-    If a case fails, as on a busy machine whose path is not as asked, the others are measured all the same.
+    A failed case, such as a path on a busy machine, does not stop the others.
 
     Raises:
-        MachineError: for a machine that cannot measure.
-        TeardownError: for a network of which something stays.
-        MeasurementError: at the end, with the cases that failed.
+        MachineError: If the machine cannot measure.
+        TeardownError: If a part of a network cannot be removed.
+        MeasurementError: At the end, with the failed cases.
     """
     require_machine()
     if shutil.which("iptables-restore") is None:
@@ -82,14 +82,14 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
 
 
 def measured(file: File, case: Case) -> bool:
-    """Whether a file holds a measurement of this very case."""
+    """Return whether a file contains a measurement of exactly this case."""
     if not file.exists():
         return False
     return bool(json.loads(file.read_text())["case"] == json.loads(json.dumps(asdict(case))))
 
 
 def measure(case: Case, logs: File) -> dict[str, Any]:
-    """Measure all repetitions of a case, as JSON values. The caller holds the machine's lock."""
+    """Measure all repetitions of a case; return JSON values. The caller holds the machine's lock."""
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     result: dict[str, Any] = {"made": "measured", "case": asdict(case), "repetitions": [], "series": {}}
     result["provenance"] = {"begun": begun, "commit": commit(), "machine": machine()}
@@ -110,12 +110,12 @@ def measure(case: Case, logs: File) -> dict[str, Any]:
 
 
 def carried(connection: Connection) -> int:
-    """Return the payload in bytes that arrived so far, or that left for the first time at the sending end."""
+    """Return the payload in bytes that arrived so far, or that the sending end sent for the first time."""
     return max(connection.received, connection.sent - connection.resent)
 
 
 def largest(connections: Iterable[Connection], count: int) -> list[Connection]:
-    """Return the connections that have carried most, those of data, in the order of their cookies."""
+    """Return the connections with the most payload, which carry data, in the order of their cookies."""
     chosen = sorted(connections, key=carried)[-count:]
     return sorted(chosen, key=lambda connection: connection.cookie)
 
@@ -124,7 +124,7 @@ def goodputs(before: Sequence[Connection], after: Sequence[Connection], seconds:
     """Return the payload rate of each connection between two looks, in Gbit/s, by cookie.
 
     Raises:
-        MeasurementError: for a connection that has ended.
+        MeasurementError: If a connection has ended.
     """
     then, now = (
         {connection.cookie: carried(connection) for connection in connections}
@@ -151,7 +151,7 @@ def _loss(net: Network, case: Case) -> Repetitions:
 
 
 def _wait(look: Callable[[], list[Connection]], count: int) -> None:
-    """Wait until so many connections carry data: iperf3 makes one after the other, some round trips each."""
+    """Wait until `count` connections carry data; iperf3 opens them one by one, some round trips each."""
     give_up = time.monotonic() + CONNECTING
     while (ready := sum(carried(connection) >= DATA for connection in look())) < count:
         if time.monotonic() > give_up:
@@ -163,7 +163,7 @@ def _fairness(net: Network, case: Case) -> Repetitions:
     repetitions = []
     small, large = sorted(case.mtus)
     addresses = {small: SECOND, large: RECEIVER.address}
-    # At the sender: there the two have other ends that differ.
+    # At the sender, where the two connections have different remote addresses.
     with net.connections(SENDER) as look:
         for _ in range(case.repetitions):
             with net.flows(addresses[small]), net.flows(addresses[large]):
@@ -209,7 +209,7 @@ def _recovery(net: Network, case: Case) -> Repetitions:
         raise MeasurementError(
             f"{case.name}: the window never filled the path with {full:.0f} packets: {seen}"
         )
-    # Each up to the next drop, which belongs to the next.
+    # Each until the next drop, which belongs to the next.
     ends = [*drops[2:], times[-1] + 1][: len(counted)]
     repetitions = []
     for drop, end in zip(counted, ends, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts behind two routers, and the project's own path between these: where a kernel's TCP is measured."""
+"""Network for measuring a kernel's TCP: two hosts behind two routers, connected by the project's path."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tpcsweep.xrootd.servers import Server
 
 SIDES = topology.sides(File(), origins=1)
 [SENDER], [RECEIVER] = (each.origins for each in SIDES.values())
-SECOND = "10.88.2.2"  # another address of the receiver, for a flow with a route of its own
-BUFFER = 1 << 26  # the most bytes of a socket's buffers: more than any window of these cases
+SECOND = "10.88.2.2"  # second address of the receiver, for a flow with its own route
+BUFFER = 1 << 26  # most bytes of a socket's buffers, more than any window of these cases
 SMALLEST_DATA = 500  # bytes: packets of this size and larger carry data
-LISTEN = 5.0  # seconds that a server may take to come up
+LISTEN = 5.0  # most seconds for a server to start
 
 
 class NetworkError(RuntimeError):
@@ -38,7 +38,7 @@ class NetworkError(RuntimeError):
 
 @dataclass
 class Network:
-    """A network that is up, with what runs in it."""
+    """Running network, with its processes."""
 
     prefix: str
     commands: Commands
@@ -49,17 +49,17 @@ class Network:
 
     @contextlib.contextmanager
     def connections(self, node: Server) -> Iterator[Callable[[], list[Connection]]]:
-        """Give a function that lists the connections of a host, for the length of a `with`."""
+        """Yield a function that lists the connections of a host."""
         diagnostics = within(f"{self.prefix}-{node.name}", SocketDiagnostics)
         with contextlib.closing(diagnostics):
             yield diagnostics.connections
 
     @contextlib.contextmanager
     def flows(self, address: str = RECEIVER.address, count: int = 1) -> Iterator[None]:
-        """Have iperf3 send on so many connections to an address of the receiver, for the length of a `with`.
+        """Let iperf3 send on `count` connections to an address of the receiver, for a `with`.
 
         Raises:
-            NetworkError: for a server that does not come up, and at the end for a client that had ended before.
+            NetworkError: If the server does not start, or the client ended before the `with`.
         """
         port = next(self._ports)
         server = self._start(RECEIVER, ["--server", "--bind", address, "--port", str(port)])
@@ -90,8 +90,8 @@ class Network:
         return self.commands.log.with_name("iperf3.log")
 
     def drop_one(self) -> None:
-        """Have the far router drop the next packet with data, and no other."""
-        # With a burst of one and the slowest rate that there is, a limit matches once.
+        """Let the far router drop the next packet with data, and no other."""
+        # With a burst of one and the slowest possible rate, a limit matches once.
         data = f"-i {INTERFACE} -p tcp -m length --length {SMALLEST_DATA}:65535"
         once = "-m limit --limit 1/day --limit-burst 1 -j DROP"
         rules = ["*filter", "-F FORWARD", f"-A FORWARD {data} {once}", "COMMIT", ""]
@@ -104,14 +104,19 @@ class Network:
 def network(
     path: Path, name: str, control: str, logs: File, small_mtu: int | None = None
 ) -> Iterator[Network]:
-    """Make the network for the length of a `with`; the path is verified. The caller holds the machine's lock.
+    """Create the network for a `with`, with a verified path. The caller holds the machine's lock.
 
-    A `small_mtu`, in bytes, is that of a route to the receiver's second address.
+    Args:
+        path: The path.
+        name: Name of the deployment.
+        control: Congestion control.
+        logs: Folder of logs.
+        small_mtu: Bytes; MTU of the route to the receiver's second address.
 
     Raises:
-        PathError: for a path that is not as asked.
-        CommandError: for a command that fails.
-        TeardownError: for a network of which something stays.
+        PathError: If the path is not as requested.
+        CommandError: If a command fails.
+        TeardownError: If a part of the network cannot be removed.
     """
     logs.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
@@ -127,7 +132,7 @@ def network(
         for node in (SENDER, RECEIVER):
             values = [f"{key}={value}" for key, value in topology.tcp_sysctls(wanted).items()]
             _inside(commands, prefix, node.name, ["sysctl", "--quiet", "--write", *values])
-            # Losses are of packets, and queues hold packets, where none are put together.
+            # Losses and queues count packets, so packets must not be merged.
             offloads = ["tso", "off", "gso", "off"]
             _inside(commands, prefix, node.name, ["ethtool", "-K", topology.INTERFACE, *offloads])
         for router in topology.ROUTER.values():

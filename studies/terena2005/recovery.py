@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A congestion window after a loss: when it fell, and how long it took to recover. Pure."""
+"""Congestion window after a loss: its fall and its recovery time, as pure functions."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from dataclasses import dataclass
 
 from tpcsweep.numbers import plain
 
-FALL = 0.85  # a window at most this share of what it was has fallen: Reno goes to 0.5, CUBIC to 0.7
+FALL = 0.85  # largest share of its previous size at which a window has fallen: Reno goes to 0.5, CUBIC to 0.7
 
 
 @dataclass(frozen=True)
 class Fall:
-    """A loss and what followed it."""
+    """A loss and its consequences."""
 
-    lost_at: float  # when the packet was dropped, in s
-    before: float  # the window when the sender knew of the loss, in any unit
-    lowest: float  # the smallest window after that, in the same unit; `before` if it did not fall
+    lost_at: float  # time of the drop, in s
+    before: float  # window when the sender noticed the loss, in any unit
+    lowest: float  # smallest window after that, in the same unit; `before` if it did not fall
     seconds: float | None
-    """Time to recover: 0 if the window did not fall, None if it did not recover."""
+    """Recovery time: 0 if the window did not fall, None if it did not recover."""
 
 
 def follow(times: Sequence[float], windows: Sequence[float], lost_at: float) -> Fall:
-    """Follow a window from a loss on.
+    """Return the fall of a window after a loss.
 
     Args:
-        times: When the window was looked at, in s, ascending.
-        windows: The window at each time, in any unit.
-        lost_at: When a packet was dropped, in s.
+        times: Times of the samples, in s, ascending.
+        windows: Window at each time, in any unit.
+        lost_at: Time of the drop, in s.
 
     Raises:
-        ValueError: where no sample lies before the loss.
+        ValueError: If no sample precedes the loss.
     """
     earlier = sum(time <= lost_at for time in times)
     if not earlier:
         raise ValueError(
             f"no sample of the window at or before {plain(lost_at)} s, when a packet was dropped"
         )
-    # It goes on growing until the loss is known, a round trip later.
+    # It continues to grow until the loss is noticed, a round trip later.
     before = lowest = windows[earlier - 1]
     fell: float | None = None
     for time, window in zip(times[earlier:], windows[earlier:], strict=True):
@@ -52,15 +52,21 @@ def follow(times: Sequence[float], windows: Sequence[float], lost_at: float) -> 
 
 
 class Dropper:
-    """When to drop the next packet of a connection that is watched.
+    """Rule for dropping the next packet of a watched connection.
 
-    First at a third of the window that fills the path, which ends slow start before the queue fills; then as soon as
-    the window fills the path, and again whenever it has come back to what it was. So every loss but the first hits a
-    path that is full and a queue that is all but empty, which is what the formula speaks of.
+    The first drop is at a third of the window that fills the path, which ends slow start before the queue fills. The
+    next one is when the window fills the path, and then whenever it has recovered. Therefore every loss except the
+    first hits a full path with an almost empty queue, as the formula assumes.
     """
 
     def __init__(self, full: float, rtt: float, patience: float) -> None:
-        """Watch a connection from its start on, and give its window so many s to fall; `full` fills the path."""
+        """Watch a connection from its start; `full` is the window that fills the path.
+
+        Args:
+            full: Window that fills the path.
+            rtt: Round-trip time in s.
+            patience: Seconds for the window to fall after a loss.
+        """
         self._full = full
         self._rest = 2 * rtt
         self._patience = patience
@@ -70,13 +76,13 @@ class Dropper:
         self._back_since: float | None = None
 
     def look(self, time: float, window: float) -> bool:
-        """Take in a sample; say whether to drop a packet now."""
+        """Process a sample; return whether to drop a packet now."""
         if not self._dropped:
             return self._drop(time, window) if window >= self._full / 3 else False
         if not self._fell:
             self._peak = max(self._peak, window)
             self._fell = window <= FALL * self._peak
-        # A window that does not fall, such as BBR's, is given time to.
+        # A window that may never fall, such as BBR's, gets time to fall.
         if not self._fell and time - self._dropped[-1] < self._patience:
             return False
         wanted = self._full if len(self._dropped) == 1 or not self._fell else max(self._full, self._peak)

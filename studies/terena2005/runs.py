@@ -20,40 +20,40 @@ Made = Literal["simulated", "measured"]
 
 @dataclass(frozen=True)
 class Run:
-    """A case that was run."""
+    """Run of a case."""
 
     case: Case
     made: Made
     repetitions: Sequence[Mapping[str, Any]]
     series: Mapping[str, Sequence[float]]
-    refused: str | None  # why it could not be run; None if it was
-    cpu_seconds: float | None  # what all repetitions took, if they were simulated
-    where: str | None = None  # when and on which machine, if they were measured
+    refused: str | None  # reason why it could not be run, or None
+    cpu_seconds: float | None  # total of all repetitions, if simulated
+    where: str | None = None  # date and machine, if measured
     shipped: bool = False
-    """Whether it came with the repository, and so was measured on a machine of the project."""
+    """Whether it ships with the repository, that is was measured on a machine of the project."""
 
     @property
     def broken(self) -> list[str]:
-        """What ended repetitions in which ns-3 stalled or crashed: they count for nothing."""
+        """Reasons for repetitions in which ns-3 stalled or crashed, which do not count."""
         return [run["broken"] for run in self.repetitions if "broken" in run]
 
     @property
     def seconds(self) -> list[float]:
-        """Times to recover, in s, of the repetitions that were seen to."""
+        """Observed recovery times of repetitions, in s."""
         return [run["seconds"] for run in self.repetitions if run.get("seconds") is not None]
 
     @property
     def unrecovered(self) -> int:
-        """Repetitions that ended before the window had recovered."""
+        """Number of repetitions that ended before the window recovered."""
         return sum("seconds" in run and run["seconds"] is None for run in self.repetitions)
 
     @property
     def utilisations(self) -> list[float]:
-        """Payload as a share of the bandwidth, as formulas give it, of each repetition."""
+        """Payload as a share of the bandwidth, as in the formulas, of each repetition."""
         return [rates[0] / self.case.bandwidth for rates in self._goodputs]
 
     def goodputs(self, mtu: int) -> list[float]:
-        """What the flow with this MTU got in each repetition, payload in Gbit/s."""
+        """Return the payload in Gbit/s of the flow with this MTU in each repetition."""
         return [rates[self.case.mtus.index(mtu)] for rates in self._goodputs]
 
     @property
@@ -62,7 +62,7 @@ class Run:
 
 
 def read_folder(folder: Path) -> list[Run]:
-    """Read the runs in the study's folder; if it has no measurements, those that ship."""
+    """Read the runs in the study's folder; without measurements, read the shipped ones."""
     files = [*sorted(folder.glob("simulated/*.json")), *measured_in(folder / "measured")]
     return [_run(json.loads(file.read_text()), file.parent == SHIPPED) for file in files]
 
@@ -86,7 +86,7 @@ def _run(content: Mapping[str, Any], shipped: bool) -> Run:
 
 
 def interval(values: Sequence[float]) -> Interval | None:
-    """Return the mean with Student's interval, without ends (NaN) for one value; None for none."""
+    """Return the mean with Student's interval, with NaN ends for one value, or None without values."""
     if not values:
         return None
     mean = float(np.mean(values))

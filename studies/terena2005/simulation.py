@@ -26,26 +26,27 @@ from tpcsweep.variables import GBIT
 SOURCE = Path(__file__).with_name("bottleneck.cc")
 LIBRARIES = "point-to-point-layout applications point-to-point internet traffic-control network core"
 CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
-"""ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked: none of them is offered."""
+"""Supported congestion controls by ns-3's names.
+ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked."""
 MINIMUM_RTO = 0.2  # seconds, as in Linux and in bottleneck.cc
 DOUBLINGS = 5
-"""How often the retransmission timer may double before a connection has stalled: at 10 % loss one timeout in 10⁵."""
-SAMPLES = 200  # the fewest samples of a simulation
+"""Doublings of the retransmission timer until a connection stalled; at 10 % loss 1 in 10⁵ timeouts."""
+SAMPLES = 200  # fewest samples of a simulation
 _SMALLEST_BUFFER = 1 << 18
 _SECONDS = 1800.0
 
 
 class SimulationError(RuntimeError):
-    """The program cannot be compiled, or refuses what it was told."""
+    """The program cannot be compiled, or rejects its arguments."""
 
 
 class CrashError(RuntimeError):
-    """ns-3 was ended by a signal."""
+    """A signal ended ns-3."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The bytes that have arrived of each flow at a time, and its congestion window in bytes."""
+    """Arrived bytes of each flow at a time, and its congestion window in bytes."""
 
     time: float
     received: Sequence[int]
@@ -56,12 +57,12 @@ def build(binary: Path) -> None:
     """Compile bottleneck.cc against Debian's libns3-dev.
 
     Raises:
-        MissingExtraError: without libns3-dev.
-        SimulationError: for a program that does not compile.
+        MissingExtraError: If libns3-dev is not installed.
+        SimulationError: If the program does not compile.
     """
     require_extra("ns3")
     libraries = [f"-lns3-{name}" for name in LIBRARIES.split()]
-    # The headers of Debian 12's release do not compile as C++20, those of Debian 13's, 3.43, as nothing older.
+    # The headers of Debian 12's release do not compile as C++20; those of Debian 13's, 3.43, require it.
     standard = "c++17" if package_versions("libns3-dev").get("libns3-dev", "").startswith("3.37") else "c++20"
     options = [f"-std={standard}", "-O2", "-Wall", "-Wextra"]
     command = ["g++", *options, "-o", str(binary), str(SOURCE), *libraries]
@@ -71,10 +72,10 @@ def build(binary: Path) -> None:
 
 
 def arguments(case: Case, seed: int) -> dict[str, Any]:
-    """Return the arguments of the program for a case.
+    """Return the program's arguments for a case.
 
-    A flow begins in congestion avoidance with its average window: slow start is no part of the question. The queue
-    holds one bandwidth-delay product, as on measured paths.
+    A flow starts in congestion avoidance with its average window, because slow start is not studied. The queue holds
+    one bandwidth-delay product, as on measured paths.
     """
     payload = case.bottleneck_mtu - tcp.HEADERS
     full = formulas.bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
@@ -84,10 +85,10 @@ def arguments(case: Case, seed: int) -> dict[str, Any]:
     if case.kind == "mtu_fairness":
         window = full / len(case.mtus)
     bdp = case.bandwidth * 1e6 * case.rtt / 8
-    # The shortest paths would have queues of less than a burst.
+    # The shortest paths would have queues smaller than a burst.
     queue = max(bdp, 100 * case.bottleneck_mtu)
     buffer = 2 * (bdp + queue)
-    if case.kind == "loss":  # ns-3 walks through what is in a buffer
+    if case.kind == "loss":  # ns-3 iterates over the content of a buffer
         buffer = min(buffer, 16 * window * payload)
     segments = max(2, round(window))
     return {
@@ -111,8 +112,8 @@ def run(binary: Path, told: dict[str, Any]) -> list[Sample]:
     """Run the program once.
 
     Raises:
-        CrashError: for a program that a signal ended.
-        SimulationError: for one that refuses or does not end.
+        CrashError: If a signal ended the program.
+        SimulationError: If the program fails or times out.
     """
     command = [str(binary), *(f"--{name}={value}" for name, value in told.items())]
     try:
@@ -129,10 +130,10 @@ def run(binary: Path, told: dict[str, Any]) -> list[Sample]:
 
 
 def stall(case: Case, samples: Sequence[Sample]) -> float | None:
-    """Return the time, in s, since which a flow moved nothing, or by timeouts alone, for longer than losses explain.
+    """Return the time in s since which a flow moved nothing, or only by timeouts, for too long; or None.
 
-    None if all flows moved. By a defect of ns-3 a window stays at a segment, and lost packets count as under way. Such
-    a repetition has no throughput.
+    Too long means longer than losses explain. A defect of ns-3 keeps a window at one segment, and counts lost packets
+    as in flight. Such a repetition has no throughput.
     """
     timeout = MINIMUM_RTO + case.rtt / 1000
     allowed = min((2**DOUBLINGS - 1) * timeout, max(3 * timeout, (case.seconds - case.warm_up) / 2))
@@ -148,7 +149,7 @@ def stall(case: Case, samples: Sequence[Sample]) -> float | None:
 
 
 def goodputs(case: Case, samples: Sequence[Sample]) -> list[float]:
-    """Return what each flow received after warm-up, payload in Gbit/s."""
+    """Return each flow's payload in Gbit/s after warm-up."""
     first = next(sample for sample in samples if sample.time >= case.warm_up)
     last = samples[-1]
     return [
@@ -158,10 +159,10 @@ def goodputs(case: Case, samples: Sequence[Sample]) -> list[float]:
 
 
 def simulate(case: Case, binary: Path) -> dict[str, Any]:
-    """Simulate all repetitions of a case, as JSON values.
+    """Simulate all repetitions of a case; return JSON values.
 
     Raises:
-        SimulationError: for a program that refuses or does not end.
+        SimulationError: If the program fails or times out.
     """
     began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     repetitions: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What terena2005 published beside formulas, simulations and measurements: as a table, and as verdicts on claims.
+"""Published values of terena2005 against formulas, simulations and measurements: table and verdicts.
 
-The verdicts are on the published settings alone: runs at another rate or RTT decide nothing about them.
+The verdicts use the published settings only: runs at another rate or RTT decide nothing about them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tpcsweep.tcp import recovery_time
 MEASURE = "not measured: snakemake -s studies/terena2005/Snakefile measured"
 NOTHING = "—"
 TIMEOUTS = 0.01
-"""Loss from which on windows are so small that timeouts matter (J. Padhye and others, SIGCOMM 1998)."""
+"""Loss above which windows are so small that timeouts matter (J. Padhye and others, SIGCOMM 1998)."""
 BY_FORMULA = "by formula"
 DATA = (BY_FORMULA, "simulated", "measured")
 
-Runs = dict[tuple[str, Case], Run]  # runs by how they were made, and by their cases
+Runs = dict[tuple[str, Case], Run]  # runs by origin and case
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table; every cell is text for people."""
+    """Row of the table; every cell is text for people."""
 
     id: str
     setting: str
@@ -44,7 +44,7 @@ class Row:
 
 
 def published_case(row: Recovery | Stream) -> Case:
-    """Return the case that is a published row in full."""
+    """Return the full-scale case of a published row."""
     if isinstance(row, Recovery):
         return Case(row.id, "recovery", row.bandwidth, row.rtt, 0, mtus=(row.mtu,))
     if row.loss:
@@ -53,7 +53,7 @@ def published_case(row: Recovery | Stream) -> Case:
 
 
 def rows(runs: Iterable[Run]) -> list[Row]:
-    """Return all rows: the published settings, then those at a smaller scale or with other congestion control."""
+    """Return all rows: the published settings, then smaller scales and other congestion controls."""
     at: Runs = {(run.made, run.case): run for run in runs}
     found = []
     for row in (*RECOVERIES, *UTILISATIONS, *SHARES):
@@ -122,7 +122,7 @@ def _with_ends(values: Sequence[float], factor: float, unit: str) -> str:
     middle, half = factor * mean.value, factor * (mean.high - mean.value)
     if math.isnan(half):
         return f"{rounded(middle, 3)} {unit}"
-    # Repetitions that are the same differ by the arithmetic alone.
+    # Equal repetitions differ only by rounding.
     return f"{rounded(middle, 3)} ± {rounded(half if half > 1e-9 * middle else 0.0, 1)} {unit}"
 
 
@@ -165,7 +165,7 @@ def percent(share: float) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """A published row in a claim: an effect by formula and of runs, with the regions in which each is as published."""
+    """Published row in a claim: effects by formula and of runs, with the regions that confirm each."""
 
     subject: str
     case: Case
@@ -176,7 +176,7 @@ class _Part:
 
 
 def verdicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return a row for each claim and each kind of data, with the columns of published figures."""
+    """Return one row for each claim and kind of data, with the columns of published figures."""
     at: Runs = {(run.made, run.case): run for run in runs if run.refused is None}
     claims = {
         "terena2005.loss": [*_utilisations()],
@@ -199,7 +199,8 @@ def _utilisations() -> Iterator[_Part]:
 
 def _recoveries() -> Iterator[_Part]:
     for row in RECOVERIES:
-        half = row.rounded_to / 2 / row.published  # a formula gives the published value as it is rounded
+        # the formula must give the published value within its rounding
+        half = row.rounded_to / 2 / row.published
 
         def values(run: Run, published: float = row.published) -> list[float]:
             return [seconds / published for seconds in run.seconds]
@@ -226,7 +227,7 @@ def _verdict(name: str, data: str, parts: Sequence[_Part], runs: Runs) -> dict[s
         run = runs.get((data, part.case))
         values = [part.by_formula] if data == BY_FORMULA else part.values(run) if run else []
         seen = interval(values)
-        # A formula, and ns-3 without random losses, give the same each time: one value is all.
+        # A formula, and ns-3 without random losses, give the same each time: one value is exact.
         if (
             seen
             and len(values) == 1
@@ -242,7 +243,7 @@ def _verdict(name: str, data: str, parts: Sequence[_Part], runs: Runs) -> dict[s
         outcome = Outcome.FAILS if decision is False else Outcome.OPEN
     else:
         outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[decision]
-    # The verdict shows the first row that is not as published, otherwise the first one.
+    # The verdict shows the first row that contradicts, otherwise the first one.
     others = (part for part in judged if part[0].decide(part[1]) is not True)
     _, shown, effect = next(others, judged[0] if judged else (None, None, None))
     reasons = [f"{subject}: {short(seen.value)}, needed: {region}" for region, seen, subject in judged]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of TCP on long fat paths: published values, formulas, simulations and measurements side by side.
+"""Figures of TCP on long fat paths: published values, formulas, simulations and measurements.
 
 Simulated values never look like measured ones: hollow squares for ns-3, filled circles for a kernel, stars for
-published values, lines for formulas, and the legend says so.
+published values, lines for formulas, as explained in the legend.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BARS = "Bars: 95 % confidence interval over repetitions."
 
 @styled()
 def utilisation(runs: Sequence[Run]) -> Figure:
-    """Draw utilisation against loss: Reno on the published paths, other congestion controls beside it."""
+    """Draw utilisation against loss: Reno on the published paths, and other congestion controls."""
     runs = _of(runs, "loss")
     paths = sorted({(run.case.rtt, run.case.bandwidth) for run in runs if run.case.control == "reno"})
     shades = dict(zip(paths, ("#56b4e9", "#e69f00", "#0072b2", "#cc79a7"), strict=False))
@@ -75,7 +75,7 @@ def utilisation(runs: Sequence[Run]) -> Figure:
 
 @styled()
 def recovery(runs: Sequence[Run]) -> Figure:
-    """Draw times to recover from one loss over those of the formula, and the congestion windows that show them."""
+    """Draw recovery times from one loss over those of the formula, and the congestion windows behind them."""
     runs = _of(runs, "recovery")
     figure, (left, right) = _two_panels()
     left.axhline(1, color="grey", linewidth=1)
@@ -109,7 +109,7 @@ def recovery(runs: Sequence[Run]) -> Figure:
 
 @styled()
 def fairness(runs: Sequence[Run]) -> Figure:
-    """Draw the shares that two Reno streams with different MTUs get of one path."""
+    """Draw the shares of two Reno streams with different MTUs on one path."""
     runs = _of(runs, "mtu_fairness")
     mtus = [row.mtu for row in SHARES]
     bars = [
@@ -161,7 +161,7 @@ def _point(axes: Axes, x: float, values: Sequence[float], made: Made, colour: st
     mean = interval([value for value in values if value > 0])
     if mean is None:
         return
-    # On a logarithmic scale the lower end stays above nothing.
+    # On a logarithmic scale the lower end must be positive.
     low = mean.value - max(mean.low, mean.value / 10) if np.isfinite(mean.low) else 0.0
     high = mean.high - mean.value if np.isfinite(mean.high) else 0.0
     look = {**LOOKS[made], "label": None}
@@ -184,7 +184,7 @@ def _finish(
     *,
     marked: bool = True,
 ) -> None:
-    """Add the title with the sources, notes with missing data, and the legend, with marks if they are drawn."""
+    """Add the title with the sources, notes with missing data, and the legend, including drawn marks."""
     looks = [look for made, look in LOOKS.items() if any(run.made == made for run in runs)]
     notes = [*notes]
     if broken := sum(len(run.broken) for run in runs):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep as an RO-Crate: dataset, page, figures, configuration and software, described for archives.
+"""RO-Crates of sweeps for archives: dataset, page, figures, configuration and software.
 
 A crate follows RO-Crate 1.1 with the profiles Workflow Run Crate 0.5 (https://w3id.org/ro/wfrun/workflow/0.5) and
-Workflow RO-Crate 1.0, which WorkflowHub and the community's validator read. `docs/data.md` is for its users.
+Workflow RO-Crate 1.0, which WorkflowHub and the community's validator read. `docs/data.md` describes crates for
+users.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tpcsweep.extras import require_extra
 from tpcsweep.files import is_file, making, replacing
 
 _SOFTWARE = "tpcsweep"
-"""The folder of the software in a crate."""
+"""Folder of the software in a crate."""
 _SOFTWARE_CITATION = "CITATION.cff"
 _WORKFLOW = "workflow/Snakefile"
 _CONFIG = Path("config/config.yaml")
@@ -38,7 +39,7 @@ _SHIPPED_PARTS = (
     *("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", _SOFTWARE_CITATION),
     "examples/terena2005-verdicts.json",  # an input of the rules
 )
-"""Parts of the checkout that run sweeps. Sweeps and testbeds stay out: those of a site may name private machines."""
+"""Parts of the checkout that run sweeps, without sweeps and testbeds, which may name a site's private machines."""
 _PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
     "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
@@ -58,11 +59,11 @@ _RESULTS = {
     "figures/*.csv": ("Table behind a figure", "text/csv"),
     "notebooks/*.html": ("Executed notebook", "text/html"),
 }
-"""Results in a crate by their pattern: description and format. The dataset contains the cells' files."""
+"""Patterns of results in a crate, with description and format. The dataset contains the cells' files."""
 
 
 class CrateError(RuntimeError):
-    """A crate that cannot be made; the text says why and what to do."""
+    """A crate cannot be made; the text contains reason and fix."""
 
 
 class _File(NamedTuple):
@@ -75,18 +76,18 @@ class _File(NamedTuple):
 def write_crate(
     results: Path, configuration: Configuration | None, cited: Citation | None, folder: Path, archive: Path
 ) -> None:
-    """Write the crate of a results folder, whole or not at all.
+    """Write the crate of a results folder, atomically.
 
     Args:
-        results: a folder with a dataset.
-        configuration: the sweep and the testbed of the results; None for measurements from elsewhere.
-        cited: the authors of the measurements; None for those of the software.
-        folder: the crate; it replaces an earlier one.
-        archive: the ZIP file of it.
+        results: Folder with a dataset.
+        configuration: Sweep and testbed of the results, or None for imported measurements.
+        cited: Authors of the measurements, or None for those of the software.
+        folder: Folder of the crate; it replaces an earlier one.
+        archive: ZIP file of the crate.
 
     Raises:
-        CrateError: without a checkout.
-        MissingExtraError: without the extra `crate`.
+        CrateError: If tpcsweep is installed without its checkout.
+        MissingExtraError: If the extra `crate` is not installed.
     """
     require_extra("crate")
     if not (SHIPPED / _WORKFLOW).is_file():
@@ -120,18 +121,17 @@ def _copy_software(folder: Path) -> None:
 
 
 def _results(folder: Path) -> Iterator[_File]:
-    """Yield the files of a results folder, without those of an earlier dataset."""
+    """Yield the files of a results folder, except those older than its dataset."""
     made = (folder / "dataset.nc").stat().st_mtime
     for pattern, about in _RESULTS.items():
         for file in sorted(folder.glob(pattern)):
-            # Snakemake renews the times of a job's files one after the other. Holes are known before.
+            # Snakemake updates the times of a job's files one after the other; the list of holes precedes the dataset.
             current = file.stat().st_mtime + 1 >= made or pattern == "not_measured.json"
             if is_file(file) and current:
                 yield _File(file.relative_to(folder), file, *about)
 
 
 def _settings(configuration: Configuration) -> dict[str, list[_File]]:
-    """Return the files of sweep and testbed, and the workflow's configuration that measures the sweep again."""
     asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
     if configuration.sweep.scale is not None:
         asked["scale"] = configuration.asked["scale"]
@@ -237,7 +237,7 @@ def _describe_whole(crate: Any, summary: xr.Dataset, cited: Citation) -> None:
 
 
 def _workflow(crate: Any, summary: xr.Dataset, software: Citation) -> Any:
-    """Add the workflow, which is the main entity, with the programs that it ran and the folder of the software."""
+    """Add the workflow as main entity, with the programs that it ran and the folder of the software."""
     workflow = crate.add_workflow(
         SHIPPED / _WORKFLOW,
         f"{_SOFTWARE}/{_WORKFLOW}",
@@ -282,13 +282,13 @@ def _run(summary: xr.Dataset) -> dict[str, Any]:
         "name": f"Sweep {about['sweep']} on {about['testbed']}",
         "description": f"{about['source']}; cells: {counts}{where}",
         "actionStatus": "http://schema.org/CompletedActionStatus",
-        # The validator knows no Z. The times of measurements from elsewhere are unknown.
+        # The validator does not know Z. Imported measurements have unknown times.
         **{name: time.replace("Z", "+00:00") for name, time in times.items() if time != "unknown"},
     }
 
 
 def _connect(crate: Any, workflow: Any, side: str, files: Mapping[str, Sequence[Any]]) -> None:
-    """Make files examples of the inputs or outputs of the workflow, by their names."""
+    """Make files examples of the workflow's inputs or outputs, by their names."""
     parameters = []
     for name, examples in files.items():
         what = f"The {name}, as {'it is asked for' if side == 'input' else 'it is made'}"
@@ -318,12 +318,12 @@ def _licence(crate: Any, cited: Citation) -> Any:
 
 
 def _entity(crate: Any, identifier: str, kind: str, /, **properties: Any) -> Any:
-    """Return an entity that is no file; add it if the crate does not contain it."""
+    """Return an entity that is no file; add it if the crate lacks it."""
     return crate.get(identifier) or crate.add_jsonld({"@id": identifier, "@type": kind, **properties})
 
 
 def _as_written(entities: Iterable[Any]) -> Any:
-    """Return several values as a list and one alone, as the standard wants them written."""
+    """Return several values as a list, but a single one alone, as the standard requires."""
     several = list(entities)
     return several[0] if len(several) == 1 else several
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dataset as text that existing dashboards read, and as a Zarr store. `docs/data.md` describes all forms."""
+"""Export of a dataset as text for existing dashboards, and as a Zarr store. See `docs/data.md`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tpcsweep.flags import FLAGS
 from tpcsweep.variables import METRICS_END, SUMMARY, metric_head, metric_labels, metric_name
 
 MB_PER_S = 125.0
-"""MB/s of a Gbit/s."""
+"""MB/s in one Gbit/s."""
 MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd", "xrdcp-direct": "xrootd"}
-"""Protocols of tools; the others speak HTTP."""
+"""Protocols of tools; all others use HTTP."""
 LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}
 """Both ends of a transfer by layer; memory on other layers, and without one."""
 NAMED = ("streams", "tcp_buffer", "layer", REPETITION)
-"""Axes that the published form has a place for; repetitions have one name, and each its time."""
+"""Axes with a place in the published format; repetitions have the same name, but different times."""
 
 UNITS = {
     "Gbit/s": ("bits_per_second", 1e9),
@@ -39,27 +39,27 @@ UNITS = {
     "cores": ("cores", 1.0),
     "1": ("", 1.0),
 }
-"""The dataset's units in OpenMetrics' words, and by how much numbers grow."""
+"""The dataset's units in OpenMetrics' vocabulary, with the factor for values."""
 Frame = list[tuple[str, str]]
-"""For each cell what all of its lines have: the labels without the last brace, and when it ended."""
+"""Common parts of a cell's lines: the labels without the closing brace, and the time of its end."""
 ABOUT = ("testbed_kind", "measured_from", "measured_until", "software", "host", "kernel", "cpu", "commit")
-"""Attributes of the dataset that are said once."""
+"""Attributes of the dataset that are exported once."""
 
 
 class ExportError(ValueError):
-    """A dataset that cannot be exported; the text says why and what to do."""
+    """A dataset that cannot be exported; the text contains reason and fix."""
 
 
 def zarr(file: Path, store: Path) -> None:
-    """Write a dataset with all its groups as a Zarr store, in format 2, which every reader of Zarr knows.
+    """Write a dataset with all its groups as a Zarr store in format 2, which every reader of Zarr knows.
 
-    Chunks are those of the file, and one variable at a time is in memory. `store` does not exist yet.
+    Chunks are those of the file, and one variable at a time is in memory. `store` must not exist yet.
     """
     require_extra("zarr")
     from zarr import consolidate_metadata
 
     with making(store) as part:
-        # Not as a tree: transfers have a column for each axis, which is none of their dimensions.
+        # Not as a tree, because the columns of transfers for each axis are no dimensions.
         for group in GROUPS:
             with opened(file, group, cache=False) as content:
                 sizes = {name: one.encoding.get("chunksizes") for name, one in content.variables.items()}
@@ -70,10 +70,10 @@ def zarr(file: Path, store: Path) -> None:
 
 
 def _cells(summary: xr.Dataset) -> xr.Dataset:
-    """Line up the cells that were measured or failed along the dimension `cell`, in the order of the axes.
+    """Stack measured and failed cells along the dimension `cell`, in the order of the axes.
 
-    The variable `ended` is when a cell's measurement ended, in s since 1970-01-01 UTC, and `place` its place among
-    all cells of the grid. A cell whose time the dataset does not contain is an ExportError.
+    The variable `ended` is the end of a cell's measurement, in s since 1970-01-01 UTC; `place` is its index in the
+    whole grid. Raises ExportError if the dataset lacks the time of a cell.
     """
     axes = summary["status"].dims
     row = summary.stack(cell=axes, create_index=False)
@@ -90,19 +90,19 @@ def _cells(summary: xr.Dataset) -> xr.Dataset:
 
 @functools.lru_cache(maxsize=None, typed=True)
 def _text(value: Any) -> str:
-    """Write the value of a coordinate in base units, "none" for inf, which means no limit."""
+    """Format a coordinate's value in base units; inf becomes "none" and means no limit."""
     return path_text(None if isinstance(value, float) and math.isinf(value) else value)
 
 
 def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
-    """Return two lines a cell that went well, oldest first: average and maximum goodput in MB/s.
+    """Return two lines for each successful cell, oldest first: average and maximum goodput in MB/s.
 
-    They are as the load tests of a Tier 1 and its Tier 2s wrote them in 2007 for their monitoring server:
-    time(ms), site, module, source->destination, network_m2m_avg_01s_08m, value.
-    The average is over the whole cell, ramp-up included, as theirs was; the maximum is that of any one second.
+    The format is that of the load tests of a Tier 1 and its Tier 2s in 2007 for their monitoring server: time(ms),
+    site, module, source->destination, network_m2m_avg_01s_08m, value. The average is over the whole cell including
+    ramp-up, as theirs was; the maximum is that of any one second.
 
     Raises:
-        ExportError: see `_cells`.
+        ExportError: If the dataset lacks the time of a cell.
     """
     row = _cells(summary)
     row = row.isel(cell=np.flatnonzero(row["status"] == STATUS.index("ok"))).sortby("ended")
@@ -125,30 +125,30 @@ def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
 
 
 def _field(text: str) -> str:
-    """Return a text as one field of a line, which no spreadsheet calculates."""
+    """Return a text as one field of a line, which no spreadsheet executes."""
     return inert(" ".join(text.replace(",", " ").split()))
 
 
 def megabytes(size: int) -> str:
-    """Return a buffer in MB or MiB, whichever is whole, with two digits: 08 for 8 MB and for 8 MiB."""
+    """Return a whole number of MB or MiB for a buffer, with two digits: 08 for 8 MB and for 8 MiB."""
     whole = next((size // unit for unit in (10**6, 2**20) if size % unit == 0), None)
     return f"{size / 1e6:g}" if whole is None else f"{whole:02}"
 
 
 def _suffixed(summary: xr.Dataset) -> Sequence[str]:
-    """Axes that names need behind them, or two cells would have the same one."""
+    """Return the axes to append to names, which would otherwise be equal for two cells."""
     alike = Counter(megabytes(size) for size in summary["tcp_buffer"].values.reshape(-1).tolist())
     named = [axis for axis in NAMED if axis != "tcp_buffer" or max(alike.values()) == 1]
     return [str(axis) for axis in summary["status"].dims if axis not in named]
 
 
 def exposition(summary: xr.Dataset) -> Iterator[str]:
-    """Return a dataset as lines of OpenMetrics 1.0 text: a gauge a figure, labelled by the axes, at the cell's end.
+    """Return a dataset as OpenMetrics 1.0: one gauge for each figure, labelled by axes, at the cell's end.
 
-    Numbers are in OpenMetrics' base units. Cells that failed have what was seen of them and `tpcsweep_ok` 0.
+    Numbers are in OpenMetrics' base units. Failed cells have their recorded figures and `tpcsweep_ok` 0.
 
     Raises:
-        ExportError: see `_cells`. Before any line.
+        ExportError: If the dataset lacks the time of a cell, before the first line.
     """
     row = _cells(summary)
     axes = [str(axis) for axis in summary["status"].dims]
@@ -165,7 +165,7 @@ def exposition(summary: xr.Dataset) -> Iterator[str]:
 
 
 def _about(summary: xr.Dataset, ended: str) -> Iterator[str]:
-    """Yield the facts of the whole dataset at the end of the last cell: loaders of history need a time."""
+    """Yield facts about the whole dataset with the time of the last cell, because history loaders need a time."""
     said = {name: str(summary.attrs.get(name, "")) for name in ABOUT}
     said |= {str(name): _text(value.item()) for name, value in summary.coords.items() if not value.dims}
     info = metric_name("sweep")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extras: packages that only some sweeps and commands need. `make setup EXTRAS=NAME` installs them.
+"""Extras: packages for some sweeps and commands. `make setup EXTRAS=NAME` installs them.
 
 Standard library only. An extra is looked up without importing it.
 """
@@ -14,25 +14,25 @@ from importlib.util import find_spec
 from tpcsweep import processes
 
 SIMGRID_PYTHON = "/usr/bin/python3"
-"""Debian's Python: python3-simgrid is a package for it, and the one of PyPI has no wheels for Linux."""
+"""Debian's Python, which python3-simgrid is a package for; PyPI's package has no wheels for Linux."""
 
 
 class MissingExtraError(RuntimeError):
-    """An extra is not installed; the message says how to install it."""
+    """An extra is not installed; the message contains the command that installs it."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return the traceback that IPython shows in a notebook: the message is enough."""
+        """Replace IPython's traceback in notebooks by the message."""
         return [str(self)]
 
 
 @dataclass(frozen=True)
 class Extra:
-    """A package of PyPI, or packages of the system."""
+    """Package of PyPI, or packages of the system."""
 
     content: str
     installed: Callable[[], bool]
     alternative: str = ""
-    """A command that installs it where there is no checkout."""
+    """Command that installs the extra without a checkout."""
 
 
 def require_extra(name: str) -> None:
@@ -93,4 +93,4 @@ EXTRAS: Mapping[str, Extra] = {
     "xrootd": Extra("a compiler and the libraries of XRootD", _xrootd),
     "zarr": _pip("zarr"),
 }
-"""envs/requirements-NAME.txt and envs/debian-NAME.txt list the packages of an extra."""
+"""Extras by name; envs/requirements-NAME.txt and envs/debian-NAME.txt list their packages."""

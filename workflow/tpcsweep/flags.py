@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings and notes about a cell's figure: every flag, in three grades.
+"""Flags of cells in three grades, from notes to invalid.
 
-A `note` is about the interval, which shows it by itself. A `warning` is about the circumstances: the figure is of the
-asked setting, but something else may be in it. The figure of an `invalid` cell is not that of the asked setting.
-docs/reading-the-page.md lists them with remedies.
+A `note` concerns the interval, which shows the problem itself. A `warning` concerns the conditions: the figure belongs
+to the requested setting, but may include other effects. The figure of an `invalid` cell does not belong to the
+requested setting. docs/reading-the-page.md lists the causes of each flag.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Literal, NamedTuple, cast
 Grade = Literal["note", "warning", "invalid"]
 
 GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
-"""From the mildest on."""
+"""Grades in ascending severity."""
 LOUD: tuple[Grade, ...] = ("invalid", "warning")
-"""Grades of the flags that the lines of a run and its status mention."""
+"""Grades of flags that a run and its status report."""
 BROKEN = "deployment_broken"
-"""The flag of a cell that has left no usable deployment."""
+"""Flag of a cell after which the deployment was unusable."""
 IMPLAUSIBLE = "implausible"
-"""The flag of figures that nothing can have been measured as."""
+"""Flag of figures that no measurement can have."""
 BEYOND_PATH = "beyond_path"
-"""The flag of a throughput that the path cannot carry for long; `dataset.labels.with_beyond_path` raises it."""
+"""Flag of a throughput that the path cannot sustain; `dataset.labels.with_beyond_path` raises it."""
 _TOLERANCE = 0.1
-"""Share by which they may be above what is possible: a path has up to 3 % more than was asked, and clocks differ."""
+"""Tolerated relative excess over the possible: a path has up to 3 % more than requested, and clocks differ."""
 _NEVER_NEGATIVE = (
     *("throughput", "throughput_average", "throughput_max", "wire_throughput", "duration", "warmup"),
     *("source_cpu", "destination_cpu", "client_cpu", "path_cpu", "machine_cpu"),
@@ -34,23 +34,23 @@ _NEVER_NEGATIVE = (
 
 
 class BrokenError(Exception):
-    """A part of a running deployment died or does not answer; another deployment must replace this one."""
+    """A part of a running deployment died or does not answer; the deployment must be replaced."""
 
 
 class FaultError(BrokenError):
-    """A part of a deployment ended by itself, perhaps while the deployment was starting."""
+    """A part of a deployment ended by itself, perhaps during its start."""
 
 
 class Flag(NamedTuple):
     grade: Grade
     words: str
-    """In a few words, for legends and tables."""
+    """Short description for legends and tables."""
     meaning: str
-    """In one line."""
+    """Description in one line."""
 
 
 def _table(text: str) -> dict[str, Flag]:
-    """Read a table: a line has name, grade, words and meaning, which indented lines continue."""
+    """Parse a table whose lines have name, grade, words and meaning; indented lines continue a line."""
     lines = re.sub(r"\n +", " ", text.strip()).splitlines()
     rows = (line.split(" | ") for line in lines)
     return {name: Flag(cast("Grade", grade), words, meaning) for name, grade, words, meaning in rows}
@@ -86,30 +86,30 @@ within_files | note | hardly any file ended | fewer files than streams ended aft
 beyond_path | warning | beyond the path's rate | the throughput is above the path's bandwidth: buffers that had
     filled before emptied, or the cell was too short
 """)
-"""By name, in the order of their bits in datasets: new ones go to the end."""
+"""Flags by name, in the order of their bits in datasets; append new ones at the end."""
 
 
 def worst(flags: Iterable[str]) -> Grade | None:
-    """Return the worst grade of some flags; None of none."""
+    """Return the worst grade of some flags, or None without flags."""
     return max((FLAGS[flag].grade for flag in flags), key=GRADES.index, default=None)
 
 
 def graded(flags: Iterable[str], *grades: Grade) -> list[str]:
-    """Return those of some flags that have one of the grades, in the order of `FLAGS`."""
+    """Return the flags with one of the grades, in the order of `FLAGS`."""
     chosen = {flag for flag in flags if FLAGS[flag].grade in grades}
     return [flag for flag in FLAGS if flag in chosen]
 
 
 def implausible(status: str, figures: Mapping[str, float | None], bandwidth: float) -> bool:
-    """Say whether no cell can have had such figures.
+    """Return whether no cell can have such figures.
 
-    After the warm-up more may arrive in files than the path carries meanwhile, out of buffers that had filled before:
-    what has arrived is held against all that the path can have carried since the cell began.
+    Buffers that filled during the warm-up may make more data arrive afterwards than the path carries in that time.
+    Therefore the arrived data are compared with the path's capacity since the start of the cell.
 
     Args:
-        status: of the cell.
-        figures: its summary, by the names of `variables.SUMMARY`; None, or none of the name, where there is none.
-        bandwidth: of the path, Gbit/s.
+        status: Status of the cell.
+        figures: Summary of the cell by the names of `variables.SUMMARY`; unknown ones are None or missing.
+        bandwidth: Bandwidth of the path, Gbit/s.
     """
     known = {name: value for name, value in figures.items() if value is not None}
     if not all(map(math.isfinite, known.values())) or any(known.get(name, 0) < 0 for name in _NEVER_NEGATIVE):

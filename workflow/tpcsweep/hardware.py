@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The effect of nodes on throughput, apart from that of parameters, in cells that were measured on several pairs.
+"""Effect of nodes on throughput, separated from parameters, for cells measured on several pairs.
 
-A pair is a source's node and a destination's. Everything is on the logarithm of throughput, so that an effect is a
-ratio. docs/studies.md describes it for those who use it.
+A pair is a source's node and a destination's node. Effects are differences of log throughput, that is ratios.
+docs/studies.md describes the method for users.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import short
 
 CONFIDENCE = 0.95
-"""Confidence of all intervals; 1 - this is the probability of an effect that is found where there is none."""
+"""Confidence of all intervals; 1 - this is the probability of finding an effect if there is none."""
 SOURCE, DESTINATION = "source_node", "destination_node"
 ADVICE = "Sweeps with `repeat: deployments` and `repetitions` measure each setting on several pairs."
 TABLE = {
@@ -35,36 +35,36 @@ TABLE = {
     "cells": "cells that were measured on it, and are used",
     "with": "number of the pairs that it can be compared with, itself included; 1: it is confounded with parameters",
 }
-"""The columns of `Hardware.pairs`, and what they mean."""
+"""Columns of `Hardware.pairs`, with their meanings."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
-_SMALLEST = 1e-12  # variance of log throughput below which all is the same
+_SMALLEST = 1e-12  # variance of log throughput below which all values count as equal
 _LARGEST = 1e12  # ratio of variances; a wider interval has no upper end
 
 
 class Spread(NamedTuple):
-    """How far pairs differ: the standard deviation of their log throughput."""
+    """Standard deviation of the pairs' log throughput."""
 
     value: float
     low: float
     high: float
     p: float
-    """Probability of pairs that differ as much if their nodes are the same (F test)."""
+    """Probability of equally different pairs if all nodes are the same (F test)."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The effects of pairs, and their spread."""
+    """Effects of pairs, and their spread."""
 
     pairs: pd.DataFrame
-    """A row for each pair: see `TABLE`; NaN for what is not known."""
+    """One row for each pair, see `TABLE`; NaN for unknown values."""
     spread: Spread | None
-    """None if no two pairs can be compared, or nothing is left to judge chance by."""
+    """Spread, or None if no two pairs are comparable or too few data remain to estimate chance."""
 
     @property
     def confounded(self) -> list[str]:
-        """Pairs whose effect cannot be told apart from that of parameters."""
+        """Pairs whose effect cannot be separated from that of parameters."""
         return [str(pair) for pair in self.pairs["pair"][self.pairs["with"] == 1]]
 
     def summary(self) -> str:
@@ -102,10 +102,10 @@ def _of_spread(spread: Spread | None) -> str:
 
 
 def node_effects(summary: xr.Dataset) -> Hardware:
-    """Estimate what the nodes did to the throughput of a dataset's cells, those that went well and are not invalid.
+    """Estimate the effect of nodes on the throughput of a dataset's successful, valid cells.
 
-    Cells of one deployment share more than their nodes, so deployments are what pairs are compared by: a deployment's
-    mean log throughput beside that of other deployments with the same settings. See `estimate`.
+    Cells of one deployment share more than their nodes. Therefore pairs are compared by deployments: the mean log
+    throughput of a deployment relative to other deployments with the same settings. See `estimate`.
     """
     also = (SOURCE, DESTINATION, "provenance")
     rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=also)
@@ -125,17 +125,23 @@ def node_effects(summary: xr.Dataset) -> Hardware:
 def estimate(
     values: Floats, setting: Integers, deployment: Integers, pair: Integers, pairs: int
 ) -> tuple[pd.DataFrame, Spread | None]:
-    """Estimate what each pair adds to values, besides what settings do and each deployment by chance.
+    """Estimate the contribution of each pair to values, beyond settings and chance in deployments.
 
-    The model is value = setting + pair + deployment + rest, with the last two random. Ratios are by least squares;
-    their intervals are Student's, each for itself. The spread is the pairs' component of variance, with Wald's interval
-    (Annals of Mathematical Statistics 18, 1947; unbalanced data: Seely & El-Bassiouni, Annals of Statistics 11, 1983),
-    in whose unit, the variance of deployments, no uncertainty is counted; its test is that of the analysis of variance.
+    The model is value = setting + pair + deployment + rest, with the last two random. Ratios are least-squares
+    estimates; their intervals are Student's, each on its own. The spread is the pairs' component of variance, with
+    Wald's interval (Annals of Mathematical Statistics 18, 1947; unbalanced data: Seely & El-Bassiouni, Annals of
+    Statistics 11, 1983), relative to the variance of deployments, which is taken as exact; its test is that of the
+    analysis of variance.
 
-    Each cell has a value, and numbers from 0 on of its setting, deployment and pair; a deployment has one pair.
+    Args:
+        values: Value of each cell.
+        setting: Number of each cell's setting, from 0.
+        deployment: Number of each cell's deployment, from 0; a deployment has one pair.
+        pair: Number of each cell's pair, from 0.
+        pairs: Number of pairs.
 
     Returns:
-        A row for each of the `pairs`: `TABLE` without names; and the spread, None without anything to judge it by.
+        One row for each pair, with `TABLE` except names; and the spread, or None if it cannot be estimated.
     """
     cells = np.bincount(deployment)
     of = np.empty(len(cells), np.intp)  # the pair of each deployment
@@ -153,7 +159,7 @@ def estimate(
     effects, group, rest = _deployments(values, setting, deployment)
     fit = _fit(effects, group, of, pairs, np.ones(len(cells)))
     if rest is not None and fit.freedom:
-        # Deployments of few cells are known less well.
+        # Deployments with few cells are less certain.
         chance = max(0.0, fit.error - rest * float(np.mean(1 / cells)))
         fit = _fit(effects, group, of, pairs, 1 / (chance + rest / cells + _SMALLEST))
     comparable = fit.inverse.diagonal() > 0
@@ -170,10 +176,10 @@ def estimate(
 def _deployments(
     values: Floats, setting: Integers, deployment: Integers
 ) -> tuple[Floats, Integers, float | None]:
-    """Return the effect of each deployment beside those of settings, by least squares, and its group.
+    """Return each deployment's least-squares effect beyond settings, its group, and the residual variance.
 
-    Effects are known but for a constant in each group of those that share settings. The third result is the variance of
-    a cell beside both, None where nothing is left to know it by.
+    Effects are determined up to a constant in each group of deployments that share settings. The variance is that of a
+    cell beyond setting and deployment, None without degrees of freedom.
     """
     settings, deployments = setting.max() + 1, deployment.max() + 1
     rows = np.tile(np.arange(len(values)), 2)
@@ -190,19 +196,19 @@ class _Fit(NamedTuple):
     """Effects of pairs by weighted least squares, without the means of groups."""
 
     effects: Floats
-    """For each pair; their mean over the pairs that can be compared is 0."""
+    """Effect of each pair; the mean over comparable pairs is 0."""
     inverse: Floats
-    """Covariance of the effects over `error`; 0 for a pair that can be compared with none."""
+    """Covariance of the effects over `error`; 0 for a pair without a comparable one."""
     members: Integers
-    """For each pair, the number of pairs that can be compared with it."""
+    """For each pair, the number of comparable pairs."""
     rank: int
     freedom: int
     error: float
-    """Variance of a deployment of weight 1; 0 without freedom."""
+    """Variance of a deployment of weight 1; 0 without degrees of freedom."""
     roots: Floats
-    """Eigenvalues of the normal matrix of pairs that are not 0."""
+    """Nonzero eigenvalues of the pairs' normal matrix."""
     along: Floats
-    """Effects along their vectors, each with variance `error` where pairs are the same."""
+    """Effects along their eigenvectors, each with variance `error` if pairs are equal."""
 
 
 def _fit(values: Floats, group: Integers, pair: Integers, pairs: int, weight: Floats) -> _Fit:
@@ -219,7 +225,7 @@ def _fit(values: Floats, group: Integers, pair: Integers, pairs: int, weight: Fl
     roots, vectors = np.linalg.eigh(normal)
     count, label = csgraph.connected_components(np.abs(normal) > 1e-9, directed=False)
     rank = pairs - count
-    roots, vectors = roots[count:], vectors[:, count:]  # they ascend: as many are 0 as there are parts
+    roots, vectors = roots[count:], vectors[:, count:]  # in ascending order: as many are 0 as there are parts
     along = vectors.T @ (design.T @ seen) / np.sqrt(roots)
     freedom = len(values) - len(np.unique(group)) - rank
     left = max(0.0, float(seen @ seen - along @ along))
@@ -237,7 +243,7 @@ def _spread(fit: _Fit) -> Spread | None:
     known = stats.f(fit.rank, fit.freedom)
 
     def quotient(ratio: float) -> float:
-        """Return F where the variance of pairs is so many times that of deployments; it falls as that rises."""
+        """Return F for a ratio of the variances of pairs and deployments; it decreases with the ratio."""
         return float(np.sum(fit.along**2 / (1 + ratio * fit.roots)) / (fit.rank * fit.error))
 
     def ratio(wanted: float) -> float:

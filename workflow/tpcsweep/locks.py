@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks of the kernel's on files and on the machine: they go with their holder, kill -9 included.
+"""Kernel locks on files and on the machine, released at the end of their holder, even by kill -9.
 
-Standard library alone. Anyone who may open a file may lock it, even for reading alone. So only users who may
-write beside the file of a lock, and could get in the way anyhow, may open it.
+Standard library only. Anyone who can open a file, even for reading, can lock it. Therefore a lock's file can be opened
+only by users who can write to its folder, and could interfere anyway.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class HeldError(Exception):
 
 
 def take(path: Path, owner: str = "", waiting: Callable[[str], object] | None = None) -> int:
-    """Take the lock on a file, which is made, until what is returned is closed.
+    """Lock a file, which is created if missing, until the returned descriptor is closed.
 
     Args:
         path: The file.
-        owner: The name of this process for others, beside its pid.
-        waiting: Told who holds the lock, if anybody does; then this waits for the holder.
+        owner: Name of this process for others, in addition to its pid.
+        waiting: Function to call with the current holder, before waiting for it.
 
     Returns:
-        A file descriptor, which programs that this process starts do not inherit.
+        File descriptor, which child programs do not inherit.
 
     Raises:
-        HeldError: if there is no `waiting`, and another process holds the lock.
+        HeldError: If another process holds the lock, and `waiting` is None.
     """
     descriptor = _opened(path)
     try:
@@ -60,11 +60,11 @@ def take(path: Path, owner: str = "", waiting: Callable[[str], object] | None = 
 
 
 def take_machine(name: str, waiting: Callable[[str], object] | None = None) -> int:
-    """Take a lock that all users of a machine share, whatever files each sees, until what is returned is closed.
+    """Take a lock shared by all users of a machine, until the returned descriptor is closed.
 
-    It is an abstract socket (unix(7)), which one process of those that share this network may bind at a time. Any user
-    can keep others from measuring anyhow, by measuring. Waiting processes connect to the holder, and hear its end.
-    `waiting`, the file descriptor and HeldError are those of `take`.
+    The lock is an abstract socket (unix(7)), independent of visible files, which one process at a time can bind among
+    all processes in this network. Any user can block others by it, but could do so by measuring too. Waiting processes
+    connect to the holder, and notice its end. `waiting`, the descriptor and HeldError are those of `take`.
     """
     while True:
         lock = socket.socket(socket.AF_UNIX)
@@ -82,7 +82,7 @@ def take_machine(name: str, waiting: Callable[[str], object] | None = None) -> i
             pid, user, _ = _CREDENTIALS.unpack(
                 wait.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             )
-            # One outside of this process's namespaces has no number here, and neither has its user.
+            # A process outside of this process's namespaces has no number here, and neither has its user.
             other = f"user {user}" if pid else "another user"
             whose = "this user" if user == os.geteuid() else other
             held = HeldError(f"a process of {whose}{f', pid {pid}' if pid else ''}")
@@ -93,10 +93,10 @@ def take_machine(name: str, waiting: Callable[[str], object] | None = None) -> i
 
 
 def holder(path: Path) -> int | None:
-    """Return the process that holds the lock on a file; None where nobody does, or the kernel does not list it.
+    """Return the process that holds the lock on a file, or None if nobody does or the kernel hides it.
 
-    Source: proc_locks(5). Processes of other PID namespaces are not listed, and some file systems have numbers there
-    that stat(2) does not know.
+    Source: proc_locks(5). It does not list processes of other PID namespaces, and on some file systems its numbers
+    differ from those of stat(2).
     """
     try:
         status = path.stat()
@@ -104,17 +104,17 @@ def holder(path: Path) -> int | None:
         return None
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in Path("/proc/locks").read_text().splitlines():
-        _number, kind, *rest = line.split()  # "->" is the kind of those that wait
+        _number, kind, *rest = line.split()  # "->" is the kind of waiting processes
         if kind == "FLOCK" and rest[3] == device:
             return int(rest[2])
     return None
 
 
 def _opened(path: Path) -> int:
-    """Open the file of a lock, for those alone who may write to its folder; a link may lead to what is precious."""
+    """Open a lock's file for those who may write to its folder; links, which may lead elsewhere, are refused."""
     writers = path.parent.stat().st_mode & 0o222
     mode = writers | writers << 1  # they may read it, too
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-    with contextlib.suppress(PermissionError):  # its owner sets the mode, which a umask restricts
+    with contextlib.suppress(PermissionError):  # only its owner can set the mode, which the umask restricts
         os.fchmod(descriptor, mode)
     return descriptor

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people read them: every float that a terminal, a page or a figure shows becomes text here.
+"""Formatting of numbers for people: every float on a terminal, a page or a figure becomes text here.
 
-Files for programs keep all digits, and do not use this module. Standard library alone.
+Files for programs keep all digits, and do not use this module. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from decimal import Decimal
 from numbers import Integral
 
 AXIS_DIGITS = 6
-"""Significant digits of values that people chose, such as those of an axis; what was measured has three."""
+"""Significant digits of configured values, such as those of an axis; measured values have three."""
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _POWERS = range(-6, 9)
@@ -19,7 +19,7 @@ _POWERS = range(-6, 9)
 
 
 def short(value: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits, and all before the point: 0.3, 2226, 1.2×10⁻⁹; – for NaN, ∞."""
+    """Return a number with significant digits, and all before the point: 0.3, 2226, 1.2×10⁻⁹, – (NaN), ∞."""
     if not isinstance(value, Integral) and not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"
     exact = rounded(value, digits)
@@ -31,7 +31,7 @@ def short(value: float, digits: int = 3) -> str:
 
 
 def plain(value: float) -> str:
-    """Return a value that people chose, such as that of an axis: 0.1 + 0.2 is 0.3."""
+    """Return a configured value, such as that of an axis: 0.1 + 0.2 is 0.3."""
     return short(value, AXIS_DIGITS)
 
 
@@ -41,9 +41,10 @@ def between(low: float, high: float, digits: int = 3) -> str:
 
 
 def rounded(value: float, digits: int) -> Decimal:
-    """Return a finite number with so many significant digits, and all before the point; ints keep all.
+    """Return a finite number with significant digits, and all before the point; ints keep all digits.
 
-    It is rounded to `AXIS_DIGITS` first, as in tables for spreadsheets: a number and its copy there get the same text.
+    It is first rounded to `AXIS_DIGITS`, as in tables for spreadsheets, so that a number and its copy there get the
+    same text.
     """
     exact = Decimal(int(value) if isinstance(value, Integral) else float(value))
     if isinstance(value, Integral) or not exact:
@@ -54,5 +55,5 @@ def rounded(value: float, digits: int) -> Decimal:
 
 
 def written_out(number: Decimal) -> str:
-    """Return all digits of a number, without an exponent and without zeros behind the point."""
+    """Return all digits of a number, without an exponent and trailing zeros."""
     return f"{number.normalize():f}" if number else "0"

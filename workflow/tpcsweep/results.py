@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of cells: read, judged current or stale, written whole, kept in staging until the dataset contains them."""
+"""Cell files: read, check, write atomically, and keep in staging until the dataset contains them."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from tpcsweep.flags import FLAGS
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 LOCK = ".lock"
-"""The file in a results folder that a run locks."""
+"""Name of the file in a results folder that a run locks."""
 _PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
-"""The bytes after the specification in the file of a placeholder, within its first 64 KiB."""
+"""Bytes after the specification in a placeholder's file, within its first 64 KiB."""
 _OF_PLACEHOLDER = {"message": str}
 _OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
-"""The keys that every file needs beside its specification."""
+"""Required keys of a file in addition to its specification."""
 
 
 def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Whether a cell must be measured: the file is missing, damaged, of another specification or a placeholder.
+    """Return whether a cell's file is missing, damaged, of another specification or a placeholder.
 
-    Only the beginning and the end of a file are read; `damage` reads all of it.
+    This reads only the start and the end of a file; `damage` reads all of it.
     """
-    head = orjson.dumps({"spec": wanted})[:-1] + b","  # as `write_cell` writes it
+    head = orjson.dumps({"spec": wanted})[:-1] + b","  # in the format of `write_cell`
     try:
         with path.open("rb") as file:
             if file.read(len(head)) == head and file.read(len(_PLACEHOLDER)) != _PLACEHOLDER:
@@ -53,12 +53,12 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
 
 
 def read_cell(path: Path) -> dict[str, Any]:
-    """Read a cell's file. Raise DamagedError if it is damaged, and FileNotFoundError if there is none."""
+    """Read a cell's file. Raises DamagedError if it is damaged, and FileNotFoundError if it is missing."""
     return cell_file.content_of(path.read_bytes())
 
 
 def damage(path: Path) -> str:
-    """Describe the damage of a cell's file; empty if the file is whole or missing."""
+    """Describe the damage of a cell's file; "" if the file is intact or missing."""
     try:
         content = read_cell(path)
     except FileNotFoundError:
@@ -68,13 +68,13 @@ def damage(path: Path) -> str:
     needed = _OF_PLACEHOLDER if content.get("status") == NOT_MEASURED else _OF_MEASUREMENT
     if lacking := [name for name, kind in needed.items() if not isinstance(content.get(name), kind)]:
         return f"without {' and '.join(lacking)} as cells have them"
-    # Folding refuses these, too.
+    # Folding rejects these, too.
     unknown = {*content.get("summary", ())} - SUMMARY.keys() | {*content.get("flags", ())} - FLAGS.keys()
     return f"with {' and '.join(sorted(unknown))}, which this version does not know" if unknown else ""
 
 
 def is_placeholder(path: Path) -> bool:
-    """Whether a file stands for a cell that could not be measured."""
+    """Return whether a file represents a cell that could not be measured."""
     try:
         with path.open("rb") as file:  # files of measured cells are large
             if _PLACEHOLDER not in file.read(1 << 16):
@@ -87,8 +87,8 @@ def is_placeholder(path: Path) -> bool:
 def staging(configuration: Configuration) -> Path:
     """Return the folder of cells that the dataset does not contain yet.
 
-    Snakemake deletes the new outputs of a job that failed or was killed, and of one whose output a user deleted
-    meanwhile. The next job adopts cells from here.
+    Snakemake deletes the new outputs of a failed or killed job, and of a job whose output a user deleted meanwhile. The
+    next job adopts cells from this folder.
     """
     return configuration.folder / "staging"
 
@@ -98,7 +98,7 @@ def staged_file(configuration: Configuration, cell: Cell) -> Path:
 
 
 def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-    """Write a cell's file, whole and safely to the disk. The specification comes first, for `stale`."""
+    """Write a cell's file atomically, synced to disk. The specification comes first, for `stale`."""
     with replacing(path) as part, part.open("wb") as file:
         file.write(cell_file.text_of({"spec": spec, **record}))
         file.flush()
@@ -106,9 +106,9 @@ def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -
 
 
 def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Copy a current cell from staging to its place, unless the place is current; return whether the place is current.
+    """Copy a current cell from staging to its place if needed; return whether the place is current.
 
-    A damaged file in the place is set aside, and one in staging is deleted.
+    A damaged file in the place is renamed, a damaged file in staging is deleted.
     """
     if not stale(path, wanted):
         return True
@@ -124,7 +124,7 @@ def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
 
 
 def write_placeholder(path: Path, spec: Mapping[str, Any], why: str) -> None:
-    """Write a file for a cell that could not be measured, with the reason. A whole or damaged old cell is set aside."""
+    """Write a file for a cell that could not be measured, with the reason; rename an old cell's file."""
     if path.exists() and not is_placeholder(path):
         set_aside(path, "damaged" if damage(path) else "stale")
     write_cell(path, spec, {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": now()})
@@ -138,19 +138,19 @@ def set_aside(path: Path, reason: str) -> Path:
 
 
 def now() -> str:
-    """Return the time as cells' files contain it."""
+    """Return the current time in the format of cell files."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 class ResultsError(Exception):
-    """Results that cannot be written; the text says where, and what to do."""
+    """Results cannot be written; the text contains place and fix."""
 
 
 def hold(folder: Path) -> None:
-    """Lock a results folder for the life of this process; the kernel releases the lock, after kill -9 too.
+    """Lock a results folder for the life of this process; the kernel releases it, even after kill -9.
 
     Raises:
-        ResultsError: if another run holds the lock, or nothing can be written to the folder.
+        ResultsError: If another run holds the lock, or the folder is not writable.
     """
     elsewhere = "choose another folder with --config results=FOLDER"
     try:
@@ -167,7 +167,7 @@ def hold(folder: Path) -> None:
 
 
 def renew_times(files: Iterable[Path]) -> None:
-    """Set the times of files that are newer than now to now. Raise ResultsError if one is another user's."""
+    """Set times in the future to now. Raises ResultsError if such a file belongs to another user."""
     now = time.time()
     for file in files:
         try:
@@ -188,7 +188,7 @@ def adopt(configuration: Configuration) -> None:
 
 
 def empty_staging(configuration: Configuration) -> None:
-    """Delete the staged cells whose places are current: the dataset contains them."""
+    """Delete the staged cells that equal their published files, which the dataset contains."""
     folder = staging(configuration)
     for cell in configuration.grid.cells:
         staged = staged_file(configuration, cell)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The theory of TCP connections. Pure.
+"""Theory of TCP connections, as pure functions.
 
 Rates and the bandwidth C are in Gbit/s, RTTs in ms and more than 0, sizes, windows and the MTU in bytes; loss is a
-share of packets, more than 0. `packets_per_ack` is b, the packets for which a window grows as for one: 1 where it grows
-with every packet (also with delayed ACKs where bytes are counted, as Linux does), 2 with delayed ACKs that are counted.
+share of packets, more than 0. `packets_per_ack` is b, the number of packets that grow a window like one: 1 if it grows
+with every packet (also with delayed ACKs if bytes are counted, as Linux does), 2 with counted delayed ACKs.
 
 Functions of `Numbers` take arrays of any shapes that broadcast, and return an array.
 """
@@ -22,13 +22,13 @@ _Number = TypeVar("_Number", int, NDArray[np.float64])
 Numbers: TypeAlias = NDArray[np.float64] | float
 
 HEADERS = 52
-"""Bytes of a packet that are no payload: IPv4, TCP and its timestamps (RFC 791, RFC 9293, RFC 7323)."""
+"""Bytes of a packet before the payload: IPv4, TCP and its timestamps (RFC 791, RFC 9293, RFC 7323)."""
 
 PLAIN_HEADERS = 40
-"""The same without options."""
+"""Bytes of IPv4 and TCP headers without options."""
 
 INITIAL_WINDOW = 10
-"""Segments that a connection begins with (RFC 6928, 2013)."""
+"""Segments of a connection's first window (RFC 6928, 2013)."""
 
 CUBIC_C, CUBIC_BETA = 0.4, 0.7
 """CUBIC's constants (RFC 9438, 2023, sections 4.1 and 4.6)."""
@@ -40,7 +40,7 @@ def payload(mtu: _Number) -> _Number:
 
 
 def window_rate(window: Numbers, rtt: Numbers) -> NDArray[np.float64]:
-    """Return the rate at which a window of data under way leaves: window/RTT.
+    """Return the rate that a window of data in flight allows: window/RTT.
 
     Source: V. Jacobson, R. Braden, D. Borman, RFC 1323, 1992, section 1.1.
     """
@@ -48,7 +48,7 @@ def window_rate(window: Numbers, rtt: Numbers) -> NDArray[np.float64]:
 
 
 def slow_start(most: Numbers, first: Numbers) -> NDArray[np.float64]:
-    """Return the round trips after which doubling windows have sent `most`: log₂(1 + most/first).
+    """Return the round trips in which doubling windows send `most`: log₂(1 + most/first).
 
     The first round trip sends `first`, in the same unit. Source: RFC 5681, 2009, section 3.1; N. Cardwell, S. Savage,
     T. Anderson, Modeling TCP latency, INFOCOM 2000.
@@ -67,7 +67,7 @@ def mathis(
 
 
 def cubic(payload: float, rtt: float, loss: float) -> float:
-    """Return the rate of a CUBIC connection under random loss where it does not grow as Reno would.
+    """Return the rate of a CUBIC connection under random loss if it does not grow as Reno would.
 
     Its mean window is ∜(C·(3+β)/(4·(1−β)))·(RTT/p)^¾ segments. Source: RFC 9438, 2023, section 5.1.
     """
@@ -77,9 +77,9 @@ def cubic(payload: float, rtt: float, loss: float) -> float:
 
 
 def recovery_time(bandwidth: float, rtt: float, mtu: int) -> float:
-    """Return the seconds that Reno takes to recover from one loss: C·RTT²/(2·MSS), the MSS without options.
+    """Return the seconds that Reno needs to recover from one loss: C·RTT²/(2·MSS), without TCP options.
 
-    Half of a window of C·RTT/MSS is lost, and comes back by one segment a round trip. Source: RFC 5681, 2009, section
+    Half of a window of C·RTT/MSS is lost, and returns by one segment each round trip. Source: RFC 5681, 2009, section
     3.1; TERENA 2005 has this formula.
     """
     return bandwidth * BYTES * (rtt / 1000) ** 2 / (2 * (mtu - PLAIN_HEADERS))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every figure that a cell's file and the dataset hold: its name, unit and meaning, in one place.
+"""Definitions of all figures in cell files and datasets: name, unit and meaning.
 
-Throughput is in Gbit/s (10⁹ bit/s) and counts payload unless it says "wire"; CPU is in cores, that is CPU
-seconds used per second; RTT is in ms. Standard library alone, as pods use this module.
+Throughput is in Gbit/s (10⁹ bit/s) and counts payload unless it says "wire"; CPU is in cores, that is CPU seconds used
+per second; RTT is in ms. Standard library only, because pods import it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 GBIT = 8e-9
-"""Gbit of a byte; Gbit/s of a byte a second."""
+"""Gbit in a byte; Gbit/s in a byte per second."""
 GBIT_PER_MS = 8e-6
-"""Gbit/s of a byte per ms."""
+"""Gbit/s in a byte per ms."""
 BYTES = 125e6
-"""Bytes of a Gbit."""
+"""Bytes in a Gbit."""
 
 NOT_MEASURED = "not_measured"
-"""The status of a cell whose deployment could not be made as asked; its message says why."""
+"""Status of a cell whose deployment could not be created as requested; its message has the reason."""
 
 
 class Variable(NamedTuple):
-    """A figure: its CF-style unit, its name for people, and where it comes from."""
+    """Figure with its CF-style unit, its name for people, and its origin."""
 
     units: str
     long_name: str
     source: str = ""
-    """A word of SOURCES, for figures of a cell."""
+    """Key of SOURCES, for figures of a cell."""
 
 
 SOURCES = {
@@ -46,12 +46,12 @@ SOURCES = {
 
 
 def _lines(table: str) -> list[str]:
-    """Return the lines of a table, each with the indented lines that continue it."""
+    """Return the lines of a table, each joined with its indented continuation lines."""
     return re.sub(r"\n +", " ", table.strip()).splitlines()
 
 
 def _table(text: str) -> dict[str, Variable]:
-    """Read a table whose lines have name, unit (- for words), source and meaning."""
+    """Parse a table whose lines have name, unit (- for words), source and meaning."""
     rows = (line.split(maxsplit=3) for line in _lines(text))
     return {name: Variable(unit.strip("-"), meaning, source) for name, unit, source, meaning in rows}
 
@@ -129,8 +129,9 @@ xrootd_transfers         1       cell    third-party copies that ended well by X
 xrootd_share             1       cell    bytes of the transfers that ended well by XRootD's own monitoring,
                                          over those in their files
 """)
-"""One value for each cell; shares of limits follow below. A line of these tables is the only place, beside the code
-that computes a figure, that names it: folding, export, import and their checks follow the tables."""
+"""Figures with one value for each cell; shares of limits follow below.
+Only these tables, and the code that computes a figure, name it: folding, export, import and their checks use the
+tables."""
 
 
 _LIMITS = [
@@ -164,11 +165,11 @@ not_visible | not visible from outside | nothing that can be seen without access
 LIMITS = {limit: meaning for limit, _, meaning, _ in _LIMITS}
 """Limits of a cell and their meanings. docs/limits.md has the rules."""
 LIMIT_NAMES = {limit: name for limit, name, _, _ in _LIMITS}
-"""For legends and sentences: what binds."""
+"""Names for legends and sentences."""
 LIMIT_REMEDIES = {limit: remedy for limit, _, _, remedy in _LIMITS}
-"""What raises the throughput of a cell that the limit bound."""
+"""Remedies that raise the throughput of a cell with this limit."""
 SHARES = {limit: f"share_{limit}" for limit in LIMITS if limit != "slow_start"}
-"""By limit: the name of the figure that is its share of a cell's time. Shares of a cell add up to 1."""
+"""Name of the figure with a limit's share of a cell's time. The shares of a cell add up to 1."""
 SUMMARY |= {
     share: Variable("1", f"share of the time after warm-up that {LIMIT_NAMES[limit]} bound", "shares")
     for limit, share in SHARES.items()
@@ -211,7 +212,7 @@ ORIGIN_SAMPLES = _table("""
 source_origin_cpu       cores  series  CPU used by each source origin
 destination_origin_cpu  cores  series  CPU used by each destination origin
 """)
-"""Samples that each origin has of its own: one row for each."""
+"""Samples with one row for each origin."""
 
 TRANSFERS = _table("""
 cell                1       fold      the cell's place in the grid of the axes, flattened, the last axis
@@ -238,7 +239,7 @@ xrootd_size         B       transfer  bytes of the copy, by XRootD's monitoring
 xrootd_code         1       transfer  0 for a copy that ended well by XRootD's monitoring, else its code
 xrootd_direction    -       transfer  pull or push, by XRootD's monitoring
 """)
-"""Columns of the table of transfers; NaN or no text where XRootD's monitoring did not report a copy."""
+"""Columns of the table of transfers; NaN or "" if XRootD's monitoring did not report a copy."""
 
 BESIDE = (
     *("status", "flags", "limit", "limit_second", "message", "started", "source_node", "destination_node"),
@@ -247,23 +248,23 @@ BESIDE = (
 """Variables of the dataset that are no figures."""
 
 DIMENSIONS = ("repetition", "record", "time", "origin", "transfer")
-"""Dimensions of the dataset's groups beside the axes."""
+"""Dimensions of the dataset's groups in addition to the axes."""
 
 CPU_LIMITS = frozenset({"cpu_source", "cpu_destination", "client", "machine"})
-"""Limits of which the machine's own speed is a factor: a quota is CPU time, and a slow CPU does less in it."""
+"""Limits that depend on the machine's speed: a quota is CPU time, in which a slow CPU does less."""
 
-# --- OpenMetrics 1.0, in which datasets and running cells are both written
+# --- OpenMetrics 1.0, the format of exported datasets and running cells
 
 METRICS_END = "# EOF"
 
 
 def metric_name(*parts: str) -> str:
-    """Join the parts of a metric's name that are not empty."""
+    """Join the non-empty parts of a metric's name."""
     return "_".join(filter(None, ("tpcsweep", *parts)))
 
 
 def metric_head(metric: str, kind: str, unit: str, meaning: str) -> Iterator[str]:
-    """Yield the lines before the samples of a metric, whose name ends in its unit if it has one."""
+    """Yield the lines before a metric's samples; its name ends in its unit, if any."""
     yield f"# TYPE {metric} {kind}"
     if unit:
         yield f"# UNIT {metric} {unit}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run something in a user-mode-linux kernel, which has what the running kernel may lack: netem, cgroup v2.
+"""Run scripts in a user-mode-linux kernel, for features like netem that this kernel lacks.
 
-It needs the Debian package user-mode-linux and no privileges: it is a process whose inside is root. Its root file
-system is the host's by hostfs; it writes only to tmpfs, and to two files that it opened before mounting anything.
+It needs the Debian package user-mode-linux and no privileges: it is a process with root inside. Its root file system is
+the host's by hostfs; it writes only to tmpfs, and to two files that it opened before mounting anything.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 MODULES = HERE / "modules.py"
-"""A script that runs inside and loads the kernel modules that its arguments name."""
+"""Script that runs inside and loads the kernel modules in its arguments."""
 KERNEL = "linux"
-"""What Debian calls the kernel's program."""
+"""Debian's name of the kernel's program."""
 MEMORY = "1536M"
-"""The memory that the kernel sees; it takes what it uses from /dev/shm."""
+"""Memory of the kernel, taken from /dev/shm on use."""
 
 
 class UmlError(RuntimeError):
-    """The kernel did not start, or what ran inside did not end well."""
+    """The kernel did not start, or the script inside failed."""
 
 
 def run(script: str, folder: Path, timeout: float = 600) -> str:
-    """Run a bash script as root inside, and give its output with its errors.
+    """Run a bash script as root inside, and return its output including errors.
 
     Args:
-        script: its text.
-        folder: where the script, its output and its exit code are put.
-        timeout: seconds until everything is killed.
+        script: Text of the script.
+        folder: Folder for the script, its output and its exit code.
+        timeout: Seconds until everything is killed.
 
     Raises:
-        UmlError: if the kernel is not installed, does not get to the script's end in time, or the script fails.
+        UmlError: If the kernel is not installed, does not reach the script's end in time, or the script fails.
     """
     if not shutil.which(KERNEL):
         raise UmlError(f"{KERNEL}: no such program; install the Debian package user-mode-linux")

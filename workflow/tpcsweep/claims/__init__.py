@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published claims as predicates on a dataset: each holds, does not hold, is not decided, or not testable.
+"""Published claims as predicates on a dataset, with verdicts from "holds" to "not testable".
 
-`docs/published.md` describes how each is read. A claim is an entry in the YAML file of its publication, and one line in
-`configuration/testbeds.py`. An entry contains:
+`docs/published.md` explains the reading of each claim. A claim is an entry in the YAML file of its publication, and one
+line in `configuration/testbeds.py`. An entry contains:
 
-- source, published: where the statement stands in the publication, and its text
-- tested: the tested statement; {region} or the names of `regions` stand for the regions
-- needs: by axis or fixed parameter: the values to write into a sweep, then requirements. A requirement is a number of
-  values, a range with one value or more ([low, high] or [low, high, count]), a word, or a list of words of which the
-  dataset must have one
-- cells: a pandas query of the cells that the claim is about (`cells.CellTable` lists the columns)
-- region, regions: the effects with which the claim is true: a word of `effects.REGIONS`, [low, high], or a function of
+- source, published: place of the statement in the publication, and its text
+- tested: the tested statement; {region} or the names of `regions` are replaced by the regions
+- needs: for each axis or fixed parameter: the values to write into a sweep, then requirements. A requirement is a
+  number of values, a range with at least one value ([low, high] or [low, high, count]), a word, or a list of words of
+  which the dataset must have one
+- cells: pandas query for the cells of the claim (`cells.CellTable` lists the columns)
+- region, regions: effects for which the claim is true: a word of `effects.REGIONS`, [low, high], or a function of
   `_REGION_OF` with its figure
-- test: a function of `predicates`, `chep` or `earlier`, alone or with its settings
-- beyond, advice: without a test: why no dataset can show it, and what would
+- test: function of `predicates`, `chep` or `earlier`, alone or with its settings
+- beyond, advice: instead of a test: why no dataset can show it, and which measurement would
 - elsewhere: where it is judged, or why it is not, if no published figure carries it
 - rows: evidence that does not depend on a dataset
 """
@@ -107,14 +107,14 @@ _PUBLICATIONS = dict.fromkeys(name.partition(".")[0] for name in get_args(ClaimN
 CLAIMS: Mapping[str, Claim] = {
     claim.name: claim for publication in _PUBLICATIONS for claim in _claims(publication)
 }
-"""Every claim by its identifier."""
+"""Claims by identifier."""
 
 
 def judge(ds: xr.Dataset) -> list[Verdict]:
-    """Return the verdict on every claim, in the order of `CLAIMS`, on a dataset as `docs/data.md` describes it.
+    """Return the verdict on every claim, in the order of `CLAIMS`, for a dataset (docs/data.md).
 
     Raises:
-        KeyError: for a dataset without throughput.
+        KeyError: If the dataset has no throughput.
     """
     cells = cells_of(ds)
     return [judge_claim(claim, ds, cells) for claim in CLAIMS.values()]

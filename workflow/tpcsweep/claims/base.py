@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A claim, its needs of a dataset, and the verdict on it."""
+"""Claims, their needs of a dataset, and verdicts on them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tpcsweep.files import number
 from tpcsweep.numbers import between, short
 
 Row = Mapping[str, Any]
-"""One line of evidence: plain values by column."""
+"""Line of evidence: plain values by column."""
 
 ROWS = 24
-"""Lines of evidence that a verdict keeps, evenly from the smallest effect to the largest."""
+"""Lines of evidence in a verdict, evenly from the smallest effect to the largest."""
 
 MEASURE_MORE = "measure repetitions (repetitions: 3) or longer cells (max_time), which narrows the interval"
 
@@ -31,30 +31,28 @@ _LISTED = 8  # values of an axis that a sentence lists
 
 
 class Outcome(StrEnum):
-    """What a claim is on a dataset."""
-
     HOLDS = "holds"
     FAILS = "does not hold"
     UNDECIDED = "not decided"
-    """The data are there, and the interval of the effect reaches across an end of what the claim needs."""
+    """The interval of the effect crosses an end of the claim's region."""
     OPEN = "not testable here"
-    """The data are not there."""
+    """The dataset lacks the necessary cells."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """An axis or fixed parameter that a dataset must have for a claim."""
+    """Axis or fixed parameter that a claim requires in a dataset."""
 
     axis: str
     count: int = 1
-    """At least so many values (within the range, if there is one)."""
+    """Least number of values (within the range, if any)."""
     low: float = -math.inf
     high: float = math.inf
-    """The end of the range in which they must lie; "no limit" lies in no range."""
+    """End of the range for the values; "no limit" lies in no range."""
     words: tuple[frozenset[str], ...] = ()
-    """Sets of words, of each of which the dataset must have one."""
+    """Sets of words; the dataset must have one word of each set."""
     sweep: str = ""
-    """What to write into a sweep to have it."""
+    """Text to write into a sweep to meet the need."""
 
     def met(self, ds: xr.Dataset) -> bool:
         values = _values(ds, self.axis)
@@ -68,7 +66,7 @@ class Need:
         return not isinstance(value, str) and math.isfinite(value) and self.low <= value <= self.high
 
     def __str__(self) -> str:
-        """What it is, for people: to be followed by "needed"."""
+        """Return a text for people that follows the word "needed"."""
         if self.words:
             return " and ".join(" or ".join(sorted(alike)) for alike in self.words)
         low, high = value_text(self.axis, self.low), value_text(self.axis, self.high)
@@ -84,7 +82,7 @@ class Need:
 
 
 def unmet_needs(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
-    """Say which needs a dataset does not meet, and what to sweep to meet them; nothing where it meets all."""
+    """Return texts on unmet needs and on the sweep that meets them; both "" if all are met."""
     unmet = [need for need in needs if not need.met(ds)]
     texts = []
     for axis in dict.fromkeys(need.axis for need in unmet):
@@ -98,7 +96,7 @@ def unmet_needs(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Effect:
-    """How large the effect is that a verdict stands on."""
+    """Size of the effect that decides a verdict."""
 
     quantity: str
     interval: Interval
@@ -112,56 +110,57 @@ class Effect:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a claim's test found in the cells."""
+    """Result of a claim's test on the cells."""
 
     decision: Decision
     reason: str
-    """Why, in a sentence that names the cells which decide."""
+    """Reason in a sentence that names the deciding cells."""
     effect: Effect | None = None
-    """None where cells are missing: an undecided claim is not testable without an effect, and not decided with one."""
+    """Effect, or None if cells are missing.
+    Without a decision, a claim with an effect is not decided, and one without is not testable."""
     rows: Sequence[Row] = ()
     advice: str = MEASURE_MORE
-    """What to sweep so that data decide which do not yet."""
+    """Sweep whose data would decide."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A published statement as a predicate on a dataset."""
+    """Published statement as a predicate on a dataset."""
 
     name: str
-    """Its identifier, `publication.claim`."""
+    """Identifier, `publication.claim`."""
     text: str
-    """The published statement."""
+    """Published statement."""
     reading: str
-    """The tested statement: one about effects and regions, with its margins."""
+    """Tested statement about effects and regions, with its margins."""
     source: str
-    """Where in the publication the statement stands, as far as is known here."""
+    """Place of the statement in the publication, as far as known."""
     needs: tuple[Need, ...] = ()
     cells: str = ""
-    """The cells that the claim is about, as a pandas query of the columns of `CellTable`; empty: all."""
+    """Cells of the claim as a pandas query on the columns of `CellTable`; empty for all."""
     regions: Mapping[str, Region] = field(default_factory=dict)
-    """The effects with which the claim is true, by name; a single one is called `region`."""
+    """Effects for which the claim is true, by name; a single one is called `region`."""
     test: Callable[[Claim, CellTable], Finding] | None = None
-    """None if no dataset of throughputs can show it; `beyond` says why."""
+    """Test function, or None if no dataset of throughputs can show the claim (`beyond` explains why)."""
     beyond: str = ""
     advice: str = ""
     rows: tuple[Row, ...] = ()
     """Evidence that does not depend on a dataset."""
     elsewhere: str = ""
-    """Where it is judged, or why it is not, if no published figure carries it."""
+    """Place of its judgement, or the reason for none, if no published figure carries it."""
 
     @property
     def region(self) -> Region:
         return self.regions["region"]
 
     def select(self, cells: CellTable) -> pd.DataFrame:
-        """Return the trusted cells that the claim is about."""
+        """Return the trusted cells of the claim."""
         return cells.trusted.query(self.cells) if self.cells else cells.trusted
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim on a dataset."""
+    """Judgement of a claim on a dataset."""
 
     claim: Claim
     outcome: Outcome
@@ -172,9 +171,9 @@ class Verdict:
     rows: tuple[Row, ...] = ()
     advice: str = ""
     used: int = 0
-    """How many cells were trustworthy."""
+    """Number of trusted cells."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many cells were left out, by the reason."""
+    """Number of excluded cells by reason."""
 
     def to_dict(self) -> dict[str, Any]:
         interval = self.effect.interval if self.effect else None
@@ -204,7 +203,7 @@ def judge_claim(claim: Claim, ds: xr.Dataset, cells: CellTable) -> Verdict:
         finding = Finding(None, lacks[0], advice=lacks[1])
     else:
         finding = claim.test(claim, cells)
-        # Without errors of cells an effect has no ends: what would decide is missing.
+        # Without errors of cells the effect has no interval, so the claim is not testable.
         interval = finding.effect.interval if finding.effect else None
         if interval and math.isfinite(interval.low + interval.high):
             undecided = Outcome.UNDECIDED

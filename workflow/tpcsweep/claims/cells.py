@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cells of a dataset as rows, with what each can be trusted to."""
+"""Cells of a dataset as rows for claims, with the trust in each."""
 
 from __future__ import annotations
 
@@ -20,89 +20,91 @@ from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.flags import FLAGS, graded
 
 FULL = 0.95
-"""A goodput of this share of the path's bandwidth is a full path: headers take the rest."""
+"""Goodput over the path's bandwidth from which the path counts as full; headers take the rest."""
 
 CPU_BOUND = 0.9
-"""A side that uses this share of its cores is bound by them."""
+"""Share of its cores from which a side counts as CPU-bound."""
 
 WIDEN = 1.3
-"""By which intervals of earlier cells, which say no degrees of freedom, are widened: those of 95 % hold the truth in
-85 to 90 %, 1.96/1.5."""
+"""Factor on intervals of earlier cells without degrees of freedom.
+Their 95 % intervals contain the truth in 85 to 90 % of cells, 1.96/1.5."""
 
 TAIL = 0.9995
-"""Claims look at some dozens of levels at once, by the normal distribution: so far out, where 99.9 % are inside, an
-error of few degrees of freedom counts as much as by Student's t."""
+"""Quantile at which the normal distribution is matched to Student's t.
+Claims test some dozens of levels together by the normal distribution. At this quantile, where 99.9 % are inside, errors
+with few degrees of freedom count as by Student's t."""
 
 WIDEN_AUTOCORRELATED = 1.5
-"""By which those of earlier cells flagged so are widened besides: theirs hold it in two thirds of cells."""
+"""Further factor on intervals of earlier cells with this flag, of which two thirds contain the truth."""
 
 TOO_WIDE = 0.25
-"""The largest relative standard error with which a cell enters a ratio: beyond it a logarithm is not normal."""
+"""Largest relative standard error of a cell in a ratio; beyond it the logarithm is not normal."""
 
 UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
-"""Flags of cells that say nothing of their setting."""
+"""Flags of cells that are no evidence on their setting."""
 
 _DATA = {SIMULATED: "simulated", IMPORTED: "imported"}
 
 PAIR = ("from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu")
-"""Columns of pairs besides their place."""
+"""Columns of pairs in addition to their place."""
 
 
 class Pairs(NamedTuple):
     """Pairs of cells that differ only along one axis."""
 
     kept: pd.DataFrame
-    """The place, `from` and `to` (values of the axis), `before` and `after` (throughputs), `ratio` (after over before),
-    `error` (standard error of its logarithm, NaN where unknown), `before_full`, `after_full`, and `cpu`."""
+    """Columns: the place, `from` and `to` (values of the axis), and the following.
+    `before` and `after` (throughputs), `ratio` (after over before), `error` (standard error of its logarithm, NaN if
+    unknown), `before_full`, `after_full`, and `cpu`."""
     left: int
-    """How many were left out, as a claim does not speak of them."""
+    """Number of pairs outside the claim."""
 
 
 @dataclass(frozen=True)
 class CellTable:
-    """The cells of a dataset, a row each.
+    """Cells of a dataset, one row each.
 
     Columns are the axes, `repetition`, every fixed parameter, `throughput` and its standard error `error` (both in
-    Gbit/s; NaN where nothing says how sure it is), `cpu` (the share of its cores that the busier side used), `full`
-    (whether the path is), `duration` in s, `throughput_max` in Gbit/s and `failed`.
+    Gbit/s; the error is NaN if unknown), `cpu` (share of its cores that the busier side used), `full` (whether the path
+    is full), `duration` in s, `throughput_max` in Gbit/s and `failed`.
     """
 
     every: pd.DataFrame
-    """All that were measured, those that failed too."""
+    """All measured cells, including failed ones."""
     trusted: pd.DataFrame
-    """Those that went well and carry none of the flags in `UNTRUSTED`."""
+    """Successful cells without any flag in `UNTRUSTED`."""
     axes: tuple[str, ...]
     """Parameters with more than one value, without `repetition`."""
     left_out: Mapping[str, int]
     data: str
-    """Whether they are measured, simulated or imported."""
+    """Whether the cells are measured, simulated or imported."""
 
     def panels(self, rows: pd.DataFrame, without: Iterable[str]) -> list[pd.DataFrame]:
-        """Divide rows into those that differ in nothing but the axes named; `repetition` may be one of them."""
+        """Divide rows into groups that differ only in the axes `without`, which may include `repetition`."""
         apart = [name for name in (*self.axes, REPETITION) if name not in set(without)]
         if apart:
             return [panel for _, panel in rows.groupby(apart)]
         return [rows] if len(rows) else []
 
     def points(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Average repetitions: a row for each point of the grid."""
+        """Average repetitions: one row for each point of the grid."""
         if rows.empty:
             return rows
         place = rows.groupby(list(self.axes)).ngroup() if self.axes else pd.Series(0, rows.index)
         points = rows.assign(place=place).drop_duplicates("place").set_index("place")
         points[["throughput", "cpu"]] = rows.groupby(place)[["throughput", "cpu"]].mean()
-        squares = np.bincount(place, rows["error"] ** 2)  # NaN where any is
+        squares = np.bincount(place, rows["error"] ** 2)  # NaN if any is
         points["error"] = pd.Series(np.sqrt(squares) / np.bincount(place))
         points["full"] = points["throughput"] >= FULL * points["bandwidth"]
         return points.sort_index().reset_index(drop=True)
 
     def best(self, rows: pd.DataFrame, over: str) -> pd.DataFrame:
-        """Give, of rows that differ only along one axis, those with the largest throughput, that axis being 0."""
+        """Return the fastest row of each group that differs only along the axis `over`, which is set to 0."""
         places = [panel["throughput"].idxmax() for panel in self.panels(rows, [over])]
         return rows.loc[places].assign(**{over: 0})
 
     def where(self, row: Mapping[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
-        """Give a row's place on the axes, repetition included where there are several."""
+        """Return a row's place on the axes, including repetition if there are several."""
         return {name: row[name] for name in self._places(without)}
 
     def _places(self, without: Iterable[str]) -> list[str]:
@@ -120,13 +122,16 @@ class CellTable:
         values: Sequence[Any] | None = None,
         speaks: Callable[[pd.DataFrame], pd.Series] | None = None,
     ) -> Pairs:
-        """Give pairs of points that differ only along an axis, the first and the last along it.
+        """Return pairs of points that differ only along an axis: the first and the last value.
 
-        Of fewer than `FEWEST_PAIRS` points, pairs of cells of the same repetition are given instead. Cells whose
-        error is more than `TOO_WIDE` of their throughput enter no pair.
+        Fewer than `FEWEST_PAIRS` pairs of points are replaced by pairs of cells of the same repetition. Cells with an
+        error above `TOO_WIDE` of their throughput are in no pair.
 
-        Of two values of the axis those pairs are given, of which the first value is the one compared with. `speaks`
-        says which pairs of a frame as `Pairs.kept` a claim is about; None: all.
+        Args:
+            rows: Cells.
+            axis: The axis.
+            values: Two values of the axis to pair instead, the first of which is the denominator.
+            speaks: Function that selects the pairs of a claim in a frame like `Pairs.kept`; None for all.
         """
         for cells, without in ((self.points(rows), [REPETITION]), (rows, [])):
             frame = self._pairs(cells, axis, values, without)
@@ -167,20 +172,19 @@ class CellTable:
 
 
 def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:
-    """Give the rows whose throughput is sure enough for a ratio; one of unknown error is taken as it is."""
+    """Return the rows with a small enough error for a ratio; unknown errors are accepted."""
     return rows[(rows["throughput"] > 0) & ~(rows["error"] > TOO_WIDE * rows["throughput"])]
 
 
 def cells_of(ds: xr.Dataset) -> CellTable:
-    """Give the cells of a dataset as rows.
+    """Return the cells of a dataset as rows.
 
-    The standard error of a cell is that of its confidence interval, widened to what its degrees of freedom mean at
-    `TAIL`, or by `WIDEN` where they are not known, or by the Birge ratio of the repetitions where these differ by more
-    (R. T. Birge, Phys. Rev. 40, 1932). Without intervals it is the relative spread of repetitions, over all points
-    together.
+    A cell's standard error follows from its confidence interval. It is widened according to its degrees of freedom at
+    `TAIL`, or by `WIDEN` if they are unknown, or by the Birge ratio of the repetitions if these differ by more (R. T.
+    Birge, Phys. Rev. 40, 1932). Without intervals it is the relative spread of repetitions, pooled over all points.
 
     Raises:
-        KeyError: for a dataset without throughput.
+        KeyError: If the dataset has no throughput.
     """
     figures = ("duration", "throughput_max", "source_cpu", "destination_cpu", "bandwidth", "cores")
     every = observations(ds, untrusted=UNTRUSTED, also=figures)
@@ -191,7 +195,7 @@ def cells_of(ds: xr.Dataset) -> CellTable:
     every["full"] = every["throughput"] >= FULL * every["bandwidth"]
     kind = str(ds.attrs.get("testbed_kind", IMPORTED))
     if kind == SIMULATED:
-        every["error"] *= 0  # its interval is the model's, the same for all cells, and no noise of each
+        every["error"] *= 0  # a simulated interval is the model's, common to all cells, and no noise of each
     every.loc[every["autocorrelated"], "error"] *= WIDEN_AUTOCORRELATED
     rows = every[every["reason"] == ""].reset_index(drop=True)
     axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
@@ -210,15 +214,15 @@ def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:
     grouped = rows.groupby(axes) if axes else rows.groupby(np.zeros(len(rows)))
     level = grouped["throughput"].transform("mean")
     away = rows["throughput"] - level
-    share = 1 - 1 / grouped["throughput"].transform("size")  # degrees of freedom that each deviation has
+    share = 1 - 1 / grouped["throughput"].transform("size")  # degrees of freedom of each deviation
 
     def spread(relative: pd.Series) -> float:
-        """Root mean square of deviations from the mean of the point; 0 where none is repeated."""
+        """Return the root mean square deviation from the point's mean; 0 without repetitions."""
         degrees = float(share[relative.index].sum())
         return float(np.sqrt((relative**2).sum() / degrees)) if degrees > 0 else 0.0
 
     errors = rows["error"]
-    unknown, noisy = errors.isna(), errors > 0  # without noise, as in a simulation, it is 0 and stays so
+    unknown, noisy = errors.isna(), errors > 0  # 0 without noise, as in a simulation, remains 0
     freedom = rows["freedom"]
     least = np.where(np.isinf(freedom), WIDEN, stdtrit(freedom, TAIL) / ndtri(TAIL))
     widened = errors * np.maximum(least, spread((away / errors)[noisy]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of single claims of CHEP 2023 and 2024; the YAML file of each has their texts, needs and regions."""
+"""Tests of claims of CHEP 2023 and 2024, whose YAML files have the texts, needs and regions."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _of_an_hour(claim: Claim, cells: CellTable) -> pd.DataFrame | Finding:
 
 
 def streams_required(claim: Claim, cells: CellTable) -> Finding:
-    """Test the best of half of 520 streams over that of all."""
+    """Test the best throughput of half of 520 streams over that of all."""
     at_scale = claim.select(cells)
     every, all_points = best(cells, at_scale.query("468 <= streams <= 572"), 2)
     half, half_points = best(cells, at_scale.query("streams <= 260"), 2)
@@ -109,7 +109,7 @@ def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
 
 
 def streams_peak(claim: Claim, cells: CellTable) -> Finding:
-    """Test that most curves with few cores that the CPU binds have a peak."""
+    """Test that most CPU-bound curves with few cores have a peak."""
     rows = claim.select(cells)
     values = sorted(rows["cores"].unique())
     bound = curve_peaks(cells, rows[rows["cores"].isin(values[: len(values) // 2])], _cpu_bound)
@@ -127,13 +127,13 @@ def streams_peak(claim: Claim, cells: CellTable) -> Finding:
 
 
 def _cpu_bound(curve: pd.DataFrame) -> bool:
-    """Whether CPU, and not the path, binds the most streams of a curve; yes where CPU was not recorded."""
+    """Return whether CPU, not the path, binds a curve's most streams; True if CPU was not recorded."""
     last = curve.iloc[-1]
     return bool(not last["full"] and (pd.isna(last["cpu"]) or last["cpu"] >= CPU_BOUND))
 
 
 def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
-    """Test that most curves over RTT have an exponent outside the region; where nothing else binds, the RTT does."""
+    """Test that most otherwise unbound curves over RTT have an exponent outside the region."""
     kept, left = unbound_and_apart(cells, claim.select(cells), "rtt", 3)
     aside = f"; {left} left out in which something else binds an end, or that differ less" if left else ""
     changes = kept["ratio"], kept["error"], kept["to"] / kept["from"]
@@ -158,7 +158,7 @@ def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest and the smallest throughput at 120 ms lie in the region."""
     region = claim.region
     top, points = best(cells, claim.select(cells))
-    # The smallest is the largest of what is negative.
+    # The smallest is the largest of the negated values.
     bottom = largest(-points["throughput"], points["error"])
     if top is None or bottom is None or points["streams"].max() < 400:
         return no_cell("with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms")
@@ -170,7 +170,7 @@ def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
 
 
 def two_origins(claim: Claim, cells: CellTable) -> Finding:
-    """Test that every path reaches the target at the lowest RTT, and falls short of it at the largest."""
+    """Test that every path reaches the target at the lowest RTT, and not at the largest."""
     rows = claim.select(cells)
     low, high = rows["rtt"][rows["rtt"] <= 10].min(), rows["rtt"][rows["rtt"] >= 100].max()
     parts = {}
@@ -192,7 +192,7 @@ def four_origins(claim: Claim, cells: CellTable) -> Finding:
 
 
 def near_limit(claim: Claim, cells: CellTable) -> Finding:
-    """Test that a path of 200 Gbit/s falls short of the target, and one of 400 reaches it."""
+    """Test that a path of 400 Gbit/s reaches the target, and one of 200 Gbit/s does not."""
     rows = claim.select(cells)
     parts = {
         f"on a path of {bandwidth} Gbit/s": (rows[rows["bandwidth"] == bandwidth], claim.regions[name])
@@ -202,7 +202,7 @@ def near_limit(claim: Claim, cells: CellTable) -> Finding:
 
 
 def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Rows by bandwidth and TCP buffer, the least first: a better path says nothing of others."""
+    """Group rows by bandwidth and TCP buffer, smallest first, because a better path is no evidence on others."""
     words = {"bandwidth": "on a path of"}
     if "tcp_buffer" in cells.axes:
         words["tcp_buffer"] = "with buffers of"
@@ -215,9 +215,9 @@ def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFra
 
 
 def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, least: bool = False) -> Finding:
-    """Decide whether the best of each part lies in its region; the parts share the confidence.
+    """Return whether the best of each part lies in its region; the parts share the confidence.
 
-    The effect is that of the first part, or with `least` of the one with the least throughput.
+    The effect is that of the first part, or with `least` that of the slowest part.
     """
     judged, effects = [], []
     for where, (part, region) in parts.items():
@@ -238,7 +238,7 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
     rows = claim.select(cells)
     short, long = rows["rtt"].min(), rows["rtt"].max()
     every = curve_peaks(cells, rows[(rows["rtt"] == short) & (rows["rtt"] <= 20)], lambda _: True)
-    # A full path hides a peak above it, and not a fall from it.
+    # A full path hides a peak above it, but not a fall from it.
     curves = [(curve, peak) for curve, peak in every if peak.decision is True or not curve["full"].any()]
     if not curves:
         return Finding(
@@ -265,7 +265,7 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
 def _softer(
     cells: CellTable, curve: pd.DataFrame, fall: tuple[int, int], long: pd.DataFrame, curves: int
 ) -> Interval | None:
-    """How much larger a fall is than that of the same streams at the long RTT; None if that was not measured."""
+    """Return the ratio of a fall to that of the same streams at the long RTT, or None if not measured."""
     ends = [curve.iloc[place] for place in fall]
     same = long
     for name, value in cells.where(ends[0], ["streams", "rtt", "repetition"]).items():
@@ -281,11 +281,11 @@ def _softer(
 
 
 def instance_cores(claim: Claim, cells: CellTable) -> Finding:
-    """Test the gain of the most cores of one origin over 16 of them."""
+    """Test the gain of one origin's most cores over 16 cores."""
     rows = claim.select(cells)
     sixteen = rows[rows["cores"].between(12, 16)]["cores"].max()
     rows = rows[np.isfinite(rows["cores"]) & ((rows["cores"] == sixteen) | (rows["cores"] >= 24))]
-    # Few streams are bound by their windows, whatever the cores: the best over streams is what cores can do.
+    # Windows bind few streams for any cores; the best over streams shows the effect of cores.
     top = cells.best(ratio_worthy(rows), "streams")
     pairs = _without(cells.pairs(top, "cores", speaks=partial(has_room, room="before")), "streams")
     quantity = "best throughput with the most cores over that with 16"
@@ -293,8 +293,8 @@ def instance_cores(claim: Claim, cells: CellTable) -> Finding:
 
 
 def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
-    """Test the loss from where the path is first full to the most streams."""
-    # A path that is full by luck falls later, which speaks against the claim.
+    """Test the loss from the first full path to the most streams."""
+    # A path that is full by luck falls later, which contradicts the claim.
     rows = claim.select(cells)
     parts = []
     for panel in cells.panels(rows, ["streams", "repetition"]):
@@ -315,7 +315,10 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
 
 
 def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
-    """Test that half of the cores at the smallest RTT do what all do at the largest, where half would not do."""
+    """Test that half of the cores suffice at the smallest RTT, but not at the largest.
+
+    They suffice if they reach the throughput of all cores at the largest RTT.
+    """
     rows = claim.select(cells)
     rows = rows[np.isfinite(rows["cores"])]
     many = rows["cores"].max()
@@ -352,7 +355,7 @@ def _matched(cells: CellTable, before: pd.DataFrame, after: pd.DataFrame) -> pd.
     apart = ("streams", "cores", "rtt")
     marked = pd.concat([before.assign(part="before"), after.assign(part="after")])
     joined = marked.assign(**dict.fromkeys(apart, 0))
-    # The part is an axis here, so that points are averaged for each.
+    # The part is an axis here, so that points are averaged for each part.
     with_part = dataclasses.replace(cells, axes=(*cells.axes, "part"))
     return _without(with_part.pairs(joined, "part", ("before", "after")), *apart).kept
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of single claims published before 2023: `nrp2021`, `usatlas2007`, `cambridge` and `terena2005`.
+"""Tests of claims published before 2023: `nrp2021`, `usatlas2007`, `cambridge` and `terena2005`.
 
 The YAML file of each publication has the texts, needs and regions of its claims.
 """
@@ -42,7 +42,7 @@ from tpcsweep.numbers import between
 from tpcsweep.tcp import recovery_time
 
 MINUTE = 60.0  # s
-_SAME_LINK = 1.1  # RTTs within this factor are one link: measured RTTs of a path are never twice the same
+_SAME_LINK = 1.1  # largest ratio of RTTs on one link; measured RTTs of a path vary
 _LINK = (
     *("rtt", "streams", "xrootd_cells", "gridftp_cells", "xrootd_gbit_s", "gridftp_gbit_s"),
     *("ratio", "error", "together"),
@@ -54,7 +54,7 @@ _VARIANTS = ("reno", "westwood", "bic")  # the slowest published rate first; FAS
 def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean ratio of both tools over the faster half of the links."""
     links = _links(claim, cells)
-    # Both tools together say which links are fast: neither is favoured.
+    # Both tools together define fast links, so that neither is favoured.
     fast = links[links["together"] >= links["together"].median()]
     interval = mean_ratio(fast["ratio"], fast["error"])
     rows = tuple(fast.sort_values("ratio").drop(columns=["together", "error"]).to_dict("records"))
@@ -74,7 +74,7 @@ def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
 
 
 def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
-    """Return a row for each link and number of streams that has both tools: mean throughputs and their ratio."""
+    """Return mean throughputs and their ratio for each link and number of streams with both tools."""
     [(xrootd, gridftp)] = [need.words for need in claim.needs if need.words]
     rows = cells.trusted[cells.trusted["throughput"] > 0]
     rtt = np.log(rows["rtt"].astype(float).clip(lower=0.01)) / math.log(_SAME_LINK)
@@ -118,7 +118,7 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
 
 
 def scales(claim: Claim, cells: CellTable) -> Finding:
-    """Test the mean exponent of streams that are four-fold or more apart."""
+    """Test the mean exponent of streams that differ four-fold or more."""
     free, left = unbound_and_apart(cells, claim.select(cells), "streams", 4)
     aside = (
         f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
@@ -155,7 +155,7 @@ def loss(claim: Claim, cells: CellTable) -> Finding:
 
 
 def variants(claim: Claim, cells: CellTable) -> Finding:
-    """Test that each variant of TCP is faster than the one before it."""
+    """Test that each variant of TCP is faster than the previous one."""
     rows = _one_connection(claim, cells)
     parts = []
     steps = list(itertools.pairwise(_VARIANTS))
@@ -181,7 +181,7 @@ def _one_connection(claim: Claim, cells: CellTable) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Recovery:
-    """A row of the table of times to recover from one loss."""
+    """Row of the published table of recovery times after one loss."""
 
     id: str
     path: str
@@ -190,16 +190,16 @@ class Recovery:
     mtu: int
     published: float
     rounded_to: float = MINUTE
-    """The published time is a multiple of this, s."""
+    """Rounding of the published time, s."""
 
     @property
     def by_formula(self) -> float:
-        """The time by the publication's own formula, s."""
+        """Time by the publication's own formula, s."""
         return recovery_time(self.bandwidth, self.rtt, self.mtu)
 
     @property
     def agrees(self) -> bool:
-        """Whether the published time is that of the formula, rounded."""
+        """Whether the published time equals the formula's, rounded."""
         return abs(self.by_formula - self.published) <= self.rounded_to / 2
 
 
@@ -212,7 +212,7 @@ RECOVERIES = (
     Recovery("recovery.los_angeles_64k", "Geneva–Los Angeles", 10, 180, 65536, 5 * MINUTE),
     Recovery("recovery.tokyo", "Geneva–Tokyo", 1, 300, 1500, 64 * MINUTE),
 )
-"""Every row of the published table; bandwidths in Gbit/s, RTTs in ms, MTUs in bytes, times in s."""
+"""Published table; bandwidths in Gbit/s, RTTs in ms, MTUs in bytes, times in s."""
 
 ROWS: Mapping[str, tuple[Row, ...]] = {
     "terena2005.recovery": tuple(
@@ -232,4 +232,4 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
         for rtt, mtu in ((120, 1500), (120, 9000), (180, 1500), (180, 9000), (250, 9000), (264, 9000))
     ),
 }
-"""Evidence that a formula gives, by claim."""
+"""Evidence from formulas, by claim."""

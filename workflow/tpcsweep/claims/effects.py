@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a verdict is computed from: effects with intervals, regions that claims speak of, and decisions. Pure.
+"""Effects with intervals, regions of claims, and decisions by pure functions.
 
-Every decision has three values. A claim names a region of effects; where the whole interval lies inside it the claim
-is supported, where the whole interval lies outside it is contradicted, and in between the data do not decide (the
-three-way decision of J. L. Rogers, K. I. Howard, J. T. Vessey, "Using significance tests to evaluate equivalence
-between two experimental groups", Psychological Bulletin 113, 1993). Ratios of throughputs are averaged as logarithms.
+A decision has three values: a claim is supported if the whole interval lies inside its region, contradicted if it lies
+outside, and otherwise undecided (three-way decision of J. L. Rogers, K. I. Howard, J. T. Vessey, "Using significance
+tests to evaluate equivalence between two experimental groups", Psychological Bulletin 113, 1993). Ratios of throughputs
+are averaged as logarithms.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 CONFIDENCE = 0.95
-"""The confidence of every verdict: it takes a claim's wrong side in at most 5 % of datasets."""
+"""Confidence of every verdict, which is wrong in at most 5 % of datasets."""
 
 MARGIN = 0.05
-"""The smallest effect that counts: 5 %. Less than that is "nothing noticeable", "flat", "no help"."""
+"""Smallest effect that counts, 5 %; less is "nothing noticeable", "flat", "no help"."""
 
 ABOUT = 1.5
-"""The factor by which an effect may be above or below the published one and still be "about" it."""
+"""Factor within which an effect is "about" the published one."""
 
 FEWEST_PAIRS = 3
-"""The fewest pairs for an average effect: fewer do not show by how much runs differ."""
+"""Fewest pairs for an average effect; fewer do not show the difference between runs."""
 
 Decision = bool | None
-"""Supported, contradicted, or None: the data do not decide."""
+"""Supported, contradicted, or None if the data do not decide."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with the ends of its confidence interval."""
+    """Estimate with the ends of its confidence interval."""
 
     value: float
     low: float
     high: float
 
     def map(self, function: Callable[[float], float]) -> Interval:
-        """Give the interval of a growing function of the estimate."""
+        """Return the interval of an increasing function of the estimate."""
         return Interval(*map(function, (self.value, self.low, self.high)))
 
 
 @dataclass(frozen=True)
 class Region:
-    """The effects with which a claim is true: from `low` to `high`."""
+    """Effects for which a claim is true: from `low` to `high`."""
 
     low: float = -math.inf
     high: float = math.inf
 
     def decide(self, interval: Interval | None) -> Decision:
-        """Say whether an interval lies inside, outside, or across an end; no interval decides nothing."""
+        """Return True for an interval inside, False outside, or None if it crosses an end or is missing."""
         if interval is None or math.isnan(interval.low) or math.isnan(interval.high):
             return None
         if self.low <= interval.low and interval.high <= self.high:
@@ -81,16 +81,16 @@ REGIONS = {
     "no_gain": Region(high=1 + MARGIN),
     "no_change": Region(1 - MARGIN, 1 + MARGIN),
 }
-"""Ratios that count as a change, or as none."""
+"""Ratios that count as a change, or as no change."""
 
 
 def about(value: float) -> Region:
-    """Give what counts as about a published figure."""
+    """Return the region that counts as about a published figure."""
     return Region(value / ABOUT, value * ABOUT)
 
 
 def both(decisions: Iterable[Decision]) -> Decision:
-    """Say whether all are true: one that is false is enough against it (Kleene's logic)."""
+    """Return whether all are true; a single False decides (Kleene's logic)."""
     votes = list(decisions)
     if False in votes:
         return False
@@ -98,7 +98,7 @@ def both(decisions: Iterable[Decision]) -> Decision:
 
 
 def most(decisions: Iterable[Decision]) -> Decision:
-    """Say what most of those that decide say; None in a tie, and where fewer than half decide."""
+    """Return the majority of the decided votes, or None in a tie or if fewer than half are decided."""
     everyone = list(decisions)
     votes = [decision for decision in everyone if decision is not None]
     yes = sum(votes)
@@ -106,16 +106,16 @@ def most(decisions: Iterable[Decision]) -> Decision:
 
 
 def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
-    """Give the geometric mean of ratios with its interval, or None of fewer than `FEWEST_PAIRS`.
+    """Return the geometric mean of ratios with its interval, or None for fewer than `FEWEST_PAIRS`.
 
-    The interval is Student's over the pairs, as runs differ by more than each one's interval says, and never narrower
-    than the errors make it. Pairs are not weighted: a cell that is low by chance has a wide relative interval, and
+    The interval is Student's over the pairs, because runs differ by more than each interval says, and at least as wide
+    as the errors require. Pairs have equal weights: a cell that is low by chance has a wide relative interval, so
     weights would favour the others.
 
     Args:
         ratios: One for each pair.
-        errors: The standard error of each ratio's logarithm, NaN where unknown.
-        comparisons: How many intervals share the confidence (Bonferroni).
+        errors: Standard error of each ratio's logarithm, NaN if unknown.
+        comparisons: Number of intervals that share the confidence (Bonferroni).
     """
     logs = np.log(np.asarray(ratios, float))
     count = logs.size
@@ -130,9 +130,9 @@ def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> In
 
 
 def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
-    """Give the largest of some true levels with a simultaneous interval (Bonferroni); None where there is no level.
+    """Return the largest of some true levels with a simultaneous interval (Bonferroni), or None if empty.
 
-    A level whose standard error is NaN can be anything. `comparisons` intervals share the confidence.
+    A level whose standard error is NaN can have any value. `comparisons` intervals share the confidence.
     """
     level, error = np.asarray(levels, float), np.asarray(errors, float)
     if not level.size:
@@ -143,29 +143,29 @@ def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Inter
 
 
 def exact_share(successes: int, trials: int) -> Interval:
-    """Give a share with its exact interval (C. J. Clopper, E. S. Pearson, Biometrika 26, 1934)."""
+    """Return a share with its exact interval (C. J. Clopper, E. S. Pearson, Biometrika 26, 1934)."""
     ends = stats.binomtest(successes, trials).proportion_ci(CONFIDENCE, method="exact")
     return Interval(successes / trials, float(ends.low), float(ends.high))
 
 
 @dataclass(frozen=True)
 class Peak:
-    """A curve's rise and fall, as places along it, and whether they are more than noise."""
+    """Rise and fall of a curve, as indices, and whether they exceed the noise."""
 
     decision: Decision
     fall: tuple[int, int]
-    """From where to where the fall is the clearest."""
+    """Indices of the start and end of the clearest fall."""
     ratio: Interval
     """Throughput before the fall over that after it."""
 
 
 def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1) -> Peak | None:
-    """Say whether a curve first rises and then falls; None of fewer than three points.
+    """Return whether a curve first rises and then falls, or None for fewer than three points.
 
-    A rise or fall is one between any two points. Each is tested against as many others as there are in all curves
-    (Bonferroni), so that the largest difference that is noise is no peak. Contradicted is a curve that nowhere falls,
-    or nowhere rises, by `MARGIN` or more. Errors are the standard errors of the levels' logarithms; there are as many
-    comparisons as curves.
+    A rise or fall is a difference between any two points. Each is tested against the number of differences in all
+    curves (Bonferroni), so that the largest noise is no peak. A curve without any fall or without any rise of `MARGIN`
+    or more contradicts. Errors are the standard errors of the levels' logarithms; `comparisons` is the number of
+    curves.
     """
     count = len(levels)
     if count < 3:
@@ -177,7 +177,7 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
     strict, once = stats.norm.isf(tail), stats.norm.isf((1 - CONFIDENCE) / comparisons)
 
     margin = math.log(1 + MARGIN)
-    # Without noise, as of a simulation, any difference would count.
+    # Without noise, as in a simulation, any difference would count.
     bar = np.where(noise == 0, margin, strict * noise)
     falls = drop > bar
     after_rise = falls & np.isin(first, second[-drop > bar])
@@ -193,9 +193,9 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
 
 
 def exponents(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> list[Interval]:
-    """Give for each pair the exponent e of throughput ~ axis^e, with intervals that share the confidence (Bonferroni).
+    """Return each pair's exponent e of throughput ~ axis^e, with joint intervals (Bonferroni).
 
-    `ratios` and `errors` are as in `mean_ratio`, `changes` the factors, not 1, by which the axis changes.
+    `ratios` and `errors` are as in `mean_ratio`; `changes` are the factors (not 1) by which the axis changes.
     """
     steps = np.log(np.asarray(changes, float))
     middle = np.log(np.asarray(ratios, float)) / steps
@@ -205,7 +205,7 @@ def exponents(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> list[
 
 
 def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:
-    """Give the mean exponent e of throughput ~ axis^e over pairs, of the arguments of `exponents`."""
+    """Return the mean exponent e of throughput ~ axis^e over pairs, with the arguments of `exponents`."""
     steps = np.log(np.asarray(changes, float))
     base = mean_ratio(np.asarray(ratios, float) ** (1 / steps), np.asarray(errors, float) / np.abs(steps))
     return base and base.map(math.log)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that several claims share, and the parts that tests of single claims are made of."""
+"""Shared tests of claims, and building blocks of other tests."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import between, short
 
 Room = Literal["somewhere", "everywhere", "before", "bottleneck"]
-"""Which cells of a pair must be below the path's bandwidth: one of them, both, or the one compared with.
-
-With "bottleneck" the one compared with must not be, or the servers' CPU must bind an end.
-"""
+"""Cells of a pair that must be below the path's bandwidth: one, both, or the one compared with.
+With "bottleneck", the cell compared with must fill the path, or the servers' CPU must bind an end."""
 
 _ROOM = {
     "somewhere": "both ends fill the path",
@@ -51,16 +49,16 @@ def ratio(
     room: Room | None = "somewhere",
     any_tool: bool = False,
 ) -> Finding:
-    """Test that the mean ratio along an axis lies in the claim's region, over cells that differ only in the axis.
+    """Test that the mean ratio along an axis lies in the region, over cells that differ only in the axis.
 
     Args:
         claim: The claim.
-        cells: The cells of the dataset.
-        axis: The axis along which cells are compared.
-        quantity: The name of the ratio, for people.
-        values: Two values to compare, the first of which is the denominator. By default the least and the most.
-        room: Which pairs the path's bandwidth lets speak.
-        any_tool: Whether cells may differ in their tools too: the network and disks have none in common.
+        cells: Cells of the dataset.
+        axis: Axis along which cells are compared.
+        quantity: Name of the ratio, for people.
+        values: Two values to compare, the first of which is the denominator; by default the smallest and the largest.
+        room: Rule that selects pairs by the path's bandwidth.
+        any_tool: Whether cells may differ in their tools too, as for network and disks, which have none in common.
     """
     rows = claim.select(cells)
     if any_tool and "tool" in rows:
@@ -70,7 +68,7 @@ def ratio(
 
 
 def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
-    """Test that the largest throughput of the cells that a claim is about lies in its region of Gbit/s."""
+    """Test that the largest throughput of the claim's cells lies in its region of Gbit/s."""
     return judge_best(cells, claim.select(cells), claim.region, quantity)
 
 
@@ -97,7 +95,7 @@ def tuned(claim: Claim, cells: CellTable) -> Finding:
 
 
 def judge_ratios(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room | None = None) -> Finding:
-    """Decide by the mean ratio of pairs; `room` is the rule that they were kept by."""
+    """Decide by the mean ratio of pairs, which were selected by the rule `room`."""
     kept, left = pairs
     aside = f"; {left} left out in which {_ROOM[room]}" if room and left else ""
     interval = mean_ratio(kept["ratio"], kept["error"])
@@ -120,7 +118,7 @@ def no_cell(where: str) -> Finding:
 
 
 def has_room(pairs: pd.DataFrame, room: Room) -> pd.Series:
-    """Return which pairs have the room below the path's bandwidth that a claim speaks of."""
+    """Return which pairs meet a rule on room below the path's bandwidth."""
     before, after = pairs["before_full"].astype(bool), pairs["after_full"].astype(bool)
     return {
         "somewhere": ~(before & after),
@@ -135,7 +133,7 @@ def unbound(pairs: pd.DataFrame) -> pd.Series:
 
 
 def unbound_and_apart(cells: CellTable, rows: pd.DataFrame, axis: str, factor: float) -> Pairs:
-    """Return pairs along an axis that nothing else binds and whose values differ by a factor or more."""
+    """Return otherwise unbound pairs along an axis whose values differ by a factor or more."""
     return cells.pairs(
         rows, axis, speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= factor * pairs["from"])
     )
@@ -144,7 +142,7 @@ def unbound_and_apart(cells: CellTable, rows: pd.DataFrame, axis: str, factor: f
 def judge_parts(parts: Sequence[tuple[str, Interval, Region, Iterable[Row]]], effect: Effect) -> Finding:
     """Decide whether all intervals of a claim lie in their regions; the verdict shows the effect.
 
-    Each part is the subject of an interval, the interval, its region, and the lines of evidence that it is from.
+    Each part has the subject of an interval, the interval, its region, and its lines of evidence.
     """
     units = "" if effect.units == "1" else f" {effect.units}"
     return Finding(
@@ -156,13 +154,13 @@ def judge_parts(parts: Sequence[tuple[str, Interval, Region, Iterable[Row]]], ef
 
 
 def best(cells: CellTable, rows: pd.DataFrame, comparisons: int = 1) -> tuple[Interval | None, pd.DataFrame]:
-    """Return the largest throughput of the points that rows make, with a simultaneous interval, and the points."""
+    """Return the largest throughput over the points of rows, with a simultaneous interval, and the points."""
     points = cells.points(rows)
     return largest(points["throughput"], points["error"], comparisons), points
 
 
 def reached(target: float) -> Region:
-    """Return the throughputs that count as reaching a target in Gbit/s: a share of `FULL` and more."""
+    """Return the throughputs that count as reaching a target in Gbit/s: at least a share of `FULL`."""
     return Region(low=FULL * target)
 
 
@@ -174,7 +172,7 @@ def pair_rows(pairs: pd.DataFrame) -> Sequence[Row]:
 
 
 def cell_rows(points: pd.DataFrame, cells: CellTable, count: int = 12) -> Sequence[Row]:
-    """Return the points of the largest throughput as lines of evidence."""
+    """Return the fastest points as lines of evidence."""
     top = points.sort_values("throughput", ascending=False).head(count)
     rates = {"throughput_gbit_s": "throughput", "error_gbit_s": "error"}
     return [
@@ -184,7 +182,7 @@ def cell_rows(points: pd.DataFrame, cells: CellTable, count: int = 12) -> Sequen
 
 
 def spans(rows: pd.DataFrame) -> str:
-    """Say on which values of the axes rows lie."""
+    """Describe the rows' values on the axes."""
     texts = []
     for name in (name for name in rows.columns if name not in PAIR):
         values = sorted(rows[name].unique())
@@ -194,7 +192,7 @@ def spans(rows: pd.DataFrame) -> str:
 
 
 def said(interval: Interval, region: Region, units: str = "") -> str:
-    """Say how an interval lies to the region that a claim needs."""
+    """Describe the position of an interval relative to the claim's region."""
     words = {True: "lies within", False: "lies outside", None: "reaches across an end of"}
     lies = words[region.decide(interval)]
     ends = f"{between(interval.low, interval.high)}{units}"
@@ -202,13 +200,13 @@ def said(interval: Interval, region: Region, units: str = "") -> str:
 
 
 Curve = tuple[pd.DataFrame, Peak]
-"""Points by their streams, and whether their throughput has a peak."""
+"""Points by their streams, and the peak of their throughput."""
 
 
 def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:
-    """Return curves over streams with whether each has a peak, tested against as many others as there are.
+    """Return curves over streams with their peaks, tested jointly.
 
-    Curves of fewer than three sure points, and curves that a claim does not speak about, are left out.
+    Curves with fewer than three accurate points, and curves outside the claim, are omitted.
     """
     points = ratio_worthy(cells.points(rows))
     points = points[points["error"].notna()]
@@ -223,7 +221,7 @@ def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataF
 
 
 def clearest(curves: Sequence[Curve]) -> Effect:
-    """Return the fall after the peak of the curve that shows it best."""
+    """Return the fall after the peak of the clearest curve."""
     peak = max((peak for _, peak in curves), key=lambda peak: (peak.decision is True, peak.ratio.low))
     return Effect("throughput at the peak over that after it, clearest curve", peak.ratio)
 

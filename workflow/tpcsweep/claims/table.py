@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of verdicts, a row for each, as a pandas table, CSV, JSON, and text on a terminal."""
+"""Table of verdicts, one row each, for pandas, CSV, JSON and terminals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STYLES = {Outcome.HOLDS: "green", Outcome.FAILS: "red", Outcome.UNDECIDED: "yel
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Return a row for each verdict, without its evidence."""
+    """Return one row for each verdict, without its evidence."""
     frame = pd.DataFrame([verdict.to_dict() for verdict in verdicts]).drop(columns="evidence")
     frame["cells_left_out"] = [
         ", ".join(f"{count} {why}" for why, count in left.items()) for left in frame["cells_left_out"]
@@ -35,7 +35,7 @@ def write_verdicts(verdicts: Sequence[Verdict], csv: str | Path, json: str | Pat
 
 
 def for_terminal(verdicts: Sequence[Verdict], every: bool = False) -> RenderableType:
-    """Return a row for each verdict; claims that the dataset cannot test are counted, or with `every` have rows too."""
+    """Return one row for each verdict; without `every`, claims that are not testable are only counted."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `tpcsweep`: answers questions about sweeps and results. Snakemake measures and makes files.
+"""Command `tpcsweep`: answers questions about sweeps and results; Snakemake measures and makes files.
 
 Exit codes: 0 success; 1 a negative answer (a comparison or history that fails, a check that finds a problem); 2 an
 error in options, configuration or data; 130 interrupted.
@@ -28,11 +28,11 @@ COMMANDS = {
     "crate": "exchange:crate",
     "dataset": "sweeps:dataset",
 }
-"""The function of each command, after its module in this package."""
+"""Function of each command, after its module in this package."""
 
 
 class LazyCommands(click.Group):
-    """Commands that are imported when they are used: each needs other libraries."""
+    """Commands that are imported on use, because each needs other libraries."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about datasets: pages, comparisons, claims, histories, and the calibration of the simulated testbed."""
+"""Commands on datasets: pages, comparisons, claims, histories, calibration of the simulated testbed."""
 
 from __future__ import annotations
 

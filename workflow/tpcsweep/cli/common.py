@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options, errors and output that several commands share."""
+"""Shared options, errors and output of commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tpcsweep.configuration.loading import Configuration
 
 BARE = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
-"""A number without a unit."""
+"""Number without a unit."""
 CONFIG = Path("config/config.yaml")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ def output_option(metavar: str, help: str, **kind: bool) -> Callable[[Function],
 
 
 class Named(click.types.StringParamType):
-    """The name of a YAML file in folders of config/, or the path of a file."""
+    """Name of a YAML file in folders of config/, or the path of a file."""
 
     name = "name"
 
@@ -43,7 +43,7 @@ class Named(click.types.StringParamType):
     def shell_complete(
         self, _context: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete the names of files below the current folder; paths are completed by the shell."""
+        """Complete the names of files below the current folder; the shell completes paths."""
         files = [file for folder in self._folders for file in sorted((CONFIG.parent / folder).glob("*.yaml"))]
         names = [CompletionItem(file.stem) for file in files if file.stem.startswith(incomplete)]
         return names or [CompletionItem(incomplete, type="file")]
@@ -53,19 +53,19 @@ SWEEP, TESTBED = Named("sweeps", "published"), Named("testbeds")
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]  # older click has no arguments
-    """A quantity as text with its unit; the value is in base units. Only plain numbers and shares need no unit."""
+    """Quantity as text with its unit; the value is in base units. Plain numbers and shares need no unit."""
 
     name = "amount"
 
     def __init__(self, known: units.Quantity | str, *, several: bool = False) -> None:
-        """`known` has the dimension and the bounds, or is the name of one in `configuration.units`.
+        """Take the dimension and bounds from `known`, or from the object of that name in `configuration.units`.
 
-        Several quantities have commas between them.
+        With `several`, commas separate several quantities.
         """
         self._known, self._several = known, several
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
-        """Return the number in base units, or a list of several; None for null. Anything but text is returned."""
+        """Return the number in base units, a list of several, or None for null; return other types unchanged."""
         from pydantic_core import PydanticCustomError
 
         from tpcsweep.configuration import units
@@ -98,7 +98,7 @@ def study_options(function: Function) -> Function:
 
 
 def settings(**options: str | None) -> dict[str, Any]:
-    """Return the workflow's configuration: config/config.yaml of the current folder, and options over it."""
+    """Return the workflow's configuration: config/config.yaml of the current folder, then the options."""
     from tpcsweep.configuration import yaml_file
 
     given = yaml_file.read_yaml(CONFIG, str(CONFIG)) if CONFIG.is_file() else {"testbed": "netns"}
@@ -108,7 +108,7 @@ def settings(**options: str | None) -> dict[str, Any]:
 
 
 def load_study(**options: str | None) -> Configuration:
-    """Load the sweep that the configuration and the options name; a configuration error ends the command."""
+    """Load the sweep of the configuration and the options; a configuration error ends the command."""
     from tpcsweep.configuration.loading import ConfigurationError, load
 
     with exit_on(ConfigurationError):
@@ -116,7 +116,7 @@ def load_study(**options: str | None) -> Configuration:
 
 
 def dataset_of(path: Path) -> Path:
-    """Return the dataset of a results folder, or the file itself. Without one of tpcsweep the command ends."""
+    """Return the dataset of a results folder, or the file itself; end the command if it is unusable."""
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import find_dataset
     from tpcsweep.dataset.earlier import require_dataset
@@ -129,7 +129,7 @@ def dataset_of(path: Path) -> Path:
 
 @contextlib.contextmanager
 def exit_on(*expected: type[Exception]) -> Iterator[None]:
-    """Turn expected errors, and those of the system such as a full disk, into one message and exit code 2."""
+    """Convert expected errors, and system errors such as a full disk, to a message and exit code 2."""
     known: tuple[type[Exception], ...] = (*expected, OSError)
     try:
         yield
@@ -141,7 +141,7 @@ click.ClickException.exit_code = 2
 
 
 def answer(as_json: bool, content: Any, *shown: RenderableType) -> None:
-    """Print the content as JSON, or what people read instead: lines, and tables as wide as the terminal."""
+    """Print the content as JSON, or `shown` for people: lines, and tables as wide as the terminal."""
     if as_json:
         click.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that exchange datasets with others: import, export, and crates for archives."""
+"""Commands that exchange datasets: import, export, and crates for archives."""
 
 from __future__ import annotations
 
@@ -79,7 +79,6 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
 
 
 def _free(folder: Path) -> Path:
-    """Return a folder unless it contains the cells of a sweep."""
     if (folder / "cells").exists() or (folder / "cells.jsonl").exists():
         raise click.UsageError(
             f"{folder}: contains the cells of a sweep. Rename the file, or use --results with another folder."
@@ -178,7 +177,7 @@ def _configuration_of(
 ) -> Configuration | None:
     """Load the sweep of a results folder, by options or by the dataset's attributes.
 
-    None is returned for a dataset from elsewhere: a file of the same name here may differ from what was measured.
+    The result is None for an imported dataset, because a local file of the same name may differ from its sweep.
     """
     from tpcsweep.configuration.loading import load
 

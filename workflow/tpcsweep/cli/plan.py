@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `plan`: the cheapest setting that reaches a throughput."""
+"""Command `plan`: the cheapest setting that reaches a throughput."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class QuestionCommand(click.Command):
-    """A command with an option for each parameter of sweeps. They are made when the command is used."""
+    """Command with an option for each parameter of sweeps, created on use."""
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         return [*super().get_params(context), *_options()]
@@ -101,7 +101,7 @@ def plan(
 
 
 def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
-    """Return the target in Gbit/s, if any, and the path of the results. The target may be two words: 0.8 Gbit/s."""
+    """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
     from tpcsweep.configuration.units import RATE
 
     if len(words) > 1 and common.BARE.fullmatch(words[0]) and RATE.size(words[1]):
@@ -123,7 +123,7 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
 
 @contextlib.contextmanager
 def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
-    """Lend the file with the fits of a dataset: that beside it if it is current, or a temporary one."""
+    """Yield the file with a dataset's fits: the one next to it if current, or a temporary one."""
     from tpcsweep.dataset import load
     from tpcsweep.models import current, fit_all
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about the configured sweep: its grid, its cells, its testbed, its dataset so far, and rounds."""
+"""Commands on the configured sweep: its grid, cells, testbed, dataset so far, and rounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tpcsweep.configuration.sweep import Cell
 
 SNAKEFILES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
-"""The files that Snakemake looks for in the current folder."""
+"""Files that Snakemake looks for in the current folder."""
 
 
 @click.command()
@@ -43,9 +43,9 @@ def grid(as_json: bool, **options: str | None) -> None:
 
 
 def grid_table(study: Configuration) -> RenderableType:
-    """Return the summary, the axes with their values, and a row for each deployment with its cells.
+    """Return the summary, the axes with their values, and one row for each deployment with its cells.
 
-    Deployments are in the order in which they are measured.
+    Deployments are in the order of measuring.
     """
     from rich.console import Group
     from rich.table import Table
@@ -69,7 +69,7 @@ def grid_table(study: Configuration) -> RenderableType:
 
 
 def grid_summary(study: Configuration) -> str:
-    """Describe the grid in a line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
+    """Describe the grid in one line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
     from tpcsweep.configuration.sweep import REPETITION, expected_seconds
 
     grid, testbed = study.grid, study.testbed
@@ -99,7 +99,6 @@ def _count(number: int, noun: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A duration to two digits or so: nobody knows it better beforehand."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{short(seconds / size, 2)} {unit}"
@@ -292,16 +291,16 @@ def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cel
 def run_to_end(argv: Sequence[str]) -> int:
     """Run a command to its end and return its exit code.
 
-    If this process is asked to end, the command is, too, and this process waits for it. If this process is killed, the
-    command is killed, and the jobs of Snakemake end with it.
+    A request for this process to end is passed to the command, whose end this process awaits. If this process is
+    killed, so are the command and the jobs of Snakemake.
     """
     from tpcsweep import processes
     from tpcsweep.linux.signals import end_with, held
 
     child: subprocess.Popen[bytes] | None = None
     try:
-        with held():  # otherwise a signal could come while the command runs and `child` is not set
-            # In a session of its own: Ctrl-C reaches it once, from here.
+        with held():  # otherwise a signal could arrive while the command runs and `child` is not set
+            # In its own session, so that Ctrl-C reaches it once, from here.
             how = {"start_new_session": True, "preexec_fn": partial(end_with, os.getpid(), SIGKILL)}
             child = processes.start(argv, processes.whole(), umask=-1, **how)
         return child.wait()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client: keeps `streams` transfers active with the tool, as the papers' clients do.
+"""Client: keeps `streams` transfers active with the tool, like the papers' clients.
 
-It runs in the client's own network namespace or pod, reads requests as lines of JSON from standard input and
-writes events as lines of JSON to standard output. Standard library only, so that it starts quickly and small.
+It runs in its own network namespace or pod, reads requests as lines of JSON from standard input and
+writes events as lines of JSON to standard output. Standard library only, for a fast and small start.
 
 Requests                                         Events
   {"run": {tool, streams, pairs, file_name,        {"event": "prepared"} or {"event": "refused", "message": …}
@@ -11,10 +11,10 @@ Requests                                         Events
            encryption, authorization}}
   {"stop": {}}                                     {"event": "exhausted"}: every stream has given up
                                                    {"event": "finished"}: every other stream has its `files`
-                                                   {"event": "stopped"}: no process is left
-Times are of CLOCK_MONOTONIC, in seconds. `pairs` are (source, destination) base URLs; stream k uses pair k mod n.
-`{stream}` in `file_name` stands for k. `folders` are where the files are on the servers of source and destination.
-End of input stops what runs and ends the client, so that it never outlives whoever started it.
+                                                   {"event": "stopped"}: all processes have ended
+Times are seconds of CLOCK_MONOTONIC. `pairs` are (source, destination) base URLs; stream k uses pair k mod n.
+`{stream}` in `file_name` stands for k. `folders` contain the files on the servers of source and destination.
+End of input stops all transfers and ends the client, so that it never outlives its starter.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.base import READY, order
 
 GIVE_UP_AFTER = 3
-"""Failures in a row after which a stream ends: a mistake must not become a fork storm."""
+"""Consecutive failures after which a stream ends, so that a mistake causes no fork storm."""
 PAUSE = 0.5  # s between a failure and the next try
 LONGEST_PAUSE = 30.0
 BUSY = re.compile(r"\b(429|503)\b|Too Many Requests|Service Unavailable", re.IGNORECASE)
-"""Failures by which a server asks for fewer requests: pauses double from one to the next."""
-GRACE = 2.0  # s that a tool has to end after SIGTERM
+"""Failures by which a server requests fewer transfers; each one makes the next pause longer."""
+GRACE = 2.0  # s for a tool to end after SIGTERM
 MakeCopy = Callable[[Transfer], Awaitable[str | None]]
-"""Makes a transfer, and returns the reason of its failure or None."""
+"""Function that makes a transfer, and returns the reason of its failure or None."""
 
 
 @dataclass(frozen=True)
 class ClientRun:
-    """The client's part of one cell; the module's text explains the fields."""
+    """Request "run" for one cell; the module's docstring explains the fields."""
 
     tool: str
     streams: int
@@ -60,7 +60,7 @@ class ClientRun:
     copy_mode: str
     tcp_streams: int
     files: int | None = None
-    """Files of each stream; None: any number until it is stopped."""
+    """Files of each stream, or None to continue until stopped."""
     folders: Sequence[str] = ("", "")
     encryption: str = "usual"
     authorization: str = "usual"
@@ -89,7 +89,7 @@ def emit(event: str, **fields: object) -> None:
 
 
 class ToolProcesses:
-    """The tool's processes that run."""
+    """Running processes of the tool."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
@@ -108,7 +108,7 @@ class ToolProcesses:
         except OSError as error:
             raise ToolRefusedError(f"{command[0]} cannot be started: {error.strerror}") from None
         self._running.add(process)
-        if self._told:  # the order came while the process was being made
+        if self._told:  # the order arrived while the process was starting
             process.send_signal(self._told)
         try:
             yield process
@@ -116,7 +116,7 @@ class ToolProcesses:
             self._running.discard(process)
 
     def tell(self, number: signal.Signals) -> None:
-        """Signal all processes that run, and those that start later."""
+        """Signal all running processes, and later ones."""
         self._told = number
         for process in self._running:
             with contextlib.suppress(ProcessLookupError):
@@ -127,7 +127,7 @@ class ToolProcesses:
 async def copying(
     tool: Tool, credentials: Credentials, folder: Path, processes: ToolProcesses, first: Transfer
 ) -> AsyncIterator[MakeCopy]:
-    """Return a function that makes transfers within a `with`; raises ToolRefusedError if the first cannot begin."""
+    """Yield a function that makes transfers. Raises ToolRefusedError if the tool cannot start."""
     if isinstance(tool, Worker):
         log = folder / "worker.log"
         with log.open("wb") as stderr:
@@ -163,11 +163,11 @@ class _Worker:
         self._numbers = itertools.count()
         self._running: dict[int, asyncio.Future[str | None]] = {}
         self._ended: str | None = None
-        """The reason for which it no longer copies."""
+        """Reason why it no longer copies."""
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Wait until it can copy, or raise ToolRefusedError with its last words; end it at the end of the `with`."""
+        """Wait until it is ready, or raise ToolRefusedError with its last line. End it after the `with`."""
         line = await self._stdout.readline()
         if not line or json.loads(line) != READY:
             raise ToolRefusedError(await self._last_words())
@@ -187,7 +187,6 @@ class _Worker:
         return await self._running[number]
 
     async def _listen(self) -> None:
-        """Take its answers until it ends; transfers without an answer fail then."""
         try:
             async for line in self._stdout:
                 answer = json.loads(line)
@@ -226,7 +225,7 @@ class Streams:
             emit("finished" if any(finished) else "exhausted")
 
     async def _stream(self, stream: int, copy: MakeCopy) -> bool:
-        """Transfer until all files are there, or it is stopped or gives up; return whether all files are."""
+        """Transfer until all files are done, or it is stopped or gives up; return whether all are done."""
         number = failures = done = 0
         pause = PAUSE
         while not self.stopping.is_set() and failures < GIVE_UP_AFTER and done != self.run.files:
@@ -246,7 +245,7 @@ class Streams:
         failure = await copy(self.run.transfer(stream, number))
         end = time.monotonic()
         if self.stopping.is_set():
-            return None  # cut short by us: neither a success nor a failure
+            return None  # stopped by the client: neither a success nor a failure
         name = self.run.destination_name(stream, number)
         emit("end", stream=stream, number=number, name=name, start=start, end=end, failure=failure)
         return failure

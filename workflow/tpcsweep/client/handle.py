@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other end of `tpcsweep.client`: start its runs and gather its events, wherever it is."""
+"""Handle of a client process: starts its runs and collects its events."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ClientError(BrokenError):
 
 
 class ToolRefusedError(Exception):
-    """A tool cannot begin; the message has its own words."""
+    """A tool cannot start; the message has its own words."""
 
 
 class Client:
-    """A client behind some channel; every method raises ClientError."""
+    """Client behind some channel; every method raises ClientError."""
 
     def __init__(
         self,
@@ -38,8 +38,11 @@ class Client:
     ) -> None:
         """Wait until the client is ready.
 
-        `send` sends it a line of JSON, or raises OSError when the channel is gone. `lines` are the client's, until it
-        is gone, and `why` describes how it ended. Answers may be `delay` seconds later than on this machine.
+        Args:
+            send: Function that sends a line of JSON; raises OSError if the channel is gone.
+            lines: Lines of the client until it ends.
+            why: Function that describes how the client ended.
+            delay: Additional seconds for answers, compared with this machine.
         """
         self._write = send
         self._lines = lines
@@ -50,7 +53,7 @@ class Client:
         self._await("ready", START_SECONDS)
 
     def run(self, **request: object) -> None:
-        """Start the streams of a cell; raises ToolRefusedError."""
+        """Start the streams of a cell. Raises ToolRefusedError."""
         self._send({"run": request})
         event = self._await(("prepared", "refused"), START_SECONDS)
         if event["event"] == "refused":
@@ -96,7 +99,7 @@ class Client:
 
 
 def of_process(process: subprocess.Popen[bytes]) -> Client:
-    """Make a client of a process of this machine whose standard input and output are pipes."""
+    """Return a client for a process of this machine whose standard input and output are pipes."""
     assert process.stdin
     assert process.stdout
     stdin = process.stdin

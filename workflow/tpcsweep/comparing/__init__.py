@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sweeps against each other: cell by cell, over the cells of each value of an axis, and over all."""
+"""Comparison of two sweeps: by cell, by value of each axis, and overall."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A census of crashes and failures: how often servers died, for each value of an axis, and in how much of their time.
+"""Census of crashes and failures: server deaths and server hours for each value of an axis.
 
-`docs/releases.md` describes it for those who use it.
+`docs/releases.md` describes it for users.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ TABLE = {
     "throughput_least": "the smallest of them",
     "throughput_most": "the largest of them",
 }
-"""The columns of a census after the axis, and what they mean."""
+"""Columns of a census after the axis, with their meanings."""
 
 _DEATH = re.compile(
     r"\b(?:xrootd|cmsd) (?:was killed by (?P<signal>SIG\w+)|ended with (?P<code>exit code \d+))"
 )
-"""Cause of a server's death in a cell's message: on netns the signal, on Kubernetes the exit code (139: SIGSEGV)."""
+"""Cause of death in a cell's message: a signal on netns, an exit code on Kubernetes (139: SIGSEGV)."""
 
 
 def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
-    """Return a row for each value of an axis or fixed parameter, in its order: the cells that broke and failed.
+    """Return one row for each value of an axis or fixed parameter: counts of broken and failed cells.
 
-    The other columns are those of `TABLE`. Cells that were not measured are in none of them.
+    The other columns are those of `TABLE`. Unmeasured cells are not counted.
     """
-    # The flag transfers_failed is a column of observations, and would take the place of the count.
+    # Without this the flag transfers_failed, a column of observations, would replace the count.
     counted = summary.rename(transfers_failed="failures")
     cells = observations(counted, also=("message", "duration", "transfers", "failures"))
     cells = cells[cells["reason"] != NOT_MEASURED]
@@ -65,7 +65,7 @@ def rate_interval(events: int, exposure: float) -> tuple[float, float]:
     """Return the ends of the interval of a Poisson rate, per unit of exposure, such as hours.
 
     The low end is 0 without events. The high end is infinite without exposure. Source: F. Garwood, "Fiducial limits for
-    the Poisson distribution", Biometrika 28, 1936: exact, and so conservative.
+    the Poisson distribution", Biometrika 28, 1936: exact, and therefore conservative.
     """
     if not exposure > 0:
         return 0.0, np.inf
@@ -75,7 +75,7 @@ def rate_interval(events: int, exposure: float) -> tuple[float, float]:
 
 
 def share_interval(part: int, whole: int) -> tuple[float, float]:
-    """Return the ends of the interval of a share: `part` of at least one case.
+    """Return the ends of the interval of the share `part` / `whole`.
 
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
     American Statistical Association 22, 1927.
@@ -85,7 +85,7 @@ def share_interval(part: int, whole: int) -> tuple[float, float]:
 
 
 def half_width(values: xr.DataArray, dimension: str) -> xr.DataArray:
-    """Return half of the width of the interval of a mean along a dimension, by Student's t; NaN of one value."""
+    """Return half the width of the interval of a mean along a dimension (Student's t); NaN for one value."""
     freedom = values.count(dimension) - 1
     error = values.std(dimension, ddof=1) / np.sqrt(freedom + 1)
     return error * stats.t.ppf((1 + CONFIDENCE) / 2, freedom)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two datasets compared: cell by cell, corrected for many comparisons, over the cells of each value, and over all.
+"""Compare two datasets by cell, by value of each axis, and overall, correcting for multiple tests.
 
-`docs/comparing.md` describes it for those who use it. Everything is on the logarithm of throughput, so that the
-effect of a cell is a ratio, new over base.
+`docs/comparing.md` describes it for users. Effects are differences of log throughput, that is ratios of new over base.
 """
 
 from __future__ import annotations
@@ -48,44 +47,44 @@ from tpcsweep.numbers import between, plain, short
 from tpcsweep.variables import CPU_LIMITS
 
 NOTICED = 0.05
-"""The smallest slowdown of a machine that the summary reports, as a share."""
+"""Smallest slowdown of a machine that the summary reports, as a share."""
 
 _NEEDED = ("throughput", "flags")
 _MOST_ROWS = 50  # on a terminal
 
 
 class ComparisonError(ValueError):
-    """Two datasets without common cells; the text contains the reason and the remedy."""
+    """Two datasets without common cells; the text contains the reason and the fix."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The common and the different parameters of two datasets."""
+    """Common and different parameters of two datasets."""
 
     axes: Mapping[str, tuple[Value, ...]]
     """Common values of each parameter that is an axis of either dataset."""
     only: Mapping[str, Mapping[str, tuple[Value, ...]]]
-    """For `base` and `new` the values of axes that the other does not have."""
+    """Values of axes that only `base` or only `new` contains."""
     different: Mapping[str, tuple[Value, Value]]
-    """Parameters with one value each, base and new, that differ: the compared settings. None: unknown."""
+    """Parameters whose single values differ, as (base, new); None means unknown."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The cells of two datasets, compared."""
+    """Compared cells of two datasets."""
 
     base: str
     new: str
     alignment: Alignment
     cells: pd.DataFrame
-    """A row for each cell: see `TABLE`; axes first."""
+    """One row for each cell: axes, then the columns of `TABLE`."""
     parts: pd.DataFrame
-    """A row for each value of each axis, over the cells that have it: see `effects.PARTS`."""
+    """One row for each value of each axis, over the cells with that value: see `effects.PARTS`."""
     overall: Overall
     run_to_run: float
-    """The share by which single measurements differ from run to run."""
+    """Relative difference of single measurements between runs (standard deviation)."""
     estimated: bool
-    """Whether the share is estimated from several runs, or stated as `RUN_TO_RUN`."""
+    """Whether `run_to_run` is estimated from several runs, rather than the default `RUN_TO_RUN`."""
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -93,9 +92,9 @@ class Comparison:
 
     @property
     def slowdown(self) -> float:
-        """Time that a piece of work took in new over that in base, median of the cells that a CPU bound; or NaN.
+        """Time for a piece of work in new over base, median of the CPU-bound cells; NaN if unknown.
 
-        Cells that were disturbed on a side do not count: other work on the CPU changes the time, too.
+        Cells that were disturbed on either side are excluded, because other work on the CPU changes the time too.
         """
         flags = (self.cells["base_flags"] + " " + self.cells["new_flags"]).str.split()
         calm = [{"disturbed", "machine_saturated"}.isdisjoint(row) for row in flags]
@@ -128,7 +127,7 @@ class Comparison:
             "alignment": self.alignment,
             "cells": self.cells.to_dict("records"),
         }
-        # There and back: JSON has neither numpy's numbers nor NaN and infinity.
+        # The round trip removes numpy's numbers, NaN and infinity, which JSON lacks.
         plain: dict[str, Any] = orjson.loads(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY))
         return plain
 
@@ -155,14 +154,14 @@ TABLE = {
     "base_work": "ms that a piece of work took base's machine (machine_work), where a CPU bound the cell",
     "new_work": "the same of new",
 }
-"""The columns of `Comparison.cells` after the axes, and what they mean."""
+"""Columns of `Comparison.cells` after the axes, with their meanings."""
 
 
 def load_side(side: ComparedSide) -> xr.Dataset:
-    """Load a side's part of a dataset: each chosen value is a coordinate without a dimension.
+    """Load the part of a dataset that a side chooses; each chosen value becomes a scalar coordinate.
 
     Raises:
-        ConfigurationError: for a file that is no dataset of a sweep, an unknown axis, or an unknown value.
+        ConfigurationError: If the file is not the dataset of a sweep, or an axis or value is unknown.
     """
     summary = load(side.dataset)
     if lacks := [f"it has no {name}" for name in _NEEDED if name not in summary]:
@@ -183,16 +182,16 @@ def load_side(side: ComparedSide) -> xr.Dataset:
 
 
 def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base", "new")) -> Comparison:
-    """Compare the cells that two datasets have in common.
+    """Compare the common cells of two datasets.
 
-    A side with two or more repetitions that went well is taken by their mean and spread, one with a single measurement
-    by its confidence interval and the share by which runs differ. Sides are compared by Welch's t test of log
-    throughput. Cells, values and the overall effect are corrected together after Holm. The overall effect, and that of
-    the cells of each value of an axis, is the mean of a random-effects model (DerSimonian & Laird, Controlled Clinical
-    Trials 7, 1986) with an interval that is at least that of Hartung & Knapp (Statistics in Medicine 20, 2001).
+    A side with two or more successful repetitions is represented by their mean and spread; a side with a single
+    measurement by its confidence interval, widened by the difference between runs. Welch's t test compares the sides'
+    log throughput. Holm's correction treats cells, values and the overall effect as one family. The overall effect, and
+    the effect of each value of an axis, is the mean of a random-effects model (DerSimonian & Laird, Controlled Clinical
+    Trials 7, 1986) with an interval at least as wide as that of Hartung & Knapp (Statistics in Medicine 20, 2001).
 
     Raises:
-        ComparisonError: if no cell is common, or one of them does not know an axis.
+        ComparisonError: If there is no common cell, or an axis of one dataset is unknown to the other.
     """
     alignment = align(base, new)
     axes = alignment.axes
@@ -209,7 +208,7 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
 
 
 def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
-    """Find the cells that two datasets have in common; raises ComparisonError, see `compare`."""
+    """Find the common cells of two datasets. Raises ComparisonError, see `compare`."""
     ours, theirs = _parameters(base), _parameters(new)
     several = {name for known in (ours, theirs) for name, values in known.items() if len(values) > 1}
     order = dict.fromkeys((*Parameters.model_fields, *ours, *theirs))
@@ -244,15 +243,15 @@ def _parameters(summary: xr.Dataset) -> dict[str, list[Value]]:
 
 
 def measured_cells(cells: pd.DataFrame) -> int:
-    """Return how many cells have a throughput on both sides.
+    """Return the number of cells with a throughput on both sides.
 
-    Those without an interval count, too: cells of the same kind that have one have it by luck, and look surer.
+    Cells without an interval count too: similar cells have an interval by luck, and look more certain than they are.
     """
     return int((cells["base"].notna() & cells["new"].notna()).sum())
 
 
 def _rows_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.DataFrame:
-    """Return the observations of one side at the given values of the axes, with the number of each row's cell."""
+    """Return one side's observations at the values of `axes`, with the number of each row's cell."""
     rows = observations(summary, also=("limit", "machine_work"))
     for name, values in axes.items():
         rows = rows[rows[name].isin(values)]
@@ -262,11 +261,11 @@ def _rows_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.D
 
 
 def _cells_of(rows: pd.DataFrame, axes: Mapping[str, tuple[Value, ...]], share: float) -> pd.DataFrame:
-    """Return a row for each cell of one side at the given values of the axes, the last axis fastest.
+    """Return one row for each cell of a side at the values of `axes`, the last axis fastest.
 
-    Columns are `mean` of the throughput in Gbit/s, `log_mean` of its logarithm, the variances of both means, their
-    `freedom`, `repeated`, `why` the cell cannot be compared, its `flags`, and `work` in ms: NaN where no CPU bound
-    the cell, or where it is unknown. Single measurements have the `share` by which runs differ in their variances.
+    Columns are `mean` (throughput in Gbit/s), `log_mean` (of its logarithm), the variances of both, their `freedom`,
+    `repeated`, `why` the cell cannot be compared, `flags`, and `work` in ms (NaN if no CPU bound the cell, or unknown).
+    The variances of single measurements include the `share` by which runs differ.
     """
     used = rows[rows["reason"] == ""]
     shape = tuple(len(values) for values in axes.values())
@@ -297,7 +296,7 @@ def _cells_of(rows: pd.DataFrame, axes: Mapping[str, tuple[Value, ...]], share: 
     }
     flags = rows.groupby("cell")[list(FLAGS)].any()
     luck = np.where(repeated, 0.0, share**2)
-    # Welch and Satterthwaite: the share is known, and the interval has its own freedom.
+    # Welch and Satterthwaite: the share is exactly known, the interval has its own degrees of freedom.
     wider = (1 + luck / relative**2) ** 2
     return pd.DataFrame(
         {
@@ -347,7 +346,7 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
 
 
 def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return a difference of means by Welch's t test, half of its interval, its error, and Satterthwaite's freedom."""
+    """Return a difference of means, half its interval, its error and Satterthwaite's degrees of freedom."""
     ours, theirs = (side[f"{scale}variance"].to_numpy() for side in (base, new))
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.sqrt(ours + theirs)
@@ -360,10 +359,10 @@ def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, F
 
 
 def gate_failures(comparison: Comparison, below: float) -> list[str]:
-    """Return the reasons of a gate that refuses ratios (new over base) below `below`; none if it passes.
+    """Return the reasons to reject ratios (new over base) below `below`; an empty list means pass.
 
-    The overall ratio and those of parts and of cells are refused by one-sided tests, corrected together after Holm. The
-    gate also refuses cells that failed in new alone, and a comparison without comparable cells.
+    One-sided tests reject the overall ratio, and ratios of values and of cells, corrected together after Holm. Cells
+    that failed only in new, and a comparison without comparable cells, are rejected too.
     """
     cells, overall = comparison.cells, comparison.overall
     axes = comparison.alignment.axes
@@ -392,7 +391,7 @@ def gate_failures(comparison: Comparison, below: float) -> list[str]:
 
 
 def otherwise(comparison: Comparison) -> str:
-    """Return a clause on the values whose cells differ otherwise than all cells together; empty without any."""
+    """Return a clause on values whose verdict differs from the overall one, or ""."""
     found = comparison.parts
     found = found[~found["verdict"].isin([SAME, comparison.overall.verdict])]
     return ", ".join(
@@ -407,17 +406,17 @@ def _part(row: pd.Series) -> str:
 
 
 def slower_machine(comparison: Comparison) -> str:
-    """Return a clause that names the slower machine; empty if both were equally fast or their speed is unknown."""
+    """Return a clause that names the slower machine, or "" if both were equally fast or it is unknown."""
     side, ratio = "new", comparison.slowdown
     if ratio < 1:
         side, ratio = "base", 1 / ratio
-    if not ratio >= 1 + NOTICED:  # nor where it is NaN
+    if not ratio >= 1 + NOTICED:  # also false for NaN
         return ""
     return f"work took {side}'s machine {ratio:.2f} times as long in cells that a CPU bound, and their ratios hold that"
 
 
 def flagged(comparison: Comparison) -> str:
-    """Return a clause on how many cells of each side have which flag; empty without any flag."""
+    """Return a clause with the number of cells of each side for each flag, or "" without flags."""
     clauses = []
     for side in ("base", "new"):
         counts = Counter(comparison.cells[f"{side}_flags"].str.split().explode().dropna())
@@ -428,7 +427,7 @@ def flagged(comparison: Comparison) -> str:
 
 
 def lack_of_repetitions(comparison: Comparison) -> str:
-    """Return a sentence on the cells that were measured once; empty without any."""
+    """Return a sentence on cells that were measured once, or "" if there are none."""
     once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
     share = f"{plain(round(100 * comparison.run_to_run, 1))} % from run to run"
     source = (
@@ -442,19 +441,19 @@ def lack_of_repetitions(comparison: Comparison) -> str:
 
 
 def gated_content(comparison: Comparison, below: float | None) -> dict[str, Any]:
-    """Return a comparison as JSON has it, with the `gate_failures` of the gate if there is one."""
+    """Return a comparison as JSON types, with the `gate_failures` if a limit is set."""
     gate = {"fail_below": below, "failures": [] if below is None else gate_failures(comparison, below)}
     return comparison.to_dict() | {"gate": gate}
 
 
 def write_files(comparison: Comparison, json: Path, table: Path, below: float | None) -> None:
-    """Write a comparison as JSON, see `gated_content`, and its cells as CSV."""
+    """Write a comparison as JSON (see `gated_content`), and its cells as CSV."""
     write_json(json, gated_content(comparison, below))
     write_csv(comparison.cells, table)
 
 
 def overview(comparison: Comparison) -> RenderableType:
-    """Return the summary for a terminal, and the cells that differ, those with the largest change first."""
+    """Return the summary for a terminal, and the cells that differ, largest change first."""
     alignment = comparison.alignment
     lines = [comparison.summary()]
     if alignment.different:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mean ratios of cells: over all of them, and over those that have a value of an axis in common."""
+"""Mean ratios over all cells, and over the cells of each value of an axis."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from scipy import stats
 from tpcsweep.configuration.parameters import Value
 
 CONFIDENCE = 0.95
-"""Confidence of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
+"""Confidence of all intervals; comparisons of equal datasets report a difference in 1 − this of cases."""
 
 RUN_TO_RUN = 0.02
-"""The standard deviation of a cell's throughput from run to run, as a share, where no dataset has several runs.
-
+"""Default relative standard deviation of a cell's throughput between runs, if no dataset has several.
 Idle runs of the demo on one machine, compared in pairs, had a median difference of 1.6 to 1.8 %, which is that of a
-standard deviation of 1.7 to 1.9 % in each run. This is a statement about that machine, and may be too small for
-others."""
+standard deviation of 1.7 to 1.9 % in each run. Other machines may vary more."""
 
 VERDICTS = FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference found", "not comparable"
 TOO_SHORT = "measured once, and too short to be judged alone"
@@ -34,13 +32,13 @@ PARTS = (
     *("axis", "value", "cells", "ratio", "ratio_low", "ratio_high", "log_ratio", "error", "freedom", "p"),
     *("p_corrected", "verdict"),
 )
-"""The columns of `parts`: one of the values of an axis, how many comparable cells have it, and their mean ratio by a
-random-effects model. The others are as in `comparison.TABLE`."""
+"""Columns of `parts`: a value of an axis, its number of comparable cells, and their mean ratio.
+The mean is that of a random-effects model. The other columns are as in `comparison.TABLE`."""
 
 
 @dataclass(frozen=True)
 class Overall:
-    """The mean ratio over cells, new over base, with its confidence interval."""
+    """Mean ratio over cells, new over base, with its confidence interval."""
 
     verdict: str
     ratio: float
@@ -48,19 +46,19 @@ class Overall:
     high: float
     cells: int
     spread: float
-    """Standard deviation of the cells' true log ratios, as estimated: 0 where all may have the same."""
+    """Estimated standard deviation of the cells' true log ratios; 0 if all may be equal."""
     error: float = math.nan
-    """Standard error of the logarithm of the ratio, with its degrees of `freedom`."""
+    """Standard error of the logarithm of the ratio, with `freedom` degrees of freedom."""
     freedom: float = math.nan
     p: float = math.nan
     p_corrected: float = math.nan
 
 
 def run_to_run(sides: Sequence[pd.DataFrame]) -> float | None:
-    """Return the standard deviation of log throughput from run to run, in excess of that inside of runs, as a share.
+    """Return the relative standard deviation of throughput between runs beyond that within runs.
 
-    It is pooled over the cells of each side that were measured in several runs (one-way analysis of variance); None
-    without any.
+    One-way analysis of variance pools it over the cells of each side that were measured in several runs. Without such
+    cells the result is None.
     """
     squares, inside, freedom = 0.0, [0.0], 0
     for rows in sides:
@@ -79,7 +77,7 @@ def run_to_run(sides: Sequence[pd.DataFrame]) -> float | None:
 
 
 def combined(cells: pd.DataFrame) -> Overall:
-    """Return the mean ratio of a table's comparable cells, by a random-effects model: see `compare`."""
+    """Return the mean ratio of comparable cells by a random-effects model, see `comparison.compare`."""
     used = cells[cells["verdict"] != NOT_COMPARABLE]
     if used.empty:
         return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
@@ -90,10 +88,10 @@ def combined(cells: pd.DataFrame) -> Overall:
 
 
 def parts(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFrame:
-    """Return the mean ratio of the comparable cells that have each value of each axis, a row each: see `PARTS`.
+    """Return one row for each value of each axis: the mean ratio of its comparable cells, see `PARTS`.
 
-    A difference at one RTT alone is lost in the mean over all cells, whose interval it widens, and in single cells,
-    whose p are corrected for all of them. `judged` adds corrected p and verdicts.
+    A difference at a single RTT is lost in the mean over all cells, whose interval it widens, and in single cells,
+    whose p-values are corrected for all of them. `judged` adds corrected p-values and verdicts.
     """
     used = cells[cells["verdict"] != NOT_COMPARABLE]
     rows = [
@@ -110,11 +108,11 @@ def parts(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFr
 def judged(
     cells: pd.DataFrame, parts: pd.DataFrame, overall: Overall, tried: int
 ) -> tuple[pd.DataFrame, pd.DataFrame, Overall]:
-    """Return cells, parts and the overall effect with corrected p and verdicts: one family of tests.
+    """Return cells, parts and overall effect with corrected p-values and verdicts, as one family of tests.
 
-    All that a comparison reports of equals is "no difference" with a probability of 95 %. `tried` is the number of
-    cells with a throughput on both sides. Single measurements flagged `too_short` have intervals that are too narrow:
-    they count for parts and the overall effect, whose errors follow from the cells' spread, and have no verdict alone.
+    A comparison of equal datasets reports only "no difference found" with a probability of 95 %. `tried` is the number
+    of cells with a throughput on both sides. Single measurements flagged `too_short` have too narrow intervals: they
+    count for parts and the overall effect, whose errors follow from the cells' spread, but get no verdict of their own.
     """
     comparable = cells["verdict"] != NOT_COMPARABLE
     good = comparable & cells["alone"]
@@ -136,8 +134,8 @@ def judged(
 def together(overall: float, parts: Floats, cells: Floats, tried: int) -> list[Floats]:
     """Correct the p-values of the overall effect, of parts and of `tried` cells as one family.
 
-    The overall effect has a fifth of the error, and the others share the rest evenly (Holm with weights). With a single
-    cell all are one test.
+    The overall effect has a fifth of the error; the others share the rest evenly (weighted Holm). With a single cell
+    all are one test.
     """
     if tried <= 1:
         return [np.array([overall]), parts, cells]
@@ -152,7 +150,6 @@ def _verdicts(effects: Any, corrected: Floats) -> NDArray[np.str_]:
 
 
 def _mean(used: pd.DataFrame) -> dict[str, float]:
-    """Return the mean of some cells by the names of `PARTS`, and the `spread` of the true log ratios."""
     effects, errors = (used[name].to_numpy(float) for name in ("log_ratio", "error"))
     if len(used) == 1:
         mean, error, freedom, spread = effects[0], errors[0], used["freedom"].iloc[0], 0.0
@@ -168,10 +165,10 @@ def _mean(used: pd.DataFrame) -> dict[str, float]:
 
 
 def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, float]:
-    """Return the mean of two or more effects, its standard error, and the standard deviation of the true effects.
+    """Return the mean of two or more effects, its standard error, and the true standard deviation.
 
-    DerSimonian & Laird's estimate; of its standard error the largest of the model's own, Hartung & Knapp's, and
-    Sidik & Jonkman's robust one (Computational Statistics & Data Analysis 50, 2006).
+    The mean is DerSimonian & Laird's estimate. The standard error is the largest of the model's own, Hartung & Knapp's,
+    and Sidik & Jonkman's robust one (Computational Statistics & Data Analysis 50, 2006).
     """
     weights = 1 / variances
     mean = np.average(effects, weights=weights)
@@ -181,18 +178,18 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
     mean = np.average(effects, weights=weights)
     count, squares, shares = len(effects), (effects - mean) ** 2, weights / weights.sum()
     hartung_knapp = np.sum(shares * squares) / (count - 1)
-    # Variances of a few repetitions make poor weights: this holds whatever the weights are.
+    # Variances of a few repetitions make poor weights; this error is valid for any weights.
     sidik_jonkman = np.sum(shares**2 * squares / (1 - shares))
     error = np.sqrt(max(1 / weights.sum(), hartung_knapp, sidik_jonkman))
     return float(mean), float(error), float(np.sqrt(between))
 
 
 def holm(p: Floats, weights: Floats | None = None) -> Floats:
-    """Correct p-values for their number, so that one is below α by chance with a probability of α at most.
+    """Correct p-values for their number: the chance that any falls below α is at most α.
 
-    This holds whatever their dependence. Weights are shares of α, by default equal ones; they add up to 1 or less. S.
-    Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979: the
-    smallest p over weight counts first, and the weights of those before it go to the others.
+    This holds for any dependence. Weights are shares of α, by default equal ones, with a sum of at most 1. S. Holm, A
+    simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6, 1979: the smallest
+    p-value over weight counts first, and the weights of rejected ones go to the others.
     """
     weights = np.full(len(p), 1 / max(len(p), 1)) if weights is None else weights
     order = np.argsort(p / weights)

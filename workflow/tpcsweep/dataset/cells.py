@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells read from files, checked, and reduced to the content of a dataset: a few here, many in other processes."""
+"""Read and check cell files, and reduce them to the content of a dataset, many in parallel."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from tpcsweep.linux import signals
 from tpcsweep.variables import NOT_MEASURED
 
 FORMAT = 1
-"""The version of cell files that this reads."""
+"""Supported version of cell files."""
 _NO_CELL = f"not a cell file of format {FORMAT}"
 FEW = 500
-"""The number of cells that are read here before processes are started: that is a quarter of a second."""
+"""Number of cells to read before starting processes, which takes a quarter of a second."""
 _BATCH = 64  # cells that a process reads at a time: some megabytes, and some hundredths of a second
 
 
 class Line(NamedTuple):
-    """A line of a file that contains many cells."""
+    """Line of a file that contains many cells."""
 
     file: Path
     number: int
-    """From 1."""
+    """Number from 1."""
     text: bytes
 
     def __str__(self) -> str:
@@ -43,19 +43,19 @@ class Line(NamedTuple):
 
 
 Source = Path | Line
-"""The file of a cell, or its line in a file."""
+"""File of a cell, or its line in a file."""
 _Pair = tuple[Source, Mapping[str, Any] | None]
 
 
 class DatasetError(ValueError):
-    """Cell files that do not fold into one dataset; the text names the file and what to do."""
+    """Cell files that do not fold into one dataset; the text names the file and the fix."""
 
 
 class UnusableError(DatasetError):
-    """A source that contains no whole cell, or a cell of another specification than the wanted one."""
+    """Source without a complete cell, or with another specification than the wanted one."""
 
     def __init__(self, source: Source, reason: str) -> None:
-        super().__init__(source, reason)  # as they are, so that processes can pickle them
+        super().__init__(source, reason)  # original objects, so that processes can pickle them
         self.source, self.reason = source, reason
 
     def __str__(self) -> str:
@@ -63,33 +63,33 @@ class UnusableError(DatasetError):
 
 
 class Reduced(NamedTuple):
-    """The content of a cell that a dataset keeps."""
+    """Content of a cell that a dataset keeps."""
 
     source: str
     at: int
-    """The cell's place in the flattened grid."""
+    """Index of the cell in the flattened grid."""
     fixed: dict[str, Any]
-    """The part of its specification that is on no axis."""
+    """Part of its specification without the axes."""
     row: Row
     samples: Record | None = None
     transfers: Columns | None = None
-    """Both None for a cell that was not measured."""
+    """Transfers; like `samples` None for an unmeasured cell."""
     unusable: str = ""
-    """Why the source is not used; the row then says that the cell was not measured."""
+    """Reason not to use the source; the row then marks the cell as not measured."""
 
 
 class Reader:
-    """Reads cells of a grid, given the values of each axis in order."""
+    """Reader of the cells of a grid, whose axes have ordered values."""
 
     def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
         self._places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
 
     def reduce(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
-        """Read a cell, which must have the wanted specification if that is known.
+        """Read a cell and check that it has the wanted specification, if any.
 
         Raises:
-            DatasetError: if the cell lies off the grid.
-            UnusableError: if the source is unusable and no specification is wanted.
+            DatasetError: If the cell is not in the grid.
+            UnusableError: If the source is unusable and no specification is wanted.
         """
         try:
             return self._usable(source, wanted)
@@ -148,7 +148,7 @@ def _read(source: Source) -> dict[str, Any]:
 
 
 def differences(measured: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:
-    """Say in which keys two specifications differ, nested ones with dots: parameters.rtt is 10, not 20."""
+    """Describe the keys in which two specifications differ, such as "parameters.rtt is 10, not 20"."""
     texts = []
     for name in dict.fromkeys((*measured, *wanted)):
         ours, theirs = measured.get(name), wanted.get(name)
@@ -166,12 +166,15 @@ def _json(mapping: Mapping[str, Any], name: str) -> str:
 def reduced(
     pairs: Iterable[_Pair], axes: Mapping[str, Sequence[Value]], processes: int
 ) -> Generator[Reduced]:
-    """Yield cells in the order of their sources. Close the generator, so that its processes end.
+    """Yield cells in the order of their sources. Close the generator to end its processes.
 
-    So many `processes` read them if they are more than a few. With one, none are started.
+    Args:
+        pairs: Sources with their wanted specifications.
+        axes: Values of each axis in order.
+        processes: Number of processes, used if there are more than a few sources; 1 starts none.
 
     Raises:
-        DatasetError: see `Reader.reduce`, for the first of the sources; also for a process that died.
+        DatasetError: For the first bad source (see `Reader.reduce`), or a process that died.
     """
     rest = iter(pairs)
     reader = Reader(axes)
@@ -187,14 +190,14 @@ def reduced(
 def _in_processes(
     pairs: Iterator[_Pair], reader: Reader, processes: int
 ) -> Generator[list[Reduced | Exception]]:
-    pool = signals.workers(processes)  # it starts none before the first batch
+    pool = signals.workers(processes)  # it starts no process before the first batch
     waiting: deque[Future[list[Reduced | Exception]]] = deque()
     try:
         for batch in iter(lambda: [*islice(pairs, _BATCH)], []):
-            # The first one forks. What is raised then, in what Python runs after a fork, is printed and forgotten.
+            # The first submit forks. Python prints and drops exceptions that signals raise in its after-fork code.
             with signals.held():
                 waiting.append(pool.submit(_reduce, reader, batch))
-            if len(waiting) > 3 * processes:  # what is read and waits for its turn takes memory
+            if len(waiting) > 3 * processes:  # finished batches that wait for their turn take memory
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -208,7 +211,7 @@ def _in_processes(
 
 
 def _reduce(reader: Reader, pairs: Sequence[_Pair]) -> list[Reduced | Exception]:
-    """Reduce cells up to the first that is refused, with its error in its place: earlier ones may be refused later."""
+    """Reduce cells up to the first rejected one, and append its error, because an earlier batch may fail later."""
     cells: list[Reduced | Exception] = []
     for source, wanted in pairs:
         try:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets from elsewhere and of earlier versions: checked, copied, and completed.
+"""Check, copy and complete datasets from elsewhere and of earlier versions.
 
-A dataset of an earlier version lacks later variables. The copy gets them without values, so that readers of datasets
-need to know one version alone.
+Earlier datasets lack newer variables. The copy gets them without values, so that readers need to know one version only.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ALWAYS = {
     "samples": ("goodput",),
     TRANSFERS_GROUP: ("stream", "start", "end", "ok"),
 }
-"""Variables of each group in datasets of every version."""
+"""Variables of each group that datasets of every version contain."""
 _LIMIT = {name: Variable("", "what bound the throughput: not judged") for name in ("limit", "limit_second")}
 _TODAY: dict[str, Iterable[str]] = {"": (*SUMMARY, *_LIMIT), "samples": SAMPLES, TRANSFERS_GROUP: TRANSFERS}
 """Variables of each group that readers need."""
@@ -44,11 +43,11 @@ _ATTRIBUTES = ("title", "source", "sweep", "testbed", "testbed_kind", "measured_
 
 
 def copy_completed(file: Path, output: Path) -> None:
-    """Copy a dataset, whole or not at all, with every variable that datasets have today; write its table beside it.
+    """Copy a dataset atomically, adding all current variables; write its table of cells next to it.
 
     Raises:
-        ConfigurationError: for a file that cannot be read or is not a dataset of tpcsweep; nothing is written.
-        MissingExtraError: for a Zarr store without the extra `zarr`.
+        ConfigurationError: If the file cannot be read or is not a dataset of tpcsweep; nothing is written.
+        MissingExtraError: If a Zarr store is given without the extra `zarr`.
     """
     _copy(file, output)
     write_table(load(output), output.with_name("cells.csv"))
@@ -56,10 +55,10 @@ def copy_completed(file: Path, output: Path) -> None:
 
 @contextlib.contextmanager
 def completed(file: Path) -> Iterator[Path]:
-    """Lend a dataset with every variable that datasets have today: the file itself, or a temporary copy.
+    """Yield a dataset with all current variables: the file itself, or a temporary copy.
 
     Raises:
-        ConfigurationError: for a file that cannot be read or is not a dataset of tpcsweep.
+        ConfigurationError: If the file cannot be read or is not a dataset of tpcsweep.
     """
     if require_dataset(file):
         yield file
@@ -71,9 +70,10 @@ def completed(file: Path) -> Iterator[Path]:
 
 
 def require_dataset(file: Path, given: Path | None = None) -> bool:
-    """Whether a NetCDF file has every variable that datasets have today; raises ConfigurationError, see `completed`.
+    """Return whether a NetCDF file has all current variables; errors name `given`, by default `file`.
 
-    Errors name the `given` file, by default the file itself.
+    Raises:
+        ConfigurationError: If the file cannot be read or is not a dataset of tpcsweep.
     """
     with readable(file), netCDF4.Dataset(file) as dataset:
         if not dataset.data_model.startswith("NETCDF4"):
@@ -174,7 +174,7 @@ def _complete(file: Path, name: str) -> None:
 def _later(
     group: xr.Dataset, today: Mapping[str, Variable], like: str, columns: Mapping[str, NDArray[Any]]
 ) -> xr.Dataset:
-    """Return the variables of today that a group lacks, shaped as one that it contains: columns, or NaN without one."""
+    """Return the current variables that a group lacks, shaped like `like`, with values of `columns` or NaN."""
     nothing = np.broadcast_to(np.nan, group[like].shape)
     return xr.Dataset(
         {

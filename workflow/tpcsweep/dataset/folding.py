@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cell files folded into groups over one grid, and these written to one file."""
+"""Fold cell files into groups over one grid, and write the groups to one file."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ from tpcsweep.files import note_checksum, replacing
 from tpcsweep.flags import IMPLAUSIBLE
 
 _CHUNK_CACHE = 2**20
-"""Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
+"""Bytes for each variable; slabs are whole chunks, and the library's default of 64 MB each would fill the memory."""
 _AGAIN = "delete the file and run snakemake again"
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True}
-"""Level 4 compresses for twice as long, and makes measured samples a fiftieth smaller."""
+"""Level 4 takes twice as long, and makes measured samples only 2 % smaller."""
 
 
 @dataclass(frozen=True)
 class Folded:
-    """One dataset in three groups, all with the same axes as coordinates; the two large ones wait on disk."""
+    """Dataset in three groups with the same axes as coordinates; the two large groups are on disk."""
 
     summary: xr.Dataset
-    """Dimensions: the axes."""
+    """Group whose dimensions are the axes."""
     series: Series
     moved: TransferTable
 
     @property
     def samples(self) -> xr.Dataset:
-        """In memory. Dimensions: the axes, then `time` in s since the cell's start; NaN where a cell had ended."""
+        """Time series in memory. Dimensions: axes, then `time` in s since the cell's start; NaN after its end."""
         return self.series.load()
 
     @property
     def transfers(self) -> xr.Dataset:
-        """In memory. One dimension, `transfer`, over those of all cells; every axis is a variable along it."""
+        """Transfers of all cells in memory, with the dimension `transfer`; every axis is a variable along it."""
         return self.moved.load()
 
 
 def lines_of(file: Path, count: int) -> Iterator[Line]:
-    """Yield the lines of a file that has a line for each of `count` cells.
+    """Yield the lines of a file that has one line for each of `count` cells.
 
     Raises:
-        DatasetError: for too few or too many lines.
+        DatasetError: If the file has too few or too many lines.
     """
     number = 0
     with file.open("rb") as source:
@@ -79,25 +79,25 @@ def fold(
     attributes: Mapping[str, Any] = MappingProxyType({}),
     set_aside: Callable[[Path, str], object] | None = None,
 ) -> Folded:
-    """Fold cells into one dataset with a dimension for each axis.
+    """Fold cells into one dataset with one dimension for each axis.
 
     Points of the grid without a cell become NaN with the status "not_measured".
 
     Args:
-        sources: The file of each cell or its line in a file (see `lines_of`), in any order.
-        axes: The values of each axis in order, `repetition` among them.
-        wanted: For each source in turn the specification that its cell must have.
-        processes: The number of processes that read sources if there are more than a few.
-        attributes: Attributes of the summary beside those that the cells tell.
-        set_aside: Called with each unusable file and the reason: a damaged one, or one of another specification than
-            the wanted one. The dataset then says that this cell was not measured, and why. Without `set_aside`, or
+        sources: File of each cell, or its line in a file (see `lines_of`), in any order.
+        axes: Values of each axis in order, including `repetition`.
+        wanted: Specification that the cell of each source must have.
+        processes: Number of processes that read sources if there are more than a few.
+        attributes: Additional attributes of the summary.
+        set_aside: Function to call with each unusable file (damaged, or of another specification than the wanted one)
+            and the reason. The dataset then marks the cell as not measured, with the reason. Without `set_aside`, or
             without wanted specifications, an unusable source is an error.
 
     Raises:
-        DatasetError: for an unusable source, a cell off the grid, two cells at one point, cells that differ in a
-            parameter that is no axis, no source at all, and a process that died. Of several sources it names the first.
+        DatasetError: If a source is unusable, a cell is not in the grid, two cells are at one point, cells differ in a
+            parameter that is no axis, there is no source, or a process died. The error names the first such source.
     """
-    # No list of all: the wanted specifications of 10⁵ cells alone would take hundreds of megabytes.
+    # An iterator, because the wanted specifications of 10⁵ cells would take hundreds of megabytes.
     pairs = zip(sources, repeat(None) if wanted is None else wanted, strict=wanted is not None)
     grid = _Grid(axes)
     with closing(reduced(pairs, axes, processes)) as cells:
@@ -128,11 +128,16 @@ def tabulate(
     attributes: Mapping[str, Any],
     invalid: NDArray[np.bool_] | slice = slice(0),
 ) -> Folded:
-    """Make a dataset of measurements without cell files: one a row, without samples or transfers.
+    """Return a dataset of measurements without cell files: one for each row, without samples or transfers.
 
-    For each axis, `repetition` among them, `places` has the index of each row's value; no two rows are of one cell.
-    `figures` has the values of the rows for some of `variables.SUMMARY`, in their units. All rows share the `fixed`
-    parameters and the `record` of provenance. `invalid` rows have implausible figures.
+    Args:
+        axes: Values of each axis in order, including `repetition`.
+        places: For each axis the index of each row's value; no two rows belong to the same cell.
+        figures: Values of each row for some of `variables.SUMMARY`, in their units.
+        fixed: Parameters that all rows share.
+        record: Provenance record that all rows share.
+        attributes: Attributes of the summary.
+        invalid: Rows with implausible figures.
     """
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
@@ -152,7 +157,7 @@ class _Grid:
         self.series = Series(tuple(axes), self.shape)
         self.moved = TransferTable(tuple(axes), self.shape)
         self.fixed: dict[str, Any] = {}
-        """The common part of the specifications of all cells."""
+        """Common part of the specifications of all cells."""
         self.first: str | None = None
 
     def add(self, cell: Reduced) -> None:
@@ -175,7 +180,7 @@ class _Grid:
         """Return the groups; `interval` is the time between samples in s."""
         known = coordinates(self.axes, fixed)
         self.series.coordinates = self.moved.coordinates = known
-        # Each group is opened on its own.
+        # Each group is opened separately, so each needs these.
         common = ("title", "source", "testbed_kind", "comment")
         shared = {name: attributes[name] for name in common if name in attributes}
         self.series.attributes = self.moved.attributes = shared
@@ -185,7 +190,7 @@ class _Grid:
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
-    """Write the groups, with `done` in the history, to one NetCDF 4 file, whole or not at all, and its checksum."""
+    """Write the groups atomically to one NetCDF 4 file, with `done` in the history, and its checksum."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"id": _identity(folded.summary), "date_created": now, "history": f"{now} tpcsweep: {done}"}
     summary = folded.summary.assign_attrs(about)
@@ -197,14 +202,14 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
 
 
 def _identity(summary: xr.Dataset) -> str:
-    """Return a UUID that is the same for the same measurements, however often they are folded."""
+    """Return a UUID that depends only on the measurements, not on when they were folded."""
     about = [str(text).encode() for text in (summary.attrs["title"], *summary["provenance_record"].values)]
     digest = hashlib.sha256(b"\0".join([*about, summary["started"].values.tobytes()])).hexdigest()
     return uuid.uuid5(uuid.NAMESPACE_OID, digest).urn
 
 
 def _append(path: Path, name: str, group: DatasetGroup) -> None:
-    """Add a group to a file, a slab at a time, as xarray would write it whole."""
+    """Add a group to a file slab by slab, as xarray would write it at once."""
     outline = group.outline()
     bare = outline.drop_vars(outline.data_vars)
     bare.to_netcdf(path, mode="a", engine="netcdf4", group=name, encoding=encoding_of(bare))
@@ -212,7 +217,7 @@ def _append(path: Path, name: str, group: DatasetGroup) -> None:
         target = file[name]
         for dimension in outline.sizes.keys() - bare.sizes.keys():
             target.createDimension(str(dimension), outline.sizes[dimension])
-        # Of a group without variables xarray says for the whole group what scalar coordinates it has.
+        # In a group without variables, xarray lists scalar coordinates in an attribute of the group.
         scalars = {"coordinates": target.coordinates} if "coordinates" in target.ncattrs() else {}
         for key in scalars:
             target.delncattr(key)
@@ -234,7 +239,7 @@ def _append(path: Path, name: str, group: DatasetGroup) -> None:
 
 
 def encoding_of(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:
-    """Numbers compressed, gaps in floats as NaN, integers and coordinates without a fill value, texts as they are."""
+    """Return encodings: compressed numbers, and NaN for gaps in floats; the rest has no fill value."""
     encoding: dict[Hashable, dict[str, Any]] = {}
     for name, variable in content.variables.items():
         kind = variable.dtype.kind

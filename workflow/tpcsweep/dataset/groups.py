@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The groups of time series and of single transfers: kept on disk, written a slab at a time, never in memory whole."""
+"""Groups of time series and of transfers, kept on disk and written in slabs to save memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KINDS: dict[str, Any] = {**_WHOLE, **dict.fromkeys(_TEXTS, object), "cell": np.
 
 
 class Spool:
-    """Records in a temporary file that goes with the last reference to it; append all before you read any."""
+    """Records in a temporary file, which the last reference deletes; append all before reading any."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
@@ -53,11 +53,11 @@ class Spool:
 
 
 Slab: TypeAlias = "tuple[str, tuple[slice, ...], NDArray[Any]]"
-"""A part of a variable: its name, where the part is, and the values."""
+"""Part of a variable: its name, its position, and its values."""
 
 
 class DatasetGroup(ABC):
-    """A group of a dataset, of cells in the order in which they are added; set `coordinates` and `attributes` first."""
+    """Group of a dataset, with cells in the order of adding; set `coordinates` and `attributes` first."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self.coordinates: dict[Hashable, Any] = {}
@@ -86,7 +86,7 @@ class DatasetGroup(ABC):
 
 
 def _empty(shape: Sequence[int], dtype: Any) -> NDArray[Any]:
-    """Return an array of NaN, zeros or empty texts that takes no memory, and cannot be written to."""
+    """Return a read-only array of NaN, zeros or empty texts that needs no memory."""
     value = "" if dtype is object else np.nan if np.issubdtype(dtype, np.floating) else 0
     return np.broadcast_to(np.array(value, dtype), tuple(shape))
 
@@ -94,25 +94,29 @@ def _empty(shape: Sequence[int], dtype: Any) -> NDArray[Any]:
 # --- time series: dimensions are the axes, the origin for series of each origin, and time
 
 _Name = tuple[str, int | None]
-"""A time series: its variable and, for one of ORIGIN_SAMPLES, the origin."""
+"""Time series: its variable, and the origin if the variable is one of ORIGIN_SAMPLES."""
 
 
 class Record(NamedTuple):
-    """The samples of a cell."""
+    """Samples of a cell."""
 
     names: tuple[_Name, ...]
     clock: bytes
     """Times in intervals, 64 bits each."""
     values: NDArray[np.float32]
-    """A row for each name, a column for each time."""
+    """One row for each name, one column for each time."""
 
 
 def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
-    """Return the samples of a cell's file, `interval` s apart; names of ORIGIN_SAMPLES have a list of columns.
+    """Return the samples of a cell's file; names of ORIGIN_SAMPLES have a list of columns.
+
+    Args:
+        samples: Columns by name.
+        interval: Time between samples in s.
 
     Raises:
-        KeyError: for an unknown name.
-        TypeError, ValueError: for a value that is no number, times before zero, and columns that differ in length.
+        KeyError: If a name is unknown.
+        TypeError, ValueError: If a value is not a number, a time is negative, or columns differ in length.
     """
     # Samples are some milliseconds late; their places are whole numbers of intervals.
     index = np.rint(np.asarray(samples.get("time", ()), float) / interval).astype(np.int64)
@@ -125,12 +129,12 @@ def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
         rows |= {(name, origin): column for origin, column in enumerate(samples.get(name, ()))}
     if wrong := dict.fromkeys(name for (name, _), row in rows.items() if len(row) != index.size):
         raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
-    values = np.array(list(rows.values()), np.float32)  # None: NaN
+    values = np.array(list(rows.values()), np.float32)  # null becomes NaN
     return Record(tuple(rows), index.tobytes(), values.reshape(len(rows), -1))
 
 
 class Series(DatasetGroup):
-    """Samples of cells, as 32-bit numbers: finer than any counter's noise. Set `interval` (s) before you read them."""
+    """Samples of cells as 32-bit numbers, finer than counter noise. Set `interval` (s) before reading."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         super().__init__(axes, shape)
@@ -148,7 +152,7 @@ class Series(DatasetGroup):
 
     def outline(self) -> xr.Dataset:
         times = self._places.size
-        block = _box(self._shape, self._most)  # a chunk is of one origin, over all of the time
+        block = _box(self._shape, self._most)  # a chunk contains one origin and all times
         origins = dict.fromkeys(ORIGIN_SAMPLES, 0)
         for name, origin in itertools.chain(*self._names):
             if origin is not None:
@@ -190,7 +194,7 @@ class Series(DatasetGroup):
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        """Times that occur, in intervals: long cells keep fewer samples."""
+        """Times that occur, in intervals; long cells keep fewer samples."""
         return np.unique(np.frombuffer(b"".join(self._clocks), np.int64))
 
     @property
@@ -199,23 +203,22 @@ class Series(DatasetGroup):
 
 
 def _indices(places: NDArray[np.int64]) -> NDArray[np.int64] | slice:
-    """Return places as a slice if they are consecutive: much faster."""
     return slice(places[0], places[-1] + 1) if places.size and (np.diff(places) == 1).all() else places
 
 
 def _box(shape: Sequence[int], most: int) -> tuple[int, ...]:
-    """Return the shape of blocks of at most so many points: trailing axes whole, a part of one, one of the others."""
+    """Return the shape of blocks of at most `most` points: whole trailing axes, part of one, one of the others."""
     sizes: list[int] = []
     for size in reversed(shape):
-        sizes.append(max(1, min(size, most // math.prod(sizes))))  # beyond a part of an axis that is one
+        sizes.append(max(1, min(size, most // math.prod(sizes))))  # one, beyond the axis that is divided
     return tuple(reversed(sizes))
 
 
 def blocks(shape: Sequence[int], most: int) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
-    """Divide a grid into blocks, boxes of at most so many points, in the order of the flattened grid.
+    """Divide a grid into boxes of at most `most` points, in the order of the flattened grid.
 
     Yields:
-        The first place of a block and one past its last in the flattened grid, last axis fastest; the box's sides.
+        The box's first index and one past its last in the flattened grid (last axis fastest), and its slices.
     """
     steps = [range(0, size, step) for size, step in zip(shape, _box(shape, most), strict=True)]
     first = 0
@@ -227,24 +230,24 @@ def blocks(shape: Sequence[int], most: int) -> Iterator[tuple[int, int, tuple[sl
         first = last
 
 
-# --- single transfers: a table, as cells have very different numbers of them
+# --- single transfers: a table, because cells have very different numbers of them
 
 
 class Columns(NamedTuple):
-    """The transfers of a cell."""
+    """Transfers of a cell."""
 
     numbers: NDArray[np.float64]
-    """A row for each of _NUMBERS, NaN for None; a column for each transfer. Sizes are exact to 9 PB."""
+    """One row for each of _NUMBERS (None is NaN), one column for each transfer. Sizes are exact to 9 PB."""
     texts: list[Sequence[str]]
-    """A list for each of _TEXTS."""
+    """One list for each of _TEXTS."""
 
 
 def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
     """Return the transfers of a cell's file.
 
     Raises:
-        KeyError: for a missing column.
-        TypeError, ValueError: for a value of another type, a missing number, and columns that differ in length.
+        KeyError: If a column is missing.
+        TypeError, ValueError: If a value has the wrong type, a number is missing, or columns differ in length.
     """
     columns = [transfers[name] for name in (*_NUMBERS, *_TEXTS)]
     if len({len(values) for values in columns}) > 1:
@@ -256,7 +259,7 @@ def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
 
 
 class TransferTable(DatasetGroup):
-    """Transfers of cells, a row for each."""
+    """Table of transfers, one row for each."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         super().__init__(axes, shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of datasets: what values mean, and names, units and coordinates of axes."""
+"""Vocabulary of datasets: meanings of values, and names, units and coordinates of axes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ STATUS = (NOT_MEASURED, "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
-"""The bit of each flag in the variable `flags` of a dataset that is made now; see `masks_of`."""
+"""Bit of each flag in the variable `flags` of new datasets; see `masks_of` for others."""
 
 SIMULATED = "simulation"
-"""The kind of testbed in datasets that no measurement is in: their files, figures and tables all say so."""
+"""Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
 
 IMPORTED = "imported"
-"""The kind of testbed in datasets of measurements from elsewhere."""
+"""Kind of testbed in datasets of measurements from elsewhere."""
 
 TRANSFERS_GROUP = "transfer_times"
-"""The group of single transfers; "transfers" is a figure, and NetCDF has one name for both."""
+"""Group of single transfers; "transfers" is taken by a figure, and NetCDF shares one namespace."""
 
 GROUPS = (None, "samples", TRANSFERS_GROUP)
-"""All groups, as xarray calls them."""
+"""All groups, by xarray's names."""
 
 
 def about_flags() -> dict[str, Any]:
@@ -48,16 +48,18 @@ def about_flags() -> dict[str, Any]:
 
 
 def masks_of(summary: xr.Dataset) -> dict[str, int]:
-    """Return the bit of each flag that a dataset knows, by its own attributes: earlier ones had other bits."""
+    """Return the bit of each flag in a dataset, by its own attributes; earlier versions had other bits."""
     about = summary["flags"].attrs
     return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
 
 
 def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
-    """Which cells carry one of `flags.FLAGS`, as booleans over the axes; none where the dataset is older than it.
+    """Return which cells carry one of `flags.FLAGS`, as booleans over the axes.
+
+    A flag that is newer than the dataset is false everywhere.
 
     Raises:
-        KeyError: for what is no flag.
+        KeyError: If the flag is unknown.
     """
     if flag not in FLAGS:
         raise KeyError(flag)
@@ -65,10 +67,7 @@ def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
 
 
 def with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
-    """Return a dataset whose cells with a throughput above their path's bandwidth carry the flag for it.
-
-    Earlier versions did not raise this flag.
-    """
+    """Flag cells whose throughput exceeds their path's bandwidth; earlier versions lack this flag."""
     masks = masks_of(summary)
     bandwidth = summary.get("bandwidth", math.inf)
     beyond = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > bandwidth)
@@ -79,12 +78,12 @@ def with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
 
 
 def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:
-    """Return the names of the flags in one value of the variable `flags`; masks: see `masks_of`."""
+    """Return the names of the flags in a value of the variable `flags`; see `masks_of` for masks."""
     return [flag for flag, mask in masks.items() if value & mask]
 
 
 def describe(name: str) -> Variable:
-    """Unit and meaning of an axis or a fixed parameter; no unit for words, and for what is no parameter."""
+    """Return unit and meaning of an axis or fixed parameter; words and unknown names have no unit."""
     if name == REPETITION:
         return Variable("1", "repetition of the cell")
     known, field = quantity(name), Parameters.model_fields.get(name)
@@ -93,7 +92,7 @@ def describe(name: str) -> Variable:
 
 
 def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value]) -> dict[Hashable, Any]:
-    """Return the coordinates of a dataset: each axis along itself, and the fixed parameters without a dimension."""
+    """Return the coordinates of a dataset: each axis along itself, fixed parameters as scalars."""
     along: dict[Hashable, Any] = {name: (name, *_coordinate(name, values)) for name, values in axes.items()}
     for name, value in fixed.items():
         [only], about = _coordinate(name, (value,))
@@ -115,13 +114,13 @@ def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[
 
 
 def attributes_of(variable: Variable, simulated: bool = False) -> dict[str, str]:
-    """Return unit, where there is one, and name as attributes; of what was simulated the name says so."""
+    """Return unit (if any) and long name as attributes; the name marks simulated values."""
     units = {"units": variable.units} if variable.units else {}
     return {**units, "long_name": f"simulated: {variable.long_name}" if simulated else variable.long_name}
 
 
 def found_by(axes: Sequence[str], made: str) -> dict[str, str]:
-    """Return the attributes that a catalogue finds a dataset by (ACDD 1.3); `made`: how its figures came about."""
+    """Return the attributes for data catalogues (ACDD 1.3); `made` describes the origin of the figures."""
     over = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
     return {
         "Conventions": "CF-1.11, ACDD-1.3",
@@ -132,7 +131,7 @@ def found_by(axes: Sequence[str], made: str) -> dict[str, str]:
 
 
 def units_of_measurement() -> str:
-    """Say in which units a dataset's attributes `measurement_…` are: attributes have no units of their own."""
+    """Return the units of a dataset's attributes `measurement_…`, because attributes have no units."""
     kinds = {
         name: next((item for item in field.metadata if isinstance(item, Quantity)), None)
         for name, field in Measurement.model_fields.items()
@@ -141,7 +140,7 @@ def units_of_measurement() -> str:
 
 
 def how_made(summary: xr.Dataset) -> str:
-    """Say how the throughput came about: simulated, imported, or measured on which testbed, and at which scale."""
+    """Describe the origin of the throughput: simulated, imported, or measured on a testbed and scale."""
     about = summary.attrs
     kind, testbed = about["testbed_kind"], about["testbed"]
     if kind == IMPORTED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where files of datasets are opened: one that cannot be read is an error of one line that says what to do."""
+"""Open dataset files; an unreadable file causes a one-line error with the fix."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LOCKS[errno.EAGAIN] = "another process has locked it to write"
 
 
 def load(file: Path, group: str | None = None) -> xr.Dataset:
-    """Return a group of a dataset, in memory. Raise ConfigurationError if the file cannot be read."""
+    """Return a group of a dataset in memory. Raise ConfigurationError if the file cannot be read."""
     with readable(file), xr.open_dataset(file, engine="netcdf4", group=group) as content:
         return content.load()
 
 
 @contextmanager
 def opened(file: Path, group: str | None = None, **how: Any) -> Iterator[xr.Dataset]:
-    """Lend a group of a dataset, read when it is needed. Raise ConfigurationError if the file cannot be opened."""
+    """Yield a lazily read group of a dataset. Raise ConfigurationError if the file cannot be opened."""
     with readable(file):
         content = xr.open_dataset(file, engine="netcdf4", group=group, **how)
     with content:
@@ -36,16 +36,16 @@ def opened(file: Path, group: str | None = None, **how: Any) -> Iterator[xr.Data
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """Turn errors of reading a file into a ConfigurationError that says what to do."""
+    """Convert errors of reading a file to a ConfigurationError with the fix."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # RuntimeError: damage behind what is read first
+    except (OSError, RuntimeError) as error:  # RuntimeError: damage behind the part that is read first
         why, way = _reason(file)
         raise refused("dataset", f"a file that cannot be read: {why}", way, str(file)) from error
 
 
 def _reason(file: Path) -> tuple[str, str]:
-    """Say why a file cannot be read, and what can: the libraries say no more than a number."""
+    """Return why a file cannot be read, and the fix, because the libraries report only a number."""
     try:
         with file.open("rb") as content:
             start = content.read(8)

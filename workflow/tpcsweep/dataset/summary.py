@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The group of what each cell has one of, over the axes, with attributes that say what was measured, where and when."""
+"""Group of per-cell values over the axes, with attributes that describe the measurement."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
         "long_name": "which of provenance_record the cell was measured under; -1: none",
     },
 }
-"""Attributes of the variables beside figures, each of which is an attribute of `Summary`."""
+"""Attributes of variables that are not figures; each is an attribute of `Summary`."""
 
 
 class Row(NamedTuple):
-    """The values of a cell that a dataset keeps."""
+    """Values of a cell that a dataset keeps."""
 
     status: int
     message: str
@@ -63,23 +63,23 @@ class Row(NamedTuple):
     limit: str
     limit_second: str
     figures: NDArray[np.float64]
-    """Those of `variables.SUMMARY`, NaN for what the cell has not."""
+    """Values of `variables.SUMMARY`, NaN if missing."""
     started: np.datetime64
     provenance: bytes | None
-    """In JSON, without when it was started; None where nothing was measured."""
+    """JSON without the start time, or None if nothing was measured."""
 
 
 def hole(message: str) -> Row:
-    """Return the row of a cell that was not measured; the message says why."""
+    """Return the row of an unmeasured cell; the message contains the reason."""
     nothing = np.full(len(SUMMARY), np.nan)
     return Row(STATUS.index("not_measured"), message, 0, "", "", nothing, np.datetime64("NaT", "ns"), None)
 
 
 def row_of(cell: Mapping[str, Any]) -> Row:
-    """Return what a cell's file says; it is flagged if it says what cannot be, whoever wrote it.
+    """Return the row of a cell file's content, flagged implausible if its figures are impossible.
 
     Raises:
-        KeyError: for what is no cell; also TypeError and ValueError.
+        KeyError, TypeError, ValueError: If the content is not a cell.
     """
     figures, flags = cell["summary"], set(cell["flags"])
     if unknown := figures.keys() - SUMMARY.keys():
@@ -87,7 +87,7 @@ def row_of(cell: Mapping[str, Any]) -> Row:
     if implausible(cell["status"], figures, cell["spec"]["parameters"]["bandwidth"]):
         flags.add(IMPLAUSIBLE)
     if cell["status"] == "failed":
-        # Bytes that arrived before a cell failed are no throughput that its setting reaches.
+        # Bytes that arrived before a cell failed say nothing about the throughput of its setting.
         figures = {name: value for name, value in figures.items() if name not in _THROUGHPUT}
     provenance = dict(cell["provenance"])
     started = datetime.fromisoformat(provenance.pop("started"))
@@ -95,21 +95,21 @@ def row_of(cell: Mapping[str, Any]) -> Row:
         {"ok": 1, "failed": 2}[cell["status"]],
         cell["message"],
         sum(MASKS[flag] for flag in flags),
-        # Failed cells have none, nor have those that were measured before limits were judged.
+        # Failed cells, and cells measured before limits were judged, have none.
         cell.get("limit") or "",
         cell.get("limit_second") or "",
-        np.array([figures.get(name) for name in SUMMARY], float),  # None: NaN
+        np.array([figures.get(name) for name in SUMMARY], float),  # null becomes NaN
         np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns"),
         json_of(provenance),
     )
 
 
 def json_of(provenance: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)  # the same record has the same bytes
+    return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)  # equal records have equal bytes
 
 
 class Summary:
-    """The values of cells in arrays over the flattened grid; no object per cell, as there may be 10⁵ of them."""
+    """Values of cells in arrays over the flattened grid, without objects per cell, for up to 10⁵ cells."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self._axes, self._shape = tuple(axes), tuple(shape)
@@ -124,7 +124,7 @@ class Summary:
         self.started = np.full(size, np.datetime64("NaT", "ns"), dtype="datetime64[ns]")
         self.provenance = np.full(size, -1, np.int32)
         self.records: dict[bytes, int] = {}
-        """Records of provenance in JSON, each once, with their numbers."""
+        """Distinct provenance records in JSON, with their numbers."""
 
     def add(self, at: int, row: Row) -> None:
         self._all[:, at] = row.figures
@@ -134,7 +134,7 @@ class Summary:
             self.provenance[at] = self.number(row.provenance)
 
     def number(self, record: bytes) -> int:
-        """Return the number of a record of provenance, which is kept if it is another than those before."""
+        """Return the number of a provenance record, adding it if it is new."""
         return self.records.setdefault(record, len(self.records))
 
     def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
@@ -149,7 +149,7 @@ class Summary:
         }
         nodes = [orjson.loads(record).get("nodes") or {} for record in self.records]
         for side in ("source", "destination"):
-            # The last name, which -1 chooses, stands for none.
+            # Index -1 selects the last name, which is empty.
             names = np.array([*(each.get(side, "") for each in nodes), ""], dtype=object)
             words = {"long_name": f"node of the {side}'s origins, or several; empty where it is not known"}
             content[f"{side}_node"] = (self._axes, names[self.provenance].reshape(self._shape), words)
@@ -161,13 +161,13 @@ class Summary:
         return xr.Dataset(content, coordinates, attributes)
 
     def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Return attributes that say what was measured, where and when; `spec` is what all specifications share."""
+        """Return attributes that describe the measurement; `spec` is the common part of all specifications."""
         testbed = spec["testbed"]
         simulated = testbed["kind"] == SIMULATED
         records = [orjson.loads(record) for record in self.records]
         known = ~np.isnat(self.started)
         started = self.started[known]
-        # Seconds that were simulated are not those that it took.
+        # Simulated seconds are not elapsed seconds.
         lasted = np.nan_to_num(self.figures["duration"][known]) * (not simulated)
         ended = started + lasted.astype("timedelta64[s]")
         software: dict[str, set[str]] = {}
@@ -176,7 +176,7 @@ class Summary:
                 software.setdefault(name, set()).add(str(version))
         made = "simulated" if simulated else "measured"
         begun, over = _iso(started.min()), _iso(ended.max())
-        # What was computed is of no time.
+        # Simulated results have no time of measurement.
         covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": over}
         return {
             "title": f"Throughput of XRootD HTTP third-party copies, {made}: sweep {spec['sweep']}",
@@ -201,7 +201,7 @@ class Summary:
 
 def _about_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     inputs = dict.fromkeys(claim for record in records for claim in record["inputs"])
-    # Datasets of before there were any have none.
+    # Earlier simulated datasets have none.
     assumed = {claim: why for record in records for claim, why in record.get("assumptions", {}).items()}
     return {
         "comment": "Simulated: computed from a model, not measured. throughput_low and throughput_high span "

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a dataset: observations, which models, claims and comparisons start from, cells, transfers; and CSV files.
+"""Tables of observations (for models, claims and comparisons), cells and transfers; and CSV files.
 
-Spreadsheets take a text that begins with =, +, - or @ for a formula, which can run programs and send data elsewhere. In
-a CSV file an apostrophe before the text prevents that; importing removes the apostrophe. Numbers stay as they are.
+Spreadsheets execute text that begins with =, +, - or @ as a formula, which can run programs and send data elsewhere.
+CSV files have an apostrophe before such text, which importing removes. Numbers are unchanged.
 
-Retransmits are no column of transfers: the kernel counts them by connection, and knows no file's name. Nobody can tell
-the transfers of several connections between the same two servers apart.
+Tables of transfers have no retransmits: the kernel counts them by connection and does not know file names, so transfers
+of several connections between the same two servers cannot be separated.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from tpcsweep.flags import FLAGS, worst
 from tpcsweep.variables import GBIT, TRANSFERS
 
 CONFIDENCE = 0.95
-"""That of the intervals of a dataset without the attribute `measurement_confidence`."""
+"""Confidence of intervals in a dataset without the attribute `measurement_confidence`."""
 
 INTERVAL = ("throughput_low", "throughput_high", "throughput_freedom")
 """Variables of the interval of a throughput."""
 
 APART = np.timedelta64(6, "h")
-"""Pause between the starts of cells that separates runs, mostly those of different days."""
+"""Pause between the starts of cells that separates runs, usually those of different days."""
 
 NOT_MEASURED, FAILED, WITHOUT = "not measured", "failed", "without throughput"
-"""Reasons not to use a cell, besides its flags."""
+"""Reasons not to use a cell, in addition to its flags."""
 
 _FIGURES = ["startup", "sending", "total", "size", "rate"]
 _HEADS = {name: f"{name} ({TRANSFERS[name].units})" for name in _FIGURES}
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-# A line break begins a cell too, and so do separators other than the comma, for which a spreadsheet may be set.
+# A line break begins a cell too, as do other separators that a spreadsheet may be set to.
 _BEGINS = r"(?:^|(?<=[;\t\r\n]))"
 _FORMULA = r"[\s']*[=+\-@＝＋－＠]"
 _TO_MARK = re.compile(rf"{_BEGINS}(?={_FORMULA})")
@@ -53,18 +53,18 @@ _MARKED = re.compile(rf"{_BEGINS}'(?={_FORMULA})")
 def observations(
     summary: xr.Dataset, *, untrusted: Iterable[str] = (), also: Iterable[str] = ()
 ) -> pd.DataFrame:
-    """Return a row for each cell of the grid and each repetition, measured or not, in the order of the dimensions.
+    """Return one row for each cell and repetition, measured or not, in the order of the dimensions.
 
-    Columns are all parameters (axes, fixed ones, `repetition`), `throughput` and its standard error `error` in
-    Gbit/s, the degrees of freedom `freedom` of that error, each of `flags.FLAGS` as a boolean, `run` (see `runs_of`),
-    those of `also`, and `reason`: why the cell cannot be used, in one word or two; empty for a usable cell. The error
-    follows from the cell's confidence interval; NaN without an interval. An interval without degrees of freedom is
-    taken for that of a normal distribution, whose freedom is infinite.
+    Columns are all parameters (axes, fixed ones, `repetition`), `throughput` and its standard error `error` in Gbit/s,
+    the error's degrees of freedom `freedom`, a boolean for each of `flags.FLAGS`, `run` (see `runs_of`), the variables
+    of `also`, and `reason`: why the cell cannot be used, empty for a usable cell. The error follows from the cell's
+    confidence interval and is NaN without one. An interval without degrees of freedom counts as that of a normal
+    distribution, with infinite freedom.
 
     Args:
-        summary: a dataset with `throughput`. Without `status` all cells went well, without `flags` none has a flag.
-        untrusted: flags that make a cell unusable; a cell with several has the first as its reason.
-        also: more variables for columns; NaN for those that the dataset lacks.
+        summary: Dataset with `throughput`. Without `status` all cells count as ok, without `flags` as unflagged.
+        untrusted: Flags that make a cell unusable; the first of several is the reason.
+        also: Additional variables for columns; NaN if the dataset lacks them.
     """
     also = tuple(also)
     own = (*INTERVAL, "status", "flags", "run", "started", "provenance")
@@ -96,16 +96,16 @@ def observations(
 
 
 def runs_of(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int64]:
-    """Number the runs of measurements from 0, which share circumstances that nobody set.
+    """Number the runs of measurements from 0; a run shares conditions that nobody configured.
 
-    The variable `run` names them. Without it, runs differ in their machine, by the host of each record of provenance in
-    `machines`, or are separated by a pause of `APART` or more between the starts of cells; otherwise there is one run.
+    The variable `run` identifies them. Without it, runs differ in their machine (the host of each provenance record in
+    `machines`), or are separated by a pause of `APART` or more between the starts of cells; otherwise there is one run.
     """
     if "run" in rows and rows["run"].notna().any():
         return np.asarray(pd.factorize(rows["run"], sort=True, use_na_sentinel=False)[0])
     if "started" not in rows or not machines:
         return np.zeros(len(rows), np.int64)
-    started = rows["started"].sort_values()  # NaT last, and never after a pause
+    started = rows["started"].sort_values()  # NaT is last, and never follows a pause
     days = (started.diff() >= APART).cumsum().reindex(rows.index)
     hosts = rows["provenance"].map(dict(enumerate(machines)))
     key = days.astype(str) + "/" + hosts.fillna(machines[0])
@@ -113,9 +113,9 @@ def runs_of(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int6
 
 
 def table(summary: xr.Dataset) -> pd.DataFrame:
-    """Return a row for each cell: place, status, throughput, interval, limit, flags with the worst grade, message."""
+    """Return one row for each cell: place, status, throughput, interval, limit, flags, grade, message."""
     known = ("throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup")
-    names = [name for name in known if name in summary]  # an earlier version did not judge limits
+    names = [name for name in known if name in summary]  # earlier versions did not judge limits
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
     masks = masks_of(summary)
@@ -128,22 +128,22 @@ def table(summary: xr.Dataset) -> pd.DataFrame:
 
 
 def write_table(summary: xr.Dataset, path: str | Path) -> None:
-    """Write the table of cells as CSV, whole or not at all."""
+    """Write the table of cells as CSV, atomically."""
     write_csv(table(summary), path)
 
 
 def fastest(summary: xr.Dataset, transfers: xr.Dataset) -> int | None:
-    """Return the fastest cell with transfers, by its number in `transfers.cell`; None without such a cell."""
+    """Return the number (`transfers.cell`) of the fastest cell with transfers, or None without one."""
     cells = np.unique(transfers["cell"].values)
     rates = summary["throughput"].values.ravel()[cells]
     return None if not np.isfinite(rates).any() else int(cells[np.nanargmax(rates)])
 
 
 def of_cell(transfers: xr.Dataset, cell: int) -> pd.DataFrame:
-    """Return a row for each transfer of a cell in the order of their starts, then `sum` and `mean`.
+    """Return one row for each transfer of a cell in the order of their starts, then `sum` and `mean`.
 
-    The sum of rates is that of the streams, which ran at the same time: the bytes of a stream over the time that its
-    transfers took. With one transfer a stream it is the plain sum.
+    The sum of rates adds the rates of concurrent streams: the bytes of a stream over the time of its transfers. With
+    one transfer in each stream it is the plain sum.
     """
     frame = transfers.isel(transfer=transfers["cell"].values == cell).to_dataframe().sort_values("start")
     frame.index = pd.Index([str(number) for number in range(1, len(frame) + 1)])
@@ -156,7 +156,7 @@ def of_cell(transfers: xr.Dataset, cell: int) -> pd.DataFrame:
 
 
 def per_cell(transfers: xr.Dataset) -> pd.DataFrame:
-    """Return a row for each cell with transfers: how many ended well, and the means of all."""
+    """Return one row for each cell with transfers: the number of successful ones, and the means of all."""
     axes = [str(name) for name in transfers.data_vars if name not in TRANSFERS]
     grouped = transfers[[*axes, "cell", "ok", *_FIGURES]].to_dataframe().groupby("cell")
     cells = grouped[axes].first().assign(transfers=grouped["ok"].sum())
@@ -173,22 +173,22 @@ def _headed(frame: pd.DataFrame, transfers: xr.Dataset) -> pd.DataFrame:
 
 
 def inert(text: str) -> str:
-    """Return a text that no spreadsheet calculates; a number stays as it is."""
+    """Return a text that no spreadsheet executes; numbers are unchanged."""
     return text if _NUMBER.fullmatch(text) else _TO_MARK.sub("'", text)
 
 
 def as_written(text: str) -> str:
-    """Return the text that `inert` was given."""
+    """Return the text before `inert`."""
     return _MARKED.sub("", text) if "'" in text else text
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path, *, digits: int | None = 6, index: bool = False) -> None:
-    """Write a table as CSV, whole or not at all, without formulas; see `csv_text`."""
+    """Write a table as CSV without formulas, atomically; see `csv_text`."""
     write_text(Path(path), csv_text(frame, digits=digits, index=index))
 
 
 def csv_text(frame: pd.DataFrame, *, digits: int | None = 6, index: bool = False) -> str:
-    """Return a table as CSV without formulas, its numbers with so many significant `digits`, None: all."""
+    """Return a table as CSV without formulas, with `digits` significant digits, or all if None."""
     cells = (frame.reset_index() if index else frame).rename(columns=lambda name: inert(str(name)))
     for place, kind in enumerate(cells.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
@@ -198,5 +198,5 @@ def csv_text(frame: pd.DataFrame, *, digits: int | None = 6, index: bool = False
 
 
 def _cell(value: object) -> object:
-    # A carriage return alone is not put in quotes, and would end the line.
+    # A carriage return alone is not quoted, and would end the line.
     return inert(re.sub(r"\r\n?", "\n", value)) if isinstance(value, str) else value

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a dataset: the throughput surface three ways, its time series, what bound it, and what CPU it took.
+"""Figures of a dataset: throughput surfaces, time series, limits and CPU.
 
-Every figure shows all cells: an axis that has no place in a panel gets panels of its own, repetitions are
-averaged with their spread shown, and what a reader should know of a cell (failed, missing, flags) is marked.
+Every figure shows all cells: axes without a place in a panel get panels of their own, repetitions are averaged with
+their spread, and marks show failed, missing and flagged cells.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import sys
 
 try:
     import matplotlib
-except UnicodeDecodeError:  # of the user's matplotlibrc, which figures do not use
+except UnicodeDecodeError:  # in the user's matplotlibrc, which figures do not use
     for half in [name for name in sys.modules if name.startswith("matplotlib.")]:
         del sys.modules[half]
     os.environ["MATPLOTLIBRC"] = os.devnull

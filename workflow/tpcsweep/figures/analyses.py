@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of analyses: releases of a server compared, the effect of nodes, and the rounds of an adaptive sweep."""
+"""Figures of analyses: comparison of releases, effect of nodes, and rounds of an adaptive sweep."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NODES = "What nodes did to throughput"
-_MOST_NAMED = 60  # pairs that have their names beside them; of more the table has them
+_MOST_NAMED = 60  # pairs with names next to them; the table has more
 _ROUNDS = "Estimated error of the surface"
 _MOST_ROWS = 8
 _SHARES = {
     BROKEN: ("deployment broke", "#D55E00", "h"),
     "failures": ("transfers failed, deployment whole", "#555555", "v"),
 }
-_SPREAD = 0.4  # share of the distance between two values over which points lie, so that none hides another
+# share of the distance between two values over which points are spread, so that none hides another
+_SPREAD = 0.4
 
 
 @styled()
 def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
-    """Draw the throughput of each pair over that of the mean pair, with its interval, by `node_effects`."""
+    """Draw each pair's throughput over that of the mean pair, with its interval, by `node_effects`."""
     known = found.pairs[found.pairs["with"] > 1].sort_values(["ratio", "pair"])
     if known.empty:
         return placeholder(summary, _NODES, found.summary())
@@ -68,7 +69,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
 
 @styled()
 def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
-    """Draw the estimated error after each round against the share of cells that were measured, by rounds.json."""
+    """Draw the estimated error after each round of rounds.json over the share of measured cells."""
     known = [entry for entry in log["rounds"] if entry.get("error")]
     if not known:
         return placeholder(summary, _ROUNDS, "Every cell was measured: there is nothing to estimate.")
@@ -89,10 +90,10 @@ def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
 
 @styled()
 def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> Figure:
-    """Draw throughput, CPU for each Gbit, time to first byte and shares of cells that broke or failed.
+    """Draw throughput, CPU per Gbit, time to first byte, and shares of broken and failed cells.
 
-    All is drawn over the axis x, such as xrootd, whose values lie evenly. The axis curve has a colour for each of its
-    values, and the values of the axes that are left have a row of panels each, if any cell was measured there.
+    The axis `x`, such as xrootd, is horizontal with evenly spaced values. The axis `curve` has one colour for each
+    value. Each combination of the other axes' values has a row of panels, if any cell was measured there.
     """
     cells = _cells(summary, transfers)
     others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
@@ -139,7 +140,7 @@ def _notes(summary: xr.Dataset, rows: int, every: int) -> list[str]:
 
 
 def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
-    """Give what is drawn of each cell: figures of those that went well, and what became of all that were measured."""
+    """Return figures of successful cells, and the outcome of all measured ones."""
     if REPETITION not in summary["throughput"].dims:
         summary = summary.expand_dims(REPETITION, axis=-1)
     broken, measured = flagged(summary, BROKEN), summary["status"] != STATUS.index("not_measured")
@@ -159,7 +160,7 @@ def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
 
 
 def _first_byte(summary: xr.Dataset, transfers: xr.Dataset) -> xr.DataArray:
-    """Give the median time to the first byte of each cell's transfers, s."""
+    """Return the median time to the first byte of each cell's transfers, s."""
     times = transfers["startup"].to_series().groupby(transfers["cell"].values).median()
     cells = summary["throughput"]
     return cells.copy(data=times.reindex(range(cells.size)).to_numpy().reshape(cells.shape))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single cells: goodput over time, and the CPU that each side used against throughput."""
+"""Figures of cells: goodput over time, and each side's CPU against throughput."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 _MOST_PANELS = 24
 _LOUD = graded(FLAGS, "warning", "invalid")
 _FAILED = STATUS.index("failed")
-_MOST_DRAWN = 2000  # points of a panel; more are one picture in an SVG file
+_MOST_DRAWN = 2000  # points of a panel; an SVG file draws more as one raster image
 _SIDES = {"source_cpu": ("source", "#0072B2", "o"), "destination_cpu": ("destination", "#D55E00", "s")}
 
 
 @styled()
 def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
-    """Draw goodput over time of single cells, warm-up shaded, with mean and interval of what was kept.
+    """Draw goodput over time of single cells, warm-up shaded, with mean and interval of the rest.
 
-    Of more cells than fit, those with warnings and invalid ones come first, then others evenly over the grid; the
-    figure says so.
+    If there are more cells than panels, cells with warnings and invalid ones precede others, which are evenly spread
+    over the grid; the figure notes the selection.
     """
     dimensions = [str(name) for name in summary["throughput"].dims]
-    goodput = samples["goodput"].load()  # a file's other series may be more than memory holds
+    goodput = samples["goodput"].load()  # a file's other series may exceed the memory
     measured = np.argwhere(goodput.notnull().any("time").values)
     if not measured.size:
         return placeholder(summary, "Goodput over time", "No cell has samples.")
@@ -58,7 +58,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
         axes.set_title(wrapped([title, *flags], 34), fontsize=7.5)
     for axes in panels[::4]:
         axes.set_ylabel(rate_label(summary, "goodput"))
-    for lowest in panels[-4:]:  # of each column, as there are four where there are rows
+    for lowest in panels[-4:]:  # the lowest of each column, because rows have four panels
         lowest.tick_params(labelbottom=True)
         lowest.set_xlabel("time since the cell's start (s)")
     handles = [
@@ -78,7 +78,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
 def _draw(axes: Axes, cell: xr.Dataset, time: NDArray[np.float64], goodput: NDArray[np.float32]) -> None:
     names = ("warmup", "throughput", "throughput_low", "throughput_high")
     warmup, mean, low, high = (float(cell[name]) for name in names)
-    sampled = np.isfinite(goodput)  # a long cell has fewer samples than a short one beside it
+    sampled = np.isfinite(goodput)  # long cells have fewer samples than short cells in the same file
     axes.plot(time[sampled], goodput[sampled], color="#0072B2", linewidth=0.8)
     if warmup > 0:
         axes.axvspan(0, warmup, color="#999999", alpha=0.35, linewidth=0)
@@ -89,7 +89,7 @@ def _draw(axes: Axes, cell: xr.Dataset, time: NDArray[np.float64], goodput: NDAr
 
 
 def _select(measured: NDArray[np.int64], first: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
-    """Choose at most `count` rows: of those that come first up to half, or more if there is room, and others."""
+    """Choose at most `count` rows: priority rows up to half, or more if there is room, and others."""
     if len(measured) <= count:
         return measured
     loud, others = np.flatnonzero(first), np.flatnonzero(~first)
@@ -100,7 +100,7 @@ def _select(measured: NDArray[np.int64], first: NDArray[np.bool_], count: int) -
 
 @styled()
 def cpu(summary: xr.Dataset) -> Figure:
-    """Draw the CPU that each side used against throughput, a point per cell, a panel per value of cores."""
+    """Draw each side's CPU against throughput: one point for each cell, one panel for each value of cores."""
     if not any(summary[name].notnull().any() for name in _SIDES):
         return placeholder(summary, "CPU", "No cell has the CPU of its origins.")
     every = values_of(summary, "cores") if "cores" in summary["throughput"].dims else [None]

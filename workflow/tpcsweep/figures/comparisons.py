@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A comparison of two datasets: its cells one below the other, and over the grid."""
+"""Figures of a comparison of two datasets: its cells as a list, and over the grid."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tpcsweep.numbers import between, plain, short
 
 _LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
 _MOST_ROWS = 80
-_WIDEST = 20.0  # a ratio beyond which axes and colours do not reach
+_WIDEST = 20.0  # largest ratio of axes and colours
 _COLOURS = "RdBu"
 
 
 @styled()
 def forest(comparison: Comparison) -> Figure:
-    """Draw the ratio of each cell with its interval, the largest first, and the overall ratio at the bottom."""
+    """Draw the ratio of each cell with its interval, largest first, and the overall ratio at the bottom."""
     used = comparison.cells[comparison.cells["verdict"] != NOT_COMPARABLE]
     used = used.sort_values("ratio", ascending=False, kind="stable")
     notes = _notes(comparison)
@@ -70,7 +70,7 @@ def forest(comparison: Comparison) -> Figure:
 
 @styled()
 def ratios(comparison: Comparison) -> Figure:
-    """Draw the ratios as heat maps over the axes, with marks on cells that are faster or slower."""
+    """Draw the ratios as heat maps over the axes, with marks on faster and slower cells."""
     axes = comparison.alignment.axes
     cells, shape = comparison.cells[["log_ratio", "verdict"]], [len(values) for values in axes.values()]
     columns = {name: (list(axes), cells[name].to_numpy().reshape(shape)) for name in cells}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cells as figures show them: repetitions combined, and each axis given its place. Nothing is drawn here."""
+"""Arrangement of cells for figures: repetitions combined, axes placed. Nothing is drawn here."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tpcsweep.flags import FLAGS, graded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FIRST = ("streams", "rtt", "cores", "origins")  # which axes take x and y, and then which make panels
+_FIRST = ("streams", "rtt", "cores", "origins")  # order in which axes take x and y, then panels
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The cells with their repetitions combined, and where each axis goes."""
+    """Cells with combined repetitions, and the place of each axis."""
 
     cells: xr.Dataset
-    """throughput, low, high, and one boolean per mark."""
+    """throughput, low, high, and one boolean for each mark."""
     x: str | None
     y: str | None
     columns: str | None
     rows: tuple[str, ...]
 
     def panels(self) -> list[list[dict[str, Any]]]:
-        """Give, row by row, the values of the axes that are neither x nor y in each panel that has a cell."""
+        """Return, row by row, the values of the panel axes for each panel that has a cell."""
         names = self.rows if self.columns is None else (*self.rows, self.columns)
         every = combinations(self.cells, names)
         across = 1 if self.columns is None else self.size(self.columns)
@@ -43,27 +43,27 @@ class Arrangement:
         return [row for row in held if row] or rows
 
     def empty(self, where: Mapping[str, Any]) -> bool:
-        """Say whether no cell was asked for with these values, as where a tool does not know a layer."""
+        """Return whether no cell was requested with these values, as for a tool without some layer."""
         return "missing" in self.cells and bool(self.cells["missing"].sel(where).all())
 
     def plane(self, name: str, where: Mapping[str, Any]) -> NDArray[Any]:
-        """Give one panel's values in rows of y and columns of x."""
+        """Return one panel's values in rows of y and columns of x."""
         part = self.cells[name].sel(where).transpose(*(axis for axis in (self.y, self.x) if axis is not None))
         values: NDArray[Any] = part.values.reshape(self.size(self.y), self.size(self.x))
         return values
 
     def size(self, name: str | None) -> int:
-        """Give how many values an axis has; one where there is no axis."""
+        """Return the number of values of an axis, or one without an axis."""
         return 1 if name is None else self.cells.sizes[name]
 
 
 def arrange(summary: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
-    """Combine repetitions and give each axis its place: x and y to the chosen ones."""
+    """Combine repetitions and place each axis: `chosen` ones on x and y."""
     return place(_combined(summary), chosen)
 
 
 def place(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
-    """Give each axis of cells its place, x and y to the chosen ones; all variables have the same dimensions."""
+    """Place each axis of cells, `chosen` ones on x and y; all variables have equal dimensions."""
     axes = [str(name) for name in next(iter(cells.values())).dims]
     axes.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     several = [name for name in axes if cells.sizes[name] > 1]
@@ -77,11 +77,11 @@ def place(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
 
 
 def _combined(summary: xr.Dataset) -> xr.Dataset:
-    """Mean over the repetitions that went well; the band spans the intervals of all of them."""
+    """Return the mean over successful repetitions, with a band that spans all their intervals."""
     if REPETITION not in summary["throughput"].dims:
         summary = summary.expand_dims(REPETITION)
     status = summary["status"]
-    # Of a surface that a prediction completes: see `rounds.completed`.
+    # Predictions complete the surface of a sweep in rounds: see `rounds.surface_with_predictions`.
     predicted = summary["predicted"] if "predicted" in summary else xr.zeros_like(status, bool)
     ok = (status == STATUS.index("ok")) | predicted
     throughput = summary["throughput"].where(ok)
@@ -90,17 +90,17 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
     marks["predicted"] = predicted.any(REPETITION)
     missing = (status == STATUS.index("not_measured")) & ~predicted
-    # What others measured more often in one cell than in another is not missing in the other.
+    # Imported cells have different numbers of measurements, so a missing repetition is normal.
     uneven = summary.attrs["testbed_kind"] == IMPORTED
     marks["missing"] = missing.all(REPETITION) if uneven else missing.any(REPETITION)
-    # Where a repetition has no interval, the band still spans its mean.
+    # If a repetition has no interval, the band still spans its mean.
     low = summary["throughput_low"].where(ok).fillna(throughput).min(REPETITION)
     high = summary["throughput_high"].where(ok).fillna(throughput).max(REPETITION)
     return xr.Dataset({"throughput": throughput.mean(REPETITION), "low": low, "high": high, **marks})
 
 
 def spaced(at: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """Choose positions to put ticks at, by index: all of a few, else such as leave room for `most` labels."""
+    """Choose positions of ticks, by index: all if few, otherwise with room for `most` labels."""
     if len(at) <= most:
         return np.arange(len(at))
     chosen: list[int] = []
@@ -111,12 +111,12 @@ def spaced(at: NDArray[np.float64], most: int) -> NDArray[np.int64]:
 
 
 def evenly(size: int, most: int) -> NDArray[np.int64]:
-    """Choose at most so many of so many places, evenly, the first and the last among them."""
+    """Choose at most `most` of `size` indices, evenly, including the first and the last."""
     return np.linspace(0, max(0, size - 1), min(size, most)).round().astype(np.int64)
 
 
 def thinned(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangement, list[str]]:
-    """Keep at most so many values of some axes, evenly over those that there are, and say so."""
+    """Keep at most `most` values of each axis, evenly spread, and return notes about it."""
     crowded = {name: count for name, count in most.items() if name is not None and grid.size(name) > count}
     kept = {name: evenly(grid.size(name), count) for name, count in crowded.items()}
     notes = [f"{count} of {grid.size(name)} values of {name}" for name, count in crowded.items()]
@@ -130,13 +130,13 @@ def values_of(content: xr.Dataset, name: str) -> list[Any]:
 
 
 def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Give every combination of the values of some axes."""
+    """Return every combination of the values of some axes."""
     values = itertools.product(*(values_of(content, name) for name in names))
     return [dict(zip(names, row, strict=True)) for row in values]
 
 
 def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
-    """Where values lie along an axis: powers of two evenly, words and infinities evenly, others to scale."""
+    """Return positions of values on an axis: logarithmic or to scale; words and infinities evenly."""
     values = values_of(cells, name)
     if any(isinstance(value, str) or math.isinf(value) for value in values):
         return np.arange(len(values), dtype=float)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures say: names and values of axes, titles of panels, and what a throughput is."""
+"""Texts of figures: names and values of axes, titles of panels, and notes on throughput."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ CAPITALS = ("mtu", "rtt", "tcp")
 
 
 def title_of(where: Mapping[str, Any]) -> str:
-    """Give the values of some axes as one text, each with its unit."""
+    """Return the values of some axes as one text, each with its unit."""
     return ", ".join(f"{literal(words(name))} {_drawn(name, value)}" for name, value in where.items())
 
 
 def _drawn(name: str, value: Any) -> str:
-    """Give a value's text without its middle if it is so long that no panel would be left beside it."""
+    """Return a value's text, shortened in the middle if it would leave no room for the panel."""
     text = value_text(name, value)
     return literal(text if len(text) <= 40 else f"{text[:27]}…{text[-12:]}")
 
 
 def literal(text: str) -> str:
-    """Give a text as figures show it as it is: between two $ matplotlib reads a formula, and fails where it is none.
+    """Escape a text so that matplotlib draws it literally; it parses text between two $ as a formula.
 
-    A sign that the font of figures lacks is written as its number in Unicode.
+    Characters that the figures' font lacks become their Unicode escapes.
     """
     font = get_font(findfont("DejaVu Sans"))
     known = (sign if sign == "\n" or font.get_char_index(ord(sign)) else ascii(sign)[1:-1] for sign in text)
@@ -44,16 +44,16 @@ def literal(text: str) -> str:
 
 
 def words(name: str) -> str:
-    """Give an axis's name for people."""
+    """Return an axis' name for people."""
     return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
 
 def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
-    """Give the tick labels of an axis, without its unit, which stands in the label where there is one."""
+    """Return the tick labels of an axis, without its unit if the axis label has it."""
     if name is None:
         return [""]
     unit = describe(name).units
-    if unit in ("", "1", "B"):  # sizes read better each in its own unit
+    if unit in ("", "1", "B"):  # sizes are easier to read each in its own unit
         return [_drawn(name, value) for value in values_of(grid.cells, name)]
     return [
         value_text(name, value) if math.isinf(value) else plain(value)
@@ -62,7 +62,7 @@ def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
 
 
 def axis_label(name: str | None) -> str:
-    """Give an axis's name with its unit, unless its tick labels have units of their own; nothing without an axis."""
+    """Return an axis' name with its unit, unless the tick labels have units; "" without an axis."""
     if name is None:
         return ""
     unit = describe(name).units
@@ -70,12 +70,12 @@ def axis_label(name: str | None) -> str:
 
 
 def wrapped(texts: Sequence[str], wide: int) -> str:
-    """Begin a line with each text that is not empty, and break those wider than so many characters."""
+    """Join the non-empty texts as lines, wrapped to `wide` characters."""
     return "\n".join(textwrap.fill(text, wide) for text in texts if text)
 
 
 def mean_note(summary: xr.Dataset) -> str:
-    """Say what a throughput is, and what of the repetitions."""
+    """Describe the throughput, and how repetitions are combined."""
     count = summary.sizes.get(REPETITION, 1)
     if summary.attrs["testbed_kind"] == IMPORTED:
         return f"Throughput as found, mean of up to {count} measurements of a cell."
@@ -86,7 +86,7 @@ def mean_note(summary: xr.Dataset) -> str:
 
 
 def band_note(summary: xr.Dataset, shown_as: str = "Bands and bars") -> str:
-    """Say what the intervals of a figure are, which it shows as bands, bars or numbers."""
+    """Describe the intervals that a figure shows as bands, bars or numbers."""
     if not summary["throughput_low"].notnull().any():
         return f"{shown_as}: from the smallest to the largest measurement."
     if summary.attrs["testbed_kind"] == SIMULATED:
@@ -96,12 +96,12 @@ def band_note(summary: xr.Dataset, shown_as: str = "Bands and bars") -> str:
 
 
 def throughput_note(summary: xr.Dataset) -> str:
-    """Say what a throughput is, and what the bands and bars around it are."""
+    """Describe the throughput, and the bands and bars around it."""
     return f"{mean_note(summary)} {band_note(summary)}"
 
 
 def rate_label(summary: xr.Dataset, rate: str = "throughput") -> str:
-    """Give the label of an axis with throughputs, which says so where they were not measured."""
+    """Return the axis label of a throughput, which marks simulated data."""
     return f"{'simulated ' * (summary.attrs['testbed_kind'] == SIMULATED)}{rate} (Gbit/s)"
 
 

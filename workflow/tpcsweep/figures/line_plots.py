@@ -28,10 +28,9 @@ _MOST_TICKS = 6
 
 @styled()
 def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
-    """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions.
+    """Draw throughput over streams, one line for each RTT, with bands over all repetitions' intervals.
 
-    `chosen` are other axes: that of x, and that of the lines. They change places if the latter has more values than can
-    be told apart as lines.
+    `chosen` are other axes for x and for lines. They are swapped if the second has too many values for distinct lines.
     """
     grid = arrange(summary, chosen or ())
     if grid.size(grid.y) > _MOST_LINES and grid.size(grid.y) > grid.size(grid.x):
@@ -46,9 +45,12 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
 def draw_lines(
     panels: Sequence[tuple[Axes, Mapping[str, Any]]], grid: Arrangement, summary: xr.Dataset
 ) -> list[Line2D]:
-    """Draw throughput over x with its intervals, a line for each value of y, and give the legend's entries.
+    """Draw throughput over x with intervals, one line for each value of y, and return legend entries.
 
-    Panels have their values of the axes that are neither x nor y; the summary is what the grid was arranged of.
+    Args:
+        panels: Panels with their values of the axes other than x and y.
+        grid: Arrangement of `summary`.
+        summary: Group of a dataset.
     """
     palette = colours(grid.size(grid.y))
     top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
@@ -62,7 +64,7 @@ def draw_lines(
         axes.set_ylim(0, 1.08 * (max(top, bandwidth) if bounded else top) or 1)
         axes.set(xlabel=axis_label(grid.x), title=wrapped([title_of(where)], 36))
         spec = axes.get_subplotspec()
-        if spec is None or spec.is_first_col():  # labels of the others would touch the panels before them
+        if spec is None or spec.is_first_col():  # labels of other panels would touch their neighbours
             axes.set_ylabel(rate_label(summary))
         axes.grid(visible=True, alpha=0.3)
     handles = []
@@ -77,7 +79,7 @@ def draw_lines(
 
 
 def colours(count: int) -> list[Colour]:
-    """Give a colour for each of some curves, without the ends of the scale, which are faint on white."""
+    """Return `count` colours, without the ends of the scale, which are faint on white."""
     return list(sns.color_palette(COLOURS, count))
 
 
@@ -103,7 +105,7 @@ def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Seq
             }
             look |= {"s": 34, "linewidth": 1, "zorder": 4}
             axes.scatter(x[chosen & ~gap], middle[row][chosen & ~gap], **look)
-            # Without a value the mark is near the floor, each line's at its height.
+            # A mark without a value is near the floor, at a different height for each line.
             floor = np.full(x[chosen & gap].shape, 0.03 + 0.02 * (row % 9))
             axes.scatter(x[chosen & gap], floor, transform=axes.get_xaxis_transform(), clip_on=False, **look)
     ticks = spaced(x, _MOST_TICKS)

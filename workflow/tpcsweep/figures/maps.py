@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput over two axes: maps in colours and numbers, maps of what bound each cell, and surfaces in 3-D."""
+"""Figures of throughput over two axes: heat maps, maps of limits, and 3-D surfaces."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ LIMIT_COLOURS = {
     "none_found": "#DDDDDD",
     "not_visible": "#EEEEEE",
 }
-"""Of each limit: after P. Tol's schemes "bright" and "light" (2021), the network's cold, the servers' warm."""
+"""Colours of limits, cold for the network and warm for servers.
+Source: P. Tol's schemes "bright" and "light" (2021)."""
 LIMIT_LETTERS = {
     "bandwidth": "B",
     "window": "W",
@@ -78,27 +79,27 @@ LIMIT_LETTERS = {
     "none_found": "–",
     "not_visible": "?",
 }
-"""Of each limit the letters that stand in its cells, for those who do not see colours, and for grey print."""
+"""Letters of limits in their cells, for colour-blind readers and grey print."""
 HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatch": "///"}
-"""The look of a cell without a value."""
+"""Style of a cell without a value."""
 _NAMES = tuple(LIMITS)
-_MOST_NUMBERED = 16  # values of an axis beyond which a map's cells have no numbers, and not all ticks
-_VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14  # heights in a cell, from its lower edge: nothing hides another
+_MOST_NUMBERED = 16  # largest number of values of an axis for numbers in cells, and for all ticks
+_VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14  # heights in a cell, from its lower edge, without overlap
 _DARK = 0.6  # share of the colour scale below which numbers are white
 _MOST_LINES = 24  # of a surface in each direction
 _MOST_TICKS = 8
-_MOST_DOTS = 64  # of points that have one: more of them cover the surface
+_MOST_DOTS = 64  # more dots would cover the surface
 
 
 @styled()
 def heatmap(summary: xr.Dataset) -> Figure:
-    """Draw throughput as annotated heat maps over streams × RTT, a panel for each value of the other axes."""
+    """Draw annotated heat maps of throughput over streams × RTT, one panel for each value of other axes."""
     grid = arrange(summary)
     wide, high, readable = _map_size(grid)
     figure, panels, notes = lay_out(grid, wide, high)
     norm = colour_scale(grid.cells)
     for axes, where in panels:
-        # Not by seaborn, which draws the whole figure for every panel.
+        # seaborn would draw the whole figure for every panel.
         image = np.ma.masked_invalid(grid.plane("throughput", where))
         draw_map(axes, grid, where, image, wide, readable, cmap=COLOURS, norm=norm)
         if readable:
@@ -114,7 +115,7 @@ def heatmap(summary: xr.Dataset) -> Figure:
 
 @styled()
 def limits(summary: xr.Dataset) -> Figure:
-    """Draw what bound each cell as a colour, and its throughput as a number, in panels as those of the heat map."""
+    """Draw each cell's limit as colour and throughput as number, in the panels of the heat map."""
     if not (summary["limit"] != "").any():
         return placeholder(summary, "Limits", "No cell of this sweep says what bound it.")
     grid = place(_limits_of(summary))
@@ -155,10 +156,16 @@ def draw_map(
     readable: bool = True,
     **look: Any,
 ) -> None:
-    """Draw a panel: a coloured cell for each value, x and y with as many ticks as there is room for, and the title.
+    """Draw one panel: a coloured cell for each value, as many ticks as fit, and the title.
 
-    The image is in rows of y and columns of x, masked where there is nothing; `wide` is the panel's width in inches,
-    `readable` whether its cells have room for a number. `pcolormesh` takes the look.
+    Args:
+        axes: The panel.
+        grid: Arrangement of the cells.
+        where: Values of the panel's axes.
+        image: Values in rows of y and columns of x, masked if missing.
+        wide: Width of the panel in inches.
+        readable: Whether cells have room for a number.
+        **look: Arguments of `pcolormesh`.
     """
     colour, width = ("white", 0.6) if readable else ("face", 0)
     axes.pcolormesh(image, edgecolors=colour, linewidth=width, **look)
@@ -171,12 +178,11 @@ def draw_map(
 
 
 def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:
-    """Lay a pattern over a cell of a map."""
+    """Draw a pattern over a cell of a map."""
     axes.add_patch(Rectangle((column, row), 1, 1, linewidth=0, **look))
 
 
 def _map_size(grid: Arrangement) -> tuple[float, float, bool]:
-    """Width and height of a map over x and y in inches, and whether its cells have room for a number."""
     across, along = grid.size(grid.x), grid.size(grid.y)
     if across > _MOST_NUMBERED or along > _MOST_NUMBERED:
         return 8.0, 5.0, False
@@ -185,7 +191,7 @@ def _map_size(grid: Arrangement) -> tuple[float, float, bool]:
 
 def _number(axes: Axes, grid: Arrangement, where: Mapping[str, Any], norm: Normalize) -> None:
     low, values, high = (grid.plane(name, where) for name in ("low", "throughput", "high"))
-    # No throughput is below zero, whatever the interval of a noisy cell says.
+    # The interval of a noisy cell may extend below zero, a throughput cannot.
     lowest, middle, highest = (_rounded(of).tolist() for of in (np.maximum(low, 0), values, high))
     for row, column in np.ndindex(values.shape):
         colour = "white" if norm(values[row, column]) < _DARK else "#262626"
@@ -197,7 +203,7 @@ def _number(axes: Axes, grid: Arrangement, where: Mapping[str, Any], norm: Norma
 
 
 def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
-    """Put marks into the lower edge of each cell, side by side; hatch cells without a value."""
+    """Draw marks side by side in the lower part of each cell; hatch cells without a value."""
     empty = np.isnan(grid.plane("throughput", where))
     for row, column in np.argwhere(empty):
         fill_cell(axes, row, column, **HATCHED)
@@ -221,7 +227,6 @@ def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
 
 
 def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
-    """Return numbers as text, and nothing for a gap."""
     texts = np.full(values.shape, "", dtype=object)
     for index, value in np.ndenumerate(values):
         texts[index] = "" if np.isnan(value) else short(value)
@@ -229,7 +234,7 @@ def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
 
 
 def _limits_of(summary: xr.Dataset) -> xr.Dataset:
-    """The most frequent limit of the repetitions, by its place in `LIMITS` (-1: none), and the mean throughput."""
+    """Return the repetitions' most frequent limit (index in `LIMITS`, -1: none) and their mean throughput."""
     if REPETITION not in summary["limit"].dims:
         summary = summary.expand_dims(REPETITION)
     judged = summary["limit"] != ""
@@ -245,7 +250,7 @@ def _limits_of(summary: xr.Dataset) -> xr.Dataset:
 
 @styled()
 def surface(summary: xr.Dataset) -> Figure:
-    """Draw throughput as 3-D surfaces over streams × RTT, or say in the figure that there is no surface."""
+    """Draw throughput as 3-D surfaces over streams × RTT, or a note that there is no surface."""
     grid = arrange(summary)
     if grid.size(grid.x) < 2 or grid.size(grid.y) < 2:
         axes = f"one ({grid.x})" if grid.size(grid.x) > 1 else "none"
@@ -268,7 +273,7 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
     x_name, y_name = cast("str", grid.x), cast("str", grid.y)
     x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
     across, along = np.meshgrid(x, y)
-    axes.computed_zorder = False  # a mark must not hide behind the surface
+    axes.computed_zorder = False  # a mark must not be hidden by the surface
     values = grid.plane("throughput", where)
     crowded = values.size > _MOST_DOTS
     axes.plot_surface(
@@ -317,9 +322,9 @@ def _mark_surface(
     points: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
     norm: Normalize,
 ) -> None:
-    """Put marks on points, on the floor where there is no value; several on one point get smaller upwards.
+    """Draw marks on points, or on the floor if there is no value; each further mark of a point is smaller.
 
-    They have the colours of the values that they hide.
+    Marks have the colours of the values that they hide.
     """
     x, y, z = points
     before = np.zeros(z.shape, int)
@@ -342,7 +347,7 @@ def _mark_surface(
 
 
 def _patches(values: NDArray[np.float64]) -> bool:
-    """Whether four neighbours somewhere have values, as a patch of a surface takes; else points are all there is."""
+    """Return whether four neighbours have values, which a surface needs; otherwise only points are visible."""
     known = np.isfinite(values)
     return bool((known[1:, 1:] & known[:-1, 1:] & known[1:, :-1] & known[:-1, :-1]).any())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fitted models: over the cells they were fitted to, against them, and how well each predicts cells left out."""
+"""Figures of fitted models: curves over cells, fitted against measured, and prediction errors."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _FEW = 3
 def fitted(observations: Observations, fit: Predictor) -> Figure:
     """Draw measured cells with their errors, and the model as lines with its own 95 % interval.
 
-    Throughput over streams, a line for each RTT and a panel for each setting of the other axes; at most 24 panels
-    of 8 lines.
+    Throughput is drawn over streams, one line for each RTT and one panel for each setting of the other axes; at most 24
+    panels of 8 lines.
     """
     x, curves, others = _layout(observations)
     frame = _classed(observations)
@@ -72,7 +72,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
 
 @styled()
 def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Figure:
-    """Draw fitted over measured throughput, and residuals in standard errors, a column for each of some models."""
+    """Draw fitted over measured throughput, and residuals in standard errors, one column for each model."""
     measured, error = observations.throughput, observations.error
     by_rtt = "rtt" in observations.numeric
     look: dict[str, Any] = {"c": observations.points["rtt"], "cmap": COLOURS} if by_rtt else {"c": "#31688e"}
@@ -100,7 +100,7 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
 
 @styled()
 def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
-    """Draw the mean absolute error of cells left out, by model; `choice` is what `Choice.to_dict` gives."""
+    """Draw the mean absolute error of left-out cells by model; `choice` is a result of `Choice.to_dict`."""
     scores = pd.DataFrame(choice["scores"])
     errors = pd.DataFrame(choice["errors"])
     figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
@@ -133,9 +133,9 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
 
 
 def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure | None:
-    """Make a surface of the model over streams × RTT to turn, with the measured cells; None without both axes.
+    """Return a rotatable surface of the model over streams × RTT, or None if one of them is no axis.
 
-    A menu chooses the setting of the other axes.
+    It shows the measured cells; a menu chooses the setting of the other axes.
     """
     import plotly.graph_objects as go
 
@@ -183,7 +183,7 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
 
 
 def parameter_table(fit: Fit) -> pd.DataFrame:
-    """Give a row for each parameter: value with interval, or why the data do not determine it."""
+    """Return one row for each parameter: value with interval, or the reason if undetermined."""
     rows = []
     for parameter in fit.model.parameters:
         name = parameter.name
@@ -225,7 +225,7 @@ def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, co
 
 
 def _classed(observations: Observations) -> pd.DataFrame:
-    """The rows with each axis as its classes: values that were measured rather than set are drawn where they count."""
+    """Return the rows with the class of each axis value, so that measured values are drawn together."""
     return observations.frame.assign(**{name: observations.classes(name) for name in observations.axes})
 
 
@@ -243,7 +243,6 @@ def _dense(values: pd.Series, count: int) -> Any:
 
 
 def _table(rows: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
-    """The given columns, with everything else as in the first row."""
     count = len(next(iter(columns.values())))
     return rows.iloc[[0] * count].reset_index(drop=True).assign(**columns)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all figures share: layout of panels, marks, title, notes, legend, colours and style; and what notebooks show.
+"""Shared parts of figures: panels, marks, title, notes, legend, colours, style, display in notebooks.
 
-Text from data stays text in the pages that are made of notebooks.
+Text from data is escaped in the pages made from notebooks.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pandas.io.formats.style import Styler  # type: ignore[import-untyped]
 
 COLOURS = "viridis"
-INVALID = "#D55E00"  # what marks are filled with of cells whose figure is not that of what was asked
+INVALID = "#D55E00"  # fill colour of marks on cells with invalid figures
 _MOST_PANELS = 40  # in one figure
-_MOST_COLUMNS = 8  # of them, where there are several rows
+_MOST_COLUMNS = 8  # in a figure with several rows
 _STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -51,9 +51,9 @@ _STYLE: Any = {
 
 
 class Mark(NamedTuple):
-    """How a property of a cell is shown: failed, missing, a warning, or invalid.
+    """Style of a cell's property: failed, missing, a warning, or invalid.
 
-    Flags that are notes have none: they are about the interval, which is drawn itself.
+    Flags that are notes have no mark: they concern the interval, which is drawn itself.
     """
 
     marker: str
@@ -92,13 +92,13 @@ MARKS = {
 def lay_out(
     grid: Arrangement, wide: float, high: float, projection: str | None = None
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
-    """Make a figure with a panel of so many inches for every value of the axes that are not x or y.
+    """Return a figure with one panel (`wide` × `high` inches) for every value of the panel axes.
 
     Returns:
-        The figure, its panels, each with its values of the axes, and notes on what is left out.
+        The figure, its panels with their values of the axes, and notes on omitted panels.
     """
     rows = grid.panels()
-    if len(set(map(len, rows))) > 1:  # where panels have no cell, rows are no table
+    if len(set(map(len, rows))) > 1:  # if panels lack cells, rows are no table
         rows = [list(itertools.chain.from_iterable(rows))]
     every = sum(map(len, rows))
     columns = evenly(len(rows[0]), _MOST_PANELS if len(rows) == 1 else _MOST_COLUMNS)
@@ -106,7 +106,7 @@ def lay_out(
     rows = [[rows[row][column] for column in columns] for row in kept]
     shown = kept.size * columns.size
     notes = [f"{shown} of {every} panels, evenly over their values; the dataset has all."]
-    if len(rows) == 1 and len(rows[0]) > 4:  # a single long row reads better wrapped
+    if len(rows) == 1 and len(rows[0]) > 4:  # a single long row is easier to read wrapped
         rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
     size = (max(wide * len(rows[0]) + 0.9, 5.2), high * len(rows))
     figure, panels = _panels(size, list(map(len, rows)), subplot_kw={"projection": projection})
@@ -122,10 +122,9 @@ def tiles(
     least: float = 5.2,
     sharey: bool = True,
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with so many panels, four in a row, that have one scale of x, and of y with `sharey`.
+    """Return a figure with `count` panels, four in a row, sharing the scale of x, and of y with `sharey`.
 
-    Lengths are in inches: those of a panel, what the figure is wider and higher than its panels (margin), and its
-    least width.
+    Lengths are in inches: width and height of a panel, the figure's margin around all panels, and its least width.
     """
     rows = [min(4, count - first) for first in range(0, count, 4)]
     size = (max(wide * rows[0] + margin[0], least), high * len(rows) + margin[1])
@@ -138,7 +137,7 @@ def _panels(size: tuple[float, float], rows: Sequence[int], **settings: Any) -> 
 
 
 def used_panels(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
-    """Give the first so many panels of each row, and remove the others."""
+    """Return the first panels of each row, as many as `rows` say, and remove the others."""
     for line, count in zip(axes, rows, strict=True):
         for unused in line[count:]:
             unused.remove()
@@ -148,13 +147,13 @@ def used_panels(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
 def finish(
     figure: Figure, summary: xr.Dataset, topic: str, notes: Sequence[str], handles: Sequence[Any] = ()
 ) -> None:
-    """Add title, what all cells have in common, notes and one legend; the figure grows by their height."""
+    """Add title, common parameters, notes and one legend; the figure grows by their height."""
     title = f"{topic}: sweep {summary.attrs['sweep']}, {how_made(summary)}"
     head(figure, title, [in_common(summary), *notes], handles)
 
 
 def in_common(summary: xr.Dataset) -> str:
-    """Name the parameters with one value, except those that have the value of cells older than the parameter."""
+    """Describe the parameters with one value, except those at the default for older cells."""
     single = {str(name): summary[name].item() for name in summary.coords if not summary[name].dims}
     return ", ".join(
         f"{words(name)} {value_text(name, value)}"
@@ -197,9 +196,9 @@ def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any
 
 @contextmanager
 def styled(style: Any = _STYLE) -> Iterator[None]:
-    """Draw in the style of all figures while this context lasts, or in a function that it decorates.
+    """Apply the style of all figures, as context manager or decorator.
 
-    It begins with what matplotlib ships, not with the user's matplotlibrc.
+    The style starts from matplotlib's defaults, not from the user's matplotlibrc.
     """
     with mpl.rc_context():
         mpl.rcdefaults()
@@ -209,7 +208,7 @@ def styled(style: Any = _STYLE) -> Iterator[None]:
 
 @styled()
 def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
-    """Make a figure that says why there is none."""
+    """Return a figure that explains why there is none."""
     figure = Figure(figsize=(6.4, 3.0), layout="constrained")
     axes = figure.subplots()
     axes.set_axis_off()
@@ -219,12 +218,12 @@ def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
 
 
 def present(cells: xr.Dataset) -> list[str]:
-    """Give the marks that occur, in the order of `MARKS`."""
+    """Return the marks that occur, in the order of `MARKS`."""
     return [name for name in MARKS if bool(cells[name].any())]
 
 
 def mark_handles(grid: Arrangement, face: str) -> list[Line2D]:
-    """Return legend entries of the marks that occur; face: the colour of those that are not invalid."""
+    """Return legend entries of the marks that occur; `face` fills marks that are not invalid."""
     return [
         point_handle(MARKS[name].meaning, "black", MARKS[name].marker, MARKS[name].face(face), markersize=5)
         for name in present(grid.cells)
@@ -232,13 +231,12 @@ def mark_handles(grid: Arrangement, face: str) -> list[Line2D]:
 
 
 def point_handle(label: str, colour: str, marker: str, face: str | None = None, **look: Any) -> Line2D:
-    """Return the legend entry of points, which have the colour of their edges unless they have a face."""
+    """Return the legend entry of points, filled with `face` or their edge colour."""
     look |= {"markerfacecolor": face or colour, "markeredgecolor": colour}
     return Line2D([], [], linestyle="", marker=marker, label=label, **look)
 
 
 def curve_handles(axis: str, values: Sequence[Any], palette: Sequence[Any]) -> list[Line2D]:
-    """Return legend entries of the curves of an axis's values."""
     return [
         Line2D([], [], color=colour, marker=".", label=title_of({axis: value}))
         for value, colour in zip(values, palette, strict=True)
@@ -246,23 +244,23 @@ def curve_handles(axis: str, values: Sequence[Any], palette: Sequence[Any]) -> l
 
 
 def colour_scale(cells: xr.Dataset) -> Normalize:
-    """Scale colours from zero to the largest throughput, the same in all panels."""
+    """Return a colour scale from zero to the largest throughput, shared by all panels."""
     largest = float(cells["throughput"].max())
     return Normalize(0, largest if largest > 0 else 1)  # False for NaN
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> None:
-    """Write `name`.png (150 dpi) and `name`.svg into a folder; the same dataset gives the same files."""
+    """Write `name`.png (150 dpi) and `name`.svg into a folder, reproducibly."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with styled({"svg.hashsalt": "tpcsweep"}):
         figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
-        figure.set_layout_engine("none")  # the layout is made, and takes a second where there are many panels
+        figure.set_layout_engine("none")  # the layout is done, and takes a second with many panels
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
 
 def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) -> None:
-    """Write a figure to a folder as PNG and SVG, and show the PNG; `alt` says it in words, by default its name."""
+    """Write a figure to a folder as PNG and SVG, and display the PNG with `alt`, by default its name."""
     from IPython.display import Image, display
 
     save(figure, Path(folder), name)
@@ -271,7 +269,7 @@ def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) 
 
 
 def as_table(frame: pd.DataFrame, *, index: bool = True) -> Styler:
-    """Give a table for a page: numbers as people read them, nothing for NaN, and no text that is HTML."""
+    """Return a table for a page: rounded numbers, "" for NaN, and escaped HTML."""
     table = frame.style.format(_numbers(short), na_rep="", escape="html")
     for axis in ("index", "columns"):
         table = table.format_index(_numbers(plain), escape="html", axis=axis).format_index_names(
@@ -285,6 +283,6 @@ def _numbers(text: Callable[[float], str]) -> Callable[[Any], Any]:
 
 
 def as_text(content: object) -> str:
-    """Give the text of something for Markdown in which no sign is one of Markdown or HTML."""
+    """Return Markdown that displays the text literally, with Markdown's and HTML's characters escaped."""
     signs = r"[!#$&()*+:<>@\[\\\]^_`{|}~-]"
     return re.sub(signs, lambda sign: f"&#{ord(sign[0])};", " ".join(str(content).split()))

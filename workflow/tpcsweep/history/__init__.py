@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same sweep measured again and again: runs kept under their dates, change points, and what changed with them.
+"""History of a repeated sweep: dated runs, change points, and settings that changed with them.
 
-Kept datasets become runs, these one grid of cells over time (`runs`), whose change points are found and reported with
-their size and with what else changed. Sizes are those of `comparing`: the runs between two changes are the repetitions
-of one side.
+Kept datasets become runs, and runs become one grid of cells over time (`runs`). Change points in it are reported with
+their size and with changed settings. `comparing` computes the sizes: the runs between two change points are the
+repetitions of one side.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from tpcsweep.history.runs import HistoryError, Run, joined, logs_of, mean_cell,
 from tpcsweep.numbers import between, short
 
 LEAST = 2
-"""Runs between two changes, and before the first and after the last: one run that stands apart is no change."""
+"""Fewest runs between two changes, before the first and after the last: one outlying run is no change."""
 SIGNIFICANT = 0.01
-"""Largest share of histories without a change in which one is found, where runs scatter normally."""
-_SHARE = 0.5  # of the runs must contain a cell for its changes to be searched
+"""Largest share of histories without a change in which one is found, if runs scatter normally."""
+_SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
 _MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 ENOUGH = 2 * LEAST
-"""Runs from which on changes are looked for."""
-_VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # that a value of `fail_on` means
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # but tools print it
+"""Fewest runs in which changes are searched."""
+_VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
+# XML cannot contain these characters, but tools print them
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 ALL_CELLS = "all cells together"
 """Name of the test case of all cells in JUnit XML."""
 
 
 class Difference(NamedTuple):
-    """A parameter, program or setting that changed from one run to the next; empty where it is unknown."""
+    """Parameter, program or setting that changed between two runs; unknown values are empty."""
 
     name: str
     before: str
@@ -53,49 +54,49 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A change point, between the runs since the change point before it and those up to the next one."""
+    """Change point between the runs since the previous change point and the runs until the next one."""
 
     place: int
-    """The place of the first run after it."""
+    """Index of the first run after the change."""
     p: float
-    """The probability of such a difference without a change, see `changes`."""
+    """Probability of such a difference without a change, see `changes`."""
     overall: Overall
-    """The mean of all cells, after over before: a value for each run, compared as a cell with repetitions is."""
+    """Mean ratio of all cells, after over before; each run counts as one repetition."""
     comparison: Comparison
-    """Every cell, and the cells of every value."""
+    """Comparison of each cell, and of the cells of each value of an axis."""
     new: bool
-    """Whether it is told only since the last run."""
+    """Whether only the last run made the change significant."""
     differences: Sequence[Difference]
-    """Between the run before and the run after."""
+    """Differences between the runs before and after the change."""
 
     @property
     def directions(self) -> set[str]:
-        """Slower, faster, or both: of the mean of all cells, and of single ones."""
+        """Direction of the overall mean and of single cells: "slower", "faster" or both."""
         found = {self.overall.verdict, *self.comparison.cells["verdict"]}
-        # What was found by all cells at once may be certain of none of them: then it is told by its sign.
+        # A change found by all cells at once may be significant in none of them; its sign then decides.
         return found & {SLOWER, FASTER} or {SLOWER if self.overall.ratio < 1 else FASTER}
 
 
 @dataclass(frozen=True)
 class SweepHistory:
-    """The runs of a sweep, oldest first, and what changed in them."""
+    """Runs of a sweep, oldest first, and changes between them."""
 
     runs: Sequence[Run]
     left_out: Mapping[str, str]
-    """Files that are none of its runs, with the reason."""
+    """Files that are not runs of this history, with the reason."""
     cells: xr.Dataset
-    """See `runs.joined`."""
+    """Result of `runs.joined`."""
     changes: Sequence[Change]
     broken: Sequence[tuple[str, str]]
-    """Cells that failed in the last run and not in the one before, with what the tool said."""
+    """Cells that failed in the last run but not in the one before, with the tool's message."""
 
     @property
     def axes(self) -> list[str]:
-        """Those of the cells, in their order."""
+        """Axes of the cells, in their order."""
         return [str(name) for name in self.cells["throughput"].dims if name != REPETITION]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything for JSON but the series, which the runs' files contain."""
+        """Return everything for JSON except the series, which are in the runs' files."""
         return {
             "runs": [
                 {
@@ -127,10 +128,10 @@ class SweepHistory:
 
 
 def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory:
-    """Find what changed in runs, oldest first.
+    """Find the changes in runs, which are given oldest first.
 
     Raises:
-        HistoryError: where there is no run.
+        HistoryError: If there is no run.
     """
     if not runs:
         told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
@@ -150,7 +151,10 @@ def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory
 
 
 def failures(told: SweepHistory, fail_on: str | None) -> list[str]:
-    """Say why a history is to fail: what is new in it since its last run. `fail_on`: change, slower, or nothing."""
+    """Return the reasons for a history to fail: changes and failed cells that are new in its last run.
+
+    `fail_on` is "change", "slower", or None, which never fails.
+    """
     if fail_on is None:
         return []
     reasons = [sentence(told, change) for change in _new(told, fail_on)]
@@ -158,7 +162,6 @@ def failures(told: SweepHistory, fail_on: str | None) -> list[str]:
 
 
 def summary(told: SweepHistory) -> list[str]:
-    """Say what was found, a line each."""
     count = len(told.runs)
     runs = f"{count} run{'s' * (count > 1)}, the last of {day(told.runs[-1])}"
     if count < ENOUGH:
@@ -171,7 +174,7 @@ def _new(told: SweepHistory, fail_on: str) -> list[Change]:
 
 
 def sentence(told: SweepHistory, change: Change) -> str:
-    """Say when something changed, how much, in which cells, and what else did."""
+    """Return a sentence with a change's dates, size, cells and changed settings."""
     runs, mean = told.runs, change.overall
     when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
     interval = f"({between(mean.low, mean.high)})"
@@ -200,7 +203,7 @@ def _where(comparison: Comparison) -> Iterator[str]:
 
 
 def day(run: Run) -> str:
-    return f"{run.ended:%Y-%m-%d %H:%M}"  # there may be several a day
+    return f"{run.ended:%Y-%m-%d %H:%M}"  # a day may have several runs
 
 
 def changed_settings(before: Run, after: Run) -> list[Difference]:
@@ -224,7 +227,7 @@ def _change(
         p,
         compare(mean.isel(before_it), mean.isel(after_it)).overall,
         compare(cells.isel(before_it), cells.isel(after_it), ("before", "after")),
-        # With another run the best place of a small change may be the one beside.
+        # One more run may move the best place of a small change to a neighbour.
         not any(abs(place - earlier) < LEAST for earlier in before),
         changed_settings(runs[place - 1], runs[place]),
     )
@@ -246,20 +249,20 @@ def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
     return [(name, str(message)) for name, failed, message in rows if failed]
 
 
-# --- detection: docs/comparing.md describes it, and has its rate of false alarms
+# --- detection; docs/comparing.md describes it and its rate of false alarms
 
 
 def changes(logs: Floats) -> dict[int, float]:
-    """Find the change points in logarithms of throughput, runs × cells; NaN where a cell was not measured.
+    """Find the change points in logarithms of throughput, runs × cells; NaN marks unmeasured cells.
 
-    Candidates are where the mean of all cells, or all cells at once, are best cut by least squares (PELT, by ruptures),
-    with a penalty that noise alone exceeds about once. Each is then tested by Student's t between the runs on its two
-    sides, up to the next candidate: the mean of all cells, and every cell. While one is not significant, the least
-    certain is dropped, and its two sides become one.
+    Candidates are the best cuts by least squares (PELT, by ruptures) of the mean of all cells, and of all cells at
+    once, with a penalty that noise alone exceeds about once. Student's t then tests each between the runs on its two
+    sides, up to the next candidate: the mean of all cells, and every cell. While a candidate is not significant, the
+    least certain one is dropped and its two sides are merged.
 
     Returns:
-        The place of the first run after each change, in their order, and its p: corrected for the number of places
-        where a change could have been (Bonferroni), for the two looks (mean, cells), and for the number of cells.
+        Index of the first run after each change, in order, with its p-value, corrected (Bonferroni) for the number of
+            places where a change could have been, for the two tests (mean, cells), and for the number of cells.
     """
     count = len(logs)
     frame = pd.DataFrame(logs)
@@ -279,7 +282,7 @@ def changes(logs: Floats) -> dict[int, float]:
 
 
 def _cut(signal: pd.DataFrame) -> list[int]:
-    """Return where series are cut best, all at once; each is measured by its own scatter from run to run."""
+    """Return the best cuts of series, all at once; each series is scaled by its scatter from run to run."""
     extras.require_extra("history")
     import ruptures  # type: ignore[import-untyped]
 
@@ -291,7 +294,7 @@ def _cut(signal: pd.DataFrame) -> list[int]:
 
 
 def _test(used: pd.DataFrame, mean: pd.DataFrame, first: int, place: int, end: int) -> tuple[bool, float]:
-    """Return whether a side of a place has fewer than LEAST runs, and the p of the difference of both sides."""
+    """Return whether a side of a place has fewer than LEAST runs, and the p-value of the sides' difference."""
     few = min(place - first, end - place) < LEAST
     smallest = _p(mean[first:place], mean[place:end])
     cells = used.shape[1]
@@ -301,9 +304,9 @@ def _test(used: pd.DataFrame, mean: pd.DataFrame, first: int, place: int, end: i
 
 
 def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
-    """Return the smallest p of the columns, by Student's t with one variance for both sides; 1 without a test.
+    """Return the smallest p-value of the columns by Student's t with one variance for both sides; 1 without a test.
 
-    One variance suits sides of two runs too, for which Welch's test finds too much.
+    One variance also suits sides of two runs, for which Welch's test finds too many differences.
     """
     figures = [
         side.agg(name).to_numpy(float) for side in (before, after) for name in ("mean", "std", "count")
@@ -318,10 +321,10 @@ def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
 
 
 def junit_text(told: SweepHistory, fail_on: str | None) -> str:
-    """Return JUnit XML for continuous integration: a test case for all cells together, and one for each.
+    """Return JUnit XML of the last run: one test case for all cells together, and one for each cell.
 
-    The last run is tested. A case fails by a change that is told since that run, is an error where the cell failed,
-    and is skipped where it was not measured. `fail_on` is that of `failures`; None means change.
+    A case fails if the last run made a change significant, is an error if the cell failed, and is skipped if it was not
+    measured. `fail_on` is that of `failures`, but None means "change".
     """
     fail_on = fail_on or "change"
     new = _new(told, fail_on)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a sweep that are kept: each a dataset, under the date and time of its last cell."""
+"""Kept runs of a sweep: datasets named by the date and time of their last cell."""
 
 from __future__ import annotations
 
@@ -27,55 +27,56 @@ from tpcsweep.files import is_file, replacing
 from tpcsweep.flags import FLAGS, graded
 
 FOLDER = "history"
-"""In a sweep's results."""
+"""Name of the folder in a sweep's results."""
 NAMED = "%Y-%m-%dT%H%M%SZ"
-"""A run's file, in UTC; without colons, behind which a comparison expects values of axes."""
+"""Format of a run's file name, in UTC; a colon would separate values of axes in a comparison."""
 _SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
 _GROUPS = ("software", "nodes", "sysctls")
-"""Parts of a record of provenance that may explain a change; the rest differs from deployment to deployment."""
+"""Parts of a provenance record that may explain a change; all others vary between deployments."""
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 class HistoryError(ValueError):
-    """A dataset that cannot be kept, or a folder without a run; the text says why and what to do."""
+    """A dataset that cannot be kept, or a folder without a run; the text contains reason and fix."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A sweep as it was measured once."""
+    """One measurement of a whole sweep."""
 
     file: str
     ended: datetime
-    """When its last cell ended, UTC."""
+    """End of its last cell, UTC."""
     identity: tuple[str, str]
-    """The sweep and the testbed."""
+    """Names of sweep and testbed."""
     made: str
-    """How its throughput came about, for people."""
+    """Origin of its throughput, as text for people."""
     cells: xr.Dataset
-    """Over the axes, repetitions taken together: throughput (geometric mean) and its interval (of a single measurement)
-    in Gbit/s, with its degrees of freedom, status, flags, limit, message, and machine_work."""
+    """Cells over the axes, with repetitions combined.
+    Variables: throughput (geometric mean) and its interval (of a single measurement) in Gbit/s with degrees of freedom,
+    status, flags, limit, message, machine_work."""
     parameters: Mapping[str, Value]
-    """Parameters that are the same for all cells."""
+    """Parameters with a single value for all cells."""
     made_with: Mapping[str, str]
-    """Software, kernel, machine and settings, by name; with commas where deployments differ."""
+    """Software, kernel, machine and settings by name; commas separate differing values of deployments."""
     starts: frozenset[int]
-    """When its cells began, ns since 1970: no other run's did then."""
+    """Start times of its cells, ns since 1970, which identify the run."""
 
     def count(self, status: str) -> int:
         return int((self.cells["status"] == STATUS.index(status)).sum())
 
     @property
     def flagged(self) -> int:
-        """How many cells carry a warning or are invalid."""
+        """Number of cells with a warning, or flagged invalid."""
         loud = sum((flagged(self.cells, flag) for flag in graded(FLAGS, "warning", "invalid")), start=False)
         return int(np.sum(loud))
 
 
 def keep(dataset: Path, folder: Path) -> Path:
-    """Copy a dataset into a folder, under the date of its last cell, unless it is there.
+    """Copy a dataset into a folder, named by the date of its last cell, unless it exists there.
 
     Raises:
-        HistoryError: for a dataset that does not say when it was measured, or of which no cell was.
+        HistoryError: If the dataset has no date of measurement, or no measured cell.
     """
     with opened(dataset) as summary:
         file = folder / f"{_ended(summary):{NAMED}}{SUFFIX}"
@@ -86,7 +87,7 @@ def keep(dataset: Path, folder: Path) -> Path:
 
 
 def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
-    """Return a folder's runs, oldest first, of the newest one's sweep and testbed; and why other files are left out."""
+    """Return a folder's runs of the newest sweep and testbed, oldest first, and skipped files by reason."""
     left: dict[str, str] = {}
     runs = []
     for file in sorted(folder.glob(f"*{SUFFIX}")):
@@ -100,11 +101,11 @@ def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
 
 
 def read_run(file: str, summary: xr.Dataset) -> Run:
-    """Return what a history has of a dataset.
+    """Return the run that a dataset contains.
 
     Raises:
-        HistoryError: see `keep`.
-        KeyError: for a dataset that is none of a sweep.
+        HistoryError: If the dataset has no date of measurement, or no measured cell.
+        KeyError: If the dataset is not that of a sweep.
     """
     axes = [str(name) for name in summary["throughput"].dims if name != REPETITION]
     several = [name for name in axes if summary.sizes[name] > 1]
@@ -138,7 +139,7 @@ def _ended(summary: xr.Dataset) -> datetime:
 
 
 def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
-    """Runs that are none of this history: of something else, or measured in part anew, and kept again."""
+    """Yield runs that do not belong to this history: another sweep, or partly repeated and kept again."""
     ours = [run for run in runs if run.identity == runs[-1].identity]
     for run in runs:
         if run.identity != runs[-1].identity:
@@ -149,19 +150,19 @@ def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
 
 
 def _together(summary: xr.Dataset) -> xr.Dataset:
-    summary = summary.reset_coords(drop=True)  # of what is fixed, which everything below would carry along
+    summary = summary.reset_coords(drop=True)  # without fixed coordinates, which all results would inherit
     if REPETITION not in summary["throughput"].dims:
         summary = summary.expand_dims(REPETITION)
     ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
     several = summary.sizes[REPETITION] > 1
-    # Of several repetitions the spread between runs tells more than the interval of each.
+    # The spread between runs describes several repetitions better than their intervals.
     unknown = xr.full_like(summary["throughput"], np.nan)
     alone = ok & (not several)
     interval = {name: summary.get(name, unknown).where(alone).max(REPETITION) for name in INTERVAL}
     status = summary["status"].max(REPETITION).where(~ok.any(REPETITION), STATUS.index("ok"))
     nothing = xr.full_like(status, "", object)
     first = summary.isel({REPETITION: 0}, drop=True)
-    logs: Any = np.log(summary["throughput"].where(ok))  # which numpy's types take for an array of its own
+    logs: Any = np.log(summary["throughput"].where(ok))  # `Any`, because numpy's types infer an array
     work = summary.get("machine_work", unknown)
     flags = [flagged(summary, flag).any(REPETITION).values * mask for flag, mask in MASKS.items()]
     return xr.Dataset(
@@ -193,7 +194,7 @@ def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if "commit" in record:
         yield "commit", _HASH.sub(r"\1", str(record["commit"]))
     if package := (record.get("xrootd") or {}).get("package"):
-        yield "xrootd.package", package  # the software has its version, and no build of it
+        yield "xrootd.package", package  # the software list has the version, but not the build
     cluster = record.get("kubernetes") or {}
     if "version" in cluster:
         yield "kubernetes", cluster["version"]
@@ -205,11 +206,11 @@ def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def joined(runs: Sequence[Run]) -> xr.Dataset:
-    """Join the cells of runs, oldest first, along `repetition`: each run is a repetition of all.
+    """Join the cells of runs, oldest first, along `repetition`: each run is one repetition of all cells.
 
-    A parameter becomes an axis if some run has several values of it. One with a single value in each run does not,
-    even where runs differ in it: that is a change among others. Cells that a run lacks are not measured in it. The
-    confidence of all intervals is that of the first run.
+    A parameter with several values in some run becomes an axis. A parameter with a single value in each run does not,
+    even if runs differ: that is a changed setting. Cells that a run lacks count as not measured. The confidence of all
+    intervals is that of the first run.
     """
     axes = dict.fromkeys(str(name) for run in reversed(runs) for name in run.cells.dims)
     placed = []
@@ -231,16 +232,16 @@ def joined(runs: Sequence[Run]) -> xr.Dataset:
 
 
 def logs_of(cells: xr.Dataset) -> Floats:
-    """Logarithms of throughput, runs × cells, with the last axis fastest; NaN where a cell was not measured."""
+    """Return logarithms of throughput, runs × cells, last axis fastest; NaN for unmeasured cells."""
     flat = cells["throughput"].transpose(REPETITION, ...).values
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(flat.reshape(len(flat), -1).astype(float)))
 
 
 def mean_of(logs: Floats) -> Floats:
-    """Return for each run the mean over cells of the distance of a cell from its own mean over all runs.
+    """Return for each run the mean over cells of a cell's distance from its own mean over all runs.
 
-    A cell that is missing in a run does not move the mean of the others. NaN for a run without any cell.
+    A cell that a run lacks does not move the mean of the others. A run without cells is NaN.
     """
     frame = pd.DataFrame(logs)
     return np.asarray((frame - frame.mean()).mean(axis=1), float)

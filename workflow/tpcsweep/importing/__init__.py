@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements from elsewhere as a dataset: a table becomes one like those of sweeps.
+"""Import of measurements from elsewhere: a table becomes a dataset like those of sweeps.
 
-`docs/data.md` describes it for those who use it.
+`docs/data.md` describes it for users.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from tpcsweep.importing.peers import proposal
 from tpcsweep.importing.tables import numbers, read_table, settle_marks, uncertain
 
 MOST_CELLS = 10**6
-"""A larger grid is taken for an accident: axes of values that hardly ever repeat."""
+"""Most cells of an import; a larger grid comes by accident from axes whose values hardly ever repeat."""
 
 
 def import_table(settings: Import, file: Path, name: str) -> Folded:
-    """Read a table of measurements, each in a row of its own, as a dataset called `name`.
+    """Read a table with one measurement in each row as a dataset called `name`.
 
-    Rows with the same values on all axes are repetitions of one cell, numbered in the order of the file.
+    Rows with equal values on all axes are repetitions of one cell, numbered in the order of the file.
 
     Raises:
-        ConfigurationError: for a file that is no table, an unknown column, a wrong condition or one that no row
-            meets, a value that is no quantity of its axis or variable, and a grid of more than MOST_CELLS cells.
+        ConfigurationError: If the file is no table, a column is unknown, a condition is wrong or no row meets it, a
+            value is no quantity of its axis or variable, or the grid has more than MOST_CELLS cells.
     """
     table = read_table(file)
     notes = list(table.attrs.get("notes", ()))
@@ -57,7 +57,7 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     columns = {axis: _axis(settings, axis, chosen, file) for axis in settings.axes}
     axes = {axis: values for axis, (values, _) in columns.items()}
     places = [place for _, place in columns.values()]
-    # For each row the number of rows of the same cell before it.
+    # For each row, the number of earlier rows of the same cell.
     cell_of = pd.DataFrame({-1: 0, **dict(enumerate(places))}, range(len(chosen)))
     repetition = np.asarray(cell_of.groupby(list(cell_of)).cumcount())
     axes[REPETITION] = tuple(range(1, int(repetition.max()) + 2))
@@ -89,7 +89,7 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
 
 
 def settings_of(file: Path) -> tuple[str, Import | None, str]:
-    """Return the name of a table, its settings if it is of a known program, and otherwise a proposal as YAML."""
+    """Return a table's name, its settings if a known program wrote it, and otherwise a proposal as YAML."""
     table = read_table(file)
     stem = re.sub(r"(\.(json|flent|csv|txt|gz))+$", "", file.name, flags=re.IGNORECASE)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-") or "imported"
@@ -99,7 +99,7 @@ def settings_of(file: Path) -> tuple[str, Import | None, str]:
 
 
 def notes_of(folded: Folded) -> list[str]:
-    """Return a line for each thing that an import skipped, changed or flagged."""
+    """Return a line for each skipped, changed or flagged part of an import."""
     return list(json.loads(str(folded.summary["provenance_record"].values[0]))["notes"])
 
 
@@ -112,9 +112,9 @@ def history_line(settings: Import, folded: Folded, file: Path) -> str:
 def _numbers(
     table: pd.DataFrame, column: Column, dimension: Dimension, file: Path, *, gaps: bool = False
 ) -> NDArray[np.float64]:
-    """Return a column's values in the dimension's base unit. Refuse negative and infinite ones, and text.
+    """Return a column's values in the dimension's base unit; reject negative and infinite values, and text.
 
-    With `gaps`, cells without anything in them are NaN.
+    With `gaps`, empty cells are NaN.
     """
     cells = table[column.column]
     for place, cell in uncertain(cells).items():
@@ -129,13 +129,14 @@ def _numbers(
     _require_all(known | (column.unit_column is None), units, f"one of {', '.join(dimension.units)}", file)
     values = np.full(len(read), np.nan)
     for unit, size in sizes.items():
-        # By way of decimals, so that 0.1 s is 100 ms; each different value once.
+        # By decimals, so that 0.1 s is exactly 100 ms; each distinct value once.
         distinct, place = np.unique(read[units == unit], return_inverse=True)
         exact = [float(Decimal(repr(float(v))) * (size or 1)) if np.isfinite(v) else np.nan for v in distinct]
         values[units == unit] = np.array(exact)[place]
     good = values >= 0
     if dimension.whole:
-        good &= (values == np.floor(values)) & (values <= 2**53)  # beyond, floats are not whole numbers
+        # floats above this are not exact whole numbers
+        good &= (values == np.floor(values)) & (values <= 2**53)
     if gaps:
         good |= cells.isna().to_numpy() | (cells.astype(str).str.strip() == "").to_numpy()
     number = "a whole number" if dimension.whole and not column.unit else "a number"
@@ -147,7 +148,7 @@ def _numbers(
 def _drop_stray_intervals(
     figures: Mapping[str, NDArray[np.float64]], lines: pd.Index, notes: list[str]
 ) -> None:
-    """Drop intervals that do not contain their mean, as programs write them for a single measurement: 0 to 0."""
+    """Drop intervals without their mean, which programs write for a single measurement: 0 to 0."""
     if "throughput_low" not in figures:
         return
     low, mean, high = (figures[f"throughput{end}"] for end in ("_low", "", "_high"))
@@ -159,7 +160,7 @@ def _drop_stray_intervals(
 
 
 def _implausible(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> NDArray[np.bool_]:
-    """Return for each row whether a cell of a sweep with these figures would have the flag."""
+    """Return for each row whether a cell of a sweep with these figures would be flagged."""
     rows = pd.DataFrame(figures)
     known = [
         {name: value for name, value in row.items() if value == value} for row in rows.to_dict("records")
@@ -169,16 +170,15 @@ def _implausible(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> 
 
 
 def _places(lines: pd.Index) -> str:
-    """Name the first lines, and the number of others."""
     more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
     return f"{lines.name} {', '.join(map(str, lines[:5]))}{more}"
 
 
 def group(values: NDArray[np.float64], share: float, distance: float) -> NDArray[np.float64]:
-    """Replace each value by the median of its group, the lower of two: so it is one of the values.
+    """Replace each value by its group's median, the lower of two, so that the result is one of the values.
 
-    Groups are filled upwards: from its smallest value v a group reaches to v·(1 + share) or v + distance,
-    whichever is further, and the next value begins another.
+    Groups are filled upwards: a group reaches from its smallest value v to the larger of v·(1 + share) and v +
+    distance; the next value starts another group.
     """
     begins: list[float] = []
     reach = -np.inf
@@ -192,7 +192,7 @@ def group(values: NDArray[np.float64], share: float, distance: float) -> NDArray
 
 
 def _problems(settings: Import, table: pd.DataFrame, file: Path) -> Iterator[Problem]:
-    """Yield columns that the table lacks, and units other than those that the table names itself."""
+    """Yield columns that the table lacks, and units that contradict the table's own."""
     asked: dict[str, tuple[Column, Dimension | None]]
     asked = {f"axes.{name}": (axis, axis_dimension(name)) for name, axis in settings.axes.items()}
     asked |= {
@@ -227,7 +227,7 @@ def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
 def _axis(
     settings: Import, name: str, table: pd.DataFrame, file: Path
 ) -> tuple[tuple[Value, ...], NDArray[np.int64]]:
-    """The values of an axis, numbers in order and words as they first occur, and the place of each row."""
+    """Return an axis' values (numbers sorted, words in order of occurrence), and each row's index in them."""
     axis, dimension = settings.axes[name], axis_dimension(name)
     if dimension is not None:
         values = group(_numbers(table, axis, dimension, file), *settings.tolerance(name))
@@ -267,8 +267,8 @@ def _attributes(settings: Import, file: Path, name: str) -> Mapping[str, Any]:
     return about if settings.confidence is None else {**about, "measurement_confidence": settings.confidence}
 
 
-# --- the rows that meet a condition, such as `state == 'DONE' and streams <= 64`. People send each other imports, so a
-# condition is data: Python's parser reads it, and nothing of it is ever run.
+# --- the rows that meet a condition, such as `state == 'DONE' and streams <= 64`. People exchange imports, so a
+# condition is data: Python's parser reads it, but nothing of it is executed.
 
 ALLOWED = (
     "comparisons (==, !=, <, <=, >, >=, in [...], not in [...]) of columns of numbers with numbers, and of columns of "
@@ -294,26 +294,26 @@ class ConditionError(ValueError):
 
 
 class _Operand(NamedTuple):
-    """A column, or a number or text of the condition."""
+    """Column, or a number or text of the condition."""
 
     kind: str
-    """numbers, text, or true and false."""
+    """Kind: numbers, text, or true and false."""
     values: Any
     called: str
 
 
 def meeting(table: pd.DataFrame, condition: str) -> _Truth:
-    """Return for each row of a table whether it meets a condition as in `ALLOWED`; otherwise raise ConditionError.
+    """Return for each row of a table whether it meets a condition as in `ALLOWED`. Raises ConditionError.
 
-    Columns are numbers where all their values are, and text otherwise. A missing value of text is "", and one of
-    numbers is unequal to everything.
+    A column is numeric if all its values are numbers, and text otherwise. A missing text is "", and a missing number is
+    unequal to everything.
     """
     tree, quoted = _parsed(condition)
     return _Condition(table, quoted).truth(tree)
 
 
 class _Condition:
-    """The meaning of a condition's syntax tree on a table, given the columns in backticks by their names in it."""
+    """Evaluator of a condition's syntax tree on a table; `quoted` maps its names to columns in backticks."""
 
     def __init__(self, table: pd.DataFrame, quoted: Mapping[str, str]) -> None:
         self._table, self._quoted = table, quoted
@@ -392,7 +392,7 @@ def _column(column: pd.Series) -> _Operand:
     name = f"the column {column.name}"
     if pd.api.types.is_bool_dtype(column):
         return _Operand("true and false", column.fillna(value=False).to_numpy(bool), name)
-    if pd.api.types.is_datetime64_any_dtype(column):  # which would be nanoseconds
+    if pd.api.types.is_datetime64_any_dtype(column):  # as numbers they would be nanoseconds
         column = column.astype("string")
     read, texts = numbers(column), column.astype("string").fillna("")
     words = texts[read.isna() & ~texts.str.strip().str.lower().isin(["", "nan"])]

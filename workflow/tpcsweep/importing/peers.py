@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of imports that follow from a table: certain ones for other measuring programs, proposals for the rest."""
+"""Settings of imports derived from tables: known ones for other programs, proposals for the rest."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tpcsweep.variables import SUMMARY
 Row = dict[str, Any]
 
 _VARIABLES = {"throughput": "bit/s", "rtt_loaded": "us", "duration": "s", "retransmits": ""}
-"""Columns of the tables made of documents, with their units; all others are axes."""
+"""Columns of tables made from documents, with their units; all others are axes."""
 
 
 def documents(text: str) -> list[Row]:
-    """Return JSON documents, one after the other or in a list, without the text around them; none of other text."""
+    """Return JSON documents, concatenated or in a list, ignoring text around them; [] for other text."""
     begins, found, at = re.compile(r"^(?=[\[{])", re.MULTILINE), [], 0
     while begin := re.compile(r"\s*(?=[\[{])").match(text, at) or begins.search(text, at):
         try:
@@ -36,7 +36,7 @@ def documents(text: str) -> list[Row]:
             return []
         found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
     runs: list[Row] = []
-    for one in found:  # of iperf3 --json-stream, a run begins with its event "start"
+    for one in found:  # in iperf3 --json-stream, a run starts with its event "start"
         if "event" not in one or one["event"] == "start" or not runs:
             runs.append({})
         runs[-1].update({one["event"]: one.get("data")} if "event" in one else one)
@@ -44,10 +44,10 @@ def documents(text: str) -> list[Row]:
 
 
 def table_of(found: list[Row]) -> pd.DataFrame:
-    """Return a table of the results in documents of other programs, with settings in its attributes.
+    """Return a table of the results in other programs' documents, with settings in its attributes.
 
     Raises:
-        ValueError: for a document of another program, or if none has a result.
+        ValueError: If a document is from an unknown program, or none has a result.
     """
     rows, notes, names = [], [], ", ".join(sorted({name for name, _, _ in _PROGRAMS}))
     for number, document in enumerate(found, 1):
@@ -70,7 +70,7 @@ def table_of(found: list[Row]) -> pd.DataFrame:
 
 
 def _settings(table: pd.DataFrame, axes: Mapping[str, str], variables: Row, **more: object) -> Row:
-    """Make settings; the axes, by their columns, of which all rows have the same value are fixed."""
+    """Return settings in which axes with a single value (given with their columns) are fixed."""
     several = {name for name, column in axes.items() if name == "streams" or table[column].nunique() > 1}
     used = {name: {"column": column} for name, column in axes.items() if name in several}
     fixed = {name: str(table[axes[name]].iloc[0]) for name in axes.keys() - used.keys() if len(table)}
@@ -83,7 +83,7 @@ def _iperf3(document: Row) -> Iterator[Row]:
     test, end = document["start"]["test_start"], document["end"]
     sent = [one["sender"] for one in end["streams"] if "sender" in one]
     rtts = [one["mean_rtt"] for one in sent if one.get("sender", True) and one.get("mean_rtt")]
-    # UDP of versions before 3.8 has the rate of the sender alone, and no such key.
+    # UDP of versions before 3.8 has only the sender's rate, and no such key.
     for received in ("sum_received", *({"sum_received_bidir_reverse"} & end.keys())):
         direction = "reverse" if test.get("reverse") or received != "sum_received" else "forward"
         yield {
@@ -131,7 +131,7 @@ def _flent(document: Row) -> Iterator[Row]:
         series = name.removesuffix(" sum")
         if series in sums or not name.startswith(sums):
             streams = sum(other.startswith(series) for other in means) - 1 if series in sums else 1
-            # Files of the first version have the samples alone.
+            # Files of the first version contain only the samples.
             rate = 1e6 * (fmean(one for one in mean if one is not None) if isinstance(mean, list) else mean)
             yield {
                 **told,
@@ -148,11 +148,11 @@ _PROGRAMS: tuple[tuple[str, set[str], Callable[[Row], Iterator[Row]]], ...] = (
     ("pscheduler", {"succeeded", "summary"}, _pscheduler),
     ("flent", {"metadata", "results"}, _flent),
 )
-"""Names of programs, the keys by which their documents are known, and what makes rows of one."""
+"""Names of programs, keys that identify their documents, and functions that yield a document's rows."""
 
 
 def recognize(table: pd.DataFrame) -> None:
-    """Give a table of k8s-netperf its settings; it has a unit for each row, and 0 to 0 around single samples."""
+    """Add settings to a table of k8s-netperf; it has units in rows, and 0 to 0 around single samples."""
     rate, unit = "Avg Throughput", "Throughput Metric"
     if not {"Driver", "Profile", "Parallelism", rate, unit} <= set(table.columns):
         return
@@ -196,12 +196,12 @@ _LOOSE = {
     "seconds": "s",
     "percent": "%",
 }
-"""Units that names of columns mean in all likelihood: settings refuse them, and a proposal is for people to check."""
+"""Probable units in names of columns: settings reject them, but people check a proposal."""
 _DIMENSIONS = (units.RATE, units.RTT, units.SIZE, units.FRACTION)
 
 
 def proposal(table: pd.DataFrame, file: Path) -> str:
-    """Return settings for a table as YAML, with comments, by the names of its columns. Nothing is written."""
+    """Return proposed settings for a table as YAML with comments, by the names of its columns."""
     axes, variables, unused = {}, {}, []
     for column in table.columns:
         base, unit = _parted(column)
@@ -235,7 +235,7 @@ def proposal(table: pd.DataFrame, file: Path) -> str:
 
 
 def _parted(name: str) -> tuple[str, str]:
-    """Part the name of a column into that of a quantity and a unit: `rtt_ms`, `throughput [Mbit/s]`, `gbit_per_s`."""
+    """Split a column's name into quantity and unit: `rtt_ms`, `throughput [Mbit/s]`, `gbit_per_s`."""
     if match := re.fullmatch(r"(.*?)[\s_]*[\[(]\s*(.+?)\s*[\])]", name):
         return match[1], _unit(match[2])
     words = re.split(r"[\s_]+", name)
@@ -248,7 +248,7 @@ def _parted(name: str) -> tuple[str, str]:
 def _unit(text: str) -> str:
     text = re.sub(r"_per_s(ec|econd)?$", "/s", text).replace("bits", "bit").replace("bytes", "B")
     for unit in (text, text.lower(), _LOOSE.get(text.lower(), "")):
-        # The least of RTTs is no RTT in minutes.
+        # rtt_min means the smallest RTT, not an RTT in minutes.
         if unit not in ("", "min", "h", "B") and any(dimension.size(unit) for dimension in _DIMENSIONS):
             return unit
     return ""

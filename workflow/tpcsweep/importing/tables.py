@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as other programs and countries write them: text with a row for each measurement, gzip or not, and Parquet.
+"""Tables of other programs and countries: text with one row for each measurement, gzip, and Parquet.
 
-Cells of text files stay text, which `numbers` reads. A table has the attributes `notes` (a line for each thing that
-reading found or skipped), `separator`, `units` (those of a row of units, by column) and `marks` (see `settle_marks`).
+Cells of text files stay text, which `numbers` parses. A table has the attributes `notes` (a line for each finding or
+skipped part), `separator`, `units` (from a row of units, by column) and `marks` (see `settle_marks`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tpcsweep.importing import peers
 
 _SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 _SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','"}
-"""The first of those that fit equally well: numbers contain commas."""
+"""Separators, of which the first wins among equally good ones, because numbers contain commas."""
 _SIGNS = " \u00a0\u2009\u202f'\u2019"
-"""Blanks, and the apostrophes of Switzerland, between thousands."""
+"""Blanks, and Swiss apostrophes, between thousands."""
 _LIKE_A_NUMBER = re.compile(rf"[+-]?[.,{_SIGNS}]*[0-9][0-9.,{_SIGNS}]*([eE][+-]?[0-9]+)?")
 _OTHER = {".": ",", ",": "."}
 _NUMBERS = {
@@ -38,7 +38,7 @@ _NUMBERS = {
     )
     for mark, other in _OTHER.items()
 }
-"""Numbers, by their decimal mark."""
+"""Patterns of numbers by decimal mark."""
 _TOTAL = re.compile(
     r"(grand |sub)?(totale?s?|sum|mean|average|avg|median|summe|gesamt|mittelwert|durchschnitt|moyenne|somme|media)\W*",
     re.IGNORECASE,
@@ -60,8 +60,8 @@ def read_table(file: Path) -> pd.DataFrame:
     """Read a table. The index is the line in a text file, or the row, from 1.
 
     Raises:
-        ConfigurationError: for a file that is neither text with a header nor Parquet.
-        MissingExtraError: for Parquet without the extra `parquet`.
+        ConfigurationError: If the file is neither text with a header nor Parquet.
+        MissingExtraError: If the file is Parquet and the extra `parquet` is not installed.
     """
     name = file.name.lower().removesuffix(".gz")
     try:
@@ -73,7 +73,7 @@ def read_table(file: Path) -> pd.DataFrame:
             table = _read_text(file, name.endswith(_SUFFIXES))
     except ConfigurationError:
         raise
-    # pyarrow's and Unicode errors are ValueErrors.
+    # errors of pyarrow and Unicode errors are ValueErrors
     except (csv.Error, OSError, EOFError, zlib.error, ValueError, NotImplementedError) as error:
         said = next(iter(str(error).splitlines()), type(error).__name__)
         raise refused("", said, "a table with a name for each column", str(file)) from error
@@ -89,9 +89,9 @@ def read_table(file: Path) -> pd.DataFrame:
 
 
 def settle_marks(table: pd.DataFrame, columns: Iterable[str], decimal: str | None) -> list[str]:
-    """Settle the decimal marks of columns of numbers: where a column leaves two, by the others.
+    """Determine the decimal marks of numeric columns; ambiguous columns follow the others.
 
-    The attribute `marks` of the table has the mark of each column, "" where it is not certain.
+    The table's attribute `marks` has the mark of each column, "" if uncertain.
 
     Returns:
         Columns with decimal commas.
@@ -109,7 +109,7 @@ def settle_marks(table: pd.DataFrame, columns: Iterable[str], decimal: str | Non
 
 
 def numbers(column: pd.Series) -> pd.Series:
-    """Return the numbers of a column. Other cells, and numbers whose decimal mark is not certain, become NaN."""
+    """Return the numbers of a column; other cells, and numbers with an uncertain decimal mark, become NaN."""
     if not _is_text(column):
         return pd.to_numeric(column, errors="coerce")
     settled = column.attrs.get("marks", {})
@@ -120,7 +120,7 @@ def numbers(column: pd.Series) -> pd.Series:
 
 
 def uncertain(column: pd.Series) -> pd.Series:
-    """Return the numbers of a settled column whose decimal mark is not certain."""
+    """Return the numbers of a settled column whose decimal mark is uncertain."""
     if not _is_text(column) or column.attrs["marks"][column.name]:
         return column[:0]
     return column[[_has_mark(cell) for cell in column.fillna("")]]
@@ -135,7 +135,7 @@ def _has_mark(cell: str) -> bool:
 
 
 def _marks(column: pd.Series) -> set[str]:
-    """Return the decimal marks that a column of text may have by its own cells."""
+    """Return the possible decimal marks of a text column, by its own cells."""
     cells = [cell for cell in column.fillna("").str.strip().unique() if _has_mark(cell)]
     fitting = {mark for mark, number in _NUMBERS.items() if all(map(number.fullmatch, cells))}
     commas = column.attrs.get("separator", ",") == "," and not any("," in cell for cell in cells)
@@ -143,7 +143,6 @@ def _marks(column: pd.Series) -> set[str]:
 
 
 def _plain(cell: str, mark: str) -> str:
-    """Return a number as Python writes it; other texts as they are."""
     cell = cell.strip()
     if not _LIKE_A_NUMBER.fullmatch(cell):
         return cell
@@ -202,7 +201,6 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
 
 
 def _decoded(file: Path) -> tuple[str, str]:
-    """Return the text of a file, and its encoding for people."""
     raw = file.read_bytes()
     raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or raw[:2].count(0) == 1:
@@ -221,7 +219,6 @@ def _decoded(file: Path) -> tuple[str, str]:
 
 
 def _separator(text: str) -> str:
-    """Return the separator by which most rows have the same number of cells."""
     best, most = ",", 0.0
     for separator in _SEPARATORS:
         rows = csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=separator)
@@ -235,7 +232,7 @@ def _separator(text: str) -> str:
 
 
 def _framed(rows: Rows, notes: list[str]) -> tuple[list[str], Rows]:
-    """Return the header and the rows of measurements, without titles above, headers between and totals below."""
+    """Return the header and the measurements, without titles above, headers between and totals below."""
     full = [(line, row) for line, row in rows if not re.fullmatch(r"\s*|[-:=+\s]{3,}", "".join(row))]
     width = Counter(len(row) for _, row in full).most_common(1)[0][0] if full else 0
     begin = 0
@@ -269,7 +266,7 @@ def _texts(row: list[str]) -> list[str]:
 
 
 def _named_columns(header: list[str], rows: Rows, notes: list[str], file: Path) -> list[int]:
-    """Return the places of columns with a name. Those without one are empty or an index, or refused."""
+    """Return the indices of named columns. Unnamed ones must be empty or an index."""
     repeated = [name for name, number in Counter(header).items() if name and number > 1]
     if repeated or not any(header):
         allowed = f"a table with a name for each column{f', not {repeated[0]} twice' if repeated else ''}"
@@ -292,7 +289,7 @@ def _named_columns(header: list[str], rows: Rows, notes: list[str], file: Path) 
 
 
 def _units_above(table: pd.DataFrame) -> dict[str, str]:
-    """Return the unit of each column if the first row has units above numbers; otherwise nothing."""
+    """Return the unit of each column if the first row has units above numbers, otherwise {}."""
     first, second = table.iloc[:1], table.iloc[1:2]
     cells = {name: column.iloc[0].strip(" []()") for name, column in first.items() if len(second)}
     found = {name: cell for name, cell in cells.items() if cell in _UNITS}

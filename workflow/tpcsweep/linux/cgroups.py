@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU quotas and CPU accounting by cgroups, version 1 and 2; accounting alone by plain groups, where there are none.
+"""CPU quotas and accounting by cgroups (version 1 and 2); plain groups account without cgroups.
 
 Sources: Linux kernel, Documentation/scheduler/sched-bwc.rst (v1: cpu.cfs_quota_us, cpu.cfs_period_us, cpu.stat) and
-Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat). A quota is at least 1 ms, a period 1 ms to 1 s. The rest of
-a quota is lost at the end of its period, and a group that used its quota waits for the next period: the longer the
-period, the longer the wait. CPUs take quotas in slices of 5 ms (sched_cfs_bandwidth_slice_us), so that one may have all
-of a small one.
+Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat). A quota is at least 1 ms, a period 1 ms to 1 s. Unused
+quota is lost at the end of its period, and a group that used its quota waits for the next period: the longer the
+period, the longer the wait. CPUs take quotas in slices of 5 ms (sched_cfs_bandwidth_slice_us), so that one CPU may take
+all of a small quota.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from tpcsweep.numbers import plain
 
 REMOVE_SECONDS = 2.0
 PLAIN = Path("/run/tpcsweep-groups")
-"""Where plain groups are; it is there only in namespaces of an ordinary user to whom no cgroups are delegated."""
+"""Folder of plain groups; exists only in namespaces of an ordinary user without delegated cgroups."""
 PERIOD = 100_000
-"""The usual period, in µs: the kernel's default, and what Kubernetes has."""
+"""Usual period in µs, the default of the kernel and of Kubernetes."""
 SHORTEST_QUOTA = 1_000
 LONGEST_PERIOD = 1_000_000
 ENOUGH = 10_000
-"""What a quota should be, in µs: of a smaller one many streams get less than few, the more so the smaller it is."""
+"""Smallest recommended quota in µs; with smaller ones, many streams get less than few."""
 
 FEWEST_CORES = SHORTEST_QUOTA / LONGEST_PERIOD
-"""The fewest cores that a quota can be."""
+"""Smallest possible quota in cores."""
 
 
 class CgroupError(Exception):
-    """The machine's cgroups cannot be used as they are."""
+    """The machine's cgroups are unusable in their current state."""
 
 
 class Quota(NamedTuple):
@@ -51,13 +51,13 @@ class Quota(NamedTuple):
 
 
 def quota(cores: float) -> Quota:
-    """Choose the quota of so many cores. It is counted in whole µs, and so within 0.05 % of them.
+    """Return the quota for a number of cores, in whole µs, and therefore within 0.05 %.
 
-    Its period is the usual one wherever that leaves a quota of ENOUGH, from a tenth of a core on. Below that it is as
-    long as makes it that, and at most what the kernel takes. Source: `python -m benchmarks.quotas`.
+    The period is the usual one if the quota is at least ENOUGH, that is from a tenth of a core. For fewer cores it is
+    longer, up to the kernel's maximum, so that the quota is ENOUGH. Source: `python -m benchmarks.quotas`.
 
     Raises:
-        ValueError: for less than FEWEST_CORES.
+        ValueError: For less than FEWEST_CORES.
     """
     if round(cores * LONGEST_PERIOD) < SHORTEST_QUOTA:
         raise ValueError(f"{plain(cores)} cores are no quota: the kernel needs {plain(FEWEST_CORES)} or more")
@@ -67,20 +67,20 @@ def quota(cores: float) -> Quota:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Where the machine's `cpu` controller is mounted, and what accounts for CPU time."""
+    """Mount point of the machine's `cpu` controller, and the place of CPU accounting."""
 
     version: int
-    """0 of plain groups."""
+    """Version of cgroups; 0 for plain groups."""
     cpu: Path
     accounting: Path
 
     def group(self, name: str, *, accounting_only: bool = False) -> Cgroup:
-        """Give the group of a name, which need not be there yet; see `Cgroup`."""
+        """Return the group with a name, which need not exist yet; see `Cgroup`."""
         return (Cgroup if self.version else PlainGroup)(self, name, accounting_only)
 
 
 def hierarchy(mounts: str | None = None) -> Hierarchy:
-    """Find the hierarchy in the text of /proc/self/mounts, which is read unless it is given, or raise CgroupError."""
+    """Return the hierarchy in the text of /proc/self/mounts, by default the current. Raises CgroupError."""
     if mounts is None and PLAIN.is_dir():
         return Hierarchy(0, PLAIN, PLAIN)
     text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
@@ -99,22 +99,23 @@ def hierarchy(mounts: str | None = None) -> Hierarchy:
 
 @dataclass(frozen=True)
 class Cgroup:
-    """One group at the top of the hierarchy; `create` makes it."""
+    """Group at the top of the hierarchy; `create` makes it."""
 
     tree: Hierarchy
     name: str
     accounting_only: bool = False
-    """Whether it is only in the hierarchy that counts, where v1 has two. In the `cpu` hierarchy nothing may be
-    real-time: a new group's budget for that is zero and cannot be had reliably (sched-rt-group.rst)."""
+    """Whether the group is only in the accounting hierarchy, if v1 has two.
+    In the `cpu` hierarchy nothing can be real-time: a new group's budget for that is zero and cannot be raised reliably
+    (sched-rt-group.rst)."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The group's folders: two where v1 mounts cpu and cpuacct apart."""
+        """Folders of the group: two if v1 mounts cpu and cpuacct separately."""
         roots = (self.tree.accounting,) if self.accounting_only else (self.tree.cpu, self.tree.accounting)
         return tuple(dict.fromkeys(root / self.name for root in roots))
 
     def create(self, cores: float | None = None) -> Cgroup:
-        """Make the group, with a quota of CPU cores or none. Raises CgroupError, and ValueError for too few cores."""
+        """Make the group, with a quota of CPU cores or none. Raises CgroupError, and ValueError for too few."""
         try:
             if self.tree.version == 2:
                 _delegate_cpu(self.tree.cpu)
@@ -128,7 +129,7 @@ class Cgroup:
         return self
 
     def limit(self, allowed: Quota | None) -> None:
-        """Give the group another quota; None: none. Raises CgroupError, as where a group above has less."""
+        """Change the group's quota; None removes it. Raises CgroupError, as when a parent has less quota."""
         time, period = map(str, allowed or ("max", PERIOD))
         settings = [("cpu.max", f"{time} {period}")]
         if self.tree.version == 1:
@@ -143,23 +144,23 @@ class Cgroup:
                 raise CgroupError(f"{file} cannot be {value}: {error.strerror}") from error
 
     def quota(self) -> Quota | None:
-        """Give the quota that is in force, by what the kernel says; None where there is none."""
+        """Return the quota in force according to the kernel, or None."""
         cpu = self.tree.cpu / self.name
         names = ("cpu.max",) if self.tree.version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         allowed, period = " ".join((cpu / name).read_text() for name in names).split()
         return None if allowed in ("max", "-1") else Quota(int(allowed), int(period))
 
     def entry(self) -> list[str]:
-        """Give a prefix for a command line that starts the command inside the group."""
+        """Return a prefix for a command line that starts the command inside the group."""
         files = [str(folder / "cgroup.procs") for folder in self.folders]
         enter = " && ".join(f'echo 0 >"${i}"' for i in range(1, len(files) + 1))
         return ["sh", "-c", f'{enter} && shift {len(files)} && exec "$@"', "sh", *files]
 
     def pids(self) -> set[int]:
-        """Give the processes in the group that this process can see, and so can end.
+        """Return the group's processes that this process can see, and therefore end.
 
-        Version 2 lists one outside of this PID namespace as 0 (pid_namespaces(7)); for kill(2) that is the caller's own
-        process group.
+        Version 2 lists processes outside of this PID namespace as 0 (pid_namespaces(7)); for kill(2), 0 is the caller's
+        own process group.
         """
         pids: set[int] = set()
         for folder in self.folders:
@@ -168,23 +169,23 @@ class Cgroup:
         return pids - {0}
 
     def usage_file(self) -> tuple[Path, float]:
-        """Give the file with the CPU time used, and its unit in seconds."""
+        """Return the file with the used CPU time, and its unit in seconds."""
         name, unit = ("cpu.stat", 1e-6) if self.tree.version == 2 else ("cpuacct.usage", 1e-9)
         return self.tree.accounting / self.name / name, unit
 
     def meter(self, opened: contextlib.ExitStack) -> Callable[[], float]:
-        """Return a function that reads the group's CPU time in s, until a stack of what is opened closes."""
+        """Return a function that reads the group's CPU time in s until the stack `opened` closes."""
         path, unit = self.usage_file()
         file = CounterFile(path)
         opened.callback(file.close)
         return lambda: parse_usage(file.read()) * unit
 
     def periods(self) -> tuple[int, int]:
-        """Give the scheduling periods so far with something to run, and those in which the quota ran out."""
+        """Return the number of scheduling periods so far with runnable tasks, and of throttled ones."""
         return parse_periods((self.tree.cpu / self.name / "cpu.stat").read_text())
 
     def remove(self) -> None:
-        """Remove the emptied group, which may stay in use for a moment; raises CgroupError after REMOVE_SECONDS."""
+        """Remove the emptied group, which may stay busy for a moment. Raises CgroupError after REMOVE_SECONDS."""
         give_up = time.monotonic() + REMOVE_SECONDS
         for folder in self.folders:
             while folder.exists():
@@ -198,10 +199,10 @@ class Cgroup:
 
 
 class PlainGroup(Cgroup):
-    """A folder with a list of processes: they and their descendants are in the group. It counts, and limits nothing."""
+    """Folder with a list of processes; they and their descendants form the group, which limits nothing."""
 
     table = ProcessTable()
-    """One for all groups, which are asked one after the other."""
+    """Shared by all groups, which are read one after the other."""
 
     def create(self, cores: float | None = None) -> Cgroup:
         if cores is not None:
@@ -211,7 +212,7 @@ class PlainGroup(Cgroup):
         return self
 
     def quota(self) -> None:
-        """Return None: it has no quota."""
+        """Return None, because a plain group has no quota."""
 
     def entry(self) -> list[str]:
         return ["sh", "-c", 'echo $$ >>"$0" && exec "$@"', str(self._folder / "cgroup.procs")]
@@ -239,13 +240,13 @@ class PlainGroup(Cgroup):
 
 
 def parse_usage(text: bytes) -> int:
-    """Read the CPU time in the text of a usage file, in its unit."""
+    """Return the CPU time in the text of a usage file, in its unit."""
     first = text.split(b"\n", 1)[0]  # v1: the number alone; v2: "usage_usec N" comes first
     return int(first.rsplit(b" ", 1)[-1])
 
 
 def parse_periods(text: str) -> tuple[int, int]:
-    """Read the scheduling periods with something to run, and the throttled ones, in the text of cpu.stat."""
+    """Return the scheduling periods with runnable tasks, and the throttled ones, in the text of cpu.stat."""
     stat = dict(line.split()[:2] for line in text.splitlines())
     return int(stat.get("nr_periods", 0)), int(stat.get("nr_throttled", 0))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run commands, and keep every one of them in a log that can be pasted into a shell to do the same again.
+"""Run commands, and log each of them so that the log can be pasted into a shell.
 
-iproute2's own commands rather than a netlink library: they are what an operator would type, and `-batch -`
-makes dozens of changes in one process.
+The commands are iproute2's own, which operators would type, rather than calls of a netlink library; `-batch -` makes
+dozens of changes in one process.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from pathlib import Path
 
 from tpcsweep import processes
 
-TIMEOUT = 60.0  # s; a deployment's commands take milliseconds, and one that hangs must not hang the sweep
+TIMEOUT = 60.0  # s; a deployment's commands take milliseconds, and a hanging one must not block the sweep
 
 
 class CommandError(RuntimeError):
-    """A command could not be run, failed, or did not end in time."""
+    """A command could not be run, failed, or timed out."""
 
 
 class Commands:
-    """The commands of one deployment. They and their input are logged verbatim: never pass a secret."""
+    """Commands of one deployment. They and their input are logged verbatim: never pass a secret."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
         self._lock = threading.Lock()
 
     def run(self, argv: Sequence[str], input: str | None = None) -> str:  # noqa: A002, the name subprocess uses
-        """Run a command to its end and give its standard output. Any thread may call this.
+        """Run a command to its end and return its standard output. Any thread may call this.
 
-        Raises CommandError if it cannot be run, exits other than 0, or takes longer than TIMEOUT.
+        Raises CommandError if it cannot be run, has an exit code other than 0, or takes longer than TIMEOUT.
         """
         begun, clock = datetime.now(UTC), time.monotonic()
         code: int | None = None
         out = err = ""
         try:
-            # Without input an empty one, never the terminal; a session of its own, which Ctrl-C does not reach.
+            # Empty input by default, never the terminal; a separate session, which Ctrl-C does not reach.
             done = processes.run(argv, input=input or "", timeout=TIMEOUT, start_new_session=True)
             code, out, err = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired:
@@ -61,13 +61,13 @@ class Commands:
         return str(out)
 
     def batch(self, tool: Sequence[str], lines: Sequence[str]) -> None:
-        """Feed lines to `ip -batch -` or `tc -batch -`, whose first words are the tool, such as ("ip", "-n", "router").
+        """Send lines to `ip -batch -` or `tc -batch -`; `tool` is their start, such as ("ip", "-n", "router").
 
-        Raises CommandError as `run` does; the lines before the failing one were done.
+        Raises CommandError as `run` does; the lines before the failing one have been applied.
         """
         self.run([*tool, "-batch", "-"], input="".join(f"{line}\n" for line in lines))
 
     def note(self, text: str) -> None:
-        """Log a comment, or a process that is started elsewhere and goes on."""
+        """Log a comment, or a long-running process that is started elsewhere."""
         with self._lock, self.log.open("a") as log:
             log.write(f"{text}\n")

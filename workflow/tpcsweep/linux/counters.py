@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of a Linux machine and of its processes, read from /proc: a sample costs microseconds, not processes.
+"""Counters of a Linux machine and of its processes, read from /proc in microseconds without processes.
 
 Sources: proc(5) for /proc/stat, /proc/pid/stat and /proc/net/snmp (RFC 4022 tcpRetransSegs). The CPU time of a process
-contains that of its children once it has waited for them, so that the time of a process and its descendants is lost
-only with one whose parent ended first.
+includes that of children that it has waited for, so the time of a process tree is lost only for processes whose parent
+ended first.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
 FRESH = 0.02
-"""Seconds that a look at all processes counts for, as several groups are asked for at once."""
+"""Seconds for which a look at all processes is reused, because several groups are read at once."""
 
 
 class CounterFile:
-    """A file of counters that is read again and again.
+    """File of counters that is read repeatedly.
 
-    One under /proc/net stays with the network namespace that the thread was in when it was opened.
+    A file under /proc/net stays in the network namespace in which the thread opened it.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -37,15 +37,15 @@ class CounterFile:
 
 
 def retransmits(text: bytes) -> int:
-    """Read the number of TCP segments retransmitted in the text of /proc/net/snmp."""
+    """Return the number of retransmitted TCP segments from the text of /proc/net/snmp."""
     names, values = (line.split() for line in text.splitlines() if line.startswith(b"Tcp:"))
     return int(values[names.index(b"RetransSegs")])
 
 
 def machine_times(text: bytes) -> tuple[float, float, float, float]:
-    """Read CPU seconds of all CPUs since boot in the text of /proc/stat, where guest time is already in user time.
+    """Return CPU seconds of all CPUs since boot from the text of /proc/stat: busy, tasks, steal, total.
 
-    Returns those that are busy, those of processes without interrupts, steal, and all.
+    Tasks are busy seconds without interrupts. User time already includes guest time.
     """
     user, nice, system, idle, iowait, irq, softirq, steal = (int(n) / TICKS for n in text.split(None, 9)[1:9])
     tasks = user + nice + system
@@ -56,15 +56,15 @@ def machine_times(text: bytes) -> tuple[float, float, float, float]:
 class Process(NamedTuple):
     parent: int
     waits: bool
-    """Whether it is in an uninterruptible sleep, as in reading and writing to disks."""
+    """Whether it is in an uninterruptible sleep, as during disk I/O."""
     own: float
     """CPU seconds."""
     seconds: float
-    """CPU seconds with those of the children that it has waited for."""
+    """CPU seconds including those of the children that it has waited for."""
 
 
 def parse_stat(text: bytes) -> Process:
-    """Read the text of /proc/pid/stat or /proc/pid/task/tid/stat. The name in it may contain spaces and brackets."""
+    """Parse the text of /proc/pid/stat or /proc/pid/task/tid/stat. Names may contain spaces and brackets."""
     fields = text[text.rindex(b")") + 2 :].split(None, 15)
     user, system, *children = map(int, fields[11:15])
     own = user + system
@@ -72,7 +72,7 @@ def parse_stat(text: bytes) -> Process:
 
 
 def with_descendants(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
-    """Give those of some processes that are there, and all that descend from them."""
+    """Return the existing processes among `roots`, and all their descendants."""
     found = set(roots) & processes.keys()
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
@@ -86,7 +86,7 @@ def with_descendants(roots: Iterable[int], processes: Mapping[int, Process]) -> 
 
 
 class ProcessTable:
-    """All processes of this PID namespace, as they were at most FRESH ago."""
+    """All processes of this PID namespace, at most FRESH old."""
 
     def __init__(self) -> None:
         self._when = -FRESH
@@ -103,6 +103,6 @@ class ProcessTable:
 def _all() -> Iterable[tuple[int, Process]]:
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
-            # One that ends meanwhile is none.
+            # It may end meanwhile.
             with suppress(FileNotFoundError, ProcessLookupError), open(f"{entry.path}/stat", "rb", 0) as file:  # noqa: PTH123
                 yield int(entry.name), parse_stat(file.read())

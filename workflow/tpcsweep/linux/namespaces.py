@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux network namespaces as `ip netns` names them: enter one for a moment, or open something inside one.
+"""Network namespaces as named by `ip netns`: run a function or open files inside one.
 
-What a descriptor shows is fixed when it is opened: a socket, or an open /proc/thread-self/net/dev, stays in
-the namespace it was opened in wherever its owner goes afterwards (network_namespaces(7)). So opening inside
-and using outside is enough, and no thread needs to stay in a namespace.
+The kernel binds a descriptor when it is opened: a socket, or an open /proc/thread-self/net/dev, stays in its namespace
+even if its owner moves to another one (network_namespaces(7)). Opening inside and using outside is therefore enough,
+and no thread needs to stay in a namespace.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from tpcsweep.linux.counters import CounterFile
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 FOLDER = Path("/run/netns")
 MAKER = ("unshare", "--net", "ip")
-"""The `ip` that makes namespaces. After each it returns to the one that it came from, which must be this user's: the
-machine's is not that of an ordinary user, as root of a user namespace."""
+"""Prefix of the `ip` that creates namespaces.
+Afterwards `ip` returns to its original namespace, which must belong to this user; an ordinary user, as root of a user
+namespace, does not own the machine's."""
 
 _COLUMNS = {"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9, "tx_dropped": 11}
-"""Of /proc/net/dev (proc(5))."""
+"""Columns of /proc/net/dev (proc(5))."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -34,10 +35,10 @@ Made = TypeVar("Made")
 
 
 def within(name: str, make: Callable[[], Made]) -> Made:
-    """Call a function in a namespace, and give what it returns or raise what it raises; OSError if there is none.
+    """Call a function in a namespace, and return its result or raise its exception, or OSError.
 
-    A thread of its own does it (setns(2)), which ends there: the namespace that this process came from is not every
-    user's to return to.
+    A separate thread enters the namespace (setns(2)) and ends there, because some users cannot return to the process's
+    original namespace.
     """
     made: Future[Made] = Future()
 
@@ -56,24 +57,23 @@ def within(name: str, make: Callable[[], Made]) -> Made:
 
 
 def inside(name: str, command: Sequence[str]) -> list[str]:
-    """Give the command line that runs a command in a namespace."""
     return ["nsenter", f"--net={FOLDER / name}", *command]
 
 
 def socket_inside(name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-    """Make a socket that belongs to a namespace; raises OSError."""
+    """Return a socket that belongs to a namespace. Raises OSError."""
     return within(name, lambda: socket.socket(family, kind, protocol))
 
 
 def listening(name: str) -> set[int]:
-    """Give the TCP ports on which something in a namespace listens for IPv4; raises OSError."""
+    """Return the TCP ports with an IPv4 listener in a namespace. Raises OSError."""
     lines = within(name, Path("/proc/thread-self/net/tcp").read_text).splitlines()[1:]
-    # The local address and port are in hexadecimal, and LISTEN is state 0A (proc(5)).
+    # The local address and port are hexadecimal, and LISTEN is state 0A (proc(5)).
     return {int(row[1].rpartition(":")[2], 16) for row in map(str.split, lines) if row[3] == "0A"}
 
 
 class Interface:
-    """The byte and packet counters of one interface in one namespace: one read, about 20 µs."""
+    """Byte and packet counters of one interface in one namespace: one read, about 20 µs."""
 
     def __init__(self, namespace: str, interface: str) -> None:
         self._namespace, self._interface = namespace, interface
@@ -81,7 +81,7 @@ class Interface:
         self.close = self._file.close
 
     def read(self) -> dict[str, int]:
-        """Read the counters that `parse_net_dev` gives; raises OSError if the interface is gone."""
+        """Return the counters of `parse_net_dev`. Raises OSError if the interface is gone."""
         counters = parse_net_dev(self._file.read().decode())
         if self._interface not in counters:
             found = ", ".join(sorted(counters))
@@ -90,7 +90,7 @@ class Interface:
 
 
 def parse_net_dev(text: str) -> dict[str, dict[str, int]]:
-    """Read rx_bytes, rx_packets, rx_dropped and the same of tx for each interface in the text of /proc/net/dev."""
+    """Return rx_bytes, rx_packets, rx_dropped, tx_bytes … of each interface in the text of /proc/net/dev."""
     interfaces = {}
     for line in text.splitlines()[2:]:
         interface, _, rest = line.partition(":")
@@ -100,7 +100,7 @@ def parse_net_dev(text: str) -> dict[str, dict[str, int]]:
 
 
 def checked(answer: int, what: str) -> int:
-    """Return the answer of a function of `libc`; raise OSError about `what` if it is negative."""
+    """Return the result of a function of `libc`. Raises OSError about `what` if it is negative."""
     if answer < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), what)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Namespaces of an ordinary user's own, in which he is root, and nothing outlives the process that made them.
+"""Namespaces of an ordinary user, who is root in them; nothing outlives the process that made them.
 
-Three processes take part. The one that calls `enter` stays outside: it passes on what asks it to end, and ends as the
-program does. `cat` is the first of a PID namespace: it reads a pipe that the one outside has the other end of, and with
-it end all processes there, kill -9 included (pid_namespaces(7)). The program goes on in the third. With the last
-process go the namespaces, and with these their mounts and networks.
+Three processes take part. The caller of `enter_namespaces` stays outside: it forwards signals that request its end, and
+ends with the program. `cat` is the first process of a PID namespace: it reads a pipe whose other end the outer process
+holds, and all processes of the namespace end with it, even by kill -9 (pid_namespaces(7)). The program continues in the
+third process. The namespaces, their mounts and networks disappear with the last process.
 
-Only PIDs, mounts and users are another's: the network stays the machine's, as releases of XRootD may have to be fetched
-and one lock keeps sweeps of all users apart.
+Only PIDs, mounts and users are separate. The network remains the machine's, because releases of XRootD may have to be
+fetched, and one lock serializes the sweeps of all users.
 
-Quotas need a cgroup of version 2 that is delegated to the user. The systemd of a user gives a scope of its own to a
-program that is begun so (SYSTEMD), and removes it with all groups in it when its last process has ended. Sources:
-systemd.resource-control(5), Delegate=; cgroup-v2.rst, Delegation.
+Quotas need a delegated cgroup of version 2. A user's systemd gives a program that is started with SYSTEMD a scope of
+its own, and removes it with all groups in it after its last process. Sources: systemd.resource-control(5), Delegate=;
+cgroup-v2.rst, Delegation.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from tpcsweep.linux.signals import ENDING
 
 SYSCTLS = {
     **{f"user.max_{kind}_namespaces": 10_000 for kind in ("user", "mnt", "pid", "net")},
-    "kernel.unprivileged_userns_clone": 1,  # Debian's and Arch's kernels
-    "kernel.apparmor_restrict_unprivileged_userns": 0,  # Ubuntu's
+    "kernel.unprivileged_userns_clone": 1,  # kernels of Debian and Arch
+    "kernel.apparmor_restrict_unprivileged_userns": 0,  # Ubuntu
 }
-"""Settings that may forbid namespaces of users, each with a value that allows them."""
+"""Settings that may forbid user namespaces, each with a value that allows them."""
 SYSTEMD = ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--")
-"""Begins a program in a group that is delegated to it; it is that program then, as no process is between."""
+"""Prefix that starts a program in a group delegated to it; the process becomes that program."""
 PROC, RUN = Path("/proc"), Path("/run")
 OURS = ("netns", "tpcsweep")
-"""Folders of RUN that are anew; the others are the machine's."""
+"""Separate folders of RUN; all others are the machine's."""
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000  # linux/sched.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # linux/mount.h
 _MS_BIND, _MS_MOVE, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 13, 1 << 14, 1 << 18
 _SCOPE = "TPCSWEEP_SCOPE"
-"""The environment variable that says that a scope was asked for, as that is done once."""
+"""Environment variable that marks that a scope was requested, so that this happens once."""
 _TRIAL = "mount -t tmpfs none /run && mkdir /run/netns && unshare --net sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'"
 _USERS = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
 _RIGHTS = _USERS | {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
-"""The rights of root that a deployment uses, by their bits (linux/capability.h)."""
+"""Root's capabilities that a deployment uses, with their bits (linux/capability.h)."""
 
 
 def is_alone() -> bool:
-    """Whether this process may have the rights of one user only, as in a user namespace of an ordinary user's."""
+    """Return whether this process has a single user id, as in an ordinary user's user namespace."""
     return sum(int(line.split()[2]) for line in Path("/proc/self/uid_map").read_text().splitlines()) == 1
 
 
 def refusal() -> str:
-    """Say why this user, root or an ordinary one, cannot make namespaces and mounts; "" if he can. A trial of 20 ms."""
+    """Return why the current user cannot make namespaces and mounts, or "". The trial takes 20 ms."""
     if not shutil.which("unshare"):
         return "unshare is missing: an administrator installs util-linux"
     if os.geteuid() == 0:
@@ -72,12 +72,12 @@ def refusal() -> str:
 
 
 def lacking_rights(status: str) -> list[str]:
-    """Return the capabilities of a deployment that a process lacks, by the text of its /proc/PID/status."""
+    """Return the deployment's capabilities that a process lacks, from the text of its /proc/PID/status."""
     return [name for name, bit in _RIGHTS.items() if not int(status.split("CapEff:")[1][:17], 16) >> bit & 1]
 
 
 def explained(said: str) -> str:
-    """Say why namespaces were refused, with the words of the program that was refused, and what to do."""
+    """Return why namespaces were refused, with the failed program's message, and the fix."""
     why = []
     if not (PROC / "self/ns/user").exists():
         why.append("the kernel has no user namespaces (CONFIG_USER_NS): take another one")
@@ -95,7 +95,7 @@ def explained(said: str) -> str:
 
 
 def quota_refusal() -> str:
-    """Why this user's programs cannot have CPU quotas, and what to do; "" where systemd delegates a group to them."""
+    """Return why this user's programs cannot have CPU quotas, and the fix; "" if systemd delegates a group."""
     if not (mount := mounted()):
         return (
             "the cpu controller is not in a cgroup hierarchy of version 2, the one that can be delegated: "
@@ -118,20 +118,20 @@ def quota_refusal() -> str:
 
 
 def mounted() -> Path | None:
-    """Give the mount point of cgroup version 2 with the cpu controller; None if there is none."""
+    """Return the mount point of cgroup version 2 with the cpu controller, or None."""
     rows = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     return next((Path(row[1]) for row in rows if row[2] == "cgroup2" and _has_cpu(Path(row[1]))), None)
 
 
 def enter_namespaces() -> None:
-    """Go on as root of namespaces of this process's own, in a child of it; see the module's text.
+    """Continue in a child process as root of its own namespaces; see the module's docstring.
 
-    Where cgroups are delegated to this process, or systemd does it when asked, they are at the usual place; elsewhere
-    groups are plain ones (`cgroups.PLAIN`). It comes first in a script: the caller has one thread (user_namespaces(7)),
-    and what it has open stays open in the child. Call it only where there is no `refusal`.
+    If cgroups are delegated to this process, or systemd delegates them on request, they are at the usual place;
+    otherwise groups are plain ones (`cgroups.PLAIN`). Call it first in a script, because the caller must have a single
+    thread (user_namespaces(7)), and open files stay open in the child. Call it only without a `refusal`.
 
     Raises:
-        OSError: where something of it is refused.
+        OSError: If the kernel refuses any part.
     """
     group = _own_group()
     outside = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
@@ -155,7 +155,7 @@ def enter_namespaces() -> None:
 
 
 def _own_group() -> Path | None:
-    """The cgroup in which others may be made; asks systemd for one, which begins the program once more, in there."""
+    """Return the cgroup for new groups; to get one from systemd, restart the program inside it."""
     if not (group := _delegated()):
         if _SCOPE in os.environ or quota_refusal():
             return None
@@ -163,7 +163,7 @@ def _own_group() -> Path | None:
         # cron's environment lacks the first
         changed = processes.whole(**{"XDG_RUNTIME_DIR": str(_runtime()), _SCOPE: "asked for"})
         os.execvpe(command[0], command, changed)  # noqa: S606
-    # A group that gives controllers to others has no process itself.
+    # A group that delegates controllers must not have processes itself.
     own = group / "tpcsweep-job"
     own.mkdir(exist_ok=True)
     (own / "cgroup.procs").write_text("0")
@@ -171,7 +171,7 @@ def _own_group() -> Path | None:
 
 
 def _delegated() -> Path | None:
-    """Give the group that this process has to itself, in which it may make others with quotas; None: it has none."""
+    """Return the group that only this process is in, and in which it may make others with quotas, or None."""
     mount, lines = mounted(), Path("/proc/self/cgroup").read_text().splitlines()
     path = next((line[3:] for line in lines if line[:3] == "0::"), "")
     if not mount or not path:
@@ -195,7 +195,7 @@ def _runtime() -> Path:
 
 def _be_the_first(end: int) -> NoReturn:
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whose parents have ended are nobody's to wait for
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # reap children whose parents have ended
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(end, 0)
         os.dup2(null, 1)
@@ -215,10 +215,10 @@ def _pass_on(child: int, first: int, ours: int) -> NoReturn:
 
 
 def _mounts(group: Path | None) -> None:
-    """Mount what is anew: an own RUN with links to what the machine has there, /proc of the PID namespace, cgroups."""
+    """Mount the separate parts: RUN with links to the machine's entries, /proc of the PID namespace, cgroups."""
     elsewhere = ".machine"
     _mount("none", Path("/"), "", _MS_REC | _MS_PRIVATE)
-    # It is put together where another mount follows, as what is mounted over RUN hides what was there.
+    # It is prepared at /proc, which is mounted over later, because mounting over RUN hides the original.
     _mount("tpcsweep", PROC, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
     (PROC / elsewhere).mkdir()
     _mount(str(RUN), PROC / elsewhere, "", _MS_BIND | _MS_REC)
@@ -229,7 +229,7 @@ def _mounts(group: Path | None) -> None:
             (RUN / entry.name).symlink_to(Path(elsewhere, entry.name))
     (RUN / "netns").mkdir()
     if group:
-        # At the place of the whole hierarchy, so that the group is all that there is of it.
+        # At the place of the whole hierarchy, so that only the group is visible.
         _mount(str(group), mounted() or group, "", _MS_BIND)
     else:
         cgroups.PLAIN.mkdir()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""End a process in order: what asks it to end raises SystemExit, once, and then nothing disturbs its tidying up.
+"""End processes orderly: the first signal raises SystemExit, later ones do not disturb the cleanup.
 
-And end it with the one that has started it, which kill -9 ends without a word.
+Processes also end with their starter, even if kill -9 ends it.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from concurrent.futures import ProcessPoolExecutor
 import psutil
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that ask a process to end."""
+"""Signals that ask a process to end."""
 _ignored: list[int] = []
-"""Those that came while they were ignored."""
+"""Signals received while they were ignored."""
 _STARTER = "TPCSWEEP_STARTER"
-"""The environment variable in which a Snakemake tells its jobs its pid: a job may begin when that has ended."""
+"""Environment variable with Snakemake's pid for its jobs, because it may end before a job starts."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-# Here, as a process that was forked from one with threads should load nothing before it execs.
+# Loaded early, because a process forked from one with threads should load nothing before it execs.
 _libc = ctypes.CDLL(None)
 
 
 def ignore() -> None:
-    """Ignore the signals of ENDING until `heed` is called: a teardown that is interrupted leaves things behind.
+    """Ignore the signals of ENDING until `heed`, because an interrupted teardown leaves things behind.
 
-    Commands that are run meanwhile need a session of their own, or Ctrl-C ends them.
+    Commands in between need a separate session, or Ctrl-C ends them.
     """
     for number in ENDING:
         signal.signal(number, lambda number, _: _ignored.append(number))
 
 
 def heed() -> None:
-    """Let the signals of ENDING raise SystemExit. If one came while it was ignored, SystemExit is raised now."""
+    """Let the signals of ENDING raise SystemExit, immediately if one arrived while they were ignored."""
     for number in ENDING:
         signal.signal(number, _leave)
     if _ignored:
@@ -52,7 +52,7 @@ def _leave(number: int, _frame: object) -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let the first signal of ENDING within a `with` raise SystemExit, and ignore those that follow it."""
+    """Let the first signal of ENDING within a `with` raise SystemExit, and ignore later ones."""
     _ignored.clear()
     with _restored():
         heed()
@@ -61,7 +61,7 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Let a signal of ENDING that comes within a `with` take effect at its end.
+    """Delay signals of ENDING to the end of a `with`.
 
     This does nothing in other threads than the main one, which alone handles signals.
     """
@@ -90,23 +90,23 @@ def _restored() -> Iterator[None]:
 
 
 def tell_jobs() -> None:
-    """Tell the jobs that this Snakemake will start its pid, for `end_with_snakemake`."""
+    """Tell the jobs of this Snakemake its pid, for `end_with_snakemake`."""
     os.environ[_STARTER] = str(os.getpid())
 
 
 def end_with_snakemake() -> None:
-    """Have the kernel ask this process, a job's, to end when its Snakemake ends, and at once if that has ended.
+    """Have the kernel end this job with its Snakemake, immediately if that has ended.
 
-    It comes first in a script, before what takes long to import.
+    Call it first in a script, before slow imports.
     """
     end_with(int(os.environ.get(_STARTER, os.getppid())))
 
 
 def end_with(starter: int, number: int = signal.SIGTERM) -> None:
-    """Have the kernel send this process a signal when its parent ends, kill -9 included, and at once if it has ended.
+    """Have the kernel send this process a signal when its parent ends, even by kill -9, or has ended.
 
-    The kernel means the *thread* that has started this process (PR_SET_PDEATHSIG of prctl(2)): it must stay as long.
-    `starter` is the pid of the parent, or of a process above it that had it start this one.
+    The kernel refers to the *thread* that started this process (PR_SET_PDEATHSIG of prctl(2)), which must live as long.
+    `starter` is the pid of the parent, or of an ancestor on whose behalf the parent started this process.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, number)
     # The starter may have ended before the kernel was asked.
@@ -115,9 +115,9 @@ def end_with(starter: int, number: int = signal.SIGTERM) -> None:
 
 
 def workers(processes: int) -> ProcessPoolExecutor:
-    """Return a pool of processes that end with this one, kill -9 included. Ctrl-C reaches this process alone.
+    """Return a pool of processes that end with this one, even by kill -9. Ctrl-C reaches this process only.
 
-    They are forked: a script of Snakemake's, which others would import again, does its work whenever it is imported.
+    They are forked, because other start methods would import, and thereby run, a script of Snakemake again.
     """
     fork = multiprocessing.get_context("fork")
     return ProcessPoolExecutor(processes, fork, initializer=_begin, initargs=(os.getpid(),))

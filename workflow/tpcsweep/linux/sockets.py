@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP connections of a network namespace as the kernel sees them, by NETLINK_SOCK_DIAG.
+"""TCP connections of a network namespace in the kernel's view, by NETLINK_SOCK_DIAG.
 
-`ss -ti` shows the same and costs a process a time; ten times a second beside a measurement that is too much.
+`ss -ti` shows the same, but needs a process each time, which is too much ten times a second during a measurement.
 Source: Linux include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info), sock_diag(7).
 """
 
@@ -27,31 +27,31 @@ _INET_DIAG_INFO = 2
 _ESTABLISHED = 1 << 1
 _LISTEN = 10
 _UNFINISHED = _ESTABLISHED | 1 << 3 | 1 << 8
-"""ESTABLISHED, SYN_RECV and CLOSE_WAIT (linux/tcp_states.h): a process here has yet to accept, read or close."""
+"""ESTABLISHED, SYN_RECV and CLOSE_WAIT (linux/tcp_states.h): a process must still accept, read or close."""
 
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBxI48x")
 _ID_OFFSET, _COOKIE_OFFSET, _MESSAGE_SIZE = 4, 44, 72
 _QUEUE_AND_INODE = struct.Struct("=56xI8xI")
-"""Of struct inet_diag_msg: idiag_rqueue, which is the number of connections to accept where a socket listens, and
-idiag_inode."""
+"""Fields of struct inet_diag_msg: idiag_rqueue and idiag_inode.
+For a listening socket, idiag_rqueue is the number of connections to accept."""
 _ATTRIBUTE = struct.Struct("=HH")
 _TCP_INFO = struct.Struct("=68xI8xI44xQ32xQQQ8xQQ")
-"""Of struct tcp_info: rtt, snd_cwnd, bytes_received, busy_time, rwnd_limited, sndbuf_limited, bytes_sent,
-bytes_retrans."""
+"""Fields of struct tcp_info: rtt, snd_cwnd, bytes_received, busy_time, rwnd_limited, and the following.
+sndbuf_limited, bytes_sent, bytes_retrans."""
 _CWND_END = 84
 _COOKIE = struct.Struct("=Q")
 _PROTOCOL, _TCP = "system.sockprotoname", (b"TCP\0", b"TCPv6\0")
-"""The attribute of every socket that names its protocol (net/socket.c), and its values for TCP."""
+"""Attribute of every socket that names its protocol (net/socket.c), and its values for TCP."""
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 _LIBC = ctypes.CDLL(None)
 
 
 class Connection(NamedTuple):
-    """One established connection. Counters are since it began; 0 on kernels before 4.19 that lack one."""
+    """Established connection. Counters start with it; a counter that kernels before 4.19 lack is 0."""
 
     cookie: int
-    """The kernel's name of the connection, never used twice."""
+    """The kernel's identifier of the connection, never reused."""
     remote: str
     """IPv4 address of the other end."""
     rtt: float
@@ -61,42 +61,42 @@ class Connection(NamedTuple):
     received: int
     """Bytes of data received in order."""
     busy: float
-    """Seconds with something to send or unacknowledged, those of the next two included."""
+    """Seconds with data to send or unacknowledged, including those of the next two fields."""
     rwnd_limited: float
-    """Seconds in which the receiver's window kept it from sending."""
+    """Seconds in which the receiver's window limited sending."""
     sndbuf_limited: float
-    """Seconds in which its own send buffer kept it from sending."""
+    """Seconds in which the send buffer limited sending."""
     sent: int
-    """Bytes of data sent, those sent again included."""
+    """Bytes of data sent, including retransmissions."""
     resent: int
-    """Bytes of data sent again."""
+    """Retransmitted bytes of data."""
 
 
 COUNTERS = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
-"""Fields of a connection that only grow, and that `Followed` sums up."""
+"""Growing fields of a connection, which `Followed` sums up."""
 
 
 class SocketDiagnostics:
-    """A diagnostics socket; it sees the namespace that the thread was in when it was made."""
+    """Diagnostics socket for the namespace in which the thread created it."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         self._socket.settimeout(1.0)
 
     def connections(self) -> list[Connection]:
-        """Give all established connections of IPv4, and of IPv4 mapped into IPv6; raises OSError."""
+        """Return all established connections of IPv4, and of IPv4 mapped into IPv6. Raises OSError."""
         messages = self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1))
         return [connection for connection in map(_connection, messages) if connection]
 
     def unfinished(self, port: int, held: Collection[int]) -> int:
-        """Count the connections that the server at a local port has yet to accept, serve or close.
+        """Return the number of connections that the server at a local port must still accept, serve or close.
 
-        The kernel no longer lists a connection that was reset. Its server can still read the requests that came before
-        the reset, and carry them out. Such a connection is known by the socket that the server holds: `held` are those
-        of its processes, as `tcp_sockets` returns them. A connection that waits to be accepted counts twice.
+        The kernel no longer lists a reset connection, but its server can still read and execute requests that arrived
+        before the reset. Such a connection is recognized by the socket that the server holds: `held` are its processes'
+        sockets, as returned by `tcp_sockets`. A connection that waits to be accepted counts twice.
 
         Raises:
-            OSError: if the kernel does not answer.
+            OSError: If the kernel does not answer.
         """
         count, messages = 0, self._dump(_UNFINISHED | 1 << _LISTEN)
         for message in messages:
@@ -105,11 +105,11 @@ class SocketDiagnostics:
         return count + len(_unlisted(held, messages))
 
     def reset(self, held: Collection[int]) -> set[int]:
-        """Return those of some sockets whose connections were reset. Raises OSError, as `unfinished`."""
+        """Return the sockets among `held` whose connections were reset. Raises OSError."""
         return _unlisted(held, self._dump(_UNFINISHED | 1 << _LISTEN))
 
     def _dump(self, states: int, extensions: int = 0) -> list[bytes]:
-        """Give a struct inet_diag_msg with attributes for each connection in one of the states."""
+        """Return a struct inet_diag_msg with attributes for each connection in one of the states."""
         messages: list[bytes] = []
         for family in (socket.AF_INET, socket.AF_INET6):
             body = _REQUEST.pack(family, socket.IPPROTO_TCP, extensions, states)
@@ -119,7 +119,7 @@ class SocketDiagnostics:
         return messages
 
     def _answers(self) -> Iterator[bytes]:
-        """Receive the messages of a dump, all of which must be taken."""
+        """Receive the messages of a dump; the caller must consume all of them."""
         while True:
             data = self._socket.recv(1 << 17)
             offset = 0
@@ -129,7 +129,7 @@ class SocketDiagnostics:
                     return
                 if kind == _NLMSG_ERROR:
                     code = -struct.unpack_from("=i", data, offset + _HEADER.size)[0]
-                    if code == errno.ENOENT:  # a kernel without this family: nothing to see
+                    if code == errno.ENOENT:  # a kernel without this family has no such connections
                         return
                     raise OSError(code, f"sock_diag: {os.strerror(code)}")
                 yield data[offset + _HEADER.size : offset + length]
@@ -144,7 +144,7 @@ def _unlisted(held: Collection[int], messages: list[bytes]) -> set[int]:
 
 
 def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:
-    """Return the inode numbers of the TCP sockets that processes of a /proc, maybe another container's, hold open.
+    """Return the inode numbers of TCP sockets that processes of a /proc (maybe another container's) hold.
 
     Processes that have ended, or are about to, hold nothing. Raises PermissionError for those of another user.
     """
@@ -154,8 +154,8 @@ def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:
             try:
                 sockets.update(_tcp_inodes(f"{proc}/{pid}/fd"))
             except PermissionError:
-                # A process that ends gives up its memory, and with it its command line, before its files: from then
-                # on root alone may look at them.
+                # A process that ends gives up its memory, and with it its command line, before its files: from then on
+                # root alone may look at them.
                 if Path(f"{proc}/{pid}/cmdline").read_bytes():
                     raise
     return sockets
@@ -171,7 +171,7 @@ def _tcp_inodes(folder: str) -> Iterator[int]:
 
 @contextmanager
 def _as_owner(path: str) -> Iterator[None]:
-    """Have this thread read files as the owner of a path: root in a container may not look into others' processes."""
+    """Let this thread read files as a path's owner; root in a container may lack access to others' processes."""
     owner = Path(path).stat()
     group, user = _LIBC.setfsgid(owner.st_gid), _LIBC.setfsuid(owner.st_uid)
     try:
@@ -182,18 +182,18 @@ def _as_owner(path: str) -> Iterator[None]:
 
 
 class Followed:
-    """What connections have done together, though they come and go: sums over all that were ever seen.
+    """Sums of counters over all connections ever seen, even if they come and go.
 
-    What one does after the last look at it is missed: an interval of sampling at most.
+    Changes of a connection after its last look are missed, that is at most one sampling interval.
     """
 
     def __init__(self) -> None:
         self._sums: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
         self._last: dict[int, Connection] = {}
-        """By their cookies."""
+        """Connections by their cookies."""
 
     def look(self, connections: Sequence[Connection]) -> dict[str, Any]:
-        """Take in the connections that there are now, and give the sums of their COUNTERS until now."""
+        """Record the current connections, and return the sums of their COUNTERS so far."""
         now = {connection.cookie: connection for connection in connections}
         for cookie, connection in now.items():
             before = self._last.get(cookie)
@@ -204,7 +204,7 @@ class Followed:
 
 
 def rtt_and_cwnd(connections: Sequence[Connection]) -> tuple[float, float]:
-    """Give RTT in ms and congestion window in segments, means over connections; NaN without any."""
+    """Return mean RTT in ms and congestion window in segments over connections; NaN without any."""
     count = len(connections) or math.nan
     return sum(c.rtt for c in connections) / count, sum(c.cwnd for c in connections) / count
 
@@ -219,7 +219,7 @@ def _connection(message: bytes) -> Connection | None:
     info = _info(message)
     if len(info) < _CWND_END:
         return None
-    # Older kernels tell less.
+    # Older kernels report fewer fields.
     rtt, cwnd, received, *limited, sent, resent = _TCP_INFO.unpack_from(info.ljust(_TCP_INFO.size, b"\0"))
     [cookie], remote = _COOKIE.unpack_from(message, _COOKIE_OFFSET), socket.inet_ntoa(address[:4])
     busy, rwnd, sndbuf = (microseconds / 1e6 for microseconds in limited)
@@ -227,7 +227,7 @@ def _connection(message: bytes) -> Connection | None:
 
 
 def _info(message: bytes) -> bytes:
-    """Give a message's struct tcp_info, if it has one. Called a thousand times a second: no generator, no slices."""
+    """Return a message's struct tcp_info, if any. Called a thousand times a second: no generator, no slices."""
     offset, last = _MESSAGE_SIZE, len(message) - _ATTRIBUTE.size
     while offset <= last:
         length, kind = _ATTRIBUTE.unpack_from(message, offset)

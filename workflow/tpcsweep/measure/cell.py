@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure one cell: keep its streams active, watch, stop when the figure is good enough, say what was found."""
+"""Measure one cell: run its streams, sample, stop when the interval is narrow enough, and summarize."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ from tpcsweep.variables import BYTES, SHARES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
 LOOK = 1.0
-"""Seconds between the figures that are shown."""
+"""Seconds between updates of the displayed figures."""
 RARER = 1.5
-"""A cell that could not stop goes on for half as long again: looking often picks intervals that are narrow by luck."""
+"""Factor on the time until a cell may stop again; frequent looks select luckily narrow intervals."""
 LOOKS = 300
-"""After so many seconds looks become rarer: one each time that the cell has become longer by a 300th."""
+"""Seconds after which looks become rarer: each time that the cell is longer by a 300th."""
 POLL = 0.05
 BUSY = 0.95
-"""Share of the machine's CPU time from which on the machine itself may bind a cell."""
+"""Share of the machine's CPU time above which the machine itself may limit a cell."""
 PAYLOAD_SHARE = 0.85
-"""Goodput over the rate on the path, at least: headers of packets and of TLS and a few per cent of retransmissions
-explain no more."""
+"""Smallest plausible goodput over the rate on the path.
+Headers of packets and of TLS, and a few per cent of retransmissions explain no smaller ratio."""
 HEADERS = 64 << 10
-"""Bytes of requests, answers and TLS handshakes of a transfer, at most: 12 KiB of curl's, 32 KiB of gfal-copy's."""
+"""Most bytes of a transfer's requests, answers and TLS handshakes: curl 12 KiB, gfal-copy 32 KiB."""
 FILES = 1.0
-"""Files of each stream that end after the warm-up, at least: with fewer the pauses between files are hardly seen."""
+"""Fewest files of each stream that must end after the warm-up to sample the pauses between files."""
 SILENCE = 1.0
-"""Seconds without a byte at a cell's end after which servers and path must show that they still answer."""
+"""Seconds without a byte at a cell's end after which servers and path are checked for answers."""
 COUNTING = 1.005
-"""Two counters that are read a millisecond apart differ by this much."""
+"""Largest ratio of two counters that are read a millisecond apart."""
 DIGITS = 6
-"""Significant ones of a figure in a cell's file."""
+"""Significant digits of figures in a cell's file."""
 MEANS, TOTALS = (
     tuple(name for name, figure in SUMMARY.items() if figure.source == source) for source in ("mean", "total")
 )
-"""Samples whose means after the warm-up, and counters whose growth over the cell, are in the summary as they are."""
+"""Samples whose means after the warm-up, and counters whose growth over the cell, are in the summary."""
 
 Summary = dict[str, float | int | None]
 
 
 class Site(Protocol):
-    """A deployment as measuring needs it.
+    """Interface of a deployment for measuring.
 
-    `pairs` are the base URLs of source and destination, of the redirectors or of the origins one by one. `present` are
-    the arrivals of transfers that have not ended, and `copies` the records of XRootD's monitoring since the last call.
-    `totals` are counters that are read only before and after a cell; a testbed leaves out those that it lacks.
+    `pairs` returns the base URLs of source and destination, of redirectors or of single origins. `present` returns the
+    arrivals of running transfers; `copies` returns the records of XRootD's monitoring since the last call. `totals`
+    returns counters that are read only before and after a cell; a testbed omits counters that it lacks.
     """
 
     rtt_idle: float
@@ -92,19 +92,24 @@ def measure(
     prefix: str,
     show: Callable[[Steady, float], None],
 ) -> dict[str, Any]:
-    """Measure a cell in a deployment that is up.
+    """Measure a cell in a running deployment.
 
-    A tool that cannot transfer is data: its cell has `status: failed`. So has one whose deployment breaks under it. A
-    failure after the measurement, while transfers are being stopped, does not change the result. After either the cell
-    carries the flag BROKEN, and the deployment must be replaced.
+    A tool that cannot transfer, or a deployment that breaks during the measurement, is a result: the cell has `status:
+    failed`. A failure after the measurement, while transfers are being stopped, does not change the result. If the
+    deployment broke, the cell carries the flag BROKEN, and the deployment must be replaced.
 
-    The names of the destination files begin with `prefix`. `show` gets the figures so far and the seconds spent.
+    Args:
+        site: The deployment.
+        wanted: Parameters of the cell.
+        measurement: Settings of the measurement.
+        prefix: Start of the names of the destination files.
+        show: Function to call with the figures so far and the elapsed seconds.
 
     Returns:
         `status`, `message`, `flags`, `limit`, `limit_second`, `summary`, `samples`, `transfers` of the cell's file.
 
     Raises:
-        BrokenError: if the deployment was broken before anything was measured.
+        BrokenError: If the deployment broke before anything was measured.
     """
     cell = _Cell(site, wanted, measurement, prefix)
     cell.transfer(show)
@@ -121,9 +126,9 @@ class _Cell:
         self._before, self._after = site.totals(), dict[str, int | None]()
         self._sampler = site.sampler(measurement.interval)
         self._failure = ""
-        """The reason why there is no figure, whatever was seen."""
+        """Reason for a failed cell, regardless of the samples."""
         self._broken = ""
-        """The part of the deployment that broke: the cell names it, and is data."""
+        """Description of the part of the deployment that broke."""
 
     @contextlib.contextmanager
     def _breakage_noted(self) -> Iterator[None]:
@@ -190,7 +195,7 @@ class _Cell:
         return analyse(samples, interval, self._measurement.confidence, rtt / 1000, settled)
 
     def _take(self, events: Iterable[Event]) -> None:
-        """Note events of the client. A file that has arrived makes room at once."""
+        """Record events of the client; the file of an ended transfer is removed at once."""
         for event in events:
             self._transfers.add(event, self._site.received(event) if event["event"] == "end" else None)
 
@@ -202,7 +207,7 @@ class _Cell:
         ended = self._readings[-1].time
         self._unfinished = transfers.unfinished({}, self._prefix, self._began, ended)
         self._heard = ended - self._began
-        """Until when XRootD's monitoring was heard, s since the cell's start."""
+        """Time until which records of XRootD's monitoring were received, s since the cell's start."""
         if self._broken:
             return
         with self._breakage_noted():
@@ -223,7 +228,7 @@ class _Cell:
         self._heard = time.monotonic() - self._began
 
     def ask_the_silent(self) -> None:
-        """Have servers and path show that they answer, if nothing arrived: a process that lives may hang."""
+        """If nothing arrived, check that servers and path answer, because a running process may hang."""
         last = goodput(self._readings, self._interval)[-math.ceil(SILENCE / self._interval) :]
         silent = not (self._transfers.finished or last.any())
         # With more time every stream would have given up.
@@ -243,7 +248,7 @@ class _Cell:
         words = _most_frequent(self._transfers.messages())
         if nothing and not (self._failure or words):
             words = f"no byte arrived within {_duration(samples):.1f} s"
-        refused = self._failure not in ("", self._broken)  # by a tool, which says all there is
+        refused = self._failure not in ("", self._broken)  # the tool's own message is complete
         texts = [self._broken, self._failure, "" if refused else words]
         message = "; ".join(dict.fromkeys(filter(None, texts)))
         failed = bool(self._failure) or self._transfers.in_vain(self._wanted.streams) or nothing
@@ -268,7 +273,6 @@ class _Cell:
         }
 
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
-        """The cell in figures; `means` are those of the samples, and `rtt_idle`."""
         totals = self._totals()
         duration = _duration(samples)
         round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)
@@ -284,7 +288,7 @@ class _Cell:
             "length_correlations": steady.length,
             "length_rtts": round_trips,
             **{name: means[name] for name in ("rtt_idle", *MEANS)},
-            # Clock ticks, by which the machine counts, may lag behind what the deployment used.
+            # The machine counts in clock ticks, which may lag behind the deployment's usage.
             "machine_others": float(np.maximum(means["machine_others"], 0.0)),
         }
         for side in ("source", "destination"):
@@ -301,7 +305,7 @@ class _Cell:
         return summary | _figures(signs)
 
     def _attributed(self, samples: Series, steady: Steady, summary: Summary) -> dict[str, float]:
-        """Attribute the time after the warm-up to limits; no share is known without a sample."""
+        """Attribute the time after the warm-up to limits; without samples no share is known."""
         after = {name: values[..., steady.warmup_samples :] for name, values in samples.items()}
         times = np.concatenate([[steady.warmup], after["time"]])
         rtt = 0.0 if math.isnan(self._site.rtt_idle) else self._site.rtt_idle
@@ -314,7 +318,7 @@ class _Cell:
         return limits.attribute(self._wanted, after, moving, known)
 
     def _totals(self) -> dict[str, int | None]:
-        """The growth of counters over the cell; None for those that were not read again, as the deployment broke."""
+        """Return the growth of counters over the cell, or None for counters without a second reading."""
         pairs = ((name, old, self._after.get(name)) for name, old in self._before.items())
         return {name: None if old is None or new is None else new - old for name, old, new in pairs}
 
@@ -344,7 +348,8 @@ class _Cell:
         files = (measurement.files or 0) * self._wanted.streams
         flags = {
             "not_steady": not steady.steady,
-            "wide_interval": not steady.half_width <= measurement.precision * steady.mean,  # NaN is wide
+            # NaN counts as wide
+            "wide_interval": not steady.half_width <= measurement.precision * steady.mean,
             "too_short": steady.too_short,
             "within_files": ended is not None and ended < FILES,
             "transfers_failed": summary["transfers_failed"] != 0,
@@ -358,8 +363,8 @@ class _Cell:
 
 
 def counters_disagree(samples: Series, means: Mapping[str, float], headers: float) -> bool:
-    """Whether goodput and the rate on the path differ by more than headers of so many Gbit/s explain."""
-    # Over the whole cell: after the warm-up more may be written than arrives, from the buffers that filled before.
+    """Return whether goodput and the path's rate differ by more than `headers` Gbit/s explain."""
+    # Over the whole cell, because buffers that filled during the warm-up make writes exceed arrivals later.
     more = samples["goodput"].sum() > samples["wire_throughput"].sum() * COUNTING
     return bool(more or means["goodput"] < PAYLOAD_SHARE * (means["wire_throughput"] - headers))
 

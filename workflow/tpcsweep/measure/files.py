@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files at the source and at the destination, and the bytes that arrived, in files or without."""
+"""Source and destination files, and counters of arrived bytes with and without files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tpcsweep.linux.sockets import SocketDiagnostics
 _GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
 """FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_SYNC_FL on 64-bit machines (linux/fs.h)."""
 _HELD = 1 << 20
-"""Bytes, of which one page is kept."""
+"""Size in bytes of the pieces of which one page each is kept."""
 _MODIFY, _CREATE, _IGNORED, _ONESHOT = 0x2, 0x100, 0x8000, 0x80000000  # linux/inotify.h
 _EVENT = struct.Struct("iIII")
 _BLOCK = 1 << 16
 
 
 def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
-    """Make a source file of `size` bytes unless it exists, and return its name. Sparse files take no memory."""
+    """Create a source file of `size` bytes if needed, and return its name. Sparse files need no memory."""
     name = f"{content}.{size}{suffix}"
     path = folder / name
     if not path.exists():
@@ -42,12 +42,12 @@ def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
 
 
 def hold_memory(path: Path, size: int) -> None:
-    """Have `size` bytes of memory stay this machine's until the file `path`, on tmpfs, is removed, but free to be used.
+    """Reserve `size` bytes of memory in usable form until `path`, a file on tmpfs, is removed.
 
-    The host of a virtual machine gives it memory page by page as that is first written, and may take back what is free,
-    in blocks of 2 MiB (free page reporting: drivers/virtio/virtio_balloon.c and mm/page_reporting.c of Linux): files
-    that are written to such memory are several times as dear. So as much is written here and given back, all but a
-    page in each MiB, which leaves no block whole. The kernel takes small blocks first.
+    A virtual machine's host provides memory page by page at the first write, and may take free blocks of 2 MiB back
+    (free page reporting: drivers/virtio/virtio_balloon.c and mm/page_reporting.c of Linux); writing files to such
+    memory is several times slower. Therefore this function writes `size` bytes and frees them again, except a page in
+    each MiB, so that no free block is complete. The kernel uses small blocks first.
     """
     with path.open("wb+") as file:
         for _ in range(0, size, _HELD):
@@ -59,9 +59,9 @@ def hold_memory(path: Path, size: int) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Drop the files of a folder from the page cache, so that they are read from the disk (posix_fadvise(2)).
+    """Drop a folder's files from the page cache, so that they are read from disk (posix_fadvise(2)).
 
-    Pages that are not yet on the disk stay.
+    Pages that are not yet on disk stay in the cache.
     """
     for path in folder.iterdir():
         with path.open("rb") as file:
@@ -69,9 +69,9 @@ def forget(folder: Path) -> None:
 
 
 def write_through(folder: Path) -> None:
-    """Have every file made in a folder from now on be written to the disk with each write, as with O_SYNC.
+    """Have each write to files that are later created in a folder reach the disk, as with O_SYNC.
 
-    That is the attribute S of chattr(1), which new files take over. Raises OSError where the file system has none.
+    New files inherit the attribute S of chattr(1). Raises OSError if the file system lacks it.
     """
     directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -84,25 +84,26 @@ def write_through(folder: Path) -> None:
 
 
 class Arrival(NamedTuple):
-    """What came of a transfer into its file."""
+    """Bytes of a transfer that arrived in its file."""
 
     first_byte: float | None
-    """Seconds of CLOCK_MONOTONIC; None where nobody saw it."""
+    """Seconds of CLOCK_MONOTONIC, or None if not observed."""
     size: int
     """Bytes."""
 
 
 class DestinationFiles:
-    """Counts the bytes in the files of one folder, those included that have been removed since.
+    """Counter of the bytes in a folder's files, including removed ones.
 
-    Each file counts with the largest size it was seen with: a server that removes a partial file takes nothing back.
+    Each file counts with its largest observed size, so that a server that removes a partial file does not reduce the
+    sum.
     """
 
     def __init__(self, folder: Path, first: FirstBytes | None = None) -> None:
         self._folder, self._first = folder, first
         self._sizes: dict[str, int] = {}
         self._gone = 0
-        """Bytes of files that were removed here."""
+        """Bytes of files that this object removed."""
         self._lock = threading.Lock()  # one thread counts while another removes
 
     def arrived(self) -> int:
@@ -113,12 +114,12 @@ class DestinationFiles:
             return self._gone + sum(self._sizes.values())
 
     def present(self) -> dict[str, Arrival]:
-        """Return the arrivals in the files that have not been removed, with their sizes at the last look."""
+        """Return the arrivals in existing files, with their sizes at the last look."""
         with self._lock:
             return {name: self._arrival(name, size) for name, size in self._sizes.items()}
 
     def remove(self, name: str) -> Arrival:
-        """Remove the file of a transfer that ended, if there is one, and return its arrival."""
+        """Remove the file of an ended transfer, if it exists, and return its arrival."""
         path = self._folder / name
         with self._lock:
             with contextlib.suppress(FileNotFoundError):
@@ -143,14 +144,14 @@ class DestinationFiles:
 
 
 class FirstBytes:
-    """The times of the first byte of each new file of a folder, by inotify(7), until closed.
+    """Times of the first byte of each new file in a folder, by inotify(7), until closed.
 
     A sampler that looks ten times a second sees a file up to a tenth of a second late, and a small one never. The
-    kernel reports the making of a file, and once the first write to it, at once: two wake-ups a file.
+    kernel reports a file's creation and its first write immediately: two wake-ups for each file.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Start watching; raises OSError where the kernel grants no more watches."""
+        """Start watching. Raises OSError if the kernel grants no more watches."""
         self._path = folder
         self._fd = checked(libc.inotify_init1(os.O_CLOEXEC), f"inotify {folder}")
         self._folder = self._watch(folder, _CREATE)
@@ -161,14 +162,14 @@ class FirstBytes:
         self._thread.start()
 
     def when(self, name: str) -> float | None:
-        """Return the time of a file's first byte, CLOCK_MONOTONIC; None if it was not seen."""
+        """Return the CLOCK_MONOTONIC time of a file's first byte, or None if not observed."""
         return self._times.get(name)
 
     def forget(self, name: str) -> None:
         self._times.pop(name, None)
 
     def close(self) -> None:
-        libc.inotify_rm_watch(self._fd, self._folder)  # the thread hears of it, and ends
+        libc.inotify_rm_watch(self._fd, self._folder)  # wakes the thread, which ends
         self._thread.join()
 
     def _watch(self, path: Path, mask: int) -> int:
@@ -182,7 +183,7 @@ class FirstBytes:
                         return
                     if mask & _CREATE:
                         self._created(name)
-                    else:  # the first write, or that the file is gone
+                    else:  # the first write, or the removal of the file
                         known = self._names.pop(watch, None)
                         if known is not None and mask & _MODIFY:
                             self._times[known] = time.monotonic()
@@ -191,7 +192,7 @@ class FirstBytes:
 
     def _created(self, name: str) -> None:
         path = self._path / name
-        with contextlib.suppress(FileNotFoundError):  # gone again
+        with contextlib.suppress(FileNotFoundError):  # already removed
             self._names[self._watch(path, _MODIFY | _ONESHOT)] = name
             if path.stat().st_size:  # it was written to before it was watched
                 self._times.setdefault(name, time.monotonic())
@@ -206,11 +207,11 @@ def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 class ReceivedBytes:
-    """Counts the payload of TCP connections where there are no files, those included that have ended since.
+    """Counter of the payload of TCP connections if there are no files, including ended connections.
 
-    Bytes count in order, without headers and duplicates (tcp_info.tcpi_bytes_received; RFC 4898,
-    tcpEStatsAppHCThruOctetsReceived). Bytes after the last look at a connection do not count, so this is for
-    connections that are much longer than the time between two looks.
+    It counts bytes in order, without headers and duplicates (tcp_info.tcpi_bytes_received; RFC 4898,
+    tcpEStatsAppHCThruOctetsReceived). It misses bytes after the last look at a connection, so connections must be much
+    longer than the time between two looks.
     """
 
     def __init__(self, diagnostics: SocketDiagnostics, remotes: Collection[str]) -> None:
@@ -219,14 +220,14 @@ class ReceivedBytes:
         self._received: dict[int, int] = {}
 
     def arrived(self) -> int:
-        """Bytes of payload that ever arrived. Raises OSError."""
+        """Return the bytes of payload that ever arrived. Raises OSError."""
         for connection in self._diagnostics.connections():
             if connection.remote in self._remotes:
                 self._received[connection.cookie] = connection.received
         return sum(self._received.values())
 
     def present(self) -> dict[str, Arrival]:
-        """Return nothing: the bytes of single transfers are not known."""
+        """Return nothing, because the bytes of single transfers are unknown."""
         return {}
 
     def remove(self, _name: str) -> Arrival:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bound a cell's throughput: shares of its time, each attributed to one limit. Pure.
+"""Limits of a cell's throughput: the time of a cell, attributed to limits by pure functions.
 
-Each instant after the warm-up is attributed to the first cause in the order of `attribute`: resources that all streams
-share go first, as nothing else can be gained while one is exhausted; then each stream's own time counts. docs/limits.md
-has the rules, and how often they are right on cells that were built to have a known limit.
+Each instant after the warm-up is attributed to the first cause in the order of `attribute`. Resources that all streams
+share precede each stream's own time, because nothing else can help while one is exhausted. docs/limits.md has the
+rules, and their accuracy on cells with a known limit.
 
 Sources: Y. Zhang and others, On the characteristics and origins of Internet flow rates, SIGCOMM 2002 (T-RAT: rates by
 cause); M. Siekkinen and others, A root cause analysis toolkit for TCP, Computer Networks 52(9), 2008 (time shares of
-causes, application and transfer periods apart); the kernel's account of each connection's time (tcpi_busy_time,
+causes, separating application and transfer periods); the kernel's account of each connection's time (tcpi_busy_time,
 tcpi_rwnd_limited, tcpi_sndbuf_limited; Linux commit 05b055e89121, 2016).
 """
 
@@ -29,31 +29,31 @@ Summary = Mapping[str, float | int | None]
 
 NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
 FULL = 0.9
-"""The used share of a path, a quota or a core from which on it is exhausted; verified paths may be 5 % slow."""
+"""Used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow."""
 SATURATED = 0.95
-"""The share of the machine's CPU time from which on it is exhausted."""
+"""Share of the machine's CPU time above which it is exhausted."""
 WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
-"""Data under way over the TCP buffer, from which on a window binds: by itself, as the kernel lets 0.6 to 0.75 of a
-buffer be used, and where the kernel says so. A slow reader closes windows at less."""
+"""Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
+The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
 LOST = 0.4
-"""Throughput over what the losses leave, from which on they bind."""
+"""Throughput over the rate that the losses allow, above which they bind."""
 NEAR = 0.1
-"""Shares that differ by no more than this are of limits that bind alike."""
+"""Difference of shares up to which two limits bind equally."""
 SMOOTHED, PERIOD = 3, 10
-"""Samples over which rates are smoothed, as readings are late at times, and CPU, as a quota is
-given for a second at most."""
+"""Samples over which rates and CPU are smoothed.
+Rates, because readings are late at times; CPU, because a quota's period is a second at most."""
 ROUND_TRIPS = {"pull": 6, "push": 4}
-"""Round trips of a transfer of one byte, by copy_mode: connections, requests and answers. Found: at 100 ms such
-transfers by curl took 0.62 s and 0.42 s, each of them."""
+"""Round trips of a one-byte transfer by copy_mode: connections, requests and answers.
+Measured: at 100 ms each such transfer by curl took 0.62 s and 0.42 s."""
 REDIRECTED = 13
-"""The same that a pull takes more where both sides have a redirector. Found: 13 for files of 4 MiB, and 16 for 64 MiB;
-docs/shipped-sweeps.md."""
+"""Additional round trips of a pull if both sides have a redirector.
+Measured: 13 for files of 4 MiB, and 16 for 64 MiB; docs/shipped-sweeps.md."""
 
 
 def means(samples: Series, warmup: int) -> dict[str, float]:
-    """Means over time of samples, without `warmup` of them; NaN where nothing is known.
+    """Return the means over time of samples without the first `warmup` ones; NaN if nothing is known.
 
-    Of `sent` and `resent` none is left out, as windows remember losses.
+    `sent` and `resent` include the warm-up, because windows remember losses.
     """
     first = {name: 0 if name in ("sent", "resent") else warmup for name in samples}
     return {name: mean(values[..., first[name] :]) for name, values in samples.items()}
@@ -66,10 +66,14 @@ def numbers(
     totals: Mapping[str, int | None],
     transfers: Sequence[float],
 ) -> dict[str, float]:
-    """The numbers that say why a limit binds, and that a summary has not yet; NaN for what is not known.
+    """Return the figures that explain a limit and are not yet in the summary; NaN if unknown.
 
-    `means` are those of the samples, and `rtt_idle`; `totals` is what was counted over the cell. `transfers` are the
-    seconds of each that ended well; without any, the cell's duration is the least that one takes.
+    Args:
+        wanted: Parameters of the cell.
+        summary: Figures so far.
+        means: Means of the samples, and `rtt_idle`.
+        totals: Growth of counters over the cell.
+        transfers: Seconds of each successful transfer; without any, the cell's duration is the shortest possible.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
@@ -103,14 +107,14 @@ def attribute(
     """Attribute the time of a cell to limits, by its samples after the warm-up.
 
     Args:
-        wanted: The cell's parameters.
-        samples: The series of the cell.
-        moving: The share of the streams' time, in each sample, in which files were under way with a window that had
-            grown: see `transfers.moving`.
+        wanted: Parameters of the cell.
+        samples: Series of the cell.
+        moving: Share of the streams' time in each sample in which files moved with fully grown windows, see
+            `transfers.moving`.
         signs: The cell's `numbers`, its `rtt_idle`, and its shares of throttled scheduling periods.
 
     Returns:
-        The share of each limit of `SHARES`. All add up to 1 if there is a sample, and are NaN otherwise.
+        The share of each limit of `SHARES`. They add up to 1 if there is a sample, and are NaN otherwise.
     """
     streams = wanted.streams * wanted.tcp_streams
     busy, waited = (share / streams for share in _connections(samples, moving * streams))
@@ -132,7 +136,7 @@ def attribute(
     ahead |= source > destination
     take("cpu_source", np.where(ahead, source, 0.0))
     take("cpu_destination", np.where(ahead, 0.0, destination))
-    # A client does nothing while a third-party copy lasts, unless it uses up a core.
+    # A client is idle during a third-party copy, unless it uses up a core.
     throttled = _zero(signs["client_throttled"]) * (1 - moving if wanted.layer != "network" else 1.0)
     take("client", np.where(_zero(samples["client_thread"]) >= FULL, 1.0, throttled))
     waiting = np.maximum(_zero(samples["source_waiting"]), _zero(samples["destination_waiting"]))
@@ -154,7 +158,7 @@ def attribute(
 
 
 def binding(shares: Mapping[str, float]) -> tuple[str, str]:
-    """Return the limit with the largest share, and another one that is within `NEAR` of it, or an empty text."""
+    """Return the limit with the largest share, and another one within `NEAR` of it, or ""."""
     first, second = sorted(shares, key=shares.__getitem__, reverse=True)[:2]
     return first, second if shares[first] - shares[second] <= NEAR else ""
 
@@ -162,7 +166,7 @@ def binding(shares: Mapping[str, float]) -> tuple[str, str]:
 def _connections(
     samples: Series, moving: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return busy connections and those that a window kept waiting, by the kernel if it counts, or by the files."""
+    """Return busy and window-limited connections: by the kernel if it counts them, otherwise by the files."""
     busy = _zero(samples["busy"])
     waited = _zero(samples["rwnd_limited"]) + _zero(samples["sndbuf_limited"])
     return (busy, np.minimum(waited, busy)) if busy.any() else (moving, np.zeros(moving.size))
@@ -177,8 +181,8 @@ def _exhausted(
 ) -> NDArray[np.float64]:
     """Return the share of each sample in which a side's CPU was exhausted.
 
-    It is the share of scheduling periods in which quotas ran out, of the time in which connections are busy, or of
-    all the time while an origin has no quota left.
+    It is the share of scheduling periods whose quota ran out, of the time with busy connections, or of all the time
+    while an origin has no quota left.
     """
     quota = wanted.cores / wanted.origins if wanted.cores else math.inf
     spent = np.max(
@@ -189,7 +193,6 @@ def _exhausted(
 
 
 def _smoothed(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
-    """Means over some samples around each."""
     length = min(length, values.size)
     if length < 2:
         return values
@@ -198,21 +201,20 @@ def _smoothed(values: NDArray[np.float64], length: int) -> NDArray[np.float64]:
 
 
 def _zero(values: NDArray[np.float64] | float) -> NDArray[np.float64]:
-    """Replace unknown values by nothing."""
     return np.nan_to_num(values, nan=0.0)
 
 
 def ramp_seconds(wanted: Parameters, rtt: float) -> float:
-    """What handshakes and slow start of one transfer take at least on a path with an RTT in ms."""
+    """Return the minimum seconds of one transfer's handshakes and slow start, for an RTT in ms."""
     asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
     return (ROUND_TRIPS[wanted.copy_mode] + REDIRECTED * asks) * rtt / 1000 + growth_seconds(wanted, rtt)
 
 
 def growth_seconds(wanted: Parameters, rtt: float) -> float:
-    """The time in which the window of one transfer grows on a path with an RTT in ms.
+    """Return the seconds in which the window of one transfer grows, for an RTT in ms.
 
-    After the first `INITIAL_WINDOW`, which goes with the handshakes, the window doubles each round trip (RFC 5681)
-    until the file is sent, or the TCP buffer or a connection's share of the path is full.
+    The first `INITIAL_WINDOW` is sent with the handshakes. Then the window doubles each round trip (RFC 5681) until the
+    file is sent, or the TCP buffer or a connection's share of the path is full.
     """
     connections = wanted.streams * wanted.tcp_streams
     share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
@@ -222,9 +224,9 @@ def growth_seconds(wanted: Parameters, rtt: float) -> float:
 
 
 def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:
-    """The rate in Gbit/s at which a connection sends that loses a share of its packets, at an RTT in ms.
+    """Return the rate in Gbit/s of a connection that loses a share of its packets, for an RTT in ms.
 
-    It is inf without loss, and NaN where no law is known for the congestion control.
+    It is inf without loss, and NaN if no law is known for the congestion control.
     """
     if wanted.congestion_control not in ("cubic", "reno") or math.isnan(loss):
         return math.nan
@@ -242,7 +244,7 @@ def _known(value: float | int | None) -> float:
 
 
 def counted_share(part: int | None, whole: int | None) -> float:
-    """A share of what was counted: none of nothing, NaN where nothing counts."""
+    """Return a share of counted events: 0 if there were none, NaN if nothing counts them."""
     if part is None or whole is None:
         return math.nan
     return part / whole if whole else 0.0

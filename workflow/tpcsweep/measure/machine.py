@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine while a cell is measured: its use, pressure and speed; and its busiest threads.
+"""State of the machine during a cell: usage, pressure and speed, and its busiest threads.
 
 Sources: docs/measuring.md; proc(5), /proc/stat and /proc/pid/stat, where state D is an uninterruptible sleep, as in
 reading and writing to disks; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2).
@@ -20,40 +20,40 @@ from typing import NamedTuple
 from tpcsweep.linux.counters import CounterFile, machine_times, parse_stat
 
 PIECE = 5000
-"""Rounds of a loop that are one piece of work: 0.2 ms where this was written."""
+"""Rounds of a loop that are one piece of work: 0.2 ms on the machine of development."""
 TRIES = 3
-"""Pieces of a look, of which the fastest counts: the first finds its data out of the caches."""
+"""Pieces in a look, of which the fastest counts, because the first one runs with cold caches."""
 WINDOW = 16
-"""Looks whose mean is a speed, two or three seconds: on a shared host a single piece takes up to twice as long as the
-next, whatever the machine itself does."""
+"""Looks whose mean is a speed, two or three seconds.
+On a shared host, a single piece takes up to twice as long as the next, regardless of this machine's load."""
 LOOK = 1.0
-"""Seconds between looks at threads, as each reads a file for every thread."""
+"""Seconds between looks at threads; each look reads a file for every thread."""
 SHARE = 0.005
-"""Of a core, what looks at speed, and those at threads, may take at most: where they take long they are rarer."""
+"""Largest share of a core for looks at speed, and for looks at threads; slow looks become rarer."""
 PRESSURE = "/proc/pressure/cpu"
 TAKEN = 0.1
-"""Share of the machine's CPU time, by others or the hypervisor, from which on a cell is disturbed."""
+"""Share of the machine's CPU time used by others or the hypervisor above which a cell is disturbed."""
 SLOWED = 0.5
-"""Share by which a piece of work takes longer than when the machine was fastest, from which on a cell is disturbed."""
+"""Slowdown of a piece of work, relative to the machine's fastest, above which a cell is disturbed."""
 
 
 class Condition(NamedTuple):
     busy: float
-    """CPU seconds over all CPUs, as the next three; counters."""
+    """Counter: CPU seconds over all CPUs, like the next three."""
     tasks: float
-    """The busy seconds of processes, without interrupts."""
+    """Busy seconds of processes, without interrupts."""
     steal: float
     total: float
     pressure: float | None
-    """Seconds in which some process waited for a CPU, a counter; None where the kernel does not say."""
+    """Counter: seconds in which some process waited for a CPU, or None if the kernel does not report it."""
     work: float
-    """ms of CPU time that a piece of work took lately."""
+    """ms of CPU time for a recent piece of work."""
     slowed: float | None
-    """By which share that is longer than in the fastest WINDOW of looks; None before there was one."""
+    """Slowdown relative to the fastest WINDOW of looks, or None before there was one."""
 
 
 class Machine:
-    """Looks at the machine; costs SHARE of a core at most, and reads two files at every look."""
+    """Reader of the machine's state; uses SHARE of a core at most, and reads two files at every look."""
 
     def __init__(self) -> None:
         self._stat = CounterFile("/proc/stat")
@@ -71,10 +71,10 @@ class Machine:
 
 
 class Speed:
-    """How long a piece of work takes, now and then, and how much longer than when the machine was fastest."""
+    """Repeated measurement of the time for a piece of work, and of its slowdown."""
 
     def __init__(self, piece: Callable[[], float] | None = None) -> None:
-        """Begin without a look; `piece` does a piece of work and gives the CPU seconds that it took."""
+        """`piece` does a piece of work and returns its CPU seconds."""
         self._piece = piece or _piece
         self._last = math.nan
         self._due = -math.inf
@@ -82,9 +82,9 @@ class Speed:
         self._fastest = math.inf
 
     def look(self) -> tuple[float, float | None]:
-        """CPU time of a piece of work in ms, and the share by which that is longer than when it was fastest.
+        """Return ms of CPU time for a piece of work, and its slowdown relative to the fastest.
 
-        Those of the last look, as long as another would take more than SHARE of a core.
+        The last result is repeated while another look would exceed SHARE of a core.
         """
         now = time.monotonic()
         if now >= self._due:
@@ -94,27 +94,27 @@ class Speed:
             if len(self._recent) == WINDOW:
                 self._fastest = min(self._fastest, fmean(self._recent))
             self._due = now + sum(tries) / SHARE
-        # A clock that is too coarse for a piece of work says that it took nothing.
+        # A clock that is too coarse for a piece of work reports zero.
         known = 0 < self._fastest < math.inf
         return 1e3 * self._last, self._last / self._fastest - 1 if known else None
 
 
 def disturbed(others: float | None, steal: float | None, slowed: float | None) -> bool:
-    """Whether a machine was not the deployment's own, by `machine_others`, `machine_steal` and `machine_slowed`.
+    """Return whether other work used the machine, by `machine_others`, `machine_steal`, `machine_slowed`.
 
-    What is not known does not speak against it.
+    Unknown values count as undisturbed.
     """
     return (others or 0.0) + (steal or 0.0) >= TAKEN or (slowed or 0.0) >= SLOWED
 
 
 def pressure(text: bytes) -> float:
-    """Seconds in which some process waited, from the text of a file in /proc/pressure."""
+    """Return the seconds in which some process waited, from the text of a file in /proc/pressure."""
     some = text.split(b"\n", 1)[0]  # "some avg10=0.00 avg60=0.00 avg300=0.00 total=0", in µs
     return int(some.rsplit(b"=", 1)[1]) * 1e-6
 
 
 def _pressure_file() -> CounterFile | None:
-    """None where the kernel has none (before 4.20) or keeps none (psi=0): then it cannot be opened, or not read."""
+    """Return None if the kernel has no file (before 4.20), or does not allow opening or reading it (psi=0)."""
     try:
         Path(PRESSURE).read_bytes()
         return CounterFile(PRESSURE)
@@ -132,22 +132,22 @@ def _piece() -> float:
 
 class Busiest(NamedTuple):
     cores: float
-    """CPU used by the busiest thread since the look before, cores; NaN before there were two looks."""
+    """Cores used by the busiest thread since the previous look; NaN before the second look."""
     waiting: float
-    """Threads that wait for a disk."""
+    """Number of threads that wait for a disk."""
 
 
 def together(servers: Iterable[Busiest]) -> Busiest:
-    """Of several servers: the busiest thread of any, and all that wait. NaN as long as one has not looked twice."""
+    """Combine servers: the busiest thread of any, and all waiting threads; NaN until each has two looks."""
     cores, waiting = zip(*servers, strict=True)
     return Busiest(math.nan if any(map(math.isnan, cores)) else max(cores), sum(waiting))
 
 
 class Threads:
     def __init__(self, proc: int, pids: Callable[[], Iterable[int]]) -> None:
-        """Watch the processes that `pids` returns, from the first look on.
+        """Watch the processes that `pids` returns.
 
-        `proc` is an open descriptor of a /proc, which may be another container's; it stays the caller's.
+        `proc` is an open descriptor of a /proc, which may be another container's; the caller closes it.
         """
         self._proc = f"/proc/self/fd/{proc}"
         self._pids = pids
@@ -156,7 +156,7 @@ class Threads:
         self._busiest = Busiest(math.nan, math.nan)
 
     def look(self) -> Busiest:
-        """Return the last look; look again if it was LOOK seconds ago, or longer (see SHARE)."""
+        """Return the last look, after repeating it if it is LOOK seconds old or older (see SHARE)."""
         now = time.monotonic()
         if now >= self._due:
             began = time.thread_time()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured with: the machine, its software and this project's own version, as found.
+"""Provenance of a measurement: the machine, its software and this project's version, as found.
 
-Standard library only: the pods of a cluster tell it too.
+Standard library only, because pods import it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def machine() -> dict[str, Any]:
 
 
 def software(tools: Iterable[str]) -> dict[str, str]:
-    """Versions of the tools asked for, where they are installed; servers are asked themselves (`Release.describe`)."""
+    """Return the versions of installed `tools`; servers report their own (`Release.describe`)."""
     versions = package_versions("iproute2")
     for tool in tools:
         versions |= TOOLS[tool].versions()
@@ -42,7 +42,7 @@ def software(tools: Iterable[str]) -> dict[str, str]:
 
 
 def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
-    """A site's provenance with this project's commit and what it runs on."""
+    """Return a site's provenance with this project's commit and software."""
     servers = {"xrootd": site["xrootd"]["version"]} if "xrootd" in site else {}
     ours = {name: version(name) for name in ("tpcsweep", "snakemake")}
     software = {**servers, **site["software"], "python": platform.python_version(), **ours}
@@ -51,7 +51,7 @@ def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def commit() -> str:
-    """The commit of this project, with "+changes" where the work tree differs, or that of the image; "" if unknown."""
+    """Return this project's commit, with "+changes" if modified, or the image's commit; "" if unknown."""
     try:
         head = _git("rev-parse", "HEAD")
         return head + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read ten times a second while a cell runs, the series that come of it, and how many of it are kept."""
+"""Readings of counters ten times a second, the time series from them, and thinning of long ones."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Series = dict[str, NDArray[np.float64]]
 Entry = TypeVar("Entry")
 
 MOST = 10_000
-"""Entries that a history holds at most: 1000 s at ten samples a second, and from then on never fewer than 5000."""
+"""Most entries of a history: 1000 s at ten samples a second; after thinning at least 5000."""
 STATES = (
     *("rtt_loaded", "cwnd", "connections", "source_thread", "destination_thread", "client_thread"),
     *("source_waiting", "destination_waiting", "machine_work", "machine_slowed"),
 )
-"""Fields of a reading that are no counters."""
+"""Fields of a reading that are not counters."""
 SECONDS = ("client_cpu", "path_cpu", "machine_pressure", "busy", "rwnd_limited", "sndbuf_limited")
 """Counters of seconds, whose rates are cores or connections."""
 
 
 class Reading(NamedTuple):
-    """One look at all counters. Counters only grow; rates come of two readings."""
+    """One reading of all counters. Counters only grow; two readings give a rate."""
 
     time: float
     """Seconds of CLOCK_MONOTONIC."""
@@ -52,47 +52,45 @@ class Reading(NamedTuple):
     machine_total: float
     retransmits: int
     busy: float
-    """Connection-seconds in which data connections had something to send, or not yet acknowledged."""
+    """Connection-seconds with data to send, or not yet acknowledged."""
     rwnd_limited: float
-    """Of these, those in which the receiver's window kept them from sending."""
+    """Part of `busy` in which the receiver's window limited sending."""
     sndbuf_limited: float
-    """Of these, those in which their own send buffers did."""
+    """Part of `busy` in which the send buffer limited sending."""
     sent: int
-    """Bytes that data connections sent, those sent again included."""
+    """Bytes that data connections sent, including retransmissions."""
     resent: int
-    """Bytes that they sent again."""
+    """Retransmitted bytes."""
     rtt_loaded: float
-    """ms, mean over the data connections of this moment; NaN without any. So is the next."""
+    """ms, mean over current data connections, NaN without any; likewise `cwnd`."""
     cwnd: float
     connections: int
     source_thread: float
-    """Cores that the busiest thread of any source origin used lately; NaN at first. So are the next."""
+    """Cores recently used by the busiest thread of any source origin, NaN at first; likewise the next two."""
     destination_thread: float
     client_thread: float
     source_waiting: float
-    """Threads of the source origins that wait for a disk, a second ago or less."""
+    """Threads of the source origins that wait for a disk, at most a second old."""
     destination_waiting: float
     machine_others: float = math.nan
-    """CPU seconds of processes that are not the deployment's, nor the one that measures, to a clock tick. NaN where
-    that cannot be known."""
+    """CPU seconds of processes outside deployment and measurement, to a clock tick; NaN if unknown."""
     machine_pressure: float | None = None
-    """See `measure.machine.Condition`, as for the next two; None where it is not known."""
+    """Values of `measure.machine.Condition`, like the next two, or None if unknown."""
     machine_work: float | None = None
     machine_slowed: float | None = None
 
 
 def sampled_series(readings: list[Reading], interval: float) -> Series:
-    """Rates and states at even moments.
+    """Return rates and states at even times.
 
-    Counters are interpolated between readings, and states are those of the last one. A busy machine leaves the
-    sampler waiting, and the rate over the instant between two readings that were late would count as much as that
-    over the wait before.
+    Counters are interpolated between readings; states are those of the last reading. Without interpolation, a late
+    reading on a busy machine would give the short interval after it the same weight as the long one before it.
 
     Returns:
-        `time` in s since the first reading, and the others by name, (samples,); `source_origin_cpu` and
-        `destination_origin_cpu` are (origins, samples). Throughputs are Gbit/s, CPU is in cores, the machine's in
-        shares of all CPU time, retransmits a count for each interval; `busy`, `rwnd_limited` and `sndbuf_limited` are
-        how many connections were so, on average over an interval.
+        `time` in s since the first reading, and the other series by name, (samples,); `source_origin_cpu` and
+            `destination_origin_cpu` are (origins, samples). Throughputs are Gbit/s, CPU is in cores, the machine's in
+            shares of all CPU time, retransmits a count for each interval; `busy`, `rwnd_limited` and `sndbuf_limited`
+            are mean numbers of such connections in an interval.
     """
     fields = zip(Reading._fields, zip(*readings, strict=True), strict=True)
     columns = {name: np.array(values, dtype=float) for name, values in fields}
@@ -101,7 +99,7 @@ def sampled_series(readings: list[Reading], interval: float) -> Series:
     last = np.searchsorted(read, times + 1e-9, side="right") - 1
     counters = ((name, column) for name, column in columns.items() if name not in STATES)
     step = {name: np.diff(_between(times, read, column), axis=0) for name, column in counters}
-    # That of an interval is counted in ticks, of which a short one may have none: their mean is what it holds.
+    # The total of an interval is counted in ticks, of which a short one may have none; the mean is exact.
     total = mean(step["machine_total"]) or math.nan
     return {
         "time": times[1:] - times[:1],
@@ -122,7 +120,7 @@ def sampled_series(readings: list[Reading], interval: float) -> Series:
 
 
 def goodput(readings: list[Reading], interval: float) -> NDArray[np.float64]:
-    """Return the series `goodput` alone, for looks at a cell that goes on."""
+    """Return only the series `goodput`, for looks at a running cell."""
     read, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
     return np.asarray(np.diff(_between(_even(read, interval), read, payload)) * GBIT / interval)
 
@@ -134,24 +132,24 @@ def mean(values: NDArray[np.float64]) -> float:
 
 
 def _even(read: NDArray[np.float64], interval: float) -> NDArray[np.float64]:
-    """Moments at equal distances, from the first reading to the last. A rounding error must not cost the last."""
+    """Return evenly spaced times from the first to the last reading, tolerating a rounding error at the end."""
     return np.asarray(read[0] + interval * np.arange(math.floor((read[-1] - read[0]) / interval + 1e-6) + 1))
 
 
 def _between(
     times: NDArray[np.float64], read: NDArray[np.float64], counter: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """A counter, (readings,) or (readings, origins), at other times than it was read."""
+    """Interpolate a counter, (readings,) or (readings, origins), at other times."""
     if counter.ndim == 1:
         return np.asarray(np.interp(times, read, counter))
     return np.stack([np.interp(times, read, column) for column in counter.T], axis=1)
 
 
 class ThinnedHistory(Generic[Entry]):
-    """Keeps every entry until there are more than `most`; then every second, later every fourth, and so on.
+    """History that keeps every entry up to `most`, then every second, every fourth, and so on.
 
-    Of counters that only grow nothing is lost but resolution: a rate between two kept readings is the exact mean
-    over the time between them. The first entry is always kept.
+    Growing counters lose only resolution: a rate between two kept readings is the exact mean over the time between
+    them. The first entry is always kept.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -159,7 +157,7 @@ class ThinnedHistory(Generic[Entry]):
         self._kept: list[Entry] = []
         self._seen = 0
         self.stride = 1
-        """How many entries came for each that is kept: a power of two."""
+        """Number of entries for each kept one: a power of two."""
 
     def add(self, entry: Entry) -> None:
         if self._seen % self.stride == 0:
@@ -174,21 +172,21 @@ class ThinnedHistory(Generic[Entry]):
 
 
 class Readings(Protocol):
-    """Gathers readings while it is entered."""
+    """Context manager that collects readings."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
     @property
     def interval(self) -> float:
-        """Seconds between readings; it doubles now and then, so that a long cell fits."""
+        """Seconds between readings; doubles when a long cell is thinned."""
 
     def readings(self) -> list[Reading]:
-        """Return those so far, at least one and at most `MOST`; raise the error that ended the reading, if any."""
+        """Return 1 to `MOST` readings so far; raise the error that ended reading, if any."""
 
 
 class Sampler:
-    """Reads at a fixed interval in a thread of its own, from `with` to its end; keeps `most` readings at most."""
+    """Reader at a fixed interval in a thread, within its `with` block; keeps `most` readings at most."""
 
     def __init__(self, read: Callable[[], Reading], interval: float, most: int = MOST) -> None:
         self._read, self._interval = read, interval
@@ -219,7 +217,7 @@ class Sampler:
         due = self._history.entries()[0].time
         try:
             while True:
-                # A late sample does not shift those that follow; what was missed is skipped.
+                # A late sample does not shift later ones; missed samples are skipped.
                 due = max(due + self._interval, time.monotonic())
                 if self._ended.wait(due - time.monotonic()):
                     return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mean throughput of a cell after its warm-up, its confidence interval, and signs against both.
+"""Mean throughput of a cell after its warm-up, with confidence interval and diagnostics.
 
 Batch means (Schmeiser 1982; Law, *Simulation Modeling and Analysis*) with Skart's correction for correlated batches
-(Tafazzoli, Wilson, Lada, Steiger 2011), and the test of Mann and Kendall for a trend. Nothing looks for quiet
-stretches, so that pauses stay in the mean. docs/measuring.md has references and coverage.
+(Tafazzoli, Wilson, Lada, Steiger 2011), and the test of Mann and Kendall for a trend. Pauses count in the mean: no
+function searches for quiet stretches. docs/measuring.md has references and coverage.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-_LEAST_WARMUP = 2.0  # s: servers fill their buffers, streams that begin together spread
+_LEAST_WARMUP = 2.0  # s: servers fill their buffers, simultaneous streams spread out
 _MOST_WARMUP = 0.25  # of the cell, so that short cells keep data
 
-_BATCHES = 8  # more than 30 gain nothing (Schmeiser), and fewer are longer: a cell has few correlation times
-_LARGEST_CORRELATION = 0.9  # of neighbouring batches; eight batches tell no more
+# more than 30 have no advantage (Schmeiser), and fewer are longer: a cell has few correlation times
+_BATCHES = 8
+_LARGEST_CORRELATION = 0.9  # of neighbouring batches; eight batches cannot determine more
 _TREND_LEVEL = 0.05
 
 _SHORTEST = (
-    10.0  # s: below, and below so many correlation times, intervals hold the truth less often than they say
+    10.0  # s: below this, and below this many correlation times, intervals contain the truth too rarely
 )
 _FEWEST_TIMES = 15
 
 
 @dataclass(frozen=True)
 class Steady:
-    """The mean of a series of throughput samples after its warm-up, in their unit, and how sure it is."""
+    """Mean of a series of throughput samples after its warm-up, in their unit, with its uncertainty."""
 
     mean: float
     low: float
-    """The lower end of the confidence interval; NaN, like the next two, with fewer than eight samples after it."""
+    """Lower end of the confidence interval; like the next two NaN with fewer than eight samples."""
     high: float
     freedom: float
     """Degrees of freedom of Student's t behind the interval."""
@@ -43,11 +44,11 @@ class Steady:
     """Seconds."""
     warmup_samples: int
     length: float
-    """Time after the warm-up over the correlation time, or the RTT if that is longer; NaN without an interval."""
+    """Time after the warm-up over the larger of correlation time and RTT; NaN without an interval."""
     steady: bool
-    """Whether no trend is left after the warm-up, and bytes still arrive there."""
+    """Whether the time after the warm-up has no trend, and bytes still arrive."""
     too_short: bool
-    """Whether the interval holds the truth less often than it says."""
+    """Whether the interval contains the truth less often than its confidence."""
 
     @property
     def half_width(self) -> float:
@@ -65,21 +66,21 @@ def analyse(
     """Cut the warm-up of a series and return the mean of the rest with its confidence interval.
 
     Args:
-        goodput: rates in any unit, (samples,).
-        interval: seconds between them.
-        confidence: between 0 and 1.
-        rtt: round-trip time in seconds: senders hear of nothing earlier, so that no correlation time is shorter.
-        settled: seconds after which slow start is over and the first file of each stream has ended. The warm-up is this
-            long, but at least 2 s, and at most a quarter of the series.
+        goodput: Rates in any unit, (samples,).
+        interval: Seconds between samples.
+        confidence: Confidence of the interval, between 0 and 1.
+        rtt: Round-trip time in seconds, the shortest possible correlation time, because senders learn nothing sooner.
+        settled: Seconds until slow start is over and the first file of each stream has ended. The warm-up has this
+            length, but at least 2 s, and at most a quarter of the series.
 
     Raises:
-        ValueError: for samples that are not finite.
+        ValueError: If samples are not finite.
     """
     samples = np.asarray(goodput, dtype=np.float64)
     if unknown := np.count_nonzero(~np.isfinite(samples)):
         raise ValueError(f"{unknown} of {samples.size} samples are not finite")
     cut = int(min(max(_LEAST_WARMUP, settled) / interval + 1e-6, _MOST_WARMUP * samples.size))
-    # Bytes that all arrived in the warm-up count: such a cell is very slow, but not empty.
+    # If all bytes arrived in the warm-up, they count: such a cell is very slow, but not empty.
     ceased = bool(samples.any() and not samples[cut:].any())
     cut = 0 if ceased else cut
     kept = samples[cut:]
@@ -102,14 +103,15 @@ def analyse(
 
 
 def narrow(cell: Steady, precision: float) -> bool:
-    """Whether the interval is within ±`precision` (relative) of the mean, and there is no trend."""
+    """Return whether there is no trend and the interval is within ±`precision` (relative) of the mean."""
     return cell.steady and cell.mean > 0 and cell.half_width <= precision * cell.mean  # False for NaN
 
 
 def _standard_error(batches: NDArray[np.float64]) -> float:
-    """The standard error of the mean of batches, √((1 + r) / (1 − r)) larger for a correlation r of neighbours.
+    """Return the standard error of the mean of batches, corrected for the correlation r of neighbours.
 
-    Few batches show their correlation too small: it is taken without Kendall's bias, (1 + 3 r) / batches.
+    The correction is √((1 + r) / (1 − r)). Few batches underestimate r, so Kendall's bias, (1 + 3 r) / batches, is
+    removed.
     """
     centred = batches - batches.mean()
     if not (squares := float(centred @ centred)):

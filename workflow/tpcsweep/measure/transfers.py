@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The single transfers of a cell, as the client, the destination's files and XRootD's monitoring report each.
+"""Transfers of a cell, as reported by the client, the destination's files and XRootD's monitoring.
 
-From these follow how the streams shared and whether XRootD's monitoring agrees (docs/measuring.md).
+They show how evenly streams shared, and whether XRootD's monitoring agrees (docs/measuring.md).
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from tpcsweep.measure.files import Arrival
 from tpcsweep.xrootd.monitoring import LATE, Copy
 
 MOST_ROWS = 20_000
-"""Transfers that a cell's file lists at most; of more it lists every second, third and so on, evenly."""
+"""Most transfers in a cell's file; of more, it lists every second, third and so on."""
 WHOLE = ("stream", "number", "size", "xrootd_connections", "xrootd_size", "xrootd_code")
 """Columns of whole numbers."""
 TIMES = ("start", "first_byte", "end", "xrootd_begin", "xrootd_end")
 """Columns of seconds since the cell's start."""
 COLUMNS = (*WHOLE, *TIMES, "ok", "xrootd_direction")
-"""All of them; the last two are numbers here and words in a cell's file."""
+"""All columns; the last two are numbers here and words in a cell's file."""
 DIRECTIONS = ("pull", "push")
 MONITORED = 0.01
-"""XRootD's sum of bytes and that of the files may differ by this share: both count payload, so that they are equal
-unless a record is lost."""
+"""Tolerated relative difference of XRootD's sum of bytes and that of the files.
+Both count payload, so that they are equal unless a record is lost."""
 
 Columns = dict[str, NDArray[np.float64]]
 
 
 class CellTransfers:
-    """Rows of the transfers that have ended, in columns: 104 bytes each, as an hour may have 10⁵ of them."""
+    """Rows of ended transfers, stored as columns of 104 bytes a row, because an hour may have 10⁵ of them."""
 
     def __init__(self, prefix: str, began: float) -> None:
-        """`began` is the cell's start by CLOCK_MONOTONIC; the names of its files begin with the prefix."""
+        """`began` is the cell's start by CLOCK_MONOTONIC; `prefix` is the start of its file names."""
         self._prefix, self._began = f"{prefix}.", began
         self._columns = {name: array("d") for name in COLUMNS}
         self._first_ends: dict[float, float] = {}
-        """By stream."""
+        """End of the first transfer by stream."""
         self._failures: dict[int, str] = {}
         self._waiting: dict[str, int] = {}
-        """Rows without a record of XRootD's, by the names of their files, oldest first."""
+        """Rows without a record of XRootD, by file name, oldest first."""
         self._early: dict[str, Copy] = {}
-        """Records whose transfers have not been heard to end."""
+        """Records of transfers whose end is not yet known."""
         self.exhausted = False
-        """Every stream has given up."""
+        """Whether every stream has given up."""
         self.finished = False
-        """Every stream that has not given up has transferred all its files."""
+        """Whether every stream that has not given up has transferred all its files."""
 
     def add(self, event: Event, arrival: Arrival | None = None) -> None:
-        """Note an event of the client, with the arrival in the file of a transfer that ended."""
+        """Record an event of the client, with the arrival if a transfer ended."""
         if event["event"] in ("exhausted", "finished"):
             setattr(self, event["event"], True)
         elif event["event"] == "end":
@@ -81,13 +81,13 @@ class CellTransfers:
         self._waiting[event["name"]] = row
         if early := self._early.pop(event["name"], None):
             self._fill(row, early)
-        # Records are lost, or a tool does not copy by third party: the last transfer ended long after these.
+        # Records are lost, or the tool makes no third-party copies: the last transfer ended long after these.
         ends = self._columns["end"]
         while ends[-1] - ends[next(iter(self._waiting.values()))] > 2 * LATE:
             del self._waiting[next(iter(self._waiting))]
 
     def copied(self, copy: Copy) -> None:
-        """Note a record of XRootD's; those of other cells, whose copies end late, are ignored."""
+        """Record a copy reported by XRootD; late copies of other cells are ignored."""
         if not copy.name.startswith(self._prefix) or copy.begin < self._began:
             return
         if copy.name in self._waiting:
@@ -109,23 +109,23 @@ class CellTransfers:
 
     @property
     def overdue(self) -> float:
-        """The time by CLOCK_MONOTONIC when the last missing record must have come; -inf if none is missing."""
+        """CLOCK_MONOTONIC time by which the last missing record must have arrived; -inf if none is missing."""
         end, ok, begin = (self._columns[name] for name in ("end", "ok", "xrootd_begin"))
         missing = (end[row] for row in self._waiting.values() if ok[row] and math.isnan(begin[row]))
         return self._began + max(missing, default=-math.inf) + LATE
 
     def in_vain(self, streams: int) -> bool:
-        """Whether every one of so many streams has given up, or has had one that failed while none has ended well."""
+        """Return whether all `streams` gave up, or each had a failure and no transfer succeeded."""
         failed_in = set(self._columns["stream"])
         return self.exhausted or (not any(self._columns["ok"]) and len(failed_in) == streams)
 
     def stuck(self, streams: int) -> bool:
-        """Whether the last that ended has failed in each of so many streams."""
+        """Return whether the last ended transfer of each of `streams` failed."""
         last = dict(zip(self._columns["stream"], self._columns["ok"], strict=True))
         return len(last) == streams and not any(last.values())
 
     def first_files(self, streams: int) -> float:
-        """The second of the cell at which each of so many streams had ended its first transfer; inf before that."""
+        """Return the second of the cell at which all `streams` had ended their first transfer; inf before."""
         return max(self._first_ends.values()) if len(self._first_ends) == streams else math.inf
 
     def columns(self) -> Columns:
@@ -133,7 +133,7 @@ class CellTransfers:
         return {name: np.array(values) for name, values in self._columns.items()}
 
     def seconds(self) -> list[float]:
-        """Return the durations of the transfers that ended well."""
+        """Return the durations of successful transfers."""
         start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
         return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
 
@@ -141,7 +141,7 @@ class CellTransfers:
         return Counter(self._failures.values())
 
     def listed(self) -> dict[str, list[Any]]:
-        """Return `transfers` of a cell's file: lists of one length, null for unknown values."""
+        """Return `transfers` of a cell's file: lists of equal length, null for unknown values."""
         count = len(self._columns["stream"])
         rows = range(0, count, max(1, math.ceil(count / MOST_ROWS)))
         listed: dict[str, list[Any]] = {
@@ -158,7 +158,7 @@ class CellTransfers:
 
 
 def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: float) -> Columns:
-    """Rows of the transfers that had not ended when the cell did: `stream`, `first_byte`, `end` and `size`. Pure.
+    """Return rows of transfers that ran when the cell ended: `stream`, `first_byte`, `end` and `size`.
 
     The cell lasted from `began` to `end`, by CLOCK_MONOTONIC. The names of its files begin with the prefix.
     """
@@ -177,22 +177,23 @@ def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: f
 
 
 def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:
-    """Jain's index of what each stream got, in any unit: (Σx)² / (n Σx²); NaN where nobody got anything."""
+    """Return Jain's index (Σx)² / (n Σx²) of the streams' amounts in any unit; NaN if all are zero."""
     shares = np.asarray(rates, dtype=float)
     largest = shares.max(initial=0.0)
     if largest <= 0:
         return math.nan
-    shares = shares / largest  # squares of bytes in an hour would lose digits
+    shares = shares / largest  # squares of an hour's bytes would lose digits
     return float(shares.sum() ** 2 / (shares.size * (shares**2).sum()))
 
 
 def stream_bytes(
     ended: Columns, unfinished: Columns, streams: int, begin: float, end: float
 ) -> NDArray[np.float64]:
-    """Bytes that each stream brought to the destination between two moments, (streams,).
+    """Return the bytes that each stream delivered between two times, (streams,).
 
-    A transfer's bytes count as spread evenly from its first byte to its end, which matters only for those that begin
-    or end the span; where nobody saw the first byte, from its `start`, which `unfinished` has not, or from `begin` on.
+    A transfer's bytes are spread evenly from its first byte to its end, which matters only for transfers that cross a
+    boundary. If the first byte was not observed, its `start` counts instead, or `begin` for unfinished transfers, which
+    have no start.
     """
     brought = np.zeros(streams)
     for rows in (ended, unfinished):
@@ -212,7 +213,7 @@ def moving(
     growth: float,
     ramp: float,
 ) -> NDArray[np.float64]:
-    """Share of the streams' time between successive `times`, (n,), in which files moved at their pace, (n - 1,).
+    """Return the share of the streams' time in which files moved at full pace, for each interval.
 
     A file reaches its pace `growth` seconds after its first byte, when its window has grown, and keeps it until XRootD
     has finished it or its transfer ends. A file whose first byte nobody saw, as servers write small files at once,
@@ -230,18 +231,18 @@ def moving(
 
 
 def _seconds_since(moments: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """At each time, the sum of the seconds since those of the moments that have passed."""
+    """Return for each time the sum of the seconds since all earlier moments."""
     moments = np.sort(moments)
     passed = np.searchsorted(moments, times)
     return np.asarray(passed * times - np.concatenate([[0.0], np.cumsum(moments)])[passed])
 
 
 def monitored_share(ended: Columns, heard: float) -> float:
-    """Bytes of the transfers that ended well by XRootD's monitoring, over the bytes counted in their files.
+    """Return the bytes of successful transfers by XRootD's monitoring over the bytes in their files.
 
-    Transfers whose record may have been still to come count on neither side, one that should have come as nothing.
-    NaN where none came at all: of tools that are no third-party copies by HTTP. Records were heard until `heard`, in s
-    since the cell's start.
+    Transfers whose record may still arrive are excluded; a record that should have arrived counts as 0 bytes. The
+    result is NaN if no record arrived, as for tools that make no third-party copies by HTTP. Records were received
+    until `heard`, in s since the cell's start.
     """
     told = np.isfinite(ended["xrootd_size"])
     counts = (ended["ok"] > 0) & (told | (ended["end"] <= heard - LATE))
@@ -252,7 +253,7 @@ def monitored_share(ended: Columns, heard: float) -> float:
 
 
 def disagrees(share: float | None) -> bool:
-    """Whether a `monitored_share` is another than it should be; not where there is none."""
+    """Return whether a `monitored_share` is implausible; False if unknown."""
     return share is not None and abs(share - 1) > MONITORED
 
 

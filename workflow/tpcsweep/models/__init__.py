@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of throughput, by name."""
+"""Throughput models: formulas, a Gaussian process and a lookup table, fitted to cells and compared."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ __all__ = [
 
 
 def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
-    """Fit every model to a dataset, choose between them, and write both to a file, which `saved.read` reads.
+    """Fit every model to a dataset, choose the best, and write fits and choice to `path` for `saved.read`.
 
-    So many `processes` fit models. If no cell was measured well, the file contains no fits, and the reason.
+    The fits run in `processes` worker processes. If no cell was measured well, the file contains no fits but the
+    reason.
     """
     try:
         observations = observe(summary)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a throughput model: a formula over the parameters of cells, with unknowns that are fitted.
+"""Building blocks of throughput models: formulas of cell parameters with unknowns to fit.
 
 Units are those of the dataset: throughput and bandwidth in Gbit/s, RTT in ms, sizes in bytes.
 """
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from tpcsweep.files import number
 
 Floats = NDArray[np.float64]
-"""Arrays of numbers; one number for each cell in models."""
+"""Array of numbers; in models one number for each cell."""
 
 Points = Mapping[str, Floats]
-"""Columns of equal length: the parameters of cells, in base units."""
+"""Cell parameters as columns of equal length, in base units."""
 
 Cells: TypeAlias = Points | pd.DataFrame
-"""Points, or the rows of a table."""
+"""Points, or a table with one row for each cell."""
 
 SEED = 0
-"""The seed of everything random in models: the same data have the same answers."""
+"""Seed of all random numbers in models, so that the same data always give the same result."""
 
 UNSAID: Mapping[str, float] = {
     "origins": 1.0,
@@ -41,12 +41,12 @@ UNSAID: Mapping[str, float] = {
     "file_size": math.inf,
     "streams": 1.0,
 }
-"""The values of parameters that the data lack: limits so wide that none of them binds."""
+"""Defaults for parameters that the data lack: limits so wide that none of them binds."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """An unknown of a model."""
+    """Unknown of a model."""
 
     name: str
     unit: str
@@ -56,12 +56,12 @@ class Parameter:
     guess: float
     scale: Literal["linear", "log"] = "linear"
     needs: tuple[str, ...] = ()
-    """Axes that must have several values, or no data can tell this parameter from others."""
+    """Axes that need several values; otherwise no data can separate this parameter from others."""
     neutral: float | None = None
-    """The value without effect: the parameter is held there when a needed axis has one value."""
+    """Value without effect; the parameter is fixed at it when a needed axis has only one value."""
 
     def to_unit(self, value: Floats | float) -> Floats:
-        """Map [low, high] to [0, 1], by the logarithm if that is the scale."""
+        """Map [low, high] to [0, 1], logarithmically if `scale` is "log"."""
         low, high, at = self.low, self.high, np.asarray(value, float)
         if self.scale == "log":
             low, high, at = math.log(low), math.log(high), np.log(at)
@@ -76,7 +76,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Model:
-    """A formula for the throughput of a cell."""
+    """Formula for the throughput of a cell."""
 
     name: str
     title: str
@@ -85,20 +85,20 @@ class Model:
     source: str
     """Paper with year."""
     axes: tuple[str, ...]
-    """The parameters of cells in the formula; along all other axes it predicts the same."""
+    """Cell parameters in the formula; the prediction does not depend on any other axis."""
     parameters: tuple[Parameter, ...]
     function: Callable[..., Floats]
     """`function(points, **values)` returns Gbit/s in a shape that broadcasts to the columns of `points`. Pure."""
 
     def __call__(self, points: Points, values: Mapping[str, Floats | float]) -> Floats:
-        """Return Gbit/s for each cell; with columns of values, a row of cells for each of these."""
+        """Return Gbit/s for each cell, or a values × cells array if `values` are columns."""
         shapes = (np.shape(value) for value in values.values())
         shape = np.broadcast_shapes(np.shape(points["streams"]), *shapes)
         return np.broadcast_to(self.function(points, **values), shape)
 
 
 def with_unsaid(frame: Cells) -> Points:
-    """Return the numeric columns as arrays, and columns of `UNSAID` for the parameters that are missing."""
+    """Return the numeric columns as arrays, and columns of `UNSAID` for the missing parameters."""
     columns = {str(name): np.asarray(frame[name]) for name in frame}
     length = len(next(iter(columns.values()), [0]))
     unsaid = {name: np.full(length, value) for name, value in UNSAID.items() if name not in columns}
@@ -107,7 +107,7 @@ def with_unsaid(frame: Cells) -> Points:
 
 
 def json_content(value: Any) -> Any:
-    """Return values, containers and tables as JSON has them: numbers with six digits, null for no limit."""
+    """Convert values, containers and tables to JSON types: numbers with six digits, null for no limit."""
     match value:
         case pd.Series():
             return json_content(value.to_dict())

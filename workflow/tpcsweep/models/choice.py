@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of a model by cross-validation: whole values of an axis, deployments and runs are left out."""
+"""Choose a model by cross-validation that leaves out whole axis values, deployments and runs."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from tpcsweep.models.table import fit_table
 from tpcsweep.numbers import plain
 
 KINDS = ("rtt", "streams", "deployment")
-"""The kinds of folds of one run."""
+"""Kinds of folds within one run."""
 
 RUN = "run"
-"""The kind of folds of several runs."""
+"""Kind of the folds that leave out one run of several."""
 
 _MOST_FOLDS = 12
-_FEWEST_VALUES = 3  # without one of two values no axis is left
-_FLOOR = 0.05  # relative errors are to a cell's throughput, but at least to this share of the largest
+_FEWEST_VALUES = 3  # leaving out one of two values leaves no axis
+_FLOOR = 0.05  # relative errors divide by the cell's throughput, but at least by this share of the largest throughput
 _DRAWS = 1000
 
 
 Learner = Callable[[Observations], Predictor]
-"""A function that returns a fitted predictor, and raises ValueError if the observations are not enough."""
+"""Function that returns a fitted predictor; it raises ValueError if there are too few observations."""
 
 LEARNED: Mapping[str, Learner] = {"gaussian_process": fit_process, "table": fit_table}
-"""Predictors that learn the cells, by name."""
+"""Predictors that learn from the cells without a formula, by name."""
 
 Candidate = Callable[[Observations, Observations], Floats]
-"""A function of the observations to fit and of those left out. It returns Gbit/s for each row of the latter (NaN if
-the fit fails)."""
+"""Function of training and left-out observations that returns Gbit/s for each left-out row.
+It returns NaN if the fit fails."""
 
 
 @dataclass(frozen=True)
@@ -54,42 +54,42 @@ class Fold:
     held: str
     test: NDArray[np.bool_]
     inside: NDArray[np.bool_]
-    """For the rows left out, whether they are interpolations: strictly inside the values that remain."""
+    """True for left-out rows that are interpolations, that is strictly inside the remaining values."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome of cross-validation."""
+    """Outcome of cross-validation."""
 
     errors: pd.DataFrame
-    """A row for each model, kind, and inside or at an edge: cells and their errors."""
+    """One row for each model, kind, and interpolation or extrapolation: number of cells and their errors."""
     scores: pd.DataFrame
-    """A row for each model, best first: score (Gbit/s), tied with the best, skill."""
+    """One row for each model, best first: score (Gbit/s), tied with the best, skill."""
     predictions: pd.DataFrame
-    """A row for each cell left out: model, kind, held, row, inside, measured, predicted."""
+    """One row for each left-out cell: model, kind, held, row, inside, measured, predicted."""
     best: str = ""
-    """The model to predict with inside the data: the first that cannot be told from the best, of `LEARNED` and then of
-    the formulas, each in the order of their scores; empty if nothing could be left out."""
+    """Model for predictions inside the data; empty if no fold was possible.
+    It is the first model tied with the best: `LEARNED` before formulas, each in the order of their scores."""
     problems: tuple[str, ...] = ()
 
     @classmethod
     def none(cls, problem: str) -> Choice:
-        """Return the outcome if nothing can be chosen."""
+        """Return the outcome when no model can be chosen."""
         return cls(pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), "", (problem,))
 
     @property
     def winner(self) -> str:
-        """The name of the model with the best score; empty if nothing could be left out."""
+        """Name of the model with the best score; empty if no fold was possible."""
         return str(self.scores["model"].iloc[0]) if len(self.scores) else ""
 
     @property
     def formula(self) -> str:
-        """The name of the best formula, which predicts settings beyond the data."""
+        """Name of the best formula, which predicts settings beyond the data."""
         models = [] if self.scores.empty else self.scores["model"]
         return next((str(name) for name in models if name not in LEARNED), "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the tables as JSON has them, without the single predictions."""
+        """Return the tables as JSON types, without the single predictions."""
         return {
             "winner": self.winner,
             "best": self.best,
@@ -108,14 +108,15 @@ def choose(
     learned: Mapping[str, Learner] = LEARNED,
     pool: Executor | None = None,
 ) -> Choice:
-    """Cross-validate every model, and those that learn the cells, in the processes of a pool if there is one.
+    """Cross-validate all formulas and learned predictors, in the processes of `pool` if given.
 
-    The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
-    values, deployments, and runs where there are several. Interpolated cells alone judge the model to predict with
-    inside the data, and of these the left-out runs where there are several. A model is `tied` with the best if the
-    difference of their errors is not other than zero by a bootstrap over deployments (95 %), each with its cells'
-    errors of all kinds: folds of two kinds share cells, and are not drawn one without the other. `skill` is
-    1 - score / score of the constant: at or below zero there is no support for the model in the data. Searches begin at
+    The score is the mean absolute error (Gbit/s) of left-out cells, averaged over the kinds of folds: RTT values,
+    stream values, deployments, and runs if there are several. Only interpolated cells decide which model predicts
+    inside the data; with several runs, only interpolated cells of left-out runs.
+
+    A model is `tied` with the best if a bootstrap over deployments (95 %) finds no difference between their errors. The
+    bootstrap draws a deployment with its errors of all kinds, because folds of two kinds share cells. `skill` is 1 -
+    score / score of the constant model; the data do not support a model with a skill of zero or less. Searches start at
     the values of `fits`.
     """
     folds = leave_out(observations)
@@ -145,11 +146,11 @@ def choose(
 
 
 def leave_out(observations: Observations) -> list[Fold]:
-    """Return the folds: each value of RTT and streams, deployment and run; at most 12 of a kind, neighbours joined.
+    """Return the folds: each value of RTT and streams, each deployment and each run; at most 12 of a kind.
 
-    An axis with fewer than three values is never left out. A value at an edge of its axis is an extrapolation, and
-    so is a deployment at a corner of the grid: one that is extreme on every axis. Of a run, cells beyond all other runs
-    are extrapolations.
+    Neighbours are joined to keep that limit. An axis with fewer than three values is never left out. These cells are
+    extrapolations: values at the edge of an axis, deployments at a corner of the grid (extreme on every axis), and
+    cells of a run that lie beyond all other runs.
     """
     folds: list[Fold] = []
     for kind in KINDS[:2]:
@@ -192,7 +193,7 @@ def _corners(observations: Observations) -> NDArray[np.bool_]:
 
 
 def cross_validate(candidate: Candidate, observations: Observations, folds: Sequence[Fold]) -> pd.DataFrame:
-    """Return the prediction of every row left out."""
+    """Return the prediction of every left-out row."""
     tables = []
     for fold in folds:
         test = observations.take(fold.test)
@@ -245,32 +246,32 @@ def _root_mean_square(values: pd.Series) -> float:
 
 
 def _losses(predictions: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
-    """Return the part of each unit (columns) in the score of each candidate (rows); NaN if it could not predict."""
+    """Return each unit's (columns) contribution to each candidate's (rows) score; NaN if its fit failed."""
     off = (predictions["predicted"] - predictions["measured"]).abs()
     cells = predictions[predictions["model"] == predictions["model"].iloc[0]]["kind"].value_counts()
     share = predictions["kind"].map(1 / cells / len(cells))
     table = predictions.assign(loss=off * share, unit=units.to_numpy()[predictions["row"]])
-    # The sum is NaN where any part is, unlike that of pandas.
+    # Unlike the sum of pandas, this sum is NaN if any part is.
     by_unit = table.groupby(["model", "unit"], sort=False)["loss"].agg(lambda some: np.sum(some.to_numpy()))
     return by_unit.unstack("unit", sort=False)
 
 
 def _scores(losses: pd.DataFrame) -> pd.DataFrame:
-    scores = losses.sum(axis=1, skipna=False).sort_values()  # NaN of one that could not predict some cell
+    scores = losses.sum(axis=1, skipna=False).sort_values()  # NaN if a fit failed
     table = pd.DataFrame({"model": scores.index, "score": scores.to_numpy()})
     table["tied"] = [_tied(losses.loc[name], losses.loc[scores.index[0]]) for name in scores.index]
     return table.assign(skill=1 - table["score"] / scores.get("constant", math.nan))
 
 
 def _tied(losses: pd.Series, least: pd.Series) -> bool:
-    """Tell whether in resamples of the units the score of a candidate may be at or below the least."""
+    """Return whether resamples of the units include a score at or below the least."""
     gap = (losses - least).to_numpy()
     drawn = np.random.default_rng(SEED).integers(0, len(gap), (_DRAWS, len(gap)))
     return bool(np.isfinite(gap).all() and np.quantile(gap[drawn].sum(axis=1), 0.025) <= 0)
 
 
 def _best(losses: pd.DataFrame) -> str:
-    """Return the first candidate that cannot be told from the best: measured cells are surer than a formula inside."""
+    """Return the first candidate tied with the best; learned predictors precede formulas."""
     scores = losses.sum(axis=1, skipna=False).dropna().sort_values()
-    order = sorted(scores.index, key=lambda name: name not in LEARNED)  # stable: by score in each
+    order = sorted(scores.index, key=lambda name: name not in LEARNED)  # stable: by score within each group
     return next((name for name in order if _tied(losses.loc[name], losses.loc[scores.index[0]])), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model fitted to observations: robust, weighted, from several starts, with intervals, and honest about itself."""
+"""Robust weighted fit of a model from several starts, with bootstrap intervals and diagnostics."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ RESAMPLES = 200
 
 @dataclass(frozen=True)
 class Fit(Predictor):
-    """The outcome of fitting one model. After a failure `problems` contain the reason and values are NaN."""
+    """Outcome of fitting one model. After a failure `problems` contain the reason and values are NaN."""
 
     model: Model
     values: Mapping[str, float]
     low: Mapping[str, float]
-    """Lower ends of the 95 % intervals of the parameters: by the bootstrap, with held parameters as they are."""
+    """Lower ends of the parameters' 95 % bootstrap intervals, with fixed parameters held constant."""
     high: Mapping[str, float]
     reasons: Mapping[str, str]
-    """Why a parameter is not determined, for those that are not."""
+    """Reason for each parameter that the data do not determine."""
     correlations: Floats
-    """Of the parameters over the bootstrap, in the order of the model, each on its scale."""
+    """Correlations between parameters in the bootstrap, in the order of the model, each on its scale."""
     samples: Floats
     """Bootstrap: resamples × parameters."""
     scatter: Scatter
-    """Of log(measured / fitted)."""
+    """Scatter of log(measured / fitted)."""
     observed: int
-    """The number of observations."""
+    """Number of observations."""
     drawn: str = ""
-    """The units that the bootstrap drew: runs, deployments or cells."""
+    """Units that the bootstrap drew: runs, deployments or cells."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Fit(Predictor):
 
     @property
     def ok(self) -> bool:
-        """Whether it can predict."""
+        """Whether the fit can predict."""
         return all(math.isfinite(value) for value in self.values.values())
 
     @property
@@ -66,13 +66,13 @@ class Fit(Predictor):
         return interval(self._resampled(points))
 
     def draws(self, points: Cells, count: int = 200) -> Floats:
-        # Each draw has the parameters of one resample, and one quantile of the scatter of cells at all points.
+        # Each draw combines one resample's parameters with one quantile of the cells' scatter at all points.
         off = self.scatter.drawn(count, self.estimate(points))
         rates = self._resampled(points)
         return np.asarray(rates[np.arange(count) % len(rates)] * np.exp(off))
 
     def _resampled(self, points: Cells) -> Floats:
-        """Return the throughput of each resample: resamples × points."""
+        """Return Gbit/s as resamples × points."""
         return self._rates(points, dict(zip(self.values, self.samples.T[:, :, np.newaxis], strict=True)))
 
     def _rates(self, points: Cells, values: Mapping[str, Floats | float]) -> Floats:
@@ -107,7 +107,7 @@ class Fit(Predictor):
         """Return the fit that `to_dict` wrote.
 
         Raises:
-            KeyError: for a model that is not among `MODELS`, or has other parameters there.
+            KeyError: If `MODELS` lacks the model, or the model has other parameters.
         """
         parameters, model = content["parameters"], MODELS[content["model"]]
         if list(parameters) != [parameter.name for parameter in model.parameters]:
@@ -133,14 +133,15 @@ class Fit(Predictor):
 
 
 def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES) -> Fit:
-    """Fit a model. `problems` of the fit contain what went wrong; nothing is raised for it.
+    """Fit a model; failures are reported in `problems` of the fit and raise no exception.
 
-    The loss is soft L1 (scipy's `least_squares`) of residuals over errors (`Observations.error_at`), with the knee at
-    1.345 times their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull.
-    Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at the optimum. It draws whole runs
-    if cells were measured in several; in each run it draws whole deployments if there are at least 8, and otherwise
-    cells. The repetitions of each cell are drawn again, too. Without `resamples` there are no intervals. The search
-    begins at the model's guess, and at the best of 64 points of the parameter space.
+    The loss is soft L1 (scipy's `least_squares`) of residuals over errors (`Observations.error_at`). Its knee is at
+    1.345 times the scale of the residuals (median absolute residual of a first pass; Huber 1981), so that outliers do
+    not pull. The search starts at the model's guess and at the best of 64 points of the parameter space.
+
+    Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that starts at the optimum. It draws whole runs if
+    cells were measured in several; within each run it draws whole deployments if there are at least 8, otherwise cells;
+    within each cell it draws repetitions. With `resamples=0` there are no intervals.
     """
     try:
         problem, units, scale, converged = optimum_of(model, observations)
@@ -153,7 +154,7 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
     low, high = _intervals(values, samples)
-    # The scatter is widened for a new run, and for the degrees of freedom that the fit used.
+    # Widen the scatter for a new run, and for the degrees of freedom that the fit used.
     freedom = len(observations) - unknowns
     off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
     return Fit(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formulas of throughput that sweeps are fitted with, as a table: `MODELS`.
+"""Throughput formulas that are fitted to sweeps, listed in `MODELS`.
 
-A new formula is a function and an entry of the table.
+To add a formula, write a function and add an entry to the table.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tpcsweep.tcp import INITIAL_WINDOW, payload, slow_start, window_rate
 from tpcsweep.variables import GBIT_PER_MS
 
 RANGE = 16 * 2.0**20
-"""Bytes that XRootD asks for at a time where a transfer has more than one connection."""
+"""Bytes of each range that XRootD requests if a transfer has more than one connection."""
 
-_DELAYED = 2.0  # packets that one acknowledgement is for
-_LEAST_TIMEOUT = 200.0  # ms by which Linux waits longer than the RTT before it takes a packet for lost
-_MANY_CORES = 128.0  # cores of a side without a quota: those of one large server
+_DELAYED = 2.0  # packets for each acknowledgement
+_LEAST_TIMEOUT = 200.0  # ms: minimum of Linux's retransmission timeout beyond the RTT
+_MANY_CORES = 128.0  # cores of a side without a quota, as in one large server
 
 
 def mathis_rate(points: Points, rtt: Floats, background: float) -> Floats:
-    """Return the rate of one connection at each point, Gbit/s, by `tcp.mathis`."""
+    """Return Gbit/s of one connection at each point, by `tcp.mathis`."""
     return tcp.mathis(payload(points["mtu"]), rtt, np.minimum(points["loss"] + background, 1.0))
 
 
 def connections(points: Points) -> Floats:
-    """Return the TCP connections that carry data: `tcp_streams` for each stream."""
+    """Return the number of TCP connections that carry data: streams × tcp_streams."""
     return np.asarray(points["streams"] * points["tcp_streams"])
 
 
 def soft_minimum(limits: tuple[Floats, ...], sharpness: float) -> Floats:
-    """Return (Σ limit^-q)^(-1/q): the least of the limits where they differ much, less where they are alike."""
+    """Return (Σ limit^-q)^(-1/q): near the smallest limit, and below it if several are similar."""
     least = reduce(np.minimum, limits)
     return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
 
@@ -49,22 +49,22 @@ def _combined(
     rtt = points["rtt"] + base
     streams, origins, inside = points["streams"], points["origins"], points["tcp_streams"]
     path = efficiency * points["bandwidth"]
-    # N cores by the Universal Scalability Law: beyond 1/√γ of them, one more takes more than it brings.
+    # Universal Scalability Law: beyond 1/√γ cores, one more core costs more than it adds.
     each = points["cores"] / origins
     beyond = np.where(np.isfinite(each), np.maximum(each - 1, 0.0), 0.0)
     origin = 1 / (1 / (per_core * each) + 1 / instance + coherency * beyond / per_core)
-    # The rate of one running transfer: each of several connections waits between its ranges.
+    # Rate of one running transfer: each of several connections waits between its ranges.
     connection = np.minimum(
         window_rate(window * points["tcp_buffer"], rtt), mathis_rate(points, rtt, background)
     )
     waiting = np.where(inside > 1, rtt / (GBIT_PER_MS * RANGE), 0.0)
     alone = np.minimum(inside / (1 / connection + waiting), np.minimum(path, origin))
-    # A file also takes the client's start, round trips of handshakes, and those of slow start.
+    # Each file also costs the client's start, round trips of handshakes and of slow start.
     first = window_rate(inside * INITIAL_WINDOW * payload(points["mtu"]), rtt)
     before = handshakes + np.where(origins > 1, redirection, 0.0)
     pause = 1e3 * setup + rtt * (before + slow_start(alone, first))
     demand = streams / (1 / alone + pause / (GBIT_PER_MS * points["file_size"]))
-    # Streams that fall on origins by chance leave some without any.
+    # Streams choose origins by chance, so some origins have no stream.
     busy = origins * -np.expm1(streams * np.log1p(-1 / np.maximum(origins, 1 + 1e-9)))
     servers = busy * origin
     overload = np.maximum(demand / servers - 1, 0.0)
@@ -122,7 +122,7 @@ def _usl(points: Points, rate: float, **shares: float) -> Floats:
     }
     total = np.asarray(rate)
     for axis, n in counts.items():
-        # Below one of an axis the law has no meaning: there throughput is proportional.
+        # The law is undefined below one; throughput is proportional there.
         more = np.maximum(n, 1.0)
         contention, coherency = shares[f"{axis}_contention"], shares[f"{axis}_coherency"]
         cost = 1 + contention * (more - 1) + coherency * more * (more - 1)
@@ -139,7 +139,7 @@ def _rao_ramp(points: Points, base: float, rate: float, duration: float) -> Floa
     start = window_rate(
         connections(points) * INITIAL_WINDOW * payload(points["mtu"]), rtt
     )  # in the first RTT
-    lasts = 1e3 * duration / rtt  # in RTTs, as `rounds`
+    lasts = 1e3 * duration / rtt  # in RTTs, like `rounds`
     rounds = np.minimum(slow_start(rate, start), lasts)
     return np.asarray((start * np.expm1(rounds * np.log(2)) + rate * (lasts - rounds)) / lasts)
 
@@ -157,7 +157,7 @@ def _constant(_points: Points, rate: float) -> Floats:
 _BASE = Parameter(
     "base", "ms", "RTT that hosts add to the path's", 0.01, 20.0, 0.3, "log", needs=("rtt",), neutral=0.1
 )
-"""The addition to the RTT, which keeps a LAN's 0 ms from being a division by zero."""
+"""The addition to the RTT keeps a LAN's 0 ms from dividing by zero."""
 
 _EFFICIENCY = Parameter(
     "efficiency", "1", "largest share of the path's bandwidth that is goodput", 1e-4, 1.1, 0.9, "log"
@@ -167,7 +167,7 @@ _WINDOW = Parameter(
     "window", "1", "window of a connection as a share of the largest TCP buffer",
     1e-4, 2.0, 0.5, "log", ("rtt",),
 )  # fmt: skip
-"""Linux keeps a part of the buffer that sysctl names for overhead, and congestion control may stay below."""
+"""Linux reserves part of the sysctl's buffer for overhead; congestion control may use less still."""
 
 _BACKGROUND = Parameter(
     "background", "1", "share of packets lost beside those that the path is set to lose",
@@ -175,11 +175,11 @@ _BACKGROUND = Parameter(
 )  # fmt: skip
 
 _COMBINED = (
-    # With one file size, handshakes and setup say how long a file takes, as base and window do: they are held, and
-    # the intervals of base and window contain the fits with other values of them.
+    # With a single file size, handshakes and setup have the same effect as base and window: they are fixed, and the
+    # intervals of base and window cover their possible values.
     replace(_BASE, neutral=None),
     _WINDOW,
-    # Without a loss that varies this is another name of the window, which is what congestion leaves of the buffer.
+    # If loss does not vary, it has the same effect as the window: the part of the buffer that congestion control uses.
     replace(_BACKGROUND, guess=1e-6, needs=("rtt", "loss"), neutral=1e-10),
     Parameter("handshakes", "1", "h: RTTs of a transfer before its data",
               0.0, 60.0, 6.0, "linear", ("rtt", "file_size"), 0.0),
@@ -206,7 +206,7 @@ def _usl_pair(axis: str) -> tuple[Parameter, Parameter]:
     needs = () if axis == "streams" else (axis,)
     serial, pairs = f"serial share over {axis}", f"cost of each pair of {axis}"
     return (
-        # A contention of 1 is no gain from more of them.
+        # With a contention of 1, more of them add nothing.
         Parameter(f"{axis}_contention", "1", serial, 0.0, 2.0, 0.1, "linear", needs, 1.0),
         Parameter(f"{axis}_coherency", "1", pairs, 1e-9, 1.0, 1e-3, "log", needs, 1e-9),
     )
@@ -289,7 +289,7 @@ _TABLE = (
         axes=_CONNECTIONS,
         parameters=(
             Parameter("a", "s²/Gbit²", "1/√a: throughput of many streams", 1e-7, 1e6, 1.0, "log"),
-            # With b in place of s the root would be of negative numbers in most of the space.
+            # With b instead of s, most of the parameter space would have roots of negative numbers.
             Parameter("skew", "1", "s = b / 2√(ac): below 0 there is a peak, at √(c/a)/-s streams",
                       -0.999, 10.0, 0.0),
             Parameter("c", "s²/Gbit²", "1/√c: throughput of each of few streams", 1e-7, 1e8, 10.0, "log"),
@@ -374,4 +374,4 @@ _TABLE = (
 )  # fmt: skip
 
 MODELS: Mapping[str, Model] = {model.name: model for model in _TABLE}
-"""By name, in the order in which tables show them."""
+"""Models by name, in the order of tables."""

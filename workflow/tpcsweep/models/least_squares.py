@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model's least-squares problem: its optimum, bootstrap, and the parameters that the data do not determine."""
+"""Least-squares problem of a model: optimum, bootstrap, and parameters that the data do not determine."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.numbers import plain, short
 
 MANY_DEPLOYMENTS = 8
-"""The fewest deployments that the bootstrap draws as a whole: cells of one deployment share its luck."""
+"""Fewest deployments for the bootstrap to draw whole ones, whose cells share the deployment's luck."""
 
-_SCREENED = 64  # points of the parameter space, of which the best become starts
+_SCREENED = 64  # points of the parameter space; the best become starts
 _STARTS = 4
 _HUBER = 1.345  # times the scale of residuals: 95 % efficiency for normal errors
-_STEP = math.sqrt(np.finfo(float).eps)  # of the derivatives for a search
+_STEP = math.sqrt(np.finfo(float).eps)  # step of the search's derivatives
 
-_SPAN = 0.5  # an interval that covers more than this share of the bounds says nothing,
-_FACTOR = 10.0  # nor does one on a logarithmic scale whose ends differ by more than this factor
-_EDGE = 2e-3  # of the range: nearer to a bound is at it
-_FLAT = 1e-6  # influence of a parameter over its whole range, relative to that of the most influential
+_SPAN = 0.5  # an interval wider than this share of the bounds does not determine a parameter,
+_FACTOR = 10.0  # neither does one on a logarithmic scale whose ends differ by more than this factor
+_EDGE = 2e-3  # share of the range within which a value is at its bound
+_FLAT = 1e-6  # influence of a parameter over its whole range, relative to the most influential one
 _SINGULAR = 1e-5  # smallest singular value of the scaled Jacobian, relative to the largest
-_ALIKE = 0.98  # correlation from which two parameters are one
+_ALIKE = 0.98  # correlation above which two parameters are indistinguishable
 
 
 class UnfittableError(ValueError):
-    """Observations that a model cannot be fitted to; the text says why."""
+    """A model cannot be fitted to the observations; the text says why."""
 
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """The least-squares problem, over the free parameters in [0, 1]."""
+    """Least-squares problem over the free parameters in [0, 1]."""
 
     model: Model
     observations: Observations
     free: tuple[Parameter, ...]
     held: Mapping[str, float]
     rows: NDArray[np.int64] | None = None
-    """The observations that count, in a resample; None: all, once each."""
+    """Rows that a resample uses, or None for all rows once each."""
 
     @classmethod
     def of(cls, model: Model, observations: Observations) -> LeastSquares:
@@ -60,16 +60,16 @@ class LeastSquares:
         return cls(model, observations, free, held)
 
     def values(self, units: Floats) -> dict[str, Any]:
-        """Return every parameter: floats for one point of the space, columns for an array of points × parameters."""
+        """Return every parameter: floats for one point, columns for an array of points × parameters."""
         free = (one.from_unit(units[..., at]) for at, one in enumerate(self.free))
         shaped = (float(value) if units.ndim == 1 else value[:, np.newaxis] for value in free)
         known = {**self.held, **dict(zip((one.name for one in self.free), shaped, strict=True))}
         return {parameter.name: known[parameter.name] for parameter in self.model.parameters}
 
     def residuals(self, units: Floats) -> Floats:
-        """Return residuals over errors, of one point of the space or of points × parameters.
+        """Return residuals over errors, for one point or for points × parameters.
 
-        A point where the model has no value has a residual that no search stays at.
+        If the model has no value, the residual is so large that no search stays there.
         """
         with np.errstate(all="ignore"):
             estimate = self.model(self.observations.points, self.values(units))
@@ -78,13 +78,13 @@ class LeastSquares:
         return known if self.rows is None else known[..., self.rows]
 
     def slopes(self, units: Floats, step: float = 1e-4) -> Floats:
-        """Return the derivatives of the residuals (residuals × free parameters) by steps inside the bounds."""
+        """Return derivatives of the residuals (residuals × free parameters) by steps inside the bounds."""
         steps = np.where(units < 0.5, step, -step)
         off = self.residuals(units + np.vstack([np.zeros_like(units), np.diag(steps)]))
         return np.asarray((off[1:] - off[0]) / steps[:, np.newaxis]).T
 
     def solve(self, start: Floats, scale: float, steps: int, tolerance: float = 1e-6) -> Any:
-        """Minimize from a start; None where that fails."""
+        """Minimize from a start; return None if that fails."""
         try:
             return optimize.least_squares(
                 self.residuals,
@@ -102,7 +102,7 @@ class LeastSquares:
             return None
 
     def search(self, start: Mapping[str, float] | None) -> tuple[Floats, float, bool] | None:
-        """Return the optimum, the scale of its residuals and whether it converged; None if no start leads to one."""
+        """Return the optimum, the scale of its residuals and whether it converged, or None if all starts fail."""
         guess = np.array([float(parameter.to_unit(parameter.guess)) for parameter in self.free])
         if not self.free:
             return guess, _scale(self.residuals(guess)), True
@@ -120,7 +120,10 @@ class LeastSquares:
         return final.x, scale, bool(final.status > 0)
 
     def _screened(self, unknowns: int) -> list[Floats]:
-        """Return the best of seeded points by their median residuals: far from the optimum a few residuals are huge."""
+        """Return the seeded points with the smallest median residual.
+
+        The median, because far from the optimum a few residuals are huge.
+        """
         cube = stats.qmc.Sobol(unknowns, seed=SEED).random(_SCREENED)
         costs = np.median(np.abs(self.residuals(cube)), axis=1)
         return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])
@@ -129,10 +132,10 @@ class LeastSquares:
 def optimum_of(
     model: Model, observations: Observations, start: Mapping[str, float] | None = None
 ) -> tuple[LeastSquares, Floats, float, bool]:
-    """Return a model's problem with the result of its search.
+    """Return a model's problem and the result of its search (`LeastSquares.search`).
 
     Raises:
-        UnfittableError: if the model has no optimum, or no value at some of the observations.
+        UnfittableError: If the model has no optimum, or no value at some observation.
     """
     problem = LeastSquares.of(model, observations)
     count, unknowns = len(observations), len(problem.free)
@@ -147,7 +150,7 @@ def optimum_of(
 
 
 def bootstrap(problem: LeastSquares, units: Floats, scale: float, resamples: int) -> tuple[str, Floats]:
-    """Return the kind of the units that were drawn, and the parameters of each resample."""
+    """Return the kind of the drawn units, and the parameters of each resample."""
     optimum = list(problem.values(units).values())
     if not problem.free or not resamples:
         return "nothing", np.tile(optimum, (max(resamples, 1), 1))
@@ -162,13 +165,13 @@ def bootstrap(problem: LeastSquares, units: Floats, scale: float, resamples: int
 
 
 def units_of(observations: Observations) -> pd.Series:
-    """Return the unit of each row that shares its luck: the deployment if there are many, otherwise the point."""
+    """Return each row's unit of shared luck: its deployment if there are many, otherwise its point."""
     many = observations.frame["deployment"].nunique() >= MANY_DEPLOYMENTS
     return observations.frame["deployment" if many else "point"]
 
 
 def _drawer(observations: Observations) -> tuple[str, Callable[[np.random.Generator], NDArray[np.int64]]]:
-    """Return the kind of the units, and a function that draws the rows of a resample: runs, and units in each run."""
+    """Return the kind of the units, and a function that draws a resample: runs, then units in each run."""
     frame, runs, units = observations.frame, observations.runs, units_of(observations)
     numbers = np.zeros(len(frame), np.int64) if runs is None else runs
     cells: dict[int, dict[str, list[NDArray[np.int64]]]] = {}
@@ -199,7 +202,7 @@ def _scale(residuals: Floats) -> float:
 def undetermined(
     problem: LeastSquares, units: Floats, low: Mapping[str, float], high: Mapping[str, float]
 ) -> dict[str, str]:
-    """Return the reason for each parameter that the data do not determine, by its interval."""
+    """Return the reason for each parameter that the data do not determine."""
     values = problem.values(units)
     names = [parameter.name for parameter in problem.free]
     jacobian = dict(zip(names, problem.slopes(units).T, strict=True))
@@ -237,7 +240,7 @@ def _loose(parameter: Parameter, value: float, low: float, high: float) -> str:
 
 
 def _indistinguishable(jacobian: Mapping[str, Floats]) -> dict[str, list[str]]:
-    """Return the parameters whose effects on the cells are combinations of each other, with these others."""
+    """Return each parameter whose effect is a combination of others, with these others."""
     names = [name for name, column in jacobian.items() if np.linalg.norm(column) > 0]
     if len(names) < 2:
         return {}

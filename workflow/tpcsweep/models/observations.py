@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measured cells that models are fitted to: a row for each cell and repetition, with its error."""
+"""Measured cells for fits: one row for each cell and repetition, with its error."""
 
 from __future__ import annotations
 
@@ -19,29 +19,28 @@ from tpcsweep.dataset.tables import observations
 from tpcsweep.models.base import SEED, Floats, Points, with_unsaid
 
 FLOOR = 0.05
-"""The floor of errors, as a share of the mean throughput of the point, and of the median throughput of all cells.
-
-Cells of the same setting differ by about as much in another deployment, and no model is exact."""
+"""Floor of errors: share of the point's mean throughput and of the median throughput of all cells.
+Cells of the same setting differ by about as much between deployments, and no model is exact."""
 
 NO_INTERVAL = 0.2
-"""The error of an observation without interval, as a share of the throughput of its point, if nothing was repeated."""
+"""Error of an observation without interval or repetitions, as a share of its point's throughput."""
 
 NEAR = 0.1
-"""Values of an axis with more than `MANY` of them are one class when they differ by no more than this share."""
+"""On axes with more than `MANY` values, values that differ by no more than this share form one class."""
 
 MANY = 12
 
 MOST = 5000
-"""Models are fitted to all cells of a dataset with no more than these."""
+"""Largest number of cells that models are fitted to in full."""
 
 SAMPLE = 500
-"""The number of cells that models are fitted to otherwise. Fits to 10⁵ cells would take hours."""
+"""Number of sampled cells for fits of larger datasets; fits to 10⁵ cells would take hours."""
 
 _MOST = 0.5  # share of the points
 
 
 class NothingMeasuredError(ValueError):
-    """A dataset without a single cell that was measured well."""
+    """The dataset has no cell that was measured well."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,14 @@ class Observations:
     """Measured cells, as columns."""
 
     frame: pd.DataFrame
-    """A row for each cell and repetition: axes, fixed parameters, throughput, errors, deployment, point, run, flags."""
+    """One row for each cell and repetition.
+    Its columns are axes, fixed parameters, throughput, errors, deployment, point, run and flags."""
     axes: tuple[str, ...]
-    """Names of the parameters with several values, in the dataset's order, without `repetition`."""
+    """Names of parameters with several values, in the dataset's order, without `repetition`."""
     label: str = ""
-    """The data, for figures: sweep demo, measured on netns."""
+    """Description of the data for figures, such as "sweep demo, measured on netns"."""
     how: str = "measured"
-    """The origin of the throughput: measured or simulated."""
+    """Origin of the throughput: measured or simulated."""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -66,13 +66,13 @@ class Observations:
 
     @property
     def words(self) -> dict[str, tuple[str, ...]]:
-        """The values of the other axes, as texts in order."""
+        """Values of the axes that are not numeric, as sorted texts."""
         others = [name for name in self.axes if name not in self.numeric]
         return {name: tuple(sorted(set(self.frame[name].astype(str)))) for name in others}
 
     @cached_property
     def points(self) -> Points:
-        """Every numeric parameter; `UNSAID` has the values of those that the data lack."""
+        """All numeric parameters, with values of `UNSAID` for missing ones."""
         return with_unsaid(self.frame)
 
     @cached_property
@@ -87,35 +87,35 @@ class Observations:
 
     @cached_property
     def level(self) -> Floats:
-        """Mean throughput of each row's point in Gbit/s: the floor of its error is a share of this."""
+        """Mean throughput of each row's point in Gbit/s, to which the floor of its error is relative."""
         return np.asarray(self.frame["level"], float)
 
     @property
     def runs(self) -> NDArray[np.int64] | None:
-        """The number of each row's run; None unless most points were measured in several runs.
+        """Number of each row's run, or None if few points were measured in several runs.
 
-        Otherwise differences between runs cannot be told from those between settings.
+        Otherwise differences between runs cannot be separated from those between settings.
         """
         repeated = self.frame.groupby("point")["run"].nunique() > 1
         return self.frame["run"].to_numpy(np.int64) if repeated.mean() > _MOST else None
 
     def error_at(self, estimate: Floats) -> Floats:
-        """Return standard errors in Gbit/s whose floor is a share of the estimate, if that is more than `level`.
+        """Return standard errors in Gbit/s, with a floor relative to the estimate if that exceeds `level`.
 
-        A cell that stalled at a hundredth of its neighbours' throughput has the smallest interval of all. By its own
-        throughput alone it would outweigh them; with this floor no residual is larger than 1/FLOOR.
+        A cell that stalled at a hundredth of its neighbours' throughput has the smallest interval of all and would
+        outweigh them. With this floor no residual exceeds 1/FLOOR.
         """
         floor = FLOOR**2 * (np.maximum(estimate, self.level) ** 2 - self.level**2)
         return np.asarray(np.sqrt(self.error**2 + floor))
 
     def classes(self, name: str) -> pd.Series:
-        """Return the class of each row's value of an axis, see `classes`. Rows that were taken keep theirs."""
+        """Return the class of each row's value of an axis (see `classes`); subsets of rows keep their classes."""
         return self.frame.get(f"{name}_class", self.frame[name])
 
     def take(self, rows: NDArray[Any]) -> Observations:
         index = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
         taken = replace(self, frame=self.frame.iloc[index].reset_index(drop=True))
-        # Cross-validation takes rows hundreds of times. Slicing arrays is several times as fast as making them again.
+        # Cross-validation selects rows hundreds of times; slicing arrays is several times faster than rebuilding them.
         taken.__dict__["points"] = {name: column[index] for name, column in self.points.items()}
         for name in ("throughput", "error", "level"):
             taken.__dict__[name] = getattr(self, name)[index]
@@ -123,18 +123,18 @@ class Observations:
 
 
 def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
-    """Return the cells of a dataset that were measured well; of more than `most` the same random `SAMPLE` each time.
+    """Return the well-measured cells of a dataset; of more than `most`, return a fixed random `SAMPLE`.
 
-    The error of a row is the standard error behind its interval, in quadrature with the floors.
+    A row's error is the standard error behind its interval, in quadrature with the floors.
 
     Raises:
-        NothingMeasuredError: if there is no such cell.
+        NothingMeasuredError: If no cell was measured well.
     """
     cells = observations(ds)
     frame = cells[cells["reason"] == ""].drop(columns="reason").reset_index(drop=True)
     if frame.empty:
         raise NothingMeasuredError("the dataset has no cell with the status ok and a throughput")
-    # The axes in the dataset's order, then the coordinates along them, such as the host of a record.
+    # The axes in the dataset's order, then coordinates along them, such as the host of a record.
     names = dict.fromkeys(map(str, (*ds["throughput"].dims, *ds.coords)))
     parameters = [name for name in names if name in frame and name != REPETITION]
     numbers = [name for name in parameters if pd.api.types.is_numeric_dtype(frame[name])]
@@ -160,9 +160,9 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
 
 
 def classes(values: pd.Series) -> pd.Series:
-    """Return the class of each value of an axis: the value, or the smallest one near it if there are many.
+    """Return the class of each value of an axis: the value, or the smallest near one if there are many.
 
-    RTTs that were measured rather than set are never twice the same.
+    Measured RTTs, unlike configured ones, never repeat exactly.
     """
     if values.nunique() <= MANY or not pd.api.types.is_numeric_dtype(values):
         return values
@@ -176,7 +176,6 @@ def classes(values: pd.Series) -> pd.Series:
 
 
 def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
-    """Return texts such as origins=2/rtt=80, from the given columns."""
     key = pd.Series("", index)
     for name, values in columns.items():
         key += f"/{name}=" + values.map(
@@ -186,10 +185,10 @@ def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
 
 
 def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Return standard errors in Gbit/s, the levels of which their floors are a share, and errors of the logarithm.
+    """Return standard errors in Gbit/s, the levels of their floors, and errors of the logarithm.
 
-    The share that repetitions tell is one of the measured level alone: an error that grew with the estimate would
-    reward estimates that are too high.
+    The error share estimated from repetitions is relative to the measured level. An error that grew with the estimate
+    would reward estimates that are too high.
     """
     throughput, error = frame["throughput"], frame["error"].to_numpy()
     typical = float(throughput.median()) or float(throughput.max()) or 1.0
@@ -206,10 +205,10 @@ def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
 
 
 def _of_repetitions(frame: pd.DataFrame) -> float:
-    """Return the standard deviation of repetitions in one run, as a share of their mean; `NO_INTERVAL` without any.
+    """Return the relative standard deviation of repetitions within a run; `NO_INTERVAL` without any.
 
-    It is pooled over the points by the median, which no stalled cell moves, and widened by the ratio of mean to median
-    of χ² (Wilson and Hilferty).
+    The median pools the points, so that no stalled cell moves it; the ratio of mean to median of χ² (Wilson and
+    Hilferty) corrects it.
     """
     about = frame.groupby(["point", "run"])["throughput"].agg(["mean", "var", "size"])
     about = about[(about["size"] > 1) & (about["mean"] > 0)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that predicts: the interface, the reach of the fitted data, and how far measurements scatter."""
+"""Interface of predictors, range of the fitted data, and scatter of measurements."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from tpcsweep.numbers import plain
 from tpcsweep.variables import Variable
 
 CONFIDENCE = 0.95
-"""The share that intervals contain."""
+"""Confidence level of intervals."""
 
 MOST_CHOSEN = 48
-"""An axis with more values was measured rather than set, and none of its values is one to choose."""
+"""Most values of an axis that can be recommended; an axis with more was measured rather than set."""
 
 BAND = 40
-"""Cells of similar throughput whose scatter counts as one; fewer do not tell its tails."""
+"""Fewest cells of similar throughput in a band of the scatter; fewer do not determine its tails."""
 
 _QUANTILES = np.linspace(0.005, 0.995, 100)
-_FARTHEST = 20.0  # the largest factor between measured and predicted: larger ones count as this
-_EQUAL = 6  # digits of log(throughput) by which two predictions are one
+_FARTHEST = 20.0  # largest factor between measured and predicted throughput; larger ones are clipped
+_EQUAL = 6  # digits of log(throughput) to which two predictions are equal
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The reach of the fitted data: the range of each axis, and the one value of everything else."""
+    """Range of the fitted data: the ends of each axis, and the single value of each other parameter."""
 
     ranges: Mapping[str, tuple[float, float]]
     words: Mapping[str, tuple[str, ...]]
     fixed: Mapping[str, float]
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """The measured values of each axis of numbers, ascending, if these are no more than `MOST_CHOSEN`."""
+    """Measured values of each numeric axis, ascending, if there are at most `MOST_CHOSEN`."""
 
     @classmethod
     def of(cls, observations: Observations) -> Domain:
@@ -62,10 +62,10 @@ class Domain:
         )
 
     def filled(self, points: Cells, axes: Sequence[str]) -> dict[str, Any]:
-        """Return the columns of some points, with those that have one value in the data.
+        """Return the columns of `points` plus the parameters with a single value in the data.
 
         Raises:
-            KeyError: if one of `axes` varies in the data and is missing in the points.
+            KeyError: If one of `axes` varies in the data and `points` lack it.
         """
         columns = {str(name): points[name] for name in points}
         if lacking := [name for name in axes if name in self.ranges and name not in columns]:
@@ -76,7 +76,7 @@ class Domain:
         return {name: np.full(count, value) for name, value in self.fixed.items()} | columns
 
     def outside(self, points: Cells) -> NDArray[np.bool_]:
-        """Tell for each row whether it lies beyond the data on any axis, or differs from their one value."""
+        """Return for each row whether it is beyond the data on an axis, or differs from a fixed parameter."""
         columns = {str(name): np.asarray(points[name]) for name in points}
         out = np.zeros(len(next(iter(columns.values()), [0])), bool)
         for name, values in columns.items():
@@ -109,9 +109,9 @@ class Domain:
 
 @dataclass(frozen=True)
 class Scatter:
-    """How far measured cells lie from predictions: quantiles of residuals, in bands of predicted throughput.
+    """Distance of measurements from predictions: quantiles of residuals, in bands of predicted throughput.
 
-    A formula that says little scatters more, and a full path less.
+    Poor formulas scatter more, full paths less.
     """
 
     at: Floats
@@ -121,12 +121,12 @@ class Scatter:
 
     @classmethod
     def of(cls, residuals: Floats, predicted: Floats, freedom: float = math.inf) -> Scatter:
-        """Estimate the scatter from residuals of single measurements, on any scale, and their predictions in Gbit/s.
+        """Estimate the scatter from residuals of single measurements and their predictions in Gbit/s.
 
-        Cells of the same prediction are in one band, whatever their order. The i-th of n residuals stands for the
-        probability i/(n + 1), so that one more lies between two of them as often as it should; beyond the first and
-        the last the distribution is a normal one through them. Few degrees of `freedom` widen the tails as Student's t
-        is wider than the normal distribution.
+        Residuals may be on any scale. Cells with equal predictions share a band, so their order does not matter. The
+        i-th of n residuals has the probability i/(n + 1), the chance that one more residual lies below it; beyond the
+        first and the last, a normal distribution continues the tails. Few degrees of `freedom` widen the tails as
+        Student's t does.
         """
         place = np.log(np.maximum(predicted, 1e-9))
         numbers = _bands(place)
@@ -141,9 +141,9 @@ class Scatter:
         return cls(np.zeros(1), np.zeros((1, len(_QUANTILES))))
 
     def residuals(self, levels: Floats, rates: Floats) -> Floats:
-        """Return residuals at probabilities (draws), for predicted rates in Gbit/s (points): draws × points.
+        """Return residuals (draws × points) for probabilities (draws) and predicted rates in Gbit/s (points).
 
-        Between the middles of bands they change evenly with the logarithm of the rate.
+        Between the medians of bands the residuals change linearly with the logarithm of the rate.
         """
         each = np.array([np.interp(levels, _QUANTILES, band) for band in self.quantiles])
         place = np.log(np.maximum(rates, 1e-9))
@@ -151,7 +151,7 @@ class Scatter:
         return np.asarray(each.T @ shares)
 
     def drawn(self, count: int, rates: Floats) -> Floats:
-        """Return `residuals` for so many draws, each of one probability at all points: these cover (0, 1) evenly."""
+        """Return `residuals` of `count` draws, each with one probability at all points, evenly over (0, 1)."""
         levels = (np.random.default_rng(SEED).permutation(count) + 0.5) / count
         return self.residuals(levels, rates)
 
@@ -168,49 +168,54 @@ class Scatter:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor(ABC):
-    """A fit of any model, or one of `choice.LEARNED`."""
+    """Fit of a formula, or a predictor of `choice.LEARNED`."""
 
     domain: Domain
     problems: tuple[str, ...] = ()
-    """What went wrong in fitting."""
+    """Problems during the fit."""
     margin = 1.0
-    """The share of its risk that a plan may take: the cheapest of many settings is one that the model flatters."""
+    """Share of its risk that a plan may take; the cheapest of many settings tends to be overestimated."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name in figures and tables."""
+        """Name in figures and tables."""
 
     @property
     @abstractmethod
     def about(self) -> str:
-        """A description for people, of a line or a few."""
+        """Description for people, in one line or a few."""
 
     @abstractmethod
     def estimate(self, points: Cells) -> Floats:
-        """Return the fitted throughput in Gbit/s at each row.
+        """Return the fitted throughput in Gbit/s of each row.
 
         Raises:
-            KeyError: for points without an axis of the data that the throughput depends on.
+            KeyError: If the points lack an axis that the throughput depends on.
         """
 
     @abstractmethod
     def draws(self, points: Cells, count: int = 200) -> Floats:
-        """Return possible results of measuring each point once, all with the same luck, in Gbit/s: draws × points."""
+        """Return possible results of measuring each point once under equal luck, in Gbit/s: draws × points."""
 
     @abstractmethod
     def uncertainty(self, points: Cells) -> tuple[Floats, Floats]:
-        """Return the interval of the fitted throughput itself, Gbit/s, without the scatter of measurements."""
+        """Return the interval of the fitted throughput itself in Gbit/s, without the scatter of measurements."""
 
     def predict(self, points: xr.Dataset | Cells) -> xr.Dataset:
-        """Return the throughput with the interval in which one more measurement would lie.
+        """Return the throughput with the interval that would contain one more measurement.
 
-        `extrapolated` is true outside of the ranges of the data. The result has the dimensions of `points`, a dataset
-        whose coordinates are axes, or the dimension `point` for rows of a table. Parameters with one value in the
-        fitted data may be missing.
+        `extrapolated` is true outside the ranges of the data.
+
+        Args:
+            points: Dataset whose coordinates are axes, or a table with one row for each point. Parameters with a single
+                value in the fitted data may be missing.
+
+        Returns:
+            Dataset with the dimensions of `points`, or the dimension `point` for a table.
 
         Raises:
-            KeyError: as `estimate`.
+            KeyError: If the points lack an axis that the throughput depends on.
         """
         table, template = _table(points)
         low, high = interval(self.draws(table))
@@ -237,17 +242,17 @@ def interval(draws: Floats) -> tuple[Floats, Floats]:
 
 
 def log_ratio(throughput: Floats, predicted: Floats) -> Floats:
-    """Return log(measured / predicted), within a factor of 20 to both sides."""
+    """Return log(measured / predicted), clipped to a factor of 20 in both directions."""
     return np.log(np.clip(throughput / np.maximum(predicted, 1e-9), 1 / _FARTHEST, _FARTHEST))
 
 
 def new_run(off: Floats, observations: Observations) -> float:
-    """Return the factor by which residuals (on any scale) scatter more in a new run than in those that were fitted.
+    """Return the factor by which residuals (any scale) scatter more in a new run than in the fitted runs.
 
-    Runs are a random effect, of which the next run has another value. In residuals about what R runs have in common,
-    the variance σ² between runs counts (1 - 1/R) times, and in those of a new run (1 + 1/R) times. It is estimated
-    point by point from the medians of each run there, less their share of the scatter inside of runs (one-way analysis
-    of variance: S. R. Searle, G. Casella, C. E. McCulloch, Variance components, 1992, chapter 3).
+    Runs are a random effect. In residuals about the mean of R runs, the variance σ² between runs counts (1 - 1/R)
+    times; in residuals of a new run it counts (1 + 1/R) times. For each point, σ² is estimated from the medians of its
+    runs, minus their part of the scatter within runs (one-way analysis of variance: S. R. Searle, G. Casella, C. E.
+    McCulloch, Variance components, 1992, chapter 3).
     """
     runs, total = observations.runs, float(np.var(off))
     if runs is None or total <= 0:
@@ -265,7 +270,7 @@ def new_run(off: Floats, observations: Observations) -> float:
 
 
 def _bands(place: Floats) -> NDArray[np.int64]:
-    """Return the number of each row's band, from 0: at least `BAND` rows each, and equal ones in the same."""
+    """Return each row's band number, from 0; bands have at least `BAND` rows, and equal rows share a band."""
     _, value, counts = np.unique(np.round(place, _EQUAL), return_inverse=True, return_counts=True)
     numbers = np.zeros(len(counts), np.int64)
     held, left = 0, len(place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Gaussian process of the logarithm of throughput over the axes."""
+"""Gaussian process of the logarithm of throughput over the axes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, new_run
 from tpcsweep.numbers import short
 
-_LEARN = 300  # points from which lengths are learned: the time grows with the cube
-_HOLD = 1500  # points that predictions stand on
+_LEARN = 300  # points to learn lengths from; the time grows with the cube
+_HOLD = 1500  # points that predictions are based on
 
 
 @dataclass(frozen=True)
 class Features:
-    """Axes as a matrix: logarithms of numbers, scaled, and a column for each word."""
+    """Axes as a matrix: scaled logarithms of numbers, and one column for each word."""
 
     offsets: Mapping[str, float]
-    """The addition before the logarithm: 0 ms must have one."""
+    """Addition before the logarithm, so that 0 ms has one."""
     limits: Mapping[str, float]
-    """The number for "no limit": twice the largest value."""
+    """Number for "no limit": twice the largest value."""
     centres: Mapping[str, tuple[float, float]]
     words: Mapping[str, tuple[str, ...]]
 
@@ -39,7 +39,7 @@ class Features:
         for name in observations.numeric:
             values = observations.frame[name].to_numpy(float)
             finite = values[np.isfinite(values)]
-            # Counts begin at 1 ms, stream or byte. Axes that may be below 1 (cores) are never 0.
+            # Values start at 1 ms, stream or byte. Axes with values below 1 (cores) are never 0.
             offsets[name] = 1.0 if finite.min(initial=1.0) == 0 else 0.0
             limits[name] = 2 * float(finite.max(initial=1.0))
             logs = _logarithms(values, offsets[name], limits[name])
@@ -51,7 +51,7 @@ class Features:
         return (*self.centres, *self.words)
 
     def logarithms(self, points: Cells, name: str) -> Floats:
-        """Return the logarithms of an axis of numbers, unscaled."""
+        """Return the logarithms of a numeric axis, unscaled."""
         return _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
 
     def __call__(self, points: Cells) -> Floats:
@@ -72,16 +72,16 @@ def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
 
 @dataclass(frozen=True)
 class GaussianProcess(Predictor):
-    """A fitted Gaussian process of the logarithm of throughput. Its estimate is the median, exp(mean)."""
+    """Fitted Gaussian process of log(throughput). Its estimate is the median, exp(mean)."""
 
     regressor: Any
     features: Features
     noise: float
-    """Standard deviation of log(throughput) of a point's repetitions about the surface besides their errors."""
+    """Standard deviation of log(throughput) about the surface that the errors do not explain."""
     single: float
     """Standard deviation of log(throughput) of one more measurement about the surface."""
     scatter: Scatter
-    """Of the logarithms of single measurements, each from the surface without its point, in deviations."""
+    """Scatter of single measurements about the surface without their point, in standard deviations."""
     name = "gaussian_process"
     about = "Gaussian process of log(throughput) over the axes, which knows no physics"
 
@@ -99,7 +99,7 @@ class GaussianProcess(Predictor):
         return np.asarray(np.exp(middle + off))
 
     def inputs(self, points: Cells) -> Floats:
-        """Return points × features of the regressor."""
+        """Return points × features for the regressor."""
         return self.features(self.domain.filled(points, self.features.axes))
 
     def _surface(self, points: Cells) -> tuple[Floats, Floats]:
@@ -107,14 +107,14 @@ class GaussianProcess(Predictor):
 
 
 def fit_process(observations: Observations) -> GaussianProcess:
-    """Fit a Gaussian process with a Matérn 5/2 kernel, a length for each axis (Rasmussen, Williams 2006).
+    """Fit a Gaussian process with a Matérn 5/2 kernel and one length for each axis.
 
-    It is fitted to log(throughput), as the median of each point's repetitions. A throughput of 0 counts as half of the
-    smallest other one, and `problems` report it. Lengths are learned by maximum likelihood from at most 300 points. The
-    scatter of single measurements is estimated by leaving out each point (jackknife).
+    The process (Rasmussen, Williams 2006) is fitted to log(throughput), the median of each point's repetitions. A
+    throughput of 0 counts as half of the smallest positive one, and `problems` report it. Maximum likelihood determines
+    lengths from at most 300 points. Leaving out each point (jackknife) estimates the scatter of single measurements.
 
     Raises:
-        ValueError: for observations without an axis, or without throughput.
+        ValueError: If the observations have no axis or no throughput.
     """
     throughput = observations.throughput
     if not observations.axes or not throughput.any():
@@ -140,7 +140,7 @@ def fit_process(observations: Observations) -> GaussianProcess:
     single = math.sqrt(noise**2 + (repeated if math.isfinite(repeated) else float(np.mean(errors**2))))
     place, row = np.repeat(np.arange(len(held)), counts[held]), np.concatenate([cells[at] for at in held])
     middle = outputs - scale * leave_one_out(regressor)[0]
-    # A jump makes one length too short elsewhere, where deviations without the point would be too large.
+    # A jump shortens a length everywhere, which would make leave-one-out deviations too large elsewhere.
     spread = surface(regressor, inputs, noise)[1]
     off = (logs[row] - middle[place]) / np.hypot(spread, single)[place]
     off = off * new_run(off, observations.take(row))
@@ -152,16 +152,16 @@ def fit_process(observations: Observations) -> GaussianProcess:
 
 
 def surface(regressor: Any, inputs: Floats, noise: float) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of the surface itself: without a measurement's noise."""
+    """Return mean and standard deviation of the surface itself, without measurement noise."""
     middle, spread = regressor.predict(inputs, return_std=True)
-    # scikit-learn's deviation contains the white kernel.
+    # scikit-learn's deviation includes the white kernel.
     return np.asarray(middle), np.sqrt(np.maximum(np.asarray(spread) ** 2 - noise**2, 0.0))
 
 
 def leave_one_out(regressor: Any) -> tuple[Floats, Floats]:
-    """Return for each output of a regressor how far it is from its prediction by all others, and the deviation.
+    """Return each output's distance from its prediction by all others, and that prediction's deviation.
 
-    Both are shares of the outputs' standard deviation. Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes
+    Both are in units of the outputs' standard deviation. Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes
     for Machine Learning, 2006, section 5.4.2.
     """
     inverse = np.diag(linalg.cho_solve((regressor.L_, True), np.eye(len(regressor.L_))))
@@ -169,8 +169,8 @@ def leave_one_out(regressor: Any) -> tuple[Floats, Floats]:
 
 
 def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray[np.int64]) -> Any:
-    """Return scikit-learn's process of all points, with the lengths of those in `learned`; errors are scaled."""
-    # Loading scikit-learn takes a second, and other models do not need it.
+    """Return scikit-learn's process of all points, with lengths from the `learned` rows and scaled errors."""
+    # Importing scikit-learn takes a second, and other models do not need it.
     from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
     from sklearn.gaussian_process import GaussianProcessRegressor, kernels  # type: ignore[import-untyped]
 
@@ -178,7 +178,7 @@ def _regressor(inputs: Floats, outputs: Floats, errors: Floats, learned: NDArray
     kernel = kernels.ConstantKernel(1.0, (1e-2, 1e2)) * lengths + kernels.WhiteKernel(1e-2, (1e-6, 1.0))
     settings: dict[str, Any] = {"normalize_y": True, "random_state": SEED}
     with warnings.catch_warnings():
-        # A length at its bound is an axis that does not matter, and no fault.
+        # A length at its bound means an axis without influence, which is no fault.
         warnings.simplefilter("ignore", ConvergenceWarning)
         first = GaussianProcessRegressor(
             kernel, alpha=errors[learned] ** 2, n_restarts_optimizer=1, **settings

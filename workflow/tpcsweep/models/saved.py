@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All fits of a sweep as one JSON file."""
+"""All fits of a study in one JSON file."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from tpcsweep.models.predictor import Predictor
 FORMAT = 5
 
 FILE = "models.json"
-"""The fits beside a study's dataset."""
+"""Name of the file with fits next to a study's dataset."""
 
 
 class SavedError(ValueError):
-    """A file without fits of this format; the text names the file and what to do."""
+    """The file has no fits of this format; the text names the file and the fix."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """The content of a file of fits."""
+    """Content of a file of fits."""
 
     label: str
-    """The data: sweep demo, measured on netns."""
+    """Description of the data, such as "sweep demo, measured on netns"."""
     fits: Mapping[str, Fit]
     choice: Mapping[str, Any]
-    """As `Choice.to_dict` returns it."""
+    """Result of `Choice.to_dict`."""
 
     @property
     def chosen(self) -> bool:
-        """Whether a model was chosen; the choice's `problems` contain the reason otherwise."""
+        """Whether a model was chosen; otherwise the choice's `problems` contain the reason."""
         return self.choice["formula"] in self.fits
 
     @property
     def formula(self) -> Fit:
-        """The fit to all cells of the formula that predicted left-out cells best.
+        """Fit to all cells of the formula that predicted left-out cells best.
 
         Raises:
-            SavedError: if no model could be fitted, or nothing could be left out to choose one.
+            SavedError: If no model could be fitted, or no fold was possible.
         """
         name = self.choice["formula"]
         if name not in self.fits or not self.fits[name].ok:
@@ -54,17 +54,17 @@ class Saved:
         return self.fits[name]
 
     def best(self, observations: Observations) -> Predictor:
-        """Return the predictor for questions inside the data; one that learns the cells is fitted to them again.
+        """Return the predictor for settings inside the data; a learned one is fitted to `observations`.
 
         Raises:
-            SavedError: as `formula`.
+            SavedError: If no model was chosen.
         """
         learner = LEARNED.get(self.choice["best"])
         return self.formula if learner is None else learner(observations)
 
 
 def save_fits(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
-    """Write fits and choice to a file, which is replaced as a whole."""
+    """Write fits and choice to a file, replacing it atomically."""
     content = {
         "format": FORMAT,
         "label": label,
@@ -75,11 +75,11 @@ def save_fits(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Cho
 
 
 def read(path: str | Path) -> Saved:
-    """Read a file of `save_fits`.
+    """Read a file that `save_fits` wrote.
 
     Raises:
-        SavedError: for a file of another format.
-        OSError: for a file that cannot be read.
+        SavedError: If the file has another format.
+        OSError: If the file cannot be read.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -94,7 +94,7 @@ def read(path: str | Path) -> Saved:
 
 
 def current(dataset: Path) -> Path | None:
-    """Return the file with the fits of a study's dataset; None if it is missing, older or of another format."""
+    """Return the file with the fits of a study's dataset, or None if missing, outdated or unreadable."""
     file = dataset.with_name(FILE)
     if dataset.name != DATASET or not is_made_of(file, dataset):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lookup table: the medians of what was measured, and straight lines between them."""
+"""Lookup table: medians of measured cells with linear interpolation between them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import CONFIDENCE, Domain, Predictor, Scatter, log_ratio, new_run
 from tpcsweep.models.process import Features
 
-_MOST = 100_000  # places; the cells of a larger grid are next to nothing in it
-_PARTS = 8  # of the points, each left out in turn
+_MOST = 100_000  # places; a larger grid would be almost empty
+_PARTS = 8  # parts of the points, each left out in turn
 _SMALLEST = 1e-9  # Gbit/s
 
 
 class _Grid(NamedTuple):
     features: Features
     places: Mapping[str, Floats]
-    """Of each axis of numbers with several values, ascending, as logarithms."""
+    """Logarithms of each numeric axis with several values, ascending."""
     words: Mapping[str, tuple[str, ...]]
     rates: Floats
     """log(throughput in Gbit/s): words × places, in their order."""
 
     @classmethod
     def of(cls, observations: Observations, features: Features) -> _Grid:
-        """Return the medians of observations. Raises ValueError for a grid of too many places."""
+        """Return the medians of observations. Raises ValueError for a grid with too many places."""
         frame = observations.frame
         words = observations.words
         places: dict[str, Floats] = {}
@@ -55,7 +55,7 @@ class _Grid(NamedTuple):
         return cls(features, places, words, _filled(rates, list(places.values()), len(words)))
 
     def look_up(self, points: Cells) -> Floats:
-        """Interpolate between places; a word that is not in the table has the mean of all. Returns Gbit/s."""
+        """Return Gbit/s by interpolation between places; an unknown word has the mean of all words."""
         at = [
             np.clip(self.features.logarithms(points, name), line[0], line[-1])
             for name, line in self.places.items()
@@ -78,15 +78,15 @@ class _Grid(NamedTuple):
 
 @dataclass(frozen=True)
 class LookupTable(Predictor):
-    """Throughput over the grid of the axes, linear between its places in logarithms, constant beyond them."""
+    """Throughput over the grid of the axes, linear in logarithms between places and constant beyond them."""
 
     grid: _Grid
     scatter: Scatter
-    """Of single measurements about the table without their points."""
+    """Scatter of single measurements about the table without their points."""
     medians: Scatter
-    """Of the medians of points."""
+    """Scatter of the medians of points."""
     name = "table"
-    margin = 0.5  # without it 28 % of plans at 80 % fell short: benchmarks/held_out.py
+    margin = 0.5  # with 1.0, 28 % of plans at 80 % fell short: benchmarks/held_out.py
     about = "Lookup table: medians of the cells, and straight lines between them"
 
     def estimate(self, points: Cells) -> Floats:
@@ -104,14 +104,13 @@ class LookupTable(Predictor):
 
 
 def fit_table(observations: Observations) -> LookupTable:
-    """Make a table of the medians of points.
+    """Build a table from the medians of points.
 
-    A place of the grid that was not measured has the mean of the lines along each axis there, those between measured
-    places first. The scatter of measurements about the table is estimated by leaving out an eighth of the points at a
-    time.
+    An unmeasured place of the grid has the mean of the lines along each axis through it; interpolation precedes
+    extrapolation. Leaving out an eighth of the points at a time estimates the scatter of measurements.
 
     Raises:
-        ValueError: for observations of fewer than three points, and a grid of more than 100,000 places.
+        ValueError: If there are fewer than three points, or the grid has more than 100,000 places.
     """
     features = Features.of(observations)
     points = np.asarray(pd.factorize(observations.frame["point"])[0])
@@ -134,10 +133,7 @@ def fit_table(observations: Observations) -> LookupTable:
 
 
 def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
-    """Fill the holes of a grid whose first axes are words."""
-    with warnings.catch_warnings(
-        action="ignore", category=RuntimeWarning
-    ):  # of means of nothing, which are NaN
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # means of nothing are NaN
         while np.isnan(rates).any():
             for ends in (np.nan, None):
                 lines = [
@@ -156,6 +152,6 @@ def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
 
 
 def _line(rates: Floats, at: Floats, ends: float | None) -> Floats:
-    """Interpolate a line; beyond its known ends it has the value `ends`, None: that of the end."""
+    """Interpolate a line; beyond its known ends use the value `ends`, or the end's value if it is None."""
     known = np.isfinite(rates)
     return np.interp(at, at[known], rates[known], ends, ends) if known.any() else rates

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first page of a sweep, and the list of all sweeps: findings, what limited each cell, and what the models answer.
+"""HTML pages of a sweep and of all sweeps: findings, limits of each cell, and answers of the models.
 
-Data flow one way: a dataset and what its models say (`forecast`) become gains (`advice`), findings (`findings`) and
-plain content (`content`), and that one HTML file which needs nothing beside it (`making`).
+Data flow one way: a dataset and its models (`forecast`) become gains (`advice`), findings (`findings`) and plain
+content (`content`), then one self-contained HTML file (`making`).
 """

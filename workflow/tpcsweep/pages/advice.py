@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change of the setting would bring to each cell, by the fitted model. Pure."""
+"""Gains of each cell from a change of its setting, by the fitted model; pure functions."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _RAISED: Mapping[str, tuple[str, ...]] = {
     "cpu_source": ("cores",),
     "cpu_destination": ("cores",),
 }
-"""Of each limit the parameters whose larger values relieve it."""
-_ENOUGH = 0.95  # of the highest throughput along an axis: nobody pays for more
+"""Parameters whose larger values relieve each limit."""
+_ENOUGH = 0.95  # share of the highest throughput along an axis that is enough to recommend a value
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Of each cell, flattened, the change that would bring most."""
+    """Most effective change of each cell, flattened."""
 
     axis: NDArray[np.object_]
     factor: NDArray[np.float64]
-    """Throughput after the change over that before; NaN where no change inside the data is known."""
+    """Throughput after the change over that before; NaN if no change inside the data is known."""
     text: Sequence[str]
 
 

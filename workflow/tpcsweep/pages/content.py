@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content of a sweep's page as plain values: what is said, and the cells in columns, as small as they can be. Pure.
+"""Content of a sweep's page as plain values: texts, and compact columns of cells; pure functions.
 
-Numbers are texts, so that they are rounded once. Of very many cells the series are coarser and fewer transfers are
+Numbers are texts, so that they are rounded once. With very many cells, series are coarser and fewer transfers are
 listed, so that a page of 10⁴ cells has less than 10 MB; the dataset has everything.
 """
 
@@ -33,16 +33,16 @@ from tpcsweep.pages.findings import disturbance, doubtful, findings
 from tpcsweep.pages.forecast import Forecast
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, SHARES, SUMMARY
 
-SERIES_BYTES = 1_500_000  # of all cells' series together, before they are text
+SERIES_BYTES = 1_500_000  # bytes of all cells' series together, before encoding as text
 _FINEST, _COARSEST = 160, 24
-"""Points of a cell's series: no more than a chart has room for, and none at all where there is room for less."""
+"""Points of a cell's series: at most the width of a chart, and no series at all below the smaller number."""
 MOST_TRANSFERS = 40_000  # of all cells together
-_LEVELS = 254  # of a point, a byte; the one above is a gap
+_LEVELS = 254  # levels of a point, one byte; the next level is a gap
 _SHOWN = (
     *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu", "machine_cpu"),
     *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
 )
-"""Figures of a cell beside its throughput, where any cell has them."""
+"""Figures of a cell in addition to its throughput, if any cell has them."""
 _OF_CLAIMS = ("published", "source", "verdict", "reason")
 _FACTS = ("host", "cpu", "kernel", "software", "commit")
 
@@ -56,11 +56,11 @@ class Beside:
     claims: Sequence[Mapping[str, Any]] = ()
     """Verdicts, as in claims.json."""
     forecast: Forecast | None = None
-    """What the fitted models say, if there are any."""
+    """Results of the fitted models, or None without models."""
     overview: str = ""
-    """Path from the page's folder of the list of all sweeps, if there is one."""
+    """Path from the page's folder to the list of all sweeps, or ""."""
     exists: Callable[[str], bool] = lambda _: False
-    """Whether there is a file, by its path from the page's folder."""
+    """Function that returns whether a path from the page's folder exists."""
 
 
 def content(
@@ -96,7 +96,7 @@ def content(
 
 
 def facts_of(summary: xr.Dataset) -> dict[str, Any]:
-    """Say what was measured where and when, and how many cells there are of each status."""
+    """Return sweep, machine, dates, and the number of cells of each status."""
     told = summary.attrs
     status = summary["status"].values
     measured = status != STATUS.index("not_measured")
@@ -128,10 +128,10 @@ class Sparkline(NamedTuple):
     """Mean throughput over the first axis of the map."""
 
     means: list[float | None]
-    """Gbit/s at each value; None where there is none."""
+    """Gbit/s at each value, or None without data."""
     first: str
     last: str
-    """The ends of the axis, the first with its name."""
+    """Last value of the axis; `first` has the axis' name too."""
 
 
 def sparkline(summary: xr.Dataset) -> Sparkline:
@@ -148,7 +148,7 @@ def sparkline(summary: xr.Dataset) -> Sparkline:
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:
-    """The axes in the order of the flattened grid, and which of them begin as x and y."""
+    """Return the axes in the order of the flattened grid, and the indices of the initial x and y."""
     dimensions = [str(name) for name in summary["throughput"].dims]
     places = place(summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True))
     return {
@@ -195,7 +195,7 @@ def _limit_places(limits: xr.DataArray) -> list[int]:
 
 
 def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
-    """Return the percent of its time that each limit took of each cell, the largest first; None of older datasets."""
+    """Return each cell's limits with their percentage of its time, largest first; datasets may lack them."""
     names = [name for name, share in SHARES.items() if share in summary and summary[share].notnull().any()]
     if not names:
         return None
@@ -210,7 +210,6 @@ def _shares(summary: xr.Dataset) -> list[list[list[int]]] | None:
 
 
 def _points(summary: xr.Dataset, forecast: Forecast | None) -> dict[str, Any]:
-    """Means over repetitions, and what the model says, flattened without the repetitions."""
     ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
     mean = ok.mean(REPETITION) if REPETITION in ok.dims else ok
     if forecast is None:
@@ -225,19 +224,18 @@ def _distinct(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _texts(values: ArrayLike) -> list[str | None]:
-    """Return numbers as every page and figure shows them; None of what is none."""
     return [short(value) if math.isfinite(value) else None for value in np.ravel(values).tolist()]
 
 
 def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
-    """The goodput of every cell in bytes, means over equal times, from nothing to the cell's own highest."""
+    """Return each cell's goodput as bytes: means over equal times, scaled from zero to the cell's maximum."""
     cells, times = summary["throughput"].size, samples.sizes.get("time", 0)
     points = min(_FINEST, times, SERIES_BYTES // max(cells, 1))
     if points < min(_COARSEST, max(times, 1)) or not times:
         return None
     goodput = samples["goodput"]
     flat = goodput.transpose(*summary["throughput"].dims, "time")
-    # A part of the grid at a time: all samples of many cells are more than a page's share of memory.
+    # One part of the grid at a time, because all samples of many cells would exceed the memory.
     parts = (flat.isel({flat.dims[0]: first}).values.reshape(-1, times) for first in range(flat.shape[0]))
     taken = np.concatenate([_means(part, points) for part in parts]).astype(np.float32)
     top = np.nanmax(np.where(np.isfinite(taken), taken, 0), axis=1)
@@ -255,7 +253,6 @@ def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
 
 
 def _means(series: NDArray[Any], points: int) -> NDArray[Any]:
-    """Means over equal parts of each row; NaN where a part has nothing."""
     edges = np.linspace(0, series.shape[1], points + 1).round().astype(int)[:-1]
     known = np.isfinite(series)
     sums, counts = (
@@ -265,7 +262,7 @@ def _means(series: NDArray[Any], points: int) -> NDArray[Any]:
 
 
 def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
-    """The first transfers of each cell in the order of their starts, and how many there are of it."""
+    """Return the first transfers of each cell in the order of their starts, and the number of transfers."""
     names = ["cell", "stream", "start", "end", "rate", "ok", "message"]
     rows = transfers[names].to_dataframe().sort_values(["cell", "start"])
     counts = np.bincount(rows["cell"].astype(int), minlength=cells)
@@ -295,7 +292,7 @@ def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> dict[str, Any]
     if "command" not in summary.attrs:
         return None
     names = [str(name) for name in summary["throughput"].dims]
-    # A coordinate is infinite where the parameter is null.
+    # A coordinate is infinite if the parameter is null.
     values = ([None if v == math.inf else v for v in values_of(summary, name)] for name in names)
     paths = [
         paths_of(dict(zip(names, place, strict=True)), summary.attrs["repeat"])

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a dataset says, in at most seven sentences, each with the cells that it stands on. Pure.
+"""Findings of a dataset in at most seven sentences, each with its cells; pure functions.
 
-Sentences are about cells that went well and carry neither a warning nor an invalid figure. Other cells are counted in
-sentences of their own.
+Sentences describe successful cells without warnings or invalid figures. Separate sentences count the other cells.
 """
 
 from __future__ import annotations
@@ -24,32 +23,30 @@ from tpcsweep.numbers import between, short
 from tpcsweep.pages.advice import Gains, percent_more
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES
 
-_MOST_LIMITS = 3  # of a dataset, which have a sentence each
-_ALIKE = 0.03  # difference of two throughputs, as a share, up to which they are called the same
-_MANY_DISTURBED = 0.2  # share of the measured cells from which on the page warns before all else
+_MOST_LIMITS = 3  # limits of a dataset that have a sentence each
+_ALIKE = 0.03  # relative difference of two throughputs up to which they are called the same
+_MANY_DISTURBED = 0.2  # share of measured cells above which the page starts with a warning
 _OF_THE_MACHINE = ("disturbed", "machine_saturated")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence that is true of a dataset."""
+    """Sentence that is true of a dataset."""
 
     text: str
     cells: tuple[int, ...]
-    """The cells that it stands on: their places in the flattened grid."""
+    """Indices in the flattened grid of the cells that it describes."""
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """The cells of a dataset, flattened."""
-
     axes: dict[str, list[Any]]
     places: dict[str, NDArray[np.intp]]
-    """Of each axis the place of each cell's value."""
+    """Index of each cell's value, by axis."""
     throughput: NDArray[np.float64]
-    """Gbit/s; NaN of cells that cannot be trusted."""
+    """Gbit/s; NaN for cells that cannot be trusted."""
     limit: NDArray[Any]
-    """Empty of such cells, and where it was not judged."""
+    """Limit of each cell; "" if the cell cannot be trusted or was not judged."""
 
     def axis(self, name: str, place: int) -> str:
         value = self.axes[name][place]
@@ -59,17 +56,17 @@ class _Cells:
         return f"{text} {words(name).removesuffix('s') if value == 1 else words(name)}"
 
     def where(self, cell: int) -> str:
-        """The values of the axes that have several, for people."""
+        """Return the cell's values on axes with several values, as text."""
         several = [name for name, values in self.axes.items() if len(values) > 1]
         return ", ".join(self.axis(name, int(self.places[name][cell])) for name in several)
 
     def several(self) -> list[str]:
-        """The axes with two values or more, repetitions aside."""
+        """Return the axes with two or more values, except repetitions."""
         return [name for name, values in self.axes.items() if len(values) > 1 and name != REPETITION]
 
 
 def findings(summary: xr.Dataset, gains: Gains | None = None) -> list[Sentence]:
-    """Say what a dataset shows, the most important first; `gains` are those of the fitted model, if any."""
+    """Return the findings of a dataset, most important first; `gains` are those of the fitted model."""
     cells = _cells(summary)
     return [
         *_highest(cells, summary),
@@ -81,7 +78,7 @@ def findings(summary: xr.Dataset, gains: Gains | None = None) -> list[Sentence]:
 
 
 def disturbance(summary: xr.Dataset) -> str:
-    """Warn of a machine that was busy or slow during more than a fifth of the measured cells; empty otherwise."""
+    """Return a warning if the machine was busy or slow during more than a fifth of measured cells, or ""."""
     measured = summary["status"] != STATUS.index("not_measured")
     which = {flag: flagged(summary, flag) & measured for flag in _OF_THE_MACHINE}
     count, every = int(np.any([held.values for held in which.values()], axis=0).sum()), int(measured.sum())
@@ -135,7 +132,7 @@ def _path(bandwidth: float) -> str:
 
 
 def _limits(cells: _Cells, gains: Gains | None) -> Iterator[Sentence]:
-    """Each of the most frequent limits: how many cells, in which region, and what to change."""
+    """Yield a sentence for each of the most frequent limits: number of cells, region and remedy."""
     judged = cells.limit != ""
     if not judged.any():
         if np.isfinite(cells.throughput).any():
@@ -161,7 +158,7 @@ def _gain(held: NDArray[np.bool_], gains: Gains | None) -> str:
 
 
 def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> str:
-    """Say how many cells, and in which box of the grid most of them lie."""
+    """Describe the number of cells, and the box of the grid that contains most of them."""
     ends = _box(held, judged, cells)
     box = judged & _within(ends, cells)
     count, inside, size = held.sum(), (held & box).sum(), box.sum()
@@ -176,9 +173,9 @@ def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -
 
 
 def _box(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> Mapping[str, tuple[int, int]]:
-    """Return the first and last place of each ordered axis for a box that holds many of some cells, and few others.
+    """Return the first and last index on each ordered axis of a box with many `held` cells and few others.
 
-    The box begins as the whole grid, and loses the outermost value that improves most the F-measure of the box.
+    The box starts as the whole grid, and repeatedly loses the outermost value that most improves its F-measure.
     """
     ordered = [name for name in cells.several() if not isinstance(cells.axes[name][0], str)]
     ends = {name: (0, len(cells.axes[name]) - 1) for name in ordered}
@@ -208,7 +205,6 @@ def _within(ends: Mapping[str, tuple[int, int]], cells: _Cells) -> NDArray[np.bo
 
 
 def _range(name: str, ends: tuple[int, int] | None, cells: _Cells) -> str:
-    """Say from where to where a box reaches on an axis; nothing of the whole axis."""
     first, last = ends or (0, len(cells.axes[name]) - 1)
     if (first, last) == (0, len(cells.axes[name]) - 1):
         return ""
@@ -222,7 +218,7 @@ def _range(name: str, ends: tuple[int, int] | None, cells: _Cells) -> str:
 
 
 def _effects(cells: _Cells) -> Iterator[Sentence]:
-    """Compare throughput at the last value of each axis with the first, over cells that differ in nothing else."""
+    """Compare throughput at the last and first value of each axis, over cells that differ in nothing else."""
     shape = tuple(map(len, cells.axes.values()))
     throughput, number = cells.throughput.reshape(shape), np.arange(len(cells.throughput)).reshape(shape)
     texts, held = [], set[int]()

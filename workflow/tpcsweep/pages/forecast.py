@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fitted models of a dataset as a page shows them: parameters, fitted cells, and plans for any target."""
+"""Fitted models of a dataset for its page: parameters, fitted cells, and plans for any target."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tpcsweep.planning.plan import best_measured, chosen_models, plan
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
-_SMALLEST = 1e-3  # Gbit/s: the smallest target, so that no setting beyond the data is searched
+_SMALLEST = 1e-3  # Gbit/s, so small that the search never continues beyond the data
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the fitted models say of a dataset."""
+    """Results of the fitted models of a dataset."""
 
     fitted: xr.DataArray
     """Fitted throughput over the axes, without repetitions, Gbit/s."""
     shown: dict[str, Any]
-    """The section of the page."""
+    """Content of the page's section."""
 
 
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
-    """Return what the models say; None without a chosen model."""
+    """Return the results of the models, or None without a chosen model."""
     fits = saved.read(models)
     if not fits.chosen:
         return None
@@ -118,7 +118,7 @@ def _rtts(model: Predictor) -> list[float]:
 def _cheapest(
     model: Predictor, formula: Predictor | None, given: Mapping[str, Any]
 ) -> Iterator[list[float | str]]:
-    """Yield settings, cheapest first, that are each sure to reach more than all cheaper ones."""
+    """Yield settings, cheapest first, whose assured throughput exceeds that of all cheaper ones."""
     answer = plan(model, _SMALLEST, PROBABILITY, formula=formula, **given)
     most = 0.0
     for row in answer.settings.to_dict("records"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content of a history's page as plain values: what is said, and lines in per cent of their boxes. Pure."""
+"""Content of a history's page as plain values: texts, and lines in per cent of their boxes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tpcsweep.numbers import between, short
 
 Floats = NDArray[np.float64]
 
-_MARGIN = 0.06  # of a chart's height, above and below the drawing, and of its width, beside it
-_LEAST_SPAN = 0.02  # of a ratio: what scatters less is not drawn as if it moved
+_MARGIN = 0.06  # share of a chart's height above and below the drawing, and of its width at both sides
+_LEAST_SPAN = 0.02  # smallest span of ratios, so that small scatter is not magnified
 
 
 def over_time(told: SweepHistory) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def over_time(told: SweepHistory) -> dict[str, Any]:
 
 
 def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[str, Any]:
-    """The mean of all cells for each run, and between changes, as multiples of that before the first change."""
+    """Return the mean of all cells for each run and between changes, relative to that before the first change."""
     mean = np.log(mean_cell(told.cells)["throughput"].values)
     edges = [0, *(change.place for change in told.changes), len(mean)]
     parts = [mean[slice(*pair)] for pair in itertools.pairwise(edges)]
@@ -93,7 +93,7 @@ def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[s
 
 
 def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
-    """A row for each cell: its values, what the last run has of it, its line, and what the last change did to it."""
+    """Yield a row for each cell: its values, its last result, its line, and the effect of the last change."""
     ratios = _ratios(told)
     low, high = _span(ratios)
     up = 100 - _scaled(ratios, low, high)
@@ -115,14 +115,14 @@ def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
 
 
 def _ratios(told: SweepHistory) -> Floats:
-    """Return each cell in each run over its own mean: runs × cells."""
+    """Return runs × cells."""
     logs = logs_of(told.cells)
     known = np.isfinite(logs)
     return np.asarray(np.exp(logs - np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)))
 
 
 def _changed(change: Change | None, at: int) -> dict[str, str]:
-    """The ratio of a cell at a change, with its interval and its verdict, as a class."""
+    """Return the ratio of a cell at a change, with its interval, and its verdict as a CSS class."""
     row = change.comparison.cells.iloc[at] if change else None
     if row is None or not np.isfinite(row["ratio"]):
         return {"ratio": "", "ratio_interval": "", "verdict": ""}
@@ -138,17 +138,16 @@ def _interval(low: float, high: float) -> str:
 
 
 def _lines(across: Floats, up: Floats) -> Iterator[str]:
-    """The points of lines through what is known: a run without the cell parts them."""
+    """Yield the points of lines through known values; a run without the cell interrupts the line."""
     points = zip(across, up, strict=True)
     for known, part in itertools.groupby(points, lambda point: bool(np.isfinite(point[1]))):
         held = [f"{x:.1f},{y:.1f}" for x, y in part]
         if known:
-            # A single point is drawn by the round ends of a line without length.
+            # A line without length has round ends, which draw a single point.
             yield " ".join(held if len(held) > 1 else held * 2)
 
 
 def _runs(told: SweepHistory) -> Iterator[dict[str, Any]]:
-    """The runs, the latest first, each with what it was made with otherwise than the one before."""
     for at, run in reversed(list(enumerate(told.runs))):
         others = changed_settings(told.runs[at - 1], run) if at else []
         yield {
@@ -170,5 +169,5 @@ def _span(ratios: Floats) -> tuple[float, float]:
 
 
 def _scaled(values: Floats, low: float, high: float) -> Floats:
-    """Places of values between both ends of a box, in per cent of it, with a margin at both."""
+    """Return positions in per cent of a box, with a margin at both ends."""
     return 100 * (_MARGIN + (1 - 2 * _MARGIN) * (values - low) / (high - low))

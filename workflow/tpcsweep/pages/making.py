@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages as HTML, written beside the datasets that they show.
+"""Write HTML pages next to their datasets.
 
-Each is one file that needs nothing beside it, and no network. Text from data stays text.
+Each page is one file without references to other files or the network. Text from data is escaped.
 """
 
 from __future__ import annotations
@@ -39,17 +39,22 @@ _FILES = (
     ("published.png", "the published figure"),
     ("history/index.html", "this sweep over time"),
 )
-"""Files that a page links, where they exist."""
+"""Files that a page links if they exist."""
 
 
 def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
-    """Write the page of a dataset, with the claims and models that are beside it.
+    """Write the page of a dataset, with the claims and models next to it.
 
-    Claims are judged if no claims.json is beside the dataset. `whole` is a copy of an older dataset, with every
-    variable that datasets have today. The page links the list of all sweeps if there is one, or one will be (`listed`).
+    Claims are judged if claims.json is missing.
+
+    Args:
+        dataset: File of the dataset.
+        page: HTML file to write.
+        whole: Copy of an older dataset with all current variables.
+        listed: Whether to link the list of all sweeps even if it does not exist yet.
     """
     whole = dataset if whole is None else whole
-    # The samples of 10⁴ cells are read a part at a time.
+    # The samples of 10⁴ cells are read in parts.
     with opened(whole, "samples") as samples:
         summary = load(whole)
         transfers = load(whole, TRANSFERS_GROUP)
@@ -63,13 +68,13 @@ def make_overview(page: Path) -> None:
 
 
 def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
-    """Keep a dataset in the folder of a history, and write the history's page, history.json and junit.xml.
+    """Add a dataset to a history's folder, and write the history's page, history.json and junit.xml.
 
-    `fail_on` is explained at `history.failures`.
+    `fail_on` is explained in `history.failures`.
 
     Raises:
-        runs.HistoryError: if the dataset does not record when it was measured.
-        MissingExtraError: without the extra `history`.
+        runs.HistoryError: If the dataset does not record when it was measured.
+        MissingExtraError: If the extra `history` is not installed.
     """
     runs.keep(dataset, folder)
     told = history_of(*runs.kept(folder))
@@ -81,7 +86,7 @@ def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHisto
 
 
 def entries(results: Path) -> list[dict[str, Any]]:
-    """Give what the list of sweeps says of each folder of results that has a dataset, the latest first."""
+    """Return the overview's content for each results folder with a dataset, latest first."""
     found = [_entry(file) for file in sorted(results.glob("*/dataset.nc"))]
     return sorted(found, key=lambda entry: str(entry.get("until", "")), reverse=True)
 
@@ -93,7 +98,7 @@ def _entry(file: Path) -> dict[str, Any]:
         with opened(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
             return {**entry, **facts_of(with_beyond_path(needed)), **_drawn(sparkline(needed))}
-    # Whatever somebody has put there must not keep the others from being listed.
+    # A foreign or broken file must not hide the others.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}
 
@@ -110,7 +115,7 @@ def _drawn(line: Sparkline) -> dict[str, str]:
 
 
 def comparisons(results: Path) -> list[dict[str, str]]:
-    """Return the comparisons in the folders of results: the path of each page, what it compares, and the outcome."""
+    """Return path, name and summary of each comparison's page in the results folders."""
     found = []
     for file in sorted(results.glob("*/comparison.json")):
         page = file.with_name("compare.html")
@@ -141,7 +146,6 @@ def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> Bes
 
 
 def _current(file: Path, dataset: Path) -> Any:
-    """The content of a JSON file that was made of a dataset; None if there is none, or it is older."""
     if dataset.name != "dataset.nc" or not is_made_of(file, dataset):
         return None
     return json.loads(file.read_text(encoding="utf-8"))

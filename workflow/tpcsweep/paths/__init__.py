@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network between source and destination: made to order, verified, watched and taken away.
+"""Network path between source and destination: created, verified, sampled and removed.
 
-`Path` is what is asked for, `connect` makes it and gives a `Link`, `verify` measures it. docs/paths.md says
+A `Path` is the configured path, `connect` creates it and returns a `Link`, `verify` measures it. docs/paths.md explains
 how and why.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The delay line, for kernels without sch_netem: compile delayline.c, start it, read it, stop it."""
+"""Delay line for kernels without sch_netem: compile delayline.c, start, read and stop it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SOURCE = File(__file__).with_name("delayline.c")
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 NAME = "tpc-delayline"
 DEVICE_QUEUE = 20_000
-"""Packets that wait in a device before the delay line reads them: a scheduling delay must not lose any. Not set by the
-program itself: ioctl(2) takes root for it, netlink who owns the namespace."""
-START = 5.0  # s to make two devices; takes about 30 ms
-_WORDS = 8  # 64-bit words per block of the statistics file: one of settings, then one per direction
+"""Packets that a device queues for the delay line, so that a scheduling delay loses none.
+The program does not set it itself, because ioctl(2) requires root; netlink requires only ownership of the namespace."""
+START = 5.0  # s to create two devices; takes about 30 ms
+_WORDS = 8  # 64-bit words in each block of the statistics file: one block of settings, then one per direction
 
 
 class Direction(NamedTuple):
-    """What the delay line did so far in one direction, in packets (a GSO super-packet is one), bytes and ns."""
+    """Counters of one direction in packets (a GSO super-packet counts as one), bytes and ns."""
 
     packets: int
     bytes: int
@@ -43,13 +43,13 @@ class Direction(NamedTuple):
     late_sum: int
     late_max: int
     held: int
-    """Bytes that are in it now, as on the wire."""
+    """Bytes currently inside, as on the wire."""
     busy: int
-    """When its bottleneck will have sent all that waits, or did so, by time.monotonic_ns()."""
+    """time.monotonic_ns() at which its bottleneck will have sent, or has sent, all waiting packets."""
 
 
 class _Setting:
-    """A number that the delay line reads for each packet, at an offset of the statistics file."""
+    """Number at an offset of the statistics file, which the delay line reads for each packet."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -62,9 +62,9 @@ class _Setting:
 
 
 def compiled(folder: File, commands: Commands) -> File:
-    """Compile the delay line into a folder unless it is there; raises PathError without a C compiler.
+    """Compile the delay line into a folder if needed. Raises PathError without a C compiler.
 
-    Its name has a hash of what it is compiled from, as two trees may share an environment.
+    The file name contains a hash of source and flags, because two trees may share an environment.
     """
     made_of = SOURCE.read_bytes() + " ".join(FLAGS).encode()
     binary = folder / f"{NAME}-{hashlib.sha256(made_of).hexdigest()[:12]}"
@@ -89,10 +89,10 @@ def _programs() -> File:
 
 
 class DelayLine:
-    """A running delay line. It never outlives the process that started it.
+    """Running delay line, which never outlives the process that started it.
 
-    PR_SET_PDEATHSIG is sent when the *thread* that forked ends (prctl(2)), so a thread of its own starts the
-    process, stays until it has ended and reaps it: whoever calls may come from a short-lived worker thread.
+    PR_SET_PDEATHSIG is sent when the *thread* that forked ends (prctl(2)). Callers may be short-lived worker threads,
+    so a dedicated thread starts the process, waits for its end and reaps it.
     """
 
     def __init__(
@@ -105,15 +105,21 @@ class DelayLine:
         folder: File,
         prefix: Sequence[str],
     ) -> None:
-        """Make devices in two namespaces and forward between them with a one-way delay in ns; raises PathError.
+        """Create devices in two namespaces and forward between them. Raises PathError.
 
-        The statistics file is made in the folder. The prefix is put before the command, such as to place it in a
-        cgroup; it must exec, not fork.
+        Args:
+            path: The path.
+            delay: One-way delay in ns.
+            near: Namespace of the source's router.
+            far: Namespace of the destination's router.
+            commands: Runner and log of commands.
+            folder: Folder of the statistics file.
+            prefix: Words before the command, for example to place it in a cgroup; they must exec, not fork.
         """
         self.binary = compiled(_programs(), commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
         self._file.write_bytes(bytes(3 * _WORDS * 8))
-        gso = int(path.loss == 0)  # else packets of the MTU, so that each is lost or not on its own
+        gso = int(path.loss == 0)  # otherwise packets of the MTU, so that each is lost independently
         rate = [delay, tick_ns(path), rate_bit(path), burst(path), queue_bytes(path), path.queue_limit or 0]
         figures = [*rate, f"{path.loss:.9g}", gso, memory(path), os.getpid()]
         self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file), *map(str, figures)]
@@ -162,12 +168,12 @@ class DelayLine:
         )
 
     delay = _Setting(0)
-    """The one-way delay in ns."""
+    """One-way delay in ns."""
     queue = _Setting(8)
-    """The bytes that may wait before the bottleneck."""
+    """Most bytes that may wait before the bottleneck."""
 
     def statistics(self) -> tuple[Direction, Direction]:
-        """Give what it did near to far, and far to near, or raise PathError; costs microseconds."""
+        """Return the counters of near to far, and far to near, in microseconds. Raises PathError."""
         if fault := self.fault():
             raise PathError(fault)
         words = struct.unpack_from(f"={2 * _WORDS}Q", self.shared(), _WORDS * 8)
@@ -178,7 +184,7 @@ class DelayLine:
         return None if alive else f"delay line: process {self.pid} has ended; the path is down"
 
     def close(self) -> None:
-        """End the process, and with it the devices; idempotent."""
+        """End the process, which removes its devices. Idempotent."""
         self._process.kill()  # it has nothing to clean up
         self._keeper.join()
         if self._process.stdout is not None:
@@ -189,7 +195,7 @@ class DelayLine:
         self._file.unlink(missing_ok=True)
 
     def shared(self) -> mmap.mmap:
-        """Give the statistics file, or raise PathError after `close`."""
+        """Return the mapped statistics file. Raises PathError after `close`."""
         if self._map is None:
             raise PathError("delay line: closed")
         return self._map

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Join two router namespaces by a path, measure its RTT, watch it, and take it away again."""
+"""Connect two router namespaces by a path, measure its RTT, read its counters, and remove it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from tpcsweep.linux.namespaces import Interface
 from tpcsweep.paths import delayline, plan
 from tpcsweep.paths.plan import HEADERS, INTERFACE, Emulator, Path, PathError
 
-CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's figures have a resolution of 10 µs
-LARGEST_BASE = 1.0  # ms; a base cost above this is a busy machine, not the delay line, and is not subtracted
+CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's resolution is 10 µs
+# ms; a larger base cost comes from a busy machine, not from the delay line, and is not subtracted
+LARGEST_BASE = 1.0
 DIRECTIONS = ("near_to_far", "far_to_near")
 SEGMENTING = ("tcp-segmentation-offload", "generic-segmentation-offload", "tx-udp-segmentation")
 OFFLOADS = (*SEGMENTING, "generic-receive-offload")
 PINGS = 17
 PING_INTERVAL = 0.01  # s
-PING_PATIENCE = 3  # s without any answer; only a path that is down waits so long
+PING_PATIENCE = 3  # s without any answer; only a broken path takes that long
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Rtt:
 
 
 class Link(contextlib.AbstractContextManager["Link"]):
-    """A path that is up, between the interfaces tpc-path of the namespaces `near` and `far`."""
+    """Running path between the interfaces tpc-path of the namespaces `near` and `far`."""
 
     def __init__(
         self, path: Path, emulator: Emulator, near: tuple[str, str], far: tuple[str, str], commands: Commands
@@ -59,7 +60,7 @@ class Link(contextlib.AbstractContextManager["Link"]):
         self._opened = contextlib.ExitStack()
 
     def describe(self) -> dict[str, Any]:
-        """Give what was set, and what the kernel says is set, as plain values for JSON."""
+        """Return the settings of the path, and the kernel's view of them, as plain values for JSON."""
         path = self.path
         description: dict[str, Any] = {
             "emulator": self.emulator,
@@ -95,23 +96,23 @@ class Link(contextlib.AbstractContextManager["Link"]):
         return description
 
     def counters(self) -> dict[str, int]:
-        """Sum the counters of packets and bytes over both directions; `drops` is packets dropped for any reason."""
+        """Return counters of packets and bytes, summed over both directions; `drops` counts all losses."""
         one, other = self.directions().values()
         totals = {key: value + other[key] for key, value in one.items() if "late" not in key}
         return {"drops": totals["dropped_queue"] + totals["dropped_random"], **totals}
 
     def directions(self) -> dict[str, dict[str, int]]:
-        """Read the counters of near_to_far and far_to_near since the path is up; a GSO super-packet counts as one.
+        """Return the counters of near_to_far and far_to_near since the start; super-packets count as one.
 
-        - dropped_queue: packets that found a queue full.
-        - dropped_random: packets lost at random; with netem on a path with loss also those beyond its limit, as the
-          kernel counts them together.
-        - queued_bytes: bytes that wait for the rate now.
-        - delayed_bytes: bytes under way in the delay now; 0 with netem, which counts them in queued_bytes.
-        - late_mean_us, late_max_us: by how much packets have left the delay line later than due.
+        - dropped_queue: packets that found a full queue.
+        - dropped_random: packets lost at random. With netem on a path with loss this includes packets beyond its limit,
+          because the kernel counts them together.
+        - queued_bytes: bytes that currently wait for the rate.
+        - delayed_bytes: bytes that are currently delayed; 0 with netem, which counts them in queued_bytes.
+        - late_mean_us, late_max_us: lateness of packets that left the delay line.
 
-        Takes 4 ms, with the delay line microseconds. Not logged, as samplers call it again and again. Raises PathError
-        if the path is gone.
+        Takes 4 ms, or microseconds with the delay line. The commands are not logged, because samplers repeat them.
+        Raises PathError if the path is gone.
         """
         if self.line is None:
             lossy = self.path.loss > 0
@@ -125,7 +126,7 @@ class Link(contextlib.AbstractContextManager["Link"]):
         return measure_rtt(self.commands, self.near, self.far_address, self.path.mtu)
 
     def give_room(self, room: int) -> None:
-        """Let the queues before the rate hold some bytes more than plan.queue_bytes(), or fewer if negative."""
+        """Let the queues before the rate hold `room` bytes more than plan.queue_bytes(), or fewer if negative."""
         if self.line:
             self.line.queue = plan.queue_bytes(self.path) + room
             return
@@ -134,11 +135,11 @@ class Link(contextlib.AbstractContextManager["Link"]):
             self.commands.batch(["tc", "-n", namespace], changed)
 
     def fault(self) -> str | None:
-        """Say what has ended that the path needs; None while nothing has."""
+        """Return which part of the path has ended, or None."""
         return None if self.line is None else self.line.fault()
 
     def close(self) -> None:
-        """Take the path away and end what it started; idempotent. The namespaces stay."""
+        """Remove the path and end its processes, but keep the namespaces. Idempotent."""
         self._opened.close()
 
     def __exit__(self, *_: object) -> None:
@@ -160,10 +161,18 @@ def connect(
     folder: File,
     prefix: Sequence[str] = (),
 ) -> Link:
-    """Join two namespaces that exist by a path; the link is up when this returns, and is not verified yet.
+    """Connect two existing namespaces by a path; the returned link is up but not verified.
 
-    An end is a namespace and the address that tpc-path gets there, such as ("tpc-a", "10.88.0.1/30"); near is the
-    source's. The folder and the prefix are for a delay line, see `DelayLine`. Raises PathError and CommandError.
+    Args:
+        path: The path.
+        near: Source's namespace and the address of its tpc-path, such as ("tpc-a", "10.88.0.1/30").
+        far: The same of the destination.
+        commands: Runner and log of commands.
+        folder: Folder for a delay line's files, see `DelayLine`.
+        prefix: Words before a delay line's command, see `DelayLine`.
+
+    Raises:
+        PathError, CommandError: If the path cannot be created.
     """
     emulator = plan.choose_emulator(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
     link = Link(path, emulator, near, far, commands)
@@ -179,10 +188,10 @@ def connect(
             pair = f"link add {mtu} type veth peer name {mtu} netns {far[0]}"
             commands.batch(["ip", "-n", near[0]], [pair])
         for namespace, address in ends:
-            if File("/proc/sys/net/ipv6").exists():  # its own chatter would be counted
+            if File("/proc/sys/net/ipv6").exists():  # IPv6's own traffic would be counted
                 off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"
                 commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", off])
-            if emulator != "delayline":  # which makes the rate itself
+            if emulator != "delayline":  # which limits the rate itself
                 commands.batch(["tc", "-n", namespace], plan.qdiscs(path, emulator))
             queue = f"txqueuelen {delayline.DEVICE_QUEUE} " if link.line else ""
             up = f"link set dev {INTERFACE} mtu {path.mtu} {queue}up"
@@ -197,10 +206,10 @@ def connect(
 
 
 def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> Rtt:
-    """Ping an address from a namespace, which takes 0.2 s and about three RTTs; raises PathError if nothing answers.
+    """Ping an address from a namespace for 0.2 s and about three RTTs. Raises PathError without an answer.
 
-    Before the pings that count come packets of the full MTU that must not be fragmented: they warm up ARP, and prove
-    the MTU. Three, as one may be lost at random.
+    Before these pings, three packets of the full MTU that must not be fragmented warm up ARP and verify the MTU; three,
+    because one may be lost at random.
     """
     ping = ["ip", "netns", "exec", namespace, "ping", "-n", "-W", str(PING_PATIENCE)]
     full = ["-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
@@ -220,10 +229,10 @@ def parse_ping(text: str) -> Rtt:
 
 
 def calibrate_line(link: Link) -> None:
-    """Measure what the idle delay line itself costs, and set its delay to what is left of the asked RTT.
+    """Measure the cost of the idle delay line, and set its delay to the rest of the requested RTT.
 
-    The cost is two wake-ups of a thread, whatever the delay. A loaded line sleeps less and costs less: the RTT under
-    load can be shorter than asked by up to this (docs/paths.md).
+    The cost is two wake-ups of a thread, for any delay. A loaded line sleeps less and costs less, so the RTT under load
+    can be shorter than requested by up to this amount (docs/paths.md).
     """
     assert link.line is not None
     link.line.delay = CALIBRATION
@@ -233,9 +242,9 @@ def calibrate_line(link: Link) -> None:
 
 @cache
 def netem_works() -> bool:
-    """Say whether this kernel has sch_netem, by adding one in a namespace that is gone with the command.
+    """Return whether this kernel has sch_netem, by adding one in a temporary namespace.
 
-    Raises PathError if that cannot be tried, as where an ordinary user may make no namespaces.
+    Raises PathError if that is impossible, for example because an ordinary user may create no namespaces.
     """
     unshare = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net"]
     unshared = processes.run([*unshare, "true"])
@@ -246,16 +255,16 @@ def netem_works() -> bool:
 
 
 def offloads(features: str) -> dict[str, bool]:
-    """Read the segmentation and receive offloads in what `ethtool -k` prints."""
+    """Return the segmentation and receive offloads in the output of `ethtool -k`."""
     pairs = (line.strip().partition(": ") for line in features.splitlines())
     return {name: value.startswith("on") for name, _, value in pairs if name in OFFLOADS}
 
 
 def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, int]:
-    """Read the counters of one direction in what `tc -s -j qdisc show` prints.
+    """Return the counters of one direction from the output of `tc -s -j qdisc show`.
 
-    netem's own count of drops holds what its child refused, so the child's is taken off it. The rest it lost at
-    random if the path is lossy, else for want of room: its limit.
+    netem's own count of drops includes those of its child, which are subtracted. It lost the rest at random if the path
+    is lossy, otherwise because of its limit.
     """
     by_kind = {qdisc["kind"]: qdisc for qdisc in qdiscs}
     if "tbf" not in by_kind:
@@ -272,10 +281,13 @@ def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, in
 
 
 def line_counters(seen: delayline.Direction, path: Path, now: int, refused: int) -> dict[str, int]:
-    """Give the counters of one direction of the delay line.
+    """Return the counters of one direction of the delay line.
 
-    What waits for the rate is what its bottleneck will send from now, a time by time.monotonic_ns(), until it is free.
-    Its device has refused some packets before it saw them.
+    Args:
+        seen: Counters of the delay line.
+        path: The path.
+        now: time.monotonic_ns(). Bytes that the bottleneck sends from now until it is free wait for the rate.
+        refused: Packets that the device refused before the delay line read them.
     """
     waiting = min(plan.bytes_in(path, max(0, seen.busy - now) / 1e6), seen.held)
     return {

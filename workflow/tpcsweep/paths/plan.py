@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of a path, and what follows from it: sizes, limits and tc commands. Pure."""
+"""Parameters of a path, and the sizes, limits and tc commands that follow from them; pure functions."""
 
 from __future__ import annotations
 
@@ -13,48 +13,49 @@ from tpcsweep.variables import GBIT_PER_MS
 Emulator = Literal["none", "netem", "delayline"]
 
 INTERFACE = "tpc-path"
-"""The name of the path's interface in both routers."""
+"""Name of the path's interface in both routers."""
 
 KIB = 1024
-SUPER_PACKET = 64 * KIB  # the largest GSO packet; a tbf segments what is larger than its burst, at a cost
-LARGEST_LIMIT = 2**32 - 1  # bytes, what tbf's limit can say
+SUPER_PACKET = 64 * KIB  # largest GSO packet; a tbf segments packets above its burst, which costs CPU
+LARGEST_LIMIT = 2**32 - 1  # bytes, largest limit of tbf
 LARGEST = 100.0  # Gbit/s
 SMALLEST_BANDWIDTH = 0.001  # Gbit/s; below, one packet of 9000 bytes takes longer than 72 ms
 LONGEST_RTT = 2000.0  # ms
-LARGEST_LOSS = 0.15  # in each direction; with more, too few of the pings that measure the RTT come back
-LARGEST_MTU = 65521  # bytes, what a virtual link carries with its header
-MOST_PACKETS = 2**32 - 1  # what netem's limit can say
-AHEAD = 100.0  # ms of the rate that wait in the queue while it is looked at: their sender may be so late
+LARGEST_LOSS = 0.15  # in each direction; with more, too few of the pings that measure the RTT return
+LARGEST_MTU = 65521  # bytes, largest packet of a virtual link with its header
+MOST_PACKETS = 2**32 - 1  # largest limit of netem
+AHEAD = 100.0  # ms of the rate that wait in the queue during a measurement: their sender may be that late
 MOST_AHEAD = 1 << 28  # bytes
-HEADERS = 28  # bytes of the IPv4 header together with that of UDP or ICMP, which are as long
+HEADERS = 28  # bytes of the IPv4 header together with that of UDP or ICMP, which are equally long
 SMALLEST_RTT: dict[Emulator, float] = {"none": 0.0, "netem": 0.1, "delayline": 0.5}
-"""The smallest RTT above 0, in ms, that an emulator makes within the tolerance of `verify`."""
+"""Smallest RTT above 0, in ms, that an emulator creates within the tolerance of `verify`."""
 LARGEST_BANDWIDTH: dict[Emulator, float] = {"none": LARGEST, "netem": LARGEST, "delayline": 5.0}
-"""The largest bandwidth in Gbit/s that is accepted: the delay line's is what benchmarks/path.py has measured with two
-cores, which it then nearly fills. For the others no limit is known: `verify` refuses what a machine does not carry."""
-ETHERNET = 14  # bytes of the link-layer header; no preamble, gap or FCS on a virtual link
+"""Largest accepted bandwidth in Gbit/s.
+The delay line's was measured by benchmarks/path.py on two cores, which it then nearly uses up. The others have no known
+limit: `verify` rejects rates that a machine cannot carry."""
+ETHERNET = 14  # bytes of the link-layer header; a virtual link has no preamble, gap or FCS
 
 
 class PathError(RuntimeError):
-    """A path cannot be made as asked, or is not what was asked for."""
+    """A path cannot be created as requested, or differs from the request."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """A path as asked for, the same in both directions."""
+    """Requested path, the same in both directions."""
 
     rtt: float
     """Round-trip time in ms, without queueing."""
     bandwidth: float
     """Gbit/s of link-layer bytes in each direction; see verify.py."""
     loss: float = 0.0
-    """Fraction of the packets that is lost at random in each direction."""
+    """Fraction of packets that is lost at random in each direction."""
     mtu: int = 1500
     """Bytes of the largest IP packet."""
     queue_limit: int | None = None
-    """Packets that may be under way in each direction, as netem's limit; None: as many as it takes."""
+    """Most packets in flight in each direction, as netem's limit, or None without such a limit."""
     whole_rtt: float | None = None
-    """RTT in ms of the longest path that this one is a part of, for whose senders its queue must do; None: its own."""
+    """RTT in ms of the longest path that includes this one, which sizes its queue; by default its own."""
 
     def __post_init__(self) -> None:
         allowed = (
@@ -82,28 +83,28 @@ def bdp(path: Path) -> int:
 
 
 def burst(path: Path) -> int:
-    """Give the token bucket's size in bytes: 1 ms of the rate, and never less than two GSO super-packets.
+    """Return the token bucket's size in bytes: 1 ms of the rate, but at least two GSO super-packets.
 
-    What the machine's timers and scheduling jitter take away must fit in here, or the rate falls short.
+    It must cover the jitter of the machine's timers and scheduling, or the rate falls short.
     """
     return max(bytes_in(path, 1), 2 * SUPER_PACKET)
 
 
 def queue_bytes(path: Path) -> int:
-    """Give the byte limit of the queue before the bottleneck: one BDP, the classic rule for one flow.
+    """Return the byte limit of the queue before the bottleneck: one BDP, the classic rule for one flow.
 
-    It is that of the whole path where this one is a part of another. Never less than 5 ms of the rate (jitter of a
-    shared machine) nor four GSO super-packets: a queue that holds no burst measures the burst.
+    The BDP is that of the whole path if this one is a part of another. The limit is at least 5 ms of the rate (jitter
+    of a shared machine) and four GSO super-packets; a smaller queue would measure the bursts.
     """
     rtt = path.rtt if path.whole_rtt is None else path.whole_rtt
     return min(max(bytes_in(path, rtt), bytes_in(path, 5), 4 * SUPER_PACKET), LARGEST_LIMIT)
 
 
 def netem_limit(path: Path, room: int = 0) -> int:
-    """Give the explicit `limit` of netem in packets: the one asked for, else more than can ever be inside it.
+    """Return netem's explicit `limit` in packets: the requested one, or more than can ever be inside.
 
-    netem's default of 1000 packets is a hidden cap (`queue_cap`). netem counts its own packets and, before
-    Linux 6.13, those of its child too, hence twice the BDP and the queue, with `room` for some bytes besides.
+    netem's default of 1000 packets is a hidden cap (`queue_cap`). netem counts its own packets and, before Linux 6.13,
+    those of its child too, hence twice the BDP and the queue, with `room` for additional bytes.
     """
     if path.queue_limit is not None:
         return path.queue_limit
@@ -111,19 +112,19 @@ def netem_limit(path: Path, room: int = 0) -> int:
 
 
 def queue_cap(path: Path, packet: int) -> float:
-    """Give the Gbit/s that a queue_limit of packets of so many bytes leaves (a GSO super-packet is one packet)."""
+    """Return the Gbit/s that a queue_limit allows for packets of `packet` bytes."""
     return inf if path.queue_limit is None else queue_rate(path.queue_limit, packet, path.rtt / 2)
 
 
 def queue_rate(limit: int, packet: float, delay: float) -> float:
-    """Give the Gbit/s that a queue allows by Little's law, which holds packets of a mean size in bytes for ms each."""
+    """Return the Gbit/s through a queue by Little's law, by mean packet size in bytes and delay in ms."""
     return limit * packet * GBIT_PER_MS / delay
 
 
 def describe_limit(path: Path) -> dict[str, Any]:
-    """Give a queue_limit and the caps that follow from it as plain values for JSON; nothing without one.
+    """Return a queue_limit and the resulting caps as plain values for JSON; empty without a limit.
 
-    One cap is for packets of the MTU, one for the largest that there are: super-packets, unless loss has them cut.
+    One cap is for packets of the MTU, the other for the largest packets: super-packets, unless loss prevents them.
     """
     if path.queue_limit is None:
         return {}
@@ -133,17 +134,17 @@ def describe_limit(path: Path) -> dict[str, Any]:
 
 
 def memory(path: Path) -> int:
-    """Give the bytes that the delay line may hold per direction: a one-way BDP, a full queue, `ahead` and 16 MiB."""
+    """Return the most bytes in the delay line per direction: one-way BDP, full queue, `ahead`, 16 MiB."""
     return bdp(path) // 2 + queue_bytes(path) + ahead(path) + 16 * KIB * KIB
 
 
 def tick_ns(path: Path) -> int:
-    """Give the ns between two looks of the delay line at its packets: 2 % of the RTT, between 0.1 and 1 ms."""
+    """Return the ns between the delay line's looks at its packets: 2 % of the RTT, between 0.1 and 1 ms."""
     return round(min(max(0.02 * path.rtt, 0.1), 1.0) * 1e6)
 
 
 def ahead(path: Path) -> int:
-    """Give the bytes that are sent ahead while the rate is measured; a queue_limit would drop all but a few."""
+    """Return the bytes sent ahead while the rate is measured; a queue_limit would drop more."""
     if path.queue_limit is not None:
         return bytes_in(path, 2)
     return min(bytes_in(path, AHEAD), MOST_AHEAD)
@@ -154,19 +155,19 @@ def rate_bit(path: Path) -> int:
 
 
 def tbf(path: Path, room: int = 0) -> str:
-    """Give the arguments of tc-tbf(8), with room for some more bytes in the queue than `queue_bytes`."""
+    """Return the arguments of tc-tbf(8), with room for more bytes in the queue than `queue_bytes`."""
     limit = min(queue_bytes(path) + room, LARGEST_LIMIT)
     return f"tbf rate {rate_bit(path)}bit burst {burst(path)}b limit {limit}b"
 
 
 def netem(path: Path, room: int = 0) -> str:
-    """Give the arguments of tc-netem(8) for one direction, which has half of the RTT."""
+    """Return the arguments of tc-netem(8) for one direction, which has half of the RTT."""
     loss = f" loss {path.loss * 100:.6g}%" if path.loss else ""
     return f"netem delay {path.rtt * 500:.0f}us{loss} limit {netem_limit(path, room)}"
 
 
 def qdiscs(path: Path, emulator: Emulator, room: int = 0, do: Literal["add", "change"] = "add") -> list[str]:
-    """Give the lines of `tc -batch -` in one router: netem first with tbf as its child, as in tc-netem(8)."""
+    """Return the lines of `tc -batch -` in one router: netem with tbf as its child, as in tc-netem(8)."""
     device = f"qdisc {do} dev {INTERFACE}"
     bucket = f"handle 10: {tbf(path, room)}"
     if emulator == "netem":
@@ -175,17 +176,17 @@ def qdiscs(path: Path, emulator: Emulator, room: int = 0, do: Literal["add", "ch
 
 
 def choose_emulator(path: Path, *, netem_works: bool) -> Emulator:
-    """Choose the emulator of a path: none at RTT 0 without loss, else netem, else the delay line."""
+    """Return the emulator of a path: none at RTT 0 without loss, otherwise netem, or the delay line."""
     if path.rtt == 0 and path.loss == 0:
         return "none"
     return "netem" if netem_works else "delayline"
 
 
 def segmenting(path: Path, emulator: Emulator, interface: str) -> list[str]:
-    """Give the command that makes an origin's interface send packets of the MTU; [] where it need not.
+    """Return the command that limits an origin's interface to packets of the MTU, or [] if unneeded.
 
-    netem loses and counts what it is handed: a GSO super-packet of 64 KiB would be lost as one. With random
-    loss the origins must therefore not send any. The delay line sees to it by itself.
+    netem loses and counts packets as received: it would lose a GSO super-packet of 64 KiB as one. With random loss the
+    origins must therefore not send any. The delay line handles this itself.
     """
     if emulator == "netem" and path.loss > 0:
         return ["ethtool", "-K", interface, "tso", "off", "gso", "off"]

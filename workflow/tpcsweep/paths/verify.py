@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the path what was asked for? Measure its RTT and bandwidth, and refuse it if not.
+"""Verify that a path has the requested RTT and bandwidth, and reject it otherwise.
 
-docs/paths.md says how, and why what a busy machine does to a measurement is not taken for the path.
+docs/paths.md explains the method, and how effects of a busy machine are separated from the path.
 
-Which bytes: those that tbf counts, the length of every packet with its IP header, and with its Ethernet
-header (14 bytes) where the link is a veth pair; TUN has none.
+Rates count the same bytes as tbf: the length of every packet with its IP header, and with its Ethernet header (14
+bytes) on a veth pair; TUN has none.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tpcsweep.paths.link import DIRECTIONS, Link, Rtt, calibrate_line
 from tpcsweep.paths.plan import ETHERNET, HEADERS, INTERFACE, Path, PathError
 from tpcsweep.variables import BYTES, GBIT
 
-RTT_TOLERANCE = (0.02, 0.3)  # relative, and ms: the larger counts
+RTT_TOLERANCE = (0.02, 0.3)  # relative, and ms; the larger one counts
 BANDWIDTH_TOLERANCE = (-0.05, 0.03)
-CALM_LOOKS = 3  # calm measurements of what is out of tolerance, before it is refused
-PATIENCE = 20.0  # s for these, and for a path of a busy machine to be as asked
-WINDOW, LONGEST = 0.1, 0.8  # s: the first window, and what it is doubled to
-LATE = 0.02  # of the window: what is later than that is not calm
+CALM_LOOKS = 3  # calm measurements out of tolerance before the path is rejected
+PATIENCE = 20.0  # s for these, and for a busy machine's path to come into tolerance
+WINDOW, LONGEST = 0.1, 0.8  # s: the first window, and the longest after doublings
+LATE = 0.02  # share of the window above which a measurement is too late to be calm
 SETTLE = 0.01  # s from the first packet's arrival to the window
 OVERLOAD = 1.2
 NAP = 0.001  # s between a sender's looks at the clock
@@ -43,14 +43,14 @@ LARGEST_BUFFER = 2**30 - 1  # bytes; the kernel doubles it in an int
 
 @dataclass(frozen=True)
 class Measured:
-    """A path as it was measured; rates are in Gbit/s of the bytes that tbf counts."""
+    """Measured path; rates are in Gbit/s of the bytes that tbf counts."""
 
     rtt: Rtt
     near_to_far: float
     far_to_near: float
     attempts: int
     slow: bool = False
-    """Whether a rate is below what was asked, and nothing else is wrong."""
+    """Whether a rate is below the requested one, and nothing else is wrong."""
 
     @property
     def bandwidth(self) -> float:
@@ -58,20 +58,20 @@ class Measured:
 
 
 class Rate(NamedTuple):
-    """The rate at which bytes left a path."""
+    """Rate at which bytes left a path."""
 
     bandwidth: float
     """Gbit/s."""
     calm: bool
-    """Whether the machine was calm enough for it to be the path's own rate."""
+    """Whether the machine was calm enough for the rate to be the path's own."""
 
 
 def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:
-    """Compare a link that is up with the path asked for, or raise PathError; takes 0.7 s at RTT 0.
+    """Compare a running link with the requested path. Raises PathError; takes 0.7 s at RTT 0.
 
-    What is out of tolerance is measured again, in windows that grow, until it was so in CALM_LOOKS calm measurements
-    or PATIENCE is over. Then the path is refused; but not, unless it is `strict`, if it is too slow and nothing else.
-    A queue_limit may keep the rate down by as much as it likes: only a higher one is wrong then.
+    Values out of tolerance are measured again, in growing windows, until CALM_LOOKS calm measurements confirm them or
+    PATIENCE is over. Then the path is rejected, unless it is only too slow and not `strict`. A queue_limit may reduce
+    the rate arbitrarily, so then only a higher rate is wrong.
     """
     give_up = time.monotonic() + PATIENCE
     rtt = link.rtt()
@@ -101,11 +101,11 @@ def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:
 
 
 def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WINDOW) -> Rate:
-    """Measure the rate at which bytes leave the path; returns when the path is empty again.
+    """Measure the rate at which bytes leave the path; return when the path is empty again.
 
-    Sends 1.2 × the path's bandwidth as UDP to a socket that never reads, in GSO super-packets of at most 0.5 ms
-    each, and reads the receiving interface's counters over a window in seconds, from after the token bucket's first
-    burst on. Where random loss comes after the rate (delay line), the rate before it is given.
+    Sends 1.2 × the path's bandwidth as UDP to a socket that never reads, in GSO super-packets of at most 0.5 ms each.
+    Reads the receiving interface's counters over a window in seconds, which starts after the token bucket's first
+    burst. If random loss follows the rate (delay line), the result is the rate before the loss.
     """
     path = link.path
     source, target, address = link.near, link.far, link.far_address
@@ -121,7 +121,8 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
             socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink,
             contextlib.closing(_Sender(source, buffer)) as sender,
         ):
-            sink.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)  # super-packets are dropped whole, at less CPU
+            # super-packets are dropped whole, which needs less CPU
+            sink.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             sink.bind((address, 0))
             sender.connect(sink.getsockname(), payload)
@@ -136,9 +137,9 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
 
 
 class _Sender:
-    """Sends datagrams from a namespace, of which so many bytes may be under way as has been asked for.
+    """Sender of datagrams from a namespace with at most `buffer` bytes in flight.
 
-    Root has that of one socket. To others the kernel grants less (net.core.wmem_max), and they take several.
+    Root needs one socket. The kernel limits others' buffers (net.core.wmem_max), so they use several sockets.
     """
 
     def __init__(self, namespace: str, buffer: int) -> None:
@@ -160,7 +161,7 @@ class _Sender:
             one.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
 
     def send(self, data: bytes) -> None:
-        """Send from a socket that has room, as that does; raises BlockingIOError where none has."""
+        """Send from a socket with room. Raises BlockingIOError if none has any."""
         for _ in self._sockets:
             try:
                 self._sockets[0].send(data)
@@ -177,13 +178,13 @@ class _Sender:
 def _overload(
     sender: _Sender, counters: Interface, path: Path, size: int, window: float
 ) -> tuple[float, dict[str, int], bool, float]:
-    """Send super-packets of some bytes above the rate, and read the counters of what arrives twice.
+    """Send super-packets of `size` bytes above the rate, and read the counters of arrivals twice.
 
-    Returns the seconds between the readings, what arrived in them, whether the machine was calm, and at most how many
-    bytes are still in the queue.
+    Returns the seconds between the readings, the arrivals between them, whether the machine was calm, and the most
+    bytes that may still be queued.
     """
     data = bytes(size)
-    full = plan.burst(path)  # the token bucket is full at first: empty it at once
+    full = plan.burst(path)  # the token bucket starts full; empty it at once
     rate = path.bandwidth * BYTES
     offered = rate * OVERLOAD / (1 - path.loss)
     begin = time.monotonic()
@@ -209,7 +210,7 @@ def _overload(
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.ENOBUFS):
                     raise
-                sent = int(due)  # the queue is full, which is what is wanted
+                sent = int(due)  # a full queue is the purpose
                 break
             sent += size
         asleep = time.monotonic()
@@ -218,24 +219,24 @@ def _overload(
 
 
 def packets(path: Path) -> tuple[int, int]:
-    """Give the UDP payload of a segment in bytes, and the segments of a super-packet: at most 0.5 ms of the rate."""
+    """Return a segment's UDP payload in bytes, and the segments of a super-packet of at most 0.5 ms."""
     payload = path.mtu - HEADERS
     fitting = min(plan.bytes_in(path, 0.5), LARGEST_DATAGRAM) // payload
     return payload, max(1, min(fitting, MOST_SEGMENTS))
 
 
 def wire_bytes(arrived: dict[str, int], payload: int, header: int) -> float:
-    """Give the bytes that tbf counts from the rx_bytes and rx_packets of an interface.
+    """Return the bytes that tbf counts from an interface's rx_bytes and rx_packets.
 
-    Of n segments in one super-packet the interface counts one header, tbf n. Everything that arrives has segments of
-    `payload` bytes, so their number follows.
+    For n segments in one super-packet the interface counts one header, tbf counts n. All segments have `payload` bytes,
+    which determines their number.
     """
     carried = arrived["rx_bytes"] - arrived["rx_packets"] * header
     return carried * (1 + header / payload)
 
 
 def allowed_rtt(asked: float) -> float:
-    """Give by how much an RTT may be off, in ms."""
+    """Return the tolerance of an RTT, in ms."""
     return max(RTT_TOLERANCE[0] * asked, RTT_TOLERANCE[1])
 
 
@@ -244,12 +245,12 @@ def rtt_fits(asked: float, measured: float) -> bool:
 
 
 def calm_rtt(asked: float, measured: Rtt) -> bool:
-    """Say whether half of the answers took as long as the fastest one, within the tolerance: the path's own time."""
+    """Return whether half of the answers took as long as the fastest one, within the tolerance."""
     return measured.median - measured.min <= allowed_rtt(asked)
 
 
 def bandwidth_tolerance(path: Path) -> tuple[float, float]:
-    """Give by how much a rate may be off, as shares of the bandwidth: a queue_limit takes away what it takes."""
+    """Return the tolerance of a rate as shares of the bandwidth; a queue_limit may reduce it arbitrarily."""
     low, high = BANDWIDTH_TOLERANCE
     return (low if path.queue_limit is None else -1.0), high
 
@@ -268,7 +269,7 @@ def complaints(path: Path, rtt: Rtt, rates: Sequence[float]) -> list[str]:
 
 
 def complaints_of_rtt(asked: float, rtt: Rtt) -> list[str]:
-    """Say how an RTT differs from what was asked in ms, if it does by more than is allowed."""
+    """Describe an RTT out of tolerance, in ms; empty if it is within."""
     if rtt_fits(asked, rtt.median):
         return []
     found = f"{short(rtt.median)} ms (median of {rtt.samples}, {between(rtt.min, rtt.max)})"
@@ -276,7 +277,7 @@ def complaints_of_rtt(asked: float, rtt: Rtt) -> list[str]:
 
 
 def complaint_of_rate(direction: str, asked: float, rate: float, tolerance: tuple[float, float]) -> str:
-    """Say how a rate differs from what was asked, both in Gbit/s, and by which shares it may."""
+    """Describe a rate out of tolerance, in Gbit/s."""
     low, high = tolerance
     found = f"found {short(rate, 4)} Gbit/s, allowed {low:+.0%} to {high:+.0%}"
     return f"bandwidth {direction} asked {plain(asked)} Gbit/s, {found}"

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of fitted models: the settings for a throughput, and where to measure next.
-
-A question is a throughput to reach, and the given parameters.
-"""
+"""Plans from fitted models: settings for a target throughput, and cells to measure next."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import Selection, Value, chosen
 
 KNOBS = ("cores", "origins", "streams")
-"""The searched parameters, dearest first: fewer cores are cheaper, then fewer origins, then fewer streams."""
+"""Searched parameters, most expensive first: a plan saves cores, then origins, then streams."""
 
 PROBABILITY = 0.95
 
@@ -40,6 +37,6 @@ class Question(Selection):  # type: ignore[misc, valid-type]
 
     @property
     def content(self) -> dict[str, Any]:
-        """The arguments of `plan` and `recommend`, in base units, as JSON has them."""
+        """Arguments of `plan` and `recommend`, in base units, as JSON types."""
         content = {"target": self.target, "probability": self.probability, **self.given}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}

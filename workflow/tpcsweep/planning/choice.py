@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of the cells to measure next, and the error of the surface. Pure.
+"""Choose the cells to measure next, and estimate the error of the surface, with pure functions.
 
-A Gaussian process is fitted to the measured cells. Next come the cells that take most of its variance from all other
-cells (the criterion of Cohn, Ghahramani, Jordan, J. Artificial Intelligence Research 4, 1996), for the time that they
-cost: deployments are dear, and further cells of one are cheap.
+A Gaussian process is fitted to the measured cells. The next cells reduce its variance at all other cells the most for
+each second of measuring (criterion of Cohn, Ghahramani, Jordan, J. Artificial Intelligence Research 4, 1996):
+deployments are expensive, further cells of the same deployment are cheap.
 
 Rows are points of the grid: cells without their repetitions, which are measured together. Throughput is in Gbit/s.
 """
@@ -32,26 +32,26 @@ ENOUGH = "the estimated error is reached"
 NOISE = "what is left is noise: more cells would not bring the estimated error down to what is asked"
 EXHAUSTED = "every cell is measured"
 
-_CORNERS = 1 / 8  # share of the grid: of more corners every other one is measured first
-_PER_AXIS = 3  # cells that are measured first: fewer do not tell an axis' length from noise
-_REMEMBERED = 16  # last tested predictions, which estimate how far off predictions are
-_TESTED = 8  # predictions, before any estimate is believed
-_MOST = 600  # points that one choice considers, drawn at random in larger grids: the time grows with the cube
+_CORNERS = 1 / 8  # share of the grid: of more corners, every other one is measured first
+_PER_AXIS = 3  # cells to measure first; fewer cannot separate an axis' length from noise
+_REMEMBERED = 16  # latest tested predictions that estimate prediction errors
+_TESTED = 8  # fewest tested predictions before an estimate is trusted
+_MOST = 600  # points that one choice considers, drawn at random in larger grids; the time grows with the cube
 
 
 @dataclass(frozen=True)
 class Space:
-    """The points of a grid."""
+    """Points of a grid."""
 
     points: pd.DataFrame
-    """A column for each axis: numbers in base units, and words."""
+    """One column for each axis: numbers in base units, and words."""
 
     def __len__(self) -> int:
         return len(self.points)
 
     @cached_property
     def deployment(self) -> Rows:
-        """The number of each point's deployment, from 0."""
+        """Number of each point's deployment, from 0."""
         names = [name for name in self.points if name not in CELL]
         if not names:
             return np.zeros(len(self), np.int64)
@@ -59,7 +59,7 @@ class Space:
 
     @cached_property
     def levels(self) -> Rows:
-        """The place of each value among those of its axis: points × axes."""
+        """Index of each value among the values of its axis: points × axes."""
         return np.column_stack([np.unique(self.points[name], return_inverse=True)[1] for name in self.points])
 
     @property
@@ -68,7 +68,7 @@ class Space:
 
     @cached_property
     def _spread(self) -> Floats:
-        """Places from 0 to 1 on axes of numbers, by rank; a column for each word, so that words are equally far."""
+        """Ranks from 0 to 1 on numeric axes; one column for each word, so that all words are equally distant."""
         columns = []
         for levels, numeric in zip(self.levels.T, self._numeric, strict=True):
             if numeric:
@@ -78,18 +78,18 @@ class Space:
         return np.column_stack(columns)
 
     def distances(self, row: int) -> Floats:
-        """Return the distance of each point from one of them, summed over the axes, each of length 1."""
+        """Return each point's distance from `row`, summed over the axes, each of length 1."""
         return np.asarray(np.abs(self._spread - self._spread[row]).sum(axis=1))
 
     def corners(self) -> list[int]:
-        """Return the points with the first or last number, or any word, on each axis; or those nearest to them."""
+        """Return the points nearest to all combinations of the axes' end values; each word is an end value."""
         most, numeric = self.levels.max(axis=0), np.array(self._numeric)
         ends = [
             sorted({0, int(last)}) if at else range(last + 1) for last, at in zip(most, numeric, strict=True)
         ]
         wanted = np.array(list(itertools.product(*ends)))
         if len(wanted) > _CORNERS * len(self):
-            # Half of them, so that no two differ in one axis alone: every axis is seen at all its ends.
+            # Half of them, no two of which differ in a single axis: both ends of every axis are included.
             parity = np.where(numeric, np.minimum(wanted, 1), wanted).sum(axis=1)
             wanted = wanted[parity % 2 == 0]
         scale = np.maximum(most, 1)
@@ -97,50 +97,51 @@ class Space:
 
 
 class Costs(NamedTuple):
-    """Seconds."""
-
     deployment: float
-    """To bring one up and tear it down."""
+    """Seconds to start and remove a deployment."""
     point: float
-    """To measure all repetitions of a cell."""
+    """Seconds to measure all repetitions of a cell."""
 
 
 @dataclass(frozen=True)
 class Belief:
-    """The known throughput at each point."""
+    """Throughput at each point as currently known."""
 
     mean: Floats
     covariance: Floats
-    """Of the surface, points × points: without a measurement's noise."""
+    """Covariance of the surface, points × points, without measurement noise."""
     noise: Floats
     """Standard deviation of one more measurement about the surface at each point."""
     doubt: float = 1.0
-    """The errors of predictions over their own deviations. Below 1 predictions were nearer: the errors of observations
-    have floors, which may be more than the noise."""
+    """Errors of predictions over their own deviations.
+    Values below 1 occur because the floors of the observations' errors may exceed the noise."""
 
     @property
     def deviation(self) -> Floats:
-        """Standard deviation of one more measurement at each point, doubt included."""
+        """Standard deviation of one more measurement at each point, including doubt."""
         variance = np.maximum(np.diag(self.covariance), 0.0) + self.noise**2
         return np.asarray(self.doubt * np.sqrt(variance))
 
     def surprise(self, rows: Sequence[int], throughput: Floats) -> list[float]:
-        """Return how far the throughput of some rows is from the prediction, in deviations without doubt."""
+        """Return the distance of the rows' throughput from the prediction, in deviations without doubt."""
         off = (throughput[rows] - self.mean[rows]) / self.deviation[rows] * self.doubt
         return [float(size) for size in off if math.isfinite(size)]
 
 
 def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = ()) -> Belief:
-    """Return the belief of a process, which was fitted to the measured cells, about every point of the grid.
+    """Return the belief about every point of the grid, from a process fitted to the measured cells.
 
-    The last values of `Belief.surprise`, of predictions that were measured afterwards, and the process's own
-    leave-one-out residuals estimate the doubt.
+    Args:
+        process: Fit to the measured cells.
+        space: Points of the grid.
+        surprise: Values of `Belief.surprise` for predictions that were measured afterwards. The latest ones and the
+            process's own leave-one-out residuals estimate the doubt.
     """
     regressor = process.regressor
     logs, covariance = regressor.predict(process.inputs(space.points), return_cov=True)
-    # The process is one of log(throughput): to first order a deviation in Gbit/s is its own, times the throughput.
+    # The process models log(throughput): to first order, a deviation in Gbit/s is its own times the throughput.
     mean = np.exp(np.asarray(logs))
-    # scikit-learn's covariance contains the white kernel, and not the errors of observations.
+    # scikit-learn's covariance includes the white kernel but not the errors of observations.
     surface = (np.asarray(covariance) - process.noise**2 * np.eye(len(space))) * np.outer(mean, mean)
     scale = process.noise / math.sqrt(regressor.kernel_.k2.noise_level)
     noise = math.hypot(process.noise, scale * math.sqrt(float(np.median(regressor.alpha))))
@@ -151,7 +152,7 @@ def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = 
 
 
 def first(space: Space) -> list[int]:
-    """Return the points to measure before anything is known: corners, then those that are furthest from all others."""
+    """Return the points to measure first: corners, then the points furthest from all chosen ones."""
     chosen = space.corners()
     away = np.min([space.distances(row) for row in chosen], axis=0)
     while len(chosen) < min(_PER_AXIS * space.points.shape[1], len(space)):
@@ -161,10 +162,10 @@ def first(space: Space) -> list[int]:
 
 
 def error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, float]:
-    """Estimate the error of the surface at points that are not measured, and the noise in it, as shares of its range.
+    """Estimate the surface's error at unmeasured points, and the noise in it, as shares of its range.
 
-    The error is the root mean square of the differences between measurements and predictions there. The noise in it
-    remains, however much is measured elsewhere. Throughput is NaN at points that failed.
+    The error is the root mean square difference between measurements and predictions there. The noise is the part that
+    remains however many other points are measured. Throughput is NaN at points that failed.
     """
     surface = np.where(np.isfinite(throughput), throughput, belief.mean)
     wide = float(np.ptp(surface))
@@ -175,10 +176,10 @@ def error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, fl
 
 
 def finished(asked: float, errors: Sequence[tuple[float, float]], tested: int, measured: Mask) -> str:
-    """Return the reason to end; empty if more cells are to be measured.
+    """Return the reason to stop, or "" if more cells should be measured.
 
-    The last two of `errors`, the results of `error` for each round, have to agree, as a good one may be luck. `tested`
-    is the number of predictions that were measured afterwards: with few cells a process may be sure and wrong.
+    The last two of `errors`, the results of `error` for each round, must agree, because a single good one may be luck.
+    `tested` is the number of predictions that were measured afterwards: with few cells a process may be sure and wrong.
     """
     if measured.all():
         return EXHAUSTED
@@ -187,7 +188,7 @@ def finished(asked: float, errors: Sequence[tuple[float, float]], tested: int, m
         return ""
     if all(estimated <= asked for estimated, _ in last):
         return ENOUGH
-    # What more cells could take away is less than half of what is asked for.
+    # More cells could remove less than half of the requested error.
     if all(estimated**2 - noise**2 <= (asked / 2) ** 2 for estimated, noise in last):
         return NOISE
     return ""
@@ -196,11 +197,11 @@ def finished(asked: float, errors: Sequence[tuple[float, float]], tested: int, m
 def next_points(
     space: Space, belief: Belief, available: Mask, costs: Costs, count: int, seed: int = 0
 ) -> list[int]:
-    """Choose the points to measure next: in some deployments, the most informative ones for their seconds.
+    """Choose the points to measure next: the most informative ones for each second, in a few deployments.
 
-    Each choice takes the outcomes of the ones before into account. `available` points may be chosen, and are those that
-    should become certain. The choice has `count` points, or a few more so that a deployment is used well. The `seed`
-    draws the deployments that are considered, in grids that are too large for all of them.
+    Each choice accounts for the previous ones. `available` points may be chosen, and should become certain. The result
+    has `count` points, or a few more if they fill a deployment well. In grids that are too large to consider all
+    deployments, the `seed` draws some.
     """
     rows = _considered(space, available, seed)
     covariance, noise = belief.covariance[np.ix_(rows, rows)].copy(), belief.noise[rows]
@@ -221,7 +222,7 @@ def next_points(
 
 
 def batch(points: int) -> int:
-    """Return how many points a round adds: few enough to learn from each, and enough for a large grid to end."""
+    """Return the number of points in a round, which is small to learn often but grows with the grid."""
     return math.ceil(points / 32)
 
 
@@ -238,7 +239,7 @@ def _considered(space: Space, available: Mask, seed: int) -> Rows:
 def _best(
     covariance: Floats, noise: Floats, members: Rows, left: Mask, costs: Costs
 ) -> tuple[float, list[int]]:
-    """Return the most variance a second that points of one deployment take away, and these points."""
+    """Return the largest reduction of variance per second by points of one deployment, and these points."""
     picked: list[int] = []
     told, best = 0.0, 0.0
     wanted = left.copy()
@@ -258,13 +259,13 @@ def _best(
 
 
 def _gains(covariance: Floats, noise: Floats, rows: Rows, wanted: Mask) -> Floats:
-    """Return by how much measuring each row lowers the sum of variances: its own, and the shared part of others."""
+    """Return how much measuring each row lowers the sum of variances: its own, and the shared part of others."""
     own = np.maximum(covariance[rows, rows], 0.0)
     shared = (covariance[np.ix_(rows, np.flatnonzero(wanted))] ** 2).sum(axis=1) - own**2
     return np.asarray(own + shared / np.maximum(own + noise[rows] ** 2, 1e-300))
 
 
 def _after(covariance: Floats, row: int, noise: Floats) -> Floats:
-    """Return the covariance once a row has been measured, whatever the outcome."""
+    """Return the covariance after a row was measured, which does not depend on the outcome."""
     column = covariance[:, row]
     return np.asarray(covariance - np.outer(column, column) / max(column[row] + noise[row] ** 2, 1e-300))

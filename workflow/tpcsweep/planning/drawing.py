@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figure of a plan for a throughput."""
+"""Figure of a plan for a target throughput."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tpcsweep.figures.panels import COLOURS, head, styled
 from tpcsweep.numbers import plain
 from tpcsweep.planning.plan import Plan
 
-_MANY = 48  # streams from which on a logarithmic axis reads better
+_MANY = 48  # streams above which a logarithmic axis is easier to read
 
 
 @styled()
 def draw(answer: Plan) -> Figure:
-    """Draw throughput over streams at the setting that was found, and how likely others reach the target.
+    """Draw throughput over streams at the found setting, and the probability map over cores and streams.
 
-    The second is over cores and streams, with the front; without several values of cores there is the first alone.
+    The map marks the front; it is omitted if the plan has a single value of cores.
     """
     settings = (answer.cheapest, answer.extrapolation, answer.surest, answer.largest)
     setting = next(row for row in settings if row is not None)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cheapest origins, cores and streams with which a fitted model reaches a throughput. Pure.
+"""Find the cheapest origins, cores and streams with which a fitted model reaches a throughput.
 
-Throughput is in Gbit/s, RTT in ms, and other parameters are in the units of sweeps.
+All functions are pure. Throughput is in Gbit/s, RTT in ms, other parameters are in the units of sweeps.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from tpcsweep.numbers import plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Given, Question
 
 BEYOND = 4.0
-"""The search for a target that cannot be reached inside the data ends at so many times their largest values."""
+"""Factor on the largest measured values at which the search for an unreachable target ends."""
 
 FRONT = "fewer cores or streams"
-"""The name of the settings of the front."""
+"""Name of the settings of the front."""
 
 DRAWS = 1000
 FIGURES = ("throughput", "throughput_low", "throughput_high", "assured", "probability", "extrapolated")
-"""The figures of a setting; throughputs in Gbit/s."""
+"""Columns of a setting's predictions; throughputs in Gbit/s."""
 
-_NEARLY = 0.99  # of the best is as good
-_WHOLE = 48  # values of a knob in whole numbers
-_PARTS = 24  # values of cores in parts
+_NEARLY = 0.99  # share of the best that counts as equally good
+_WHOLE = 48  # values of a knob of whole numbers
+_PARTS = 24  # values of fractional cores
 _FEW = 16  # values of a knob beyond the data
-_BLOCK = 2000  # settings that are drawn at once, for the sake of memory
+_BLOCK = 2000  # settings drawn at once, to limit memory
 _COUNTS = ("origins", "streams")
 _MEANING = (
     "The probability is that of one measurement, the mean goodput of a cell after warm-up: "
@@ -48,40 +48,40 @@ _MEANING = (
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer: every setting that was tried, and the few that matter."""
+    """Every tried setting, and the few that matter."""
 
     target: float
     probability: float
     model: str
     fixed: Given
-    """The given parameters, in base units."""
+    """Given parameters, in base units."""
     settings: pd.DataFrame
     """Settings, cheapest first: `KNOBS`, and `FIGURES` as `evaluate` adds them."""
     beyond: pd.DataFrame
     """Settings beyond the data; no rows if the target is reached inside."""
     notes: tuple[str, ...] = ()
     data: str = ""
-    """The data that the model was fitted to."""
+    """Description of the data that the model was fitted to."""
 
     @property
     def reached(self) -> bool:
-        """Whether the target is reached without searching beyond the data."""
+        """Whether a setting inside the data reaches the target."""
         return self.cheapest is not None
 
     @property
     def cheapest(self) -> pd.Series | None:
-        """The cheapest setting that reaches the target, or None."""
+        """Cheapest setting that reaches the target, or None."""
         return self._first(self.settings)
 
     @property
     def largest(self) -> pd.Series:
-        """The cheapest setting whose throughput is within 1 % of the largest: nobody pays for less."""
+        """Cheapest setting with a throughput within 1 % of the largest."""
         throughput = self.settings["throughput"]
         return self.settings[throughput >= _NEARLY * throughput.max()].iloc[0]
 
     @property
     def surest(self) -> pd.Series | None:
-        """The cheapest of the settings that are nearly the likeliest to reach the target; None if one reaches it."""
+        """Cheapest setting that is nearly the likeliest to reach the target, or None if a setting reaches it."""
         likely = self.settings["probability"]
         if self.reached or not likely.max() > 0:
             return None
@@ -89,12 +89,12 @@ class Plan:
 
     @property
     def extrapolation(self) -> pd.Series | None:
-        """The cheapest setting beyond the data that reaches the target, if none inside does; or None."""
+        """Cheapest setting beyond the data that reaches the target, or None; used if none inside reaches it."""
         return self._first(self.beyond)
 
     @property
     def verdict(self) -> str:
-        """One of three answers in words: reached, the best chance inside the data, or no chance there."""
+        """Text: reached, the best chance inside the data, or no chance there."""
         if self.cheapest is not None:
             return "reached" + (", extrapolated" if self.cheapest["extrapolated"] else "")
         chance = "no setting inside the data can"
@@ -107,14 +107,14 @@ class Plan:
 
     @property
     def front(self) -> pd.DataFrame:
-        """The settings that reach the target for which fewer cores take more streams: their Pareto front."""
+        """Pareto front of the settings that reach the target: fewer cores need more streams."""
         enough = self._enough(self.settings).sort_values(["cores", "streams", "origins"], kind="stable")
         fewest = enough["streams"].astype(float).cummin().shift(fill_value=math.inf)
         return enough[enough["streams"] < fewest].reset_index(drop=True)
 
     @property
     def answers(self) -> pd.DataFrame:
-        """The settings that matter as one table, with a column for the name of each."""
+        """Settings that matter, with a column for the name of each."""
         rows = [("cheapest", self.cheapest)]
         rows += [(FRONT, row) for _, row in self.front.iterrows()]
         rows += [("likeliest to reach it", self.surest), ("largest throughput", self.largest)]
@@ -122,7 +122,7 @@ class Plan:
         return pd.DataFrame([{"answer": name, **row} for name, row in rows if row is not None])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON has it: no limit is null."""
+        """Return everything as JSON types; null means no limit."""
         content = {
             "reached": self.reached,
             "model": self.model,
@@ -160,13 +160,14 @@ def plan(
 ) -> Plan:
     """Find the cheapest setting with which one measurement reaches the target with the probability.
 
-    Cheaper is fewer cores, then fewer origins, then fewer streams. The search covers the ranges of the data, with every
-    measured value: whole numbers, thinned if there are many, and cores in steps of some percent if the data have parts
-    of a core. If no setting reaches the target, it goes on to four times the largest values; these are in `beyond`.
+    Cheaper means fewer cores, then fewer origins, then fewer streams. The search covers the ranges of the data
+    including every measured value: whole numbers, thinned if there are many, and fractional cores in steps of some
+    percent if the data have any. If no setting reaches the target, the search continues to four times the largest
+    values; these settings are in `beyond`.
 
     Args:
-        model: a fit, or a predictor that learns the cells.
-        formula: the model for questions and settings beyond the data; None: `model`.
+        model: A fit, or a predictor that learned from the cells.
+        formula: Model for questions and settings beyond the data; None for `model`.
         target: Gbit/s, or text with a unit.
         probability: a share, or text with a unit.
         observations: the measured cells; a note names the best of them if the target is not reached.
@@ -176,7 +177,7 @@ def plan(
             these three, is needed.
 
     Raises:
-        ConfigurationError: for a value of the wrong kind, and for a missing or unknown parameter.
+        ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
     """
     question = asked(target=target, probability=probability, **fixed)
     wanted, sure, given = question.target, question.probability, question.given
@@ -226,7 +227,7 @@ def best_measured(observations: Observations, given: Given) -> str:
 
 
 def asked_model(model: Predictor, formula: Predictor | None, given: Given) -> Predictor:
-    """Return the formula if there is one and a given number lies beyond the data, otherwise the model."""
+    """Return the formula if it exists and a given number lies beyond the data, otherwise the model."""
     single = {name: value for name, value in given.items() if not isinstance(value, str | tuple)}
     numbers = {name: np.array([model_input(value)]) for name, value in single.items()}
     return formula if formula is not None and model.domain.outside(numbers).any() else model
@@ -235,13 +236,13 @@ def asked_model(model: Predictor, formula: Predictor | None, given: Given) -> Pr
 def chosen_models(
     saved: Saved, observations: Observations, given: Given
 ) -> tuple[Predictor, Predictor | None, str]:
-    """Return the model for questions inside the data, the formula for those beyond if there is one, and the data.
+    """Return the model inside the data, the formula beyond them (or None), and a description of the data.
 
-    A formula tells no words apart: it is fitted again to the cells with the given words, unless all have them.
+    Formulas ignore words. If only some cells have the given words, the formula is fitted to these cells.
 
     Raises:
-        ConfigurationError: for a word that no cell has.
-        SavedError: if no model was chosen.
+        ConfigurationError: If no cell has a given word.
+        SavedError: If no model was chosen.
     """
     frame, label = observations.frame, saved.label
     rows, problems = np.ones(len(frame), bool), []
@@ -267,14 +268,14 @@ def asked(**content: object) -> Question:
     """Check a question.
 
     Raises:
-        ConfigurationError: with all its problems.
+        ConfigurationError: With all problems of the question.
     """
     question: Question = validated(Question, content)
     return question
 
 
 def _price(settings: pd.DataFrame, target: float, probability: float) -> list[str]:
-    """Return the setting that would do without the margin of the model, if it is another one."""
+    """Describe the setting that would suffice without the model's margin, if it differs."""
     likely = settings[settings["probability"] >= probability]
     if likely.empty or likely["assured"].iloc[0] >= target:
         return []
@@ -311,10 +312,10 @@ def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
 
 
 def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
-    """Return all settings to try, cheapest first, the measured values and up to `reach` times the largest of them.
+    """Return all settings to try, cheapest first: measured values, and up to `reach` times the largest.
 
     Raises:
-        ConfigurationError: for a parameter that varies in the data and is not given, a list, or a word that they lack.
+        ConfigurationError: If a parameter that varies in the data is missing, a list, or an unknown word.
     """
     _refuse(domain, fixed)
     knobs = [_knob(name, domain, fixed, reach) for name in KNOBS]
@@ -329,22 +330,22 @@ def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame
 def evaluate(
     model: Predictor, grid: pd.DataFrame, probability: float, targets: Sequence[float]
 ) -> list[pd.DataFrame]:
-    """Add the predictions of one measurement to settings; a table for each target.
+    """Add the predictions of one measurement to settings; return one table for each target.
 
-    `throughput` is the fit, `throughput_low` and `throughput_high` are the ends of the 95 % interval of measurements.
-    A measurement reaches `assured` with the wanted probability, kept for the settings that a plan chooses by the margin
-    of the model, and the target with `probability`. `extrapolated` is true beyond the data.
+    `throughput` is the fit; `throughput_low` and `throughput_high` are the ends of the 95 % interval of measurements. A
+    measurement reaches `assured` with the requested probability, adjusted by the model's margin for choosing among
+    settings. It reaches the target with `probability`. `extrapolated` is true beyond the data.
 
     Raises:
-        ValueError: if the model has no value.
+        ValueError: If the model has no value at some setting.
     """
-    # The draw that at least this share of draws reaches.
+    # Index of the draw that at least this share of draws reaches.
     place = int(DRAWS * (1 - probability) * model.margin + 1e-9)
     figures, chances = [], []
     for start in range(0, len(grid), _BLOCK):
         points = grid.iloc[start : start + _BLOCK].reset_index(drop=True)
         bandwidth = points.get("bandwidth", model.domain.fixed.get("bandwidth", math.inf))
-        # No path carries more than its bandwidth, whatever the scatter of slower cells would make of it.
+        # No path carries more than its bandwidth, although the scatter of slower cells would predict it.
         draws = np.sort(np.minimum(model.draws(points, DRAWS), np.asarray(bandwidth)), axis=0)
         if not np.all(np.isfinite(draws)):
             raise ValueError(f"{model.name} has no value at some settings: {'; '.join(model.problems)}")
@@ -385,8 +386,8 @@ def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.f
 
 
 def ladder(low: float, high: float, most: int, *, whole: bool) -> NDArray[np.float64]:
-    """Return at most so many values from low to high, both included: all whole ones, or in even ratios."""
-    if not math.isfinite(high):  # no limit has no multiple
+    """Return at most `most` values from low to high, both included: all whole numbers, or even ratios."""
+    if not math.isfinite(high):  # infinity has no multiples
         return np.unique([low, high])
     if whole and high - low < most:
         return np.arange(low, high + 0.5)
@@ -413,5 +414,5 @@ def _shown(name: str, value: float) -> str:
 
 
 def model_input(value: Value) -> str | float:
-    """Return a value for models: infinity for null, which is no limit."""
+    """Convert a value for models: null, which means no limit, becomes infinity."""
     return value if isinstance(value, str) else math.inf if value is None else float(value)

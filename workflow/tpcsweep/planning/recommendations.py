@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer to a question about a dataset: the plan for a target, and streams for each RTT and target.
+"""Answer a question about a dataset: a plan for the target, and streams for each RTT and target.
 
-Both are tables for people, too.
+Plans and recommendations are also printed as tables.
 """
 
 from __future__ import annotations
@@ -57,28 +57,28 @@ COLUMNS = {
     "probability": Variable("1", "probability that one measurement reaches the target"),
     "extrapolated": Variable("", "whether this lies beyond the data"),
 }
-"""The columns of recommendations. The row of a target that is not reached is the setting most likely to reach it."""
+"""Columns of recommendations; if no setting reaches the target, the row has the likeliest setting."""
 
 _MOST_RTTS = 8
-_SMALLEST = 0.02  # of the largest throughput: targets begin there
+_SMALLEST = 0.02  # smallest target as a share of the largest throughput
 _EXTRAPOLATED = "* extrapolated: beyond the data"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a question."""
+    """Answer to a question."""
 
     question: Question
     model: str
     data: str
-    """The data that the model was fitted to."""
+    """Description of the data that the model was fitted to."""
     plan: Plan | None
-    """None without a target."""
+    """The plan, or None without a target."""
     table: pd.DataFrame | None
-    """Recommendations with the columns `COLUMNS`; None unless they were asked for."""
+    """Recommendations with the columns `COLUMNS`, or None if they were not requested."""
 
     def recommendations(self) -> dict[str, Any]:
-        """Return the table as JSON has it, with the question and the meanings of columns."""
+        """Return the table as JSON types, with the question and the meanings of the columns."""
         assert self.table is not None
         return {
             "format": FORMAT,
@@ -93,19 +93,23 @@ class Answer:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan with the recommendations, or these alone, as JSON has them."""
+        """Return plan and recommendations, or the recommendations alone, as JSON types."""
         if self.plan is None:
             return self.recommendations()
         return {**self.plan.to_dict(), "recommendations": self.recommendations()}
 
 
 def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], recommendations: bool) -> Answer:
-    """Answer a question by the model that predicted left-out cells best, from a dataset and the file of its fits.
+    """Answer a question from a dataset and its fits, by the model that best predicted left-out cells.
 
-    `content` has target, probability and parameters, as `plan.asked` checks them.
+    Args:
+        dataset: File of the dataset.
+        models: File of the dataset's fits.
+        content: Target, probability and parameters, as `plan.asked` checks them.
+        recommendations: Whether to return recommendations too.
 
     Raises:
-        Exception: one of `EXPECTED`.
+        Exception: One of `EXPECTED`.
     """
     question = asked(**content)
     observations = observe(load(dataset))
@@ -126,14 +130,18 @@ def recommend(
     formula: Predictor | None = None,
     **fixed: object,
 ) -> pd.DataFrame:
-    """Return the cheapest setting for each RTT and target: a row with `COLUMNS`, as `plan` defines them.
+    """Return the cheapest setting for each RTT and target: rows with `COLUMNS`, as `plan` defines them.
 
-    Targets are 1, 2, 5, 10 … of a decimal place up to the largest prediction of the model, and a given `target`.
-    RTTs are in ms, a given `rtt` is added; by default they are a few from the smallest to the largest of the data. A
-    `formula`, if any, answers for RTTs beyond the data.
+    Args:
+        model: Model inside the data.
+        rtts: RTTs in ms; by default a few from the smallest to the largest of the data. A given `rtt` is added.
+        target: Target in addition to 1, 2, 5, 10 … of a decimal place up to the largest predicted throughput.
+        probability: Probability with which one measurement reaches a target.
+        formula: Model for RTTs beyond the data.
+        **fixed: Parameters of sweeps, as in `plan`.
 
     Raises:
-        ConfigurationError: as `plan`.
+        ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
     """
     question = asked(target=target, probability=probability, **fixed)
     given, sure = dict(question.given), question.probability
@@ -155,19 +163,19 @@ def recommend(
 
 
 def measured_rtts(observations: Observations) -> list[float]:
-    """Return the RTTs of the data in ms; none if there are too many for a table, or one alone."""
+    """Return the RTTs of the data in ms; none if there is a single one, or too many for a table."""
     values = sorted(set(observations.classes("rtt"))) if "rtt" in observations.numeric else []
     return [float(value) for value in values] if len(values) <= _MOST_RTTS else []
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """Return recommendations as CSV, with a header."""
+    """Return recommendations as CSV with a header."""
     shown = table.replace({"cores": {math.inf: None}})
     return str(shown.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
 def shown_plan(plan: Plan) -> RenderableType:
-    """Return a plan for people: the verdict in a line, the settings that matter, and notes."""
+    """Return a plan as printable table: the verdict in one line, the settings that matter, and notes."""
     sure = show(plan.probability, FRACTION)
     rows = Table("", "cores", "origins", "streams", "Gbit/s", f"{sure} reach", "chance", box=SIMPLE_HEAD)
     for row in _settings(plan):
@@ -187,7 +195,7 @@ def shown_plan(plan: Plan) -> RenderableType:
 
 
 def shown_recommendations(answer: Answer) -> RenderableType:
-    """Return recommendations for people: a row for each RTT and target."""
+    """Return recommendations as printable table: one row for each RTT and target."""
     assert answer.table is not None
     sure = show(answer.question.probability, FRACTION)
     heads = ("RTT", "target", "streams", "origins", "cores", "Gbit/s", f"{sure} reach", "chance")
@@ -232,7 +240,6 @@ def _rtts(model: Predictor) -> list[float]:
 
 
 def _targets(most: float) -> list[float]:
-    """Return 1, 2, 5, 10 … of a decimal place, up to the largest throughput."""
     if not most > 0:
         return []
     first = math.floor(math.log10(_SMALLEST * most))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep measured in rounds: the coarse subset, then the choices of `choice`, until the surface is known well enough.
+"""Measure a sweep in rounds: first a coarse subset, then chosen cells, until the surface is known.
 
-The state is always read from the cells' files. A run that was interrupted continues, and cells that are measured
-already are used.
+The state is always read from the cells' files. An interrupted run continues, and existing measurements are used.
 """
 
 from __future__ import annotations
@@ -31,39 +30,39 @@ from tpcsweep.planning import choice
 from tpcsweep.planning.choice import Belief, Costs, Mask, Rows, Space
 
 Measure = Callable[[Sequence[Cell]], object]
-"""A function that measures some cells. Cells that it cannot measure remain stale."""
+"""Function that measures cells. Cells that it cannot measure remain stale."""
 
 UNREACHABLE = "the deployments of all cells that are left failed"
 
 
 class RoundError(RuntimeError):
-    """A round after which the sweep cannot continue."""
+    """The sweep cannot continue after a round."""
 
 
 @dataclass
 class Rounds:
-    """The state of a sweep that is measured in rounds."""
+    """State of a sweep that is measured in rounds."""
 
     configuration: Configuration
     measure: Measure
     say: Callable[[str], None]
     error: float
-    """The estimated error at which it ends, as a share of the surface's range."""
+    """Estimated error at which the run stops, as a share of the surface's range."""
     log: list[dict[str, Any]] = field(default_factory=list)
-    """An entry for each round, also of earlier runs."""
+    """One entry for each round, including those of earlier runs."""
     reason: str = ""
-    """The reason to end."""
+    """Reason to stop."""
     failed: list[str] = field(default_factory=list)
     """Deployments that could not be measured."""
 
     @property
     def folder(self) -> Path:
-        """The folder of the dataset with predictions and the log of rounds."""
+        """Folder of the dataset with predictions and of the log of rounds."""
         return self.configuration.folder / "adaptive"
 
     @cached_property
     def cells(self) -> list[list[Cell]]:
-        """The repetitions of each point, in the order of the grid."""
+        """Repetitions of each point, in the order of the grid."""
         points: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in self.configuration.grid.cells:
             points.setdefault(tuple(cell.axes[name] for name in self.axes), []).append(cell)
@@ -71,12 +70,12 @@ class Rounds:
 
     @cached_property
     def axes(self) -> dict[str, tuple[Any, ...]]:
-        """The values of each axis but the repetition."""
+        """Values of each axis except the repetition."""
         return {name: values for name, values in self.configuration.grid.axes.items() if name != REPETITION}
 
     @cached_property
     def places(self) -> tuple[Rows, ...]:
-        """The place of each point's value on each axis but the repetition."""
+        """Index of each point's value on each axis except the repetition."""
         return tuple(
             np.array([values.index(point[0].axes[name]) for point in self.cells])
             for name, values in self.axes.items()
@@ -84,7 +83,7 @@ class Rounds:
 
     @cached_property
     def space(self) -> Space:
-        """The points, labelled as datasets are."""
+        """Points of the grid, labelled as in datasets."""
         axes = self.configuration.grid.axes
         nowhere = [np.empty(0, np.int64) for _ in axes]
         labels = dataset.tabulate(axes, nowhere, {}, {}, {}, {}).summary
@@ -92,10 +91,10 @@ class Rounds:
         return Space(pd.DataFrame({name: labels[name].values[place] for name, place in columns}))
 
     def run(self) -> None:
-        """Measure, learn and choose until there is a reason to end.
+        """Measure, learn and choose until there is a reason to stop.
 
         Raises:
-            RoundError: if no deployment of a round could be measured, or every cell failed.
+            RoundError: If no deployment of a round could be measured, or every cell failed.
         """
         predicted: tuple[Belief, list[int]] | None = None
         self._adopt()
@@ -120,7 +119,7 @@ class Rounds:
     def _learn(
         self, measured: Mask, available: Mask, predicted: tuple[Belief, list[int]] | None
     ) -> Belief | None:
-        """Learn from all cells and from the belief before the last round with its points; log, judge and publish."""
+        """Learn from all cells and from the predictions for the last round; log, decide whether to stop, publish."""
         folded = self.fold()
         throughput = self.throughput(folded.summary)
         if predicted is not None:
@@ -155,7 +154,7 @@ class Rounds:
         return Costs(testbed.deploy_seconds, sweep.repetitions * cell)
 
     def measured(self) -> Mask:
-        """Tell which points have all their cells, also failed ones: measuring these again would tell no more."""
+        """Return which points have all their cells, including failed ones: repeating these would add nothing."""
         return np.array([not any(self._stale(cell) for cell in cells) for cells in self.cells])
 
     def fold(self) -> dataset.Folded:
@@ -165,16 +164,16 @@ class Rounds:
         return dataset.fold(files, settings.grid.axes, files.values(), attributes=settings.attributes)
 
     def throughput(self, summary: xr.Dataset) -> Floats:
-        """Return the mean over the repetitions of each point in Gbit/s; NaN without any."""
+        """Return each point's mean over repetitions in Gbit/s; NaN without any."""
         ok = summary["status"] == dataset.STATUS.index("ok")
         mean = summary["throughput"].where(ok).mean(REPETITION).transpose(*self.space.points)
         return np.asarray(mean.values[self.places], float)
 
     def learn(self, summary: xr.Dataset, surprise: Sequence[float] = ()) -> Belief | None:
-        """Return the belief about the whole grid; None if only one point was measured.
+        """Return the belief about the whole grid, or None if only one point was measured.
 
         Raises:
-            RoundError: if every cell failed.
+            RoundError: If every cell failed.
         """
         try:
             observations = observe(summary)
@@ -207,7 +206,7 @@ class Rounds:
         self.measure(cells)
         stale = {cell.deployment.path for cell in cells if self._stale(cell)}
         for file in map(self.configuration.cell_file, cells):
-            if results.is_placeholder(file):  # otherwise Snakemake takes the cell for measured
+            if results.is_placeholder(file):  # otherwise Snakemake would consider the cell measured
                 file.unlink()
         self.failed += [path for path in deployments if path in stale]
         took = (datetime.datetime.now(datetime.UTC) - began).total_seconds()
@@ -218,14 +217,13 @@ class Rounds:
         self.log.append(entry)
 
     def _adopt(self) -> None:
-        """Use the cells that an interrupted run measured, and set damaged ones aside."""
         for file in map(self.configuration.cell_file, self.configuration.grid.cells):
             if results.damage(file):
                 results.set_aside(file, "damaged")
         results.adopt(self.configuration)
 
     def _remember(self) -> None:
-        """Continue the log of earlier runs, up to the first round whose cells are no longer current."""
+        """Continue the log of earlier runs, up to the first round with a stale cell."""
         known = self.configuration.grid.by_path
         try:
             rounds = orjson.loads((self.folder / "rounds.json").read_bytes())["rounds"]
@@ -241,7 +239,7 @@ class Rounds:
 
 
 def predicted(summary: xr.Dataset, places: tuple[Rows, ...], belief: Belief, confidence: float) -> xr.Dataset:
-    """Add the prediction for every point of the grid, with the interval of one more measurement."""
+    """Add predictions for every point of the grid, with the interval of one more measurement."""
     dimensions = [str(name) for name in summary["throughput"].dims if name != REPETITION]
     half = stats.norm.ppf(0.5 + confidence / 2) * belief.deviation
     of_interval = "end of the interval of a measurement, as predicted"
@@ -259,7 +257,7 @@ def predicted(summary: xr.Dataset, places: tuple[Rows, ...], belief: Belief, con
 
 
 def surface_with_predictions(summary: xr.Dataset) -> xr.Dataset:
-    """Fill the cells that were not measured with predictions; the variable `predicted` is true for these cells."""
+    """Fill unmeasured cells with predictions; the variable `predicted` is true for these cells."""
     not_measured = summary["status"] == dataset.STATUS.index("not_measured")
     predictable = summary["throughput_predicted"].notnull()
     holes = (not_measured & predictable).transpose(*summary["throughput"].dims)
@@ -271,7 +269,7 @@ def surface_with_predictions(summary: xr.Dataset) -> xr.Dataset:
 
 
 def draw_figures(folder: Path) -> None:
-    """Draw the surface, as measured and predicted, and the rounds, from the files in a folder."""
+    """Draw the surface (measured and predicted) and the rounds from the files in a folder."""
     summary = dataset.load(folder / "dataset.nc")
     log = orjson.loads((folder / "rounds.json").read_bytes())
     shown = surface_with_predictions(summary) if "throughput_predicted" in summary else summary

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures and tables of publications, each with the claims that it carries."""
+"""Figures and tables of publications, each with its claims."""

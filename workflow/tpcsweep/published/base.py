@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A published figure made of a dataset: its picture, and the verdicts on the claims that it carries."""
+"""Reproduction of a published figure from a dataset: its picture, and the verdicts on its claims."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ from tpcsweep.files import write_json
 from tpcsweep.published.figures import PublishedFigure
 from tpcsweep.testbeds.simulation.model import datasets
 
-DRAWS = 40  # random parameter sets that simulated data are judged under
+DRAWS = 40  # random parameter sets for judging simulated data
 INPUT = "input"
-"""The role of a claim by which the parameters of a simulation were chosen: it could not come out otherwise."""
+"""Role of a claim that determined parameters of the simulation, which therefore reproduces it."""
 ASSUMPTION = "assumption"
-"""The role of a claim that follows nearly by hand from something that was assumed."""
+"""Role of a claim that follows almost directly from an assumption."""
 PREDICTION = "prediction"
-"""The role of any other claim."""
+"""Role of any other claim."""
 
 
 @dataclass(frozen=True)
 class Carried:
-    """A verdict, and for simulated data what it is worth."""
+    """Verdict with, for simulated data, its weight as evidence."""
 
     verdict: Verdict
     was_input: bool = False
     assumed: str = ""
-    """The assumption from which it follows nearly by hand; empty if there is none."""
+    """Assumption from which the claim follows almost directly, or ""."""
     agree: int = 0
-    """How many random sets of parameters come to the same outcome."""
+    """Number of random parameter sets with the same outcome."""
     draws: int = 0
-    """How many random sets there were: 0 where data were measured."""
+    """Number of random parameter sets; 0 for measured data."""
 
     @property
     def word(self) -> str:
-        """The verdict in a word or three."""
+        """Verdict in one to three words."""
         return INPUT if self.role == INPUT else self.verdict.outcome.value
 
     @property
     def role(self) -> str:
-        """Whether the claim was put into the simulation; empty for measured data, and where nothing was judged."""
+        """Role of the claim in a simulation; "" for measured data, and if nothing was judged."""
         if self.verdict.data != "simulated" or self.verdict.outcome is Outcome.OPEN:
             return ""
         if self.was_input:
@@ -64,11 +64,11 @@ class Carried:
 
     @property
     def counted(self) -> bool:
-        """Whether it counts how many parameter sets agree: not if there was nothing to judge."""
+        """Whether the number of agreeing parameter sets is meaningful."""
         return bool(self.draws) and self.verdict.outcome is not Outcome.OPEN
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for tables and JSON; without the cells that the verdict stands on."""
+        """Return plain values for tables and JSON, without evidence."""
         row = self.verdict.to_dict()
         del row["evidence"], row["tested"]
         return {
@@ -84,7 +84,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Data:
-    """A dataset, each group read when it is needed."""
+    """Dataset whose groups are read on demand."""
 
     file: Path
 
@@ -107,7 +107,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Caption:
-    """What a figure says beside its data."""
+    """Texts of a figure next to its data."""
 
     title: str
     notes: tuple[str, ...]
@@ -115,7 +115,7 @@ class Caption:
 
 
 def make_figure(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
-    """Draw a figure as PNG and SVG, and write the verdicts on its claims as JSON beside it."""
+    """Draw a figure as PNG and SVG, and write the verdicts on its claims as JSON next to it."""
     data = Data(dataset)
     shown = judged(figure, data)
     save(figure.draw(data, shown), picture.parent, picture.stem)
@@ -134,7 +134,7 @@ def judged(figure: PublishedFigure, data: Data) -> Caption:
 
 
 def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
-    """Return the rows of a figure's claims while it has no data, with the commands that make the figure."""
+    """Return the rows of a figure's claims without data, with the commands that make the figure."""
     command = "snakemake published --configfile config/published.yaml"
     if figure.source:
         dataset = f"results/{figure.source}/dataset.nc"
@@ -153,10 +153,10 @@ def _about(data: Data) -> str:
 
 
 def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Dataset] = ()) -> list[Carried]:
-    """Judge some claims on a dataset, and where it is simulated on datasets of other parameter sets.
+    """Judge claims on a dataset, and on datasets of other parameter sets if it is simulated.
 
-    In a random parameter set all cells move together, so that each set is judged by itself. The interval of an effect
-    then holds `CONFIDENCE` of the effects in the sets. Raises KeyError for an unknown claim.
+    Each random parameter set is judged separately, because all its cells change together. The interval of an effect
+    then contains `CONFIDENCE` of the effects in the sets. Raises KeyError for an unknown claim.
     """
     inputs = str(summary.attrs.get("claims_used_as_inputs", "")).split()
     assumed = orjson.loads(summary.attrs.get("claims_that_follow_from_assumptions", "{}"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concurrent davix flows: rate against flows, rate against time, and the table of single transfers.
+"""Concurrent davix flows: rate against flows, rate against time, and the table of transfers.
 
-A published rate is the bytes of a flow over the time that it sent for, and that of several flows the sum of these. It
-is more than all bytes over the time until the last flow has ended, wherever flows are not alike; both are drawn.
+A published rate is the bytes of a flow over its sending time, and that of several flows their sum. It exceeds all bytes
+over the time until the last flow ended if flows are unequal; both are drawn.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tpcsweep.published.layout import board, close
 from tpcsweep.variables import GBIT
 
 PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}
-"""Sum of the flows' rates in Gbit/s, by flows."""
+"""Sum of the flows' rates in Gbit/s, by number of flows."""
 PUBLISHED_LAST = {10: 10 * 100e9 * GBIT / 210.04}
-"""All bytes until the last flow ended, in Gbit/s, by flows: the slowest of the table took 210.04 s in total."""
+"""All bytes until the last flow ended, in Gbit/s, by flows; the slowest in the table took 210.04 s."""
 
-_SHOWN = (1, 2, 5, 10)  # flows whose rates are drawn against time
+_SHOWN = (1, 2, 5, 10)  # numbers of flows whose rates are drawn against time
 _BINS = 40
 _ENDS = ("throughput_low", "throughput_high")
 _OF_TRANSFERS = "Rates against time, and the table, are of single transfers, each spread evenly"
@@ -38,11 +38,11 @@ _RATES = (
 
 
 def flows(data: Data) -> pd.DataFrame:
-    """Give a table of single transfers of the most flows, at the first RTT and repetition.
+    """Return a table of transfers with the most flows, at the first RTT and repetition.
 
     Returns:
-        A row for the first transfer that each flow ended well, then `sum` (of the rates alone) and `mean`. Columns are
-        `startup`, `sending` and `total` in s, and `rate` in Gbit/s, of the bytes over `sending`.
+        One row for the first successful transfer of each flow, then `sum` (of the rates only) and `mean`. Columns are
+            `startup`, `sending` and `total` in s, and `rate` in Gbit/s, of the bytes over `sending`.
     """
     transfers = _at_the_smallest_rtt(_first(data))
     most = transfers[transfers["streams"] == transfers["streams"].max()]
@@ -55,11 +55,11 @@ def flows(data: Data) -> pd.DataFrame:
 
 
 def sums(data: Data) -> pd.DataFrame:
-    """Give the total rates of concurrent flows, each with its first transfer.
+    """Return the total rates of concurrent flows, from the first transfer of each.
 
     Returns:
-        A row for each number of flows and RTT: `rtt`, `streams`, `sum` (of the rates over sending) and `last` (all
-        bytes over the time until the last flow ended), in Gbit/s.
+        One row for each number of flows and RTT: `rtt`, `streams`, `sum` (of the rates over sending) and `last` (all
+            bytes over the time until the last flow ended), in Gbit/s.
     """
     places = _first(data).groupby(["rtt", "streams"])
     every = places["size"].sum() * GBIT / (places["end"].max() - places["start"].min())
@@ -67,7 +67,7 @@ def sums(data: Data) -> pd.DataFrame:
 
 
 def _ended_well(data: Data) -> pd.DataFrame:
-    """Transfers of the first repetition, with `rate` over their sending."""
+    """Return successful transfers of the first repetition, with `rate` over their sending time."""
     transfers = data.transfers.to_dataframe().reset_index()
     if "repetition" in transfers:
         transfers = transfers[transfers["repetition"] == transfers["repetition"].min()]
@@ -86,10 +86,10 @@ def _at_the_smallest_rtt(transfers: pd.DataFrame) -> pd.DataFrame:
 
 
 def rates(data: Data, count: int) -> tuple[Any, Any]:
-    """Give the total rate of so many flows against time: each transfer's bytes spread evenly over its sending.
+    """Return the total rate of `count` flows over time, with bytes spread evenly over each sending time.
 
     Returns:
-        The ends of bins, in s, and the rates in them, in Gbit/s.
+        Ends of bins in s, and their rates in Gbit/s.
     """
     transfers = _at_the_smallest_rtt(_ended_well(data))
     part = transfers[transfers["streams"] == count]
@@ -103,7 +103,7 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 
 @styled()
 def concurrent_flows(data: Data, shown: Caption) -> Figure:
-    """Draw rate against flows, rate against time, and the table of single transfers."""
+    """Draw rate against flows, rate against time, and the table of transfers."""
     summary, found = data.summary, sums(data)
     cells = summary[["throughput", *_ENDS]].mean("repetition")
     figure, [against, time, table] = board([3], 3.3, 3.4, shown)
@@ -115,7 +115,7 @@ def concurrent_flows(data: Data, shown: Caption) -> Figure:
         label = title_of({"rtt": float(rtt)})
         against.plot(curve["streams"], curve["sum"], marker=".", color=colour, label=label)
         against.plot(curve["streams"], curve["last"], linestyle="--", linewidth=1, color=colour)
-    # On a path that is slower than theirs the shape can be compared, and the level cannot.
+    # On a slower path than the published one, the shape is comparable, the level is not.
     most = max(PUBLISHED.values())
     slower = float(summary["bandwidth"].max()) < most
     scale = float(found["sum"].max()) / most if slower else 1.0

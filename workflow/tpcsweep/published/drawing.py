@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published figures that are no plots against streams alone: CHEP 2023, the WAN study of 2021, the tests of 2007."""
+"""Special published figures: CHEP 2023, the WAN study of 2021, the tests of 2007."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.layout import board, close
 
 TARGET = 400.0
-"""Of the main test, Gbit/s."""
+"""Target of the main test, Gbit/s."""
 
 STATED: Mapping[str, tuple[float, ...]] = {"origins": (2,), "cores": (128,), "rtt": (0.1, 10, 60, 120)}
-"""Values of figure 4 that the publication says in numbers. All others are ours, and so are those of the streams."""
+"""Values of figure 4 that the publication states as numbers; all others, including streams, are ours."""
 
 _MARK = " *"
 _OURS = (
@@ -41,7 +41,7 @@ _BINS = 120  # points of an hour: 30 s each
 
 @styled()
 def hour(data: Data, shown: Caption) -> Figure:
-    """Draw goodput over time with the most streams, in total and of a port, and the mean of each cell over streams."""
+    """Draw goodput over time with the most streams, total and per port, and each cell's mean over streams."""
     summary = data.summary.mean(REPETITION)
     samples = data.samples.isel({REPETITION: 0})
     streams, ports = summary["streams"].values, int(summary["origins"])
@@ -70,7 +70,7 @@ def hour(data: Data, shown: Caption) -> Figure:
 
 @styled()
 def by_cores_and_origins(data: Data, shown: Caption) -> Figure:
-    """Draw throughput over streams by RTT, a panel for each cores × origins, the origins growing to the right."""
+    """Draw throughput over streams by RTT, one panel for each cores × origins, origins from left to right."""
     grid = replace(arrange(data.summary, ("streams", "rtt")), columns="origins", rows=("cores",))
     rows = grid.panels()
     figure, panels = board(list(map(len, rows)), 3.2, 2.4, shown)
@@ -100,7 +100,7 @@ def against_rtt(data: Data, shown: Caption) -> Figure:
     figure, [panel] = board([1], 6.4, 4.0, shown)
     for place, (tool, colour) in enumerate(zip(tools, colours(len(tools) + 1)[:-1], strict=True)):
         part = cells[cells["tool"] == tool]
-        # Beside each other: both tools were used on the same links.
+        # Side by side, because both tools were used on the same links.
         beside = 1.02 ** (place - len(tools) / 2)
         panel.scatter(part["rtt"] * beside, part["throughput"], s=4, alpha=0.25, color=colour, linewidth=0)
         quartiles = part.groupby("rtt")["throughput"].quantile([0.25, 0.5, 0.75]).unstack()
@@ -122,8 +122,8 @@ def against_rtt(data: Data, shown: Caption) -> Figure:
 
 @styled()
 def layers(data: Data, shown: Caption) -> Figure:
-    """Draw the mean after warm-up with its interval, and average and maximum with ramp-up, as were published."""
-    # Each layer has one tool: of the others its cells do not exist.
+    """Draw the mean after warm-up with its interval, and the published average and maximum with ramp-up."""
+    # Each layer has one tool; cells of the other tools do not exist.
     summary = data.summary.mean("repetition") if "repetition" in data.summary.dims else data.summary
     if "tool" in summary["throughput"].dims:
         summary = summary.max("tool")
@@ -135,7 +135,7 @@ def layers(data: Data, shown: Caption) -> Figure:
             curve = summary.sel(layer=layer, tcp_buffer=buffer)
             x = np.asarray(curve["streams"].values, float)
             panel.fill_between(x, curve["throughput_low"], curve["throughput_high"], color=colour, alpha=0.22)
-            # Where buffers make no difference each is seen behind the next.
+            # If buffers make no difference, each line is visible behind the next.
             wide = 0.9 * (len(buffers) - place)
             panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
             panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All figures of publications, read from figures.yaml.
 
-The function that draws a figure is loaded when it is drawn: every job reads the rules, which need the names, and few
-jobs draw.
+The drawing functions are imported on demand, because every job reads the rules, which need the names, but few jobs
+draw.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure or table of a publication, and how it is made here.
+    """Figure or table of a publication, and its reproduction.
 
     config/published.yaml lists the figures whose data come from sweeps, each with the testbed that simulates its
     hardware.
     """
 
     name: str
-    """The name of its sweep, config/published/NAME.yaml, unless the figure has a source."""
+    """Name of its sweep, config/published/NAME.yaml, unless the figure has a source."""
     title: str
     claims: tuple[str, ...]
     """Identifiers; figures.yaml omits the publication, which is the name up to the first underscore."""
     drawn_by: str = "layout.against_streams"
-    """A function of this package, `module.function`, of the data (`base.Data`) and the texts beside them."""
+    """Function of this package as `module.function`; its arguments are `base.Data` and `base.Caption`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the function."""
     source: str | None = None
-    """The file in config/imports that reads its data, if they come from elsewhere."""
+    """File in config/imports that reads its data, if they come from elsewhere."""
     when_simulated: str = ""
-    """A note on its picture if the data are simulated."""
+    """Note on its picture if the data are simulated."""
 
     def draw(self, data: Any, shown: Any) -> Figure:
         module, _, name = self.drawn_by.partition(".")
@@ -57,18 +57,18 @@ def _figures() -> Iterator[PublishedFigure]:
 
 
 FIGURES: Mapping[str, PublishedFigure] = {figure.name: figure for figure in _figures()}
-"""Every figure by its name."""
+"""Figures by name."""
 
 
 def drawn(studies: Mapping[str, Study]) -> list[str]:
-    """Return the names of the studies of which a published figure is drawn."""
+    """Return the names of the studies that have a published figure."""
     return [name for name, study in studies.items() if figure_of(study)]
 
 
 def figure_of(study: Study) -> str:
-    """Return the name of the published figure that is made of a study; empty if there is none.
+    """Return the name of the published figure that a study reproduces, or "".
 
-    It is the figure of the study's sweep, scaled or not, or of data from elsewhere.
+    It is the figure of the study's sweep, scaled or not, or of imported data.
     """
     if isinstance(study, Imported):
         return next((name for name, figure in FIGURES.items() if figure.source == study.name), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures with the claims that they carry beside them, and the commonest of them: throughput against streams."""
+"""Layout of figures with their claims at the side, and the usual one: throughput against streams."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ COLOURS = {
     "not testable here": "#666666",
     "input": "#2166ac",
 }
-"""By verdict, which is written out as well."""
+"""Colours by verdict, which is written too."""
 
 _WIDE = 3.3  # inches of the panel of claims
-_LETTERS = 56  # that fit into its width
+_LETTERS = 56  # characters that fit into its width
 _LINE = 0.128  # inches of a line
 _GAP = 0.09
 
 
 def board(rows: Sequence[int], wide: float, high: float, shown: Caption) -> tuple[Figure, list[Axes]]:
-    """Make a figure with so many panels in each row, of so many inches, and the panel of claims on its right."""
+    """Return a figure with rows of panels (inches `wide` × `high`), and the panel of claims at its right."""
     columns = max(rows)
     needed = sum(len(_lines(claim)) * _LINE + _GAP for claim in shown.claims) + 0.3
     size = (wide * columns + _WIDE, max(high * len(rows), needed))
@@ -50,8 +50,8 @@ def board(rows: Sequence[int], wide: float, high: float, shown: Caption) -> tupl
 def against_streams(data: Data, shown: Caption, curve: str = "rtt", across: int = 3) -> Figure:
     """Draw throughput over streams with its intervals.
 
-    Each value of the axis `curve` has a curve, and each combination of the others' values a panel, of which at most
-    `across` are side by side.
+    Each value of the axis `curve` has a line, and each combination of the other axes' values a panel, at most `across`
+    side by side.
     """
     summary = data.summary
     chosen = ("streams", curve) if summary.sizes.get(curve, 1) > 1 else ("streams",)
@@ -82,7 +82,6 @@ def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
 
 
 def _lines(claim: Carried) -> list[tuple[str, str, bool]]:
-    """The lines of a claim, with their colours and whether they are bold."""
     verdict = claim.verdict
     word = claim.word + (f" ({verdict.outcome.value})" if claim.role == INPUT else "")
     effect = verdict.effect or textwrap.shorten(verdict.reason, 4 * _LETTERS, placeholder=" …")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All published figures in one place: the table of verdicts as CSV, JSON and PNG, and a page with the figures."""
+"""Report on all published figures: table of verdicts as CSV, JSON and PNG, and a page with figures."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ COLUMNS = (
 
 
 def claim_rows(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
-    """Return a row for each claim of each figure, of each study, and for each claim that no figure carries.
+    """Return one row for each claim of each figure, of each study, and for each claim without a figure.
 
-    The verdicts of a figure are beside its picture. Figures without a picture have no data.
+    A figure's verdicts are in the JSON file next to its picture. Figures without a picture have no data.
     """
     rows = [row for picture in pictures for row in orjson.loads(picture.with_suffix(".json").read_bytes())]
     drawn = {row["figure"] for row in rows}
@@ -69,10 +69,10 @@ def write_report(folder: Path, pictures: Sequence[Path], studies: Iterable[Mappi
 
 
 def predictions(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Say which predictions of the simulation published claims confirm: those that were neither put in nor follow.
+    """Describe which predictions of the simulation are confirmed by published claims.
 
-    A claim confirms one if it holds on every figure that predicts it, in `CONFIDENCE` of the parameter sets. The rows
-    are those of the table of verdicts.
+    Predictions exclude inputs and claims that follow from assumptions. A claim confirms one if it holds on every figure
+    that predicts it, in `CONFIDENCE` of the parameter sets. The rows are those of the table of verdicts.
     """
     verdicts: dict[str, list[tuple[str, float]]] = {}
     for row in rows:
@@ -109,7 +109,7 @@ _HEAD = ("claim", "figure", "data", "verdict", "effect", "role", "draws that agr
 
 @styled()
 def verdict_picture(lines: Sequence[Sequence[str]], said: str) -> Figure:
-    """Draw the table of verdicts; `lines` are its rows for people, `said` is what they say of predictions."""
+    """Draw the table of verdicts; `lines` are its rows for people, `said` is the result of `predictions`."""
     figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
     axes = figure.subplots()
     axes.set_axis_off()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's dataset from the files of its cells. Files that are no current cells are set aside, and measured next."""
+"""Fold a study's cell files into its dataset; files that are no current cells are measured next time."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from tpcsweep.dataset import Folded
 
 FILE = "not_measured.json"
-"""The list of cells without a measurement, in a study's folder."""
+"""Name of the list of unmeasured cells in a study's folder."""
 CLEARS = "TPCSWEEP_CLEARS"
-"""The environment variable by which a run tells its jobs that it calls `clear` at its end."""
+"""Environment variable that tells jobs that their run calls `clear` at its end."""
 
 
 class Hole(NamedTuple):
-    """Cells of one deployment without a measurement."""
+    """Unmeasured cells of one deployment."""
 
     deployment: str
     cells: tuple[str, ...]
-    """Their paths."""
+    """Paths of the cells."""
     why: str
 
 
@@ -42,7 +42,7 @@ def folding_errors() -> tuple[type[Exception], ...]:
 
 
 def make_dataset(study: Study, output: Path, processes: int) -> None:
-    """Fold the cells of a study, or copy a dataset from elsewhere. Errors are those of `expected`."""
+    """Fold the cells of a study, or copy an imported dataset. Errors are those of `folding_errors`."""
     if isinstance(study, Configuration):
         fold_study(study, output, processes)
         return
@@ -52,14 +52,15 @@ def make_dataset(study: Study, output: Path, processes: int) -> None:
 
 
 def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
-    """Write the dataset of a sweep, its table and the list of holes.
+    """Write the dataset of a sweep, its table and the list of unmeasured cells.
 
-    Staged cells that the dataset contains are deleted. Unless the run calls `clear` at its end, this calls it.
+    Staged cells that the dataset contains are deleted. `clear` is called, unless the run does that at its end.
 
     Raises:
-        dataset.DatasetError: if no cell was measured, or cells do not fold into one dataset.
+        dataset.DatasetError: If no cell was measured, or cells do not fold into one dataset.
     """
-    from tpcsweep import dataset  # loads xarray, which commands that only read the holes do not need
+    # importing it loads xarray, which commands that only read the holes do not need
+    from tpcsweep import dataset
 
     grid, attributes = study.grid, study.attributes
     if study.testbed.simulated:
@@ -69,7 +70,7 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
         return
     reasons: dict[Path, str] = {}
     files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}
-    results.renew_times(files)  # the clock may have been set back since they were measured
+    results.renew_times(files)  # the clock may have been set back since the measurement
     specs = (wanted(study, cell) for cell in files.values())
     refused: dataset.DatasetError | None = None
     try:
@@ -88,10 +89,10 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
 
 
 def clear(study: Configuration) -> None:
-    """Set aside or delete the files of cells that the dataset lacks, so that Snakemake measures these in the next run.
+    """Rename or delete the files of cells that the dataset lacks, so that the next run measures them.
 
-    These are placeholders, damaged cells, and cells of another specification. As rules list their files, it comes after
-    the last job of a run.
+    These are placeholders, damaged cells, and cells of another specification. Rules list these files as outputs, so
+    `clear` must follow the last job of a run.
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
     placeholders = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start and the end of a run, as the workflow's onstart, onsuccess and onerror call them."""
+"""Start and end of a run: functions for the workflow's onstart, onsuccess and onerror."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tpcsweep.running.status import Status, counted
 from tpcsweep.running.studies import Studies, stale_cells
 
 Ending = Literal["complete", "incomplete", "failed"]
-"""The end of a run: all cells measured, some not measured, or a job failed."""
+"""End of a run: all cells measured, some not measured, or a job failed."""
 SHOWN = 3
-"""Lines about sweeps at the end of a run, at most."""
+"""Most lines about sweeps at the end of a run."""
 
 
 def begin(studies: Studies) -> None:
-    """Keep other runs out of the results, and try each testbed that is to measure; end the process if that fails."""
+    """Lock the results, and try each testbed that will measure; exit the process if that fails."""
     os.environ[folding.CLEARS] = "at its end"
     tried: set[str] = set()
     try:
@@ -45,12 +45,12 @@ def begin(studies: Studies) -> None:
 
 
 def end(studies: Studies, *, well: bool, published: bool = False) -> None:
-    """Print how the sweeps ended and where the pages are, and run the user's command for the end of a run.
+    """Print results and pages of the sweeps, and run the user's command for the end of a run.
 
-    If cells could not be measured in a run that went well, the process ends with status 1. `published` is whether
-    published figures are drawn.
+    The process exits with status 1 if cells could not be measured in a successful run. `published` is whether published
+    figures are drawn.
     """
-    # Snakemake has deleted what it deletes; a user who deletes a cell now wants another one.
+    # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:
         results.empty_staging(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
@@ -80,9 +80,9 @@ def end(studies: Studies, *, well: bool, published: bool = False) -> None:
 
 
 def notify(study: Configuration, command: str, ending: Ending, counts: Status) -> str:
-    """Run the user's command for the end of a run, if any; return a message if it fails.
+    """Run the user's command for the end of a run, if any; return a message if it fails, otherwise "".
 
-    It shares standard output and error with the run, has no input, and finds the ending in its environment.
+    The command shares standard output and error with the run, has no input, and finds the ending in its environment.
     """
     if not command:
         return ""
@@ -96,7 +96,7 @@ def notify(study: Configuration, command: str, ending: Ending, counts: Status) -
         **{name.upper(): str(count) for name, count in counts.to_dict().items()},
     }
     environment = processes.whole(**{f"TPCSWEEP_{name}": value for name, value in told.items()})
-    # A shell, as it is the user's own line, with the user's own rights.
+    # A shell, because the line is the user's own, with the user's rights.
     run = processes.run(["/bin/sh", "-c", command], environment, capture_output=False, umask=-1)
     if not run.returncode:
         return ""
@@ -107,7 +107,7 @@ def _try(study: Configuration) -> None:
     try:
         if lacking := missing(extras(study)):
             raise MissingExtraError("\n".join(lacking))
-        with signals.interruptible():  # Ctrl-C ends the trial, which removes what it has made
+        with signals.interruptible():  # Ctrl-C ends the trial, which removes its servers
             testbeds.require(study)
     except deployment_errors(study) as error:
         sys.exit(str(error))

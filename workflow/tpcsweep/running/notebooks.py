@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notebooks run with parameters, by kernels that are reached by socket files: no network is needed, nor loopback."""
+"""Run notebooks with parameters, by kernels on socket files, without any network or loopback."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from traitlets.config import Config
 from tpcsweep import processes, templates
 from tpcsweep.files import write_text
 
-LONGEST = 64  # characters of a folder for sockets, whose names end at 107 (unix(7))
-FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, where TMPDIR is too long
+LONGEST = 64  # most characters of a folder for sockets, whose names have at most 107 (unix(7))
+FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, for a TMPDIR that is too long
 NotebookError = PapermillExecutionError
-"""What a notebook ends with when a cell of it raises."""
+"""Exception of a notebook with a cell that raises."""
 
 
 @contextmanager
 def _alone() -> Iterator[Path]:
-    """Yield a folder that is this process's home within a `with`, so that libraries read no settings of the user's."""
+    """Yield a temporary folder that is this process's home, so that libraries ignore the user's settings."""
     usable = (at for at in FOLDERS if len(at) <= LONGEST and os.access(at, os.W_OK | os.X_OK))
     with tempfile.TemporaryDirectory(prefix="tpcsweep-", dir=next(usable, None)) as folder:
         own = {"JUPYTER_PREFER_ENV_PATH": "1", "JUPYTER_NO_CONFIG": "1"}
@@ -43,17 +43,16 @@ def _alone() -> Iterator[Path]:
 
 
 def _become(environment: Mapping[str, str]) -> None:
-    """Replace this process's environment: kernels and libraries begin with it."""
     os.environ.clear()
     os.environ.update(environment)
 
 
 def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:
-    """Run a notebook that ships with the package, and write it as one HTML file that needs no network.
+    """Run a notebook of the package, and write it as one HTML file that needs no network.
 
-    The values are given to the parameters of the notebook with their names. A cell that raises is a NotebookError.
+    `values` replace the notebook's parameters of the same names. Raises NotebookError if a cell raises.
     """
-    for library in ("papermill", "traitlets"):  # their warnings are about notebooks, and not for users
+    for library in ("papermill", "traitlets"):  # their warnings concern notebook authors, not users
         logging.getLogger(library).setLevel(logging.ERROR)
     shipped = resources.files("tpcsweep") / "notebooks" / f"{name}.ipynb"
     with resources.as_file(shipped) as notebook, tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
@@ -63,10 +62,10 @@ def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:
 
 
 def run_notebook(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
-    """Run a notebook, and write it with its outputs when it has run to its end.
+    """Run a notebook, and write it with its outputs after its end.
 
     The notebook gets the values that it declares as parameters, and imports modules from its own folder, as in Jupyter.
-    A cell that raises is a NotebookError.
+    Raises NotebookError if a cell raises.
     """
     declared = _declared(notebook)
     parameters = {name: value for name, value in values.items() if name in declared}
@@ -88,9 +87,9 @@ def export_notebook(notebook: Path, output: Path) -> None:
 
 
 def _declared(notebook: Path) -> set[str]:
-    """Give the names that a notebook's cell of parameters assigns.
+    """Return the names that a notebook's parameters cell assigns.
 
-    papermill.inspect_notebook leaves out those of lines with a second equals sign, as in base = "demo:cores=0.15".
+    papermill.inspect_notebook misses names on lines with a second equals sign, such as base = "demo:cores=0.15".
     """
     cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
     source = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The terminal while a sweep runs: a line for each deployment, and a bar with cells, throughput and the time left."""
+"""Terminal output during a sweep: one line for each deployment, and a bar with the time left."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 FILE = ".progress"
-"""The state of a run, which its jobs share: its cells, how many are done, and when it began, s since the epoch."""
+"""Name of a run's state file, which its jobs share.
+It contains the number of cells, the number done, and the start in s since the epoch."""
 
 
 def begin_progress(folder: Path, cells: int) -> None:
-    """Start counting a run of so many cells."""
+    """Start counting a run of `cells` cells."""
     with replacing(folder / FILE) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
         part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
 
 
 class JobProgress:
-    """The lines of one deployment's job on standard error."""
+    """Output of one deployment's job on standard error."""
 
     def __init__(self, sweep: str, deployment: str, folder: Path) -> None:
         """`folder` is that of the study's results."""
@@ -69,17 +70,17 @@ class JobProgress:
             self._line()
 
     def stage(self, text: str) -> None:
-        """Show a step that is no cell. Without a terminal only what somebody may have to wait for is printed."""
+        """Show a step other than a cell. Without a terminal, only steps that may take long are printed."""
         self._draw(text)
         if self._bar.disable and not text.startswith("deploying"):
             self.say(text)
 
     def look(self, steady: Steady | None, seconds: float) -> None:
-        """Show the throughput of the present cell; `steady` is None before it is known."""
+        """Show the throughput of the current cell; `steady` is None while unknown."""
         self._draw("" if steady is None else f"{short(steady.mean)} Gbit/s after {seconds:.0f} s")
 
     def end(self, cell: str, status: str, throughput: float | None, flags: list[str]) -> None:
-        """Count a cell that ended. A second call for the same cell replaces its first result."""
+        """Count an ended cell. A second call for a cell replaces its first result."""
         with _counts(self._folder) as self._run:
             self._run["done"] += cell not in self._ended
         self._ended[cell] = (status, throughput, flags)
@@ -123,7 +124,7 @@ class JobProgress:
         self._bar.refresh()
 
     def _progress(self) -> str:
-        """Cells done of all, and the time left at the pace so far, deploying included."""
+        """Return done and all cells, and the time left at the pace so far, including deploying."""
         done, cells = self._run["done"], max(self._run["cells"], self._run["done"])
         if not done or done == cells:
             return f"{done}/{cells} cells"
@@ -138,7 +139,7 @@ def _cells(cells: int) -> str:
 
 @contextlib.contextmanager
 def _counts(folder: Path) -> Iterator[dict[str, Any]]:
-    """Lend the counts of a run to one job at a time, and keep the changes."""
+    """Yield the counts of a run to one job at a time, and save the changes."""
     if not (folder / FILE).exists():  # as a module of another workflow, which does not call `begin_progress`
         begin_progress(folder, 0)
     with (folder / FILE).open("r+") as file:

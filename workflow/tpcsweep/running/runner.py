@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One deployment, one job: adopt, deploy, measure the stale cells, retry, tear down, publish.
+"""Job of one deployment: adopt, deploy, measure stale cells, retry, remove, publish.
 
-A deployment that breaks is torn down, and another one replaces it for the cells that are left. A cell is measured again
-because it failed or because of its circumstances, never because of its throughput, nor of how that varied: a choice by
-it would bias the results.
+A broken deployment is removed and replaced for its remaining cells. A cell is repeated because it failed or because of
+its conditions, never because of its throughput or variation, which would bias the results.
 """
 
 from __future__ import annotations
@@ -33,57 +32,56 @@ from tpcsweep.testbeds import Deployment
 from tpcsweep.variables import BYTES, CPU_LIMITS
 
 CELL_MARGIN = 60.0
-"""Seconds that a cell may take at most beside its longest time of measuring."""
+"""Most seconds that a cell may take beyond its longest measurement."""
 GIVE_UP_AFTER = 3
-"""Deployments in a row that break without a cell that went well: the cells do not break them."""
+"""Consecutive deployments that break without a successful cell before the job stops.
+Single cells do not cause that many failures."""
 TRIES = 2
-"""Deployments that do not start as asked, before the job gives up."""
+"""Failed starts of a deployment before the job stops."""
 CALM = 20.0
-"""Seconds that a deployment waits at most for the machine to be calm, after one that did not start as asked."""
+"""Most seconds to wait for a calm machine after a failed start of a deployment."""
 BUSY = 50.0
 """Per cent of the machine's CPU time in use above which it is not calm."""
 DAMAGED = "its file in staging was damaged"
 CAUSES = ("disturbed", "machine_saturated")
-"""Flags of circumstances that may change, the gravest first. Never throughput or how it varied: a choice by those would
-bias the results."""
+"""Flags of conditions that may change, gravest first.
+Flags of throughput and its variation are excluded, because a selection by them would bias the results."""
 VARIATION = frozenset({"not_steady"})
-"""Warnings about how the throughput varied. They do not decide which of two measurements is kept."""
+"""Warnings about variation, which do not decide between two measurements of a cell."""
 SLOWER = 0.15
-"""Share by which the machine was slower than in the fastest cell, from which on a CPU-bound cell is measured again. It
-is no flag: a clock that rises for a single busy core has the same effect every time."""
+"""Slowdown of the machine relative to the fastest cell above which a CPU-bound cell is repeated.
+It is no flag: a clock that rises for a single busy core has the same effect in every repetition."""
 REPLACEMENT = "replacement-"
-"""The beginning of the names of log folders of deployments that replaced broken ones."""
+"""Prefix of log folders of deployments that replaced broken ones."""
 
 
 class Task(NamedTuple):
-    """A cell that is to be measured."""
+    """Cell to measure."""
 
     cell: Cell
     place: Path
     staged: Path
     spec: dict[str, Any]
     prefix: str
-    """The beginning of the names of its destination files."""
+    """Start of the names of its destination files."""
     earlier: dict[str, Any] | None = None
-    """The first measurement, if the cell is measured again."""
+    """First measurement, if the cell is repeated."""
 
     @property
     def current(self) -> bool:
-        """Whether the cell has been measured, by this job or another one."""
+        """Whether this or another job has measured the cell."""
         return not (results.stale(self.place, self.spec) and results.stale(self.staged, self.spec))
 
 
 def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     """Measure the stale cells of one deployment. Without any, nothing is deployed.
 
-    A failed transfer is data and raises nothing, as does a server that dies under a cell. If a deployment does not
-    start as asked TRIES times, or breaks GIVE_UP_AFTER times in a row, the cells that are left get placeholders with
-    the reason.
-
-    Logs of servers and commands are written to the folder `logs`.
+    A failed transfer, or a server that dies during a cell, is a result and raises nothing. If TRIES starts fail, or
+    GIVE_UP_AFTER consecutive deployments break, the remaining cells get placeholders with the reason. Logs of servers
+    and commands are written to the folder `logs`.
 
     Raises:
-        Exception: one of `expected`, if a deployment is not torn down.
+        Exception: One of `deployment_errors`, if a deployment could not be removed.
     """
     tasks = _tasks(configuration, deployment)
     stale = [task for task in tasks if not results.publish(task.staged, task.place, task.spec)]
@@ -105,14 +103,14 @@ def deployment_errors(configuration: Configuration) -> tuple[type[Exception], ..
 
 
 class _Job:
-    """Cells that share a deployment, measured one after another, in as many deployments in turn as that takes."""
+    """Cells that share a deployment, measured one after another, in replacements if deployments break."""
 
     def __init__(
         self, configuration: Configuration, deployment: str, tasks: list[Task], logs: Path, shown: JobProgress
     ) -> None:
         self._configuration, self._tasks, self._shown = configuration, tasks, shown
         self.todo = deque(tasks)
-        """Cells that are left."""
+        """Remaining cells."""
         self._measured: dict[str, dict[str, Any]] = {}
         """Records of the cells that this job measured, by path."""
         self._retried = False
@@ -133,9 +131,9 @@ class _Job:
         )
 
     def measure(self) -> str:
-        """Measure until nothing is left, in another deployment whenever one does not start as asked or breaks.
+        """Measure all cells, replacing deployments that break or do not start; return why cells remain, or "".
 
-        Return the reason why cells are left, if any. A deployment that is not torn down at its end raises `expected`.
+        A deployment that could not be removed at the end raises one of `deployment_errors`.
         """
         logs, refused, fruitless = self._request.logs, 0, 0
         for old in logs.glob(f"{REPLACEMENT}*"):
@@ -145,7 +143,7 @@ class _Job:
             try:
                 with self._testbed.deployed(self._configuration.testbed, self._request) as site:
                     well, reason = self._cells(site)
-            except FaultError as error:  # all of it had started, and something ended before it was ready
+            except FaultError as error:  # everything had started, and something ended before it was ready
                 reason = str(error)
             except deployment_errors(self._configuration) as error:
                 if not self.todo:
@@ -169,7 +167,7 @@ class _Job:
         raise AssertionError  # for the type checker: count has no end
 
     def _left(self) -> bool:
-        """Whether cells are left. After the last one, failed and disturbed cells are queued again, within bounds."""
+        """Return whether cells remain; if none does, first queue failed and disturbed cells again, within bounds."""
         if not self.todo and not self._retried:
             self._retried = True
             measured = [task for task in self._tasks if task.cell.path in self._measured]
@@ -179,12 +177,12 @@ class _Job:
         return bool(self.todo)
 
     def _cells(self, site: Deployment) -> tuple[bool, str]:
-        """Measure cells until none is left or the deployment breaks. Return if one went well, and why it broke."""
+        """Measure cells until none remains or the deployment breaks; return whether one succeeded, and why it broke."""
         origin = provenance.workflow(site.provenance)
         well = False
         while self._left():
             task = self.todo[0]
-            if task.earlier is None and task.current:  # another job, for which this one waited, measured it
+            if task.earlier is None and task.current:  # another job measured it while this one waited
                 self.todo.popleft()
                 continue
             try:
@@ -193,7 +191,7 @@ class _Job:
             except BrokenError as error:
                 if task.earlier is not None:  # it has a measurement
                     self.todo.popleft()
-                # The cell goes to the end of the queue: if it breaks every deployment, the others are measured before.
+                # The cell goes to the end of the queue, so that the others precede a cell that breaks every deployment.
                 self.todo.rotate(-1)
                 return well, site.explain(error)
             self.todo.popleft()
@@ -206,7 +204,7 @@ class _Job:
         """Measure a cell, write it to staging, and return the result of the testbed's `measure`.
 
         Raises:
-            BrokenError: if the measurement did not begin, or the deployment broke for another reason than the cell.
+            BrokenError: If the measurement did not start, or the cell did not cause the deployment's failure.
         """
         self._shown.look(None, 0.0)
         started = results.now()
@@ -229,7 +227,6 @@ class _Job:
 
 
 def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
-    """The cells of a deployment, in the order in which they are measured."""
     tasks = []
     for number, cell in enumerate(configuration.grid.deployments[deployment]):
         place, staged = configuration.cell_file(cell), results.staged_file(configuration, cell)
@@ -238,16 +235,16 @@ def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
 
 
 def _arriving(cell: Cell, seconds: float) -> int:
-    """The largest size of the files in memory of a cell that lasts so many seconds, in bytes."""
+    """Return the largest size in bytes of a cell's files in memory, if it takes `seconds`."""
     asked = cell.parameters
     files = files_of(asked.layer, asked.streams, "sparse").memory * asked.file_size
     return min(files, round(asked.bandwidth * BYTES * seconds))
 
 
 def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
-    """Return indices of cells to measure again: failed ones first, then those with the most and gravest CAUSES.
+    """Return indices of cells to repeat: failed ones first, then those with the most and gravest CAUSES.
 
-    Records are cells of a deployment as their files contain them. At most a `share` of them is chosen, rounded up.
+    Records are a deployment's cells as in their files. At most a `share` of them is chosen, rounded up.
     """
     work = [_work(record) for record in records]
     fastest = min((value for value in work if value > 0), default=math.nan)
@@ -260,13 +257,12 @@ def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[i
 
 
 def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the later of two measurements of a cell, unless it failed or has more warnings than the earlier one.
+    """Return the later of two measurements, unless it failed or has more warnings than the earlier one.
 
-    Warnings in VARIATION do not count. If both have as many and a CPU bound both, the one on the faster machine is
-    returned. Its `others` describes the other measurement: start, throughput with the interval, speed of the machine,
-    flags and status. `attempts` of its summary counts both.
-
-    Both are a cell's file without its specification.
+    Warnings in VARIATION do not count. If both have equally many and a CPU bound both, the measurement on the faster
+    machine is returned. Its `others` describes the other measurement: start, throughput with interval, speed of the
+    machine, flags and status. `attempts` of its summary counts both. Arguments are contents of cell files without the
+    specification.
     """
     worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
     kept, other = (earlier, later) if worse else (later, earlier)
@@ -282,7 +278,7 @@ def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
 
 
 def _work(cell: Mapping[str, Any]) -> float:
-    """The time of a fixed piece of work in ms; NaN if it is unknown or no CPU bound the cell."""
+    """Return the time for a fixed piece of work in ms; NaN if unknown, or if no CPU bound the cell."""
     work = cell["summary"].get("machine_work") if cell.get("limit") in CPU_LIMITS else None
     return math.nan if work is None else float(work)
 

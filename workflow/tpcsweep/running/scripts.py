@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that the scripts of rules share: errors without a traceback, and output that goes to the log."""
+"""Helpers of rules' scripts: errors without a traceback, and output in the log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 
 class ChangedError(Exception):
-    """The configuration changed after the run began."""
+    """The configuration changed after the run started."""
 
 
 def require_unchanged(now: str, planned: str) -> None:
-    """Raise ChangedError unless a digest is that with which Snakemake planned a job.
+    """Raise ChangedError unless a digest equals the one with which Snakemake planned a job.
 
-    Otherwise Snakemake would note the planned digest for files that were made with another configuration.
+    Otherwise Snakemake would record the planned digest for files of another configuration.
     """
     if now != planned:
         raise ChangedError("the configuration has changed since this run began: run snakemake again")
@@ -26,9 +26,9 @@ def require_unchanged(now: str, planned: str) -> None:
 
 @contextlib.contextmanager
 def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
-    """Turn expected errors into the end of the process, with the error's text on standard error and in the log.
+    """Exit the process on expected errors, with the error's text on standard error and in the log.
 
-    The text begins with what it is about, such as the sweep's name. A full disk and a ChangedError are always expected.
+    The text starts with `about`, such as the sweep's name. A full disk and ChangedError are always expected.
     """
     known: tuple[type[Exception], ...] = (*expected, ChangedError)
     try:
@@ -43,7 +43,7 @@ def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[
     else:
         return
     said = f"{about}: {text}" if about else text
-    # Snakemake has removed the log before the job. It may be on the disk that is full.
+    # Snakemake removed the log before the job. It may be on the full disk.
     with contextlib.suppress(OSError), Path(log).open("a") as file:
         file.write(f"{said}\n")
     sys.exit(said)
@@ -51,7 +51,7 @@ def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[
 
 @contextlib.contextmanager
 def written_to(log: str) -> Iterator[None]:
-    """Write to the log what this process and those that it starts print meanwhile."""
+    """Redirect the output of this process and its children to the log."""
     streams = (sys.stdout.fileno(), sys.stderr.fileno())
     copies = [os.dup(stream) for stream in streams]
     with Path(log).open("a") as file:

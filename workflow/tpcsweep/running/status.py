@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cells of a sweep counted by their state. Nothing is written, locked or deployed."""
+"""Count the cells of a sweep by state, without writing, locking or deploying anything."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tpcsweep.running import folding
 
 @dataclass(frozen=True)
 class Status:
-    """The cells of a sweep, each counted once, and the flagged ones among the measured ones."""
+    """Number of cells by state; flagged cells are among the measured ones."""
 
     measured: int
-    """With a throughput, under the current specification."""
+    """Cells with a throughput under the current specification."""
     flagged: int
-    """Measured, with a flag that is a warning or makes the cell invalid."""
+    """Measured cells with a warning or an invalid flag."""
     failed: int
-    """No transfer went well, and the cell's file contains the reason."""
+    """Cells without a successful transfer; their files contain the reason."""
     not_measured: int
-    """Tried without a measurement."""
+    """Cells that were tried without a measurement."""
     left: int
-    """Not tried, or measured under another specification."""
+    """Cells not tried, or measured under another specification."""
 
     @property
     def cells(self) -> int:
@@ -43,7 +43,7 @@ class Status:
 
     @property
     def missing(self) -> int:
-        """The cells that the next run measures."""
+        """Number of cells that the next run measures."""
         return self.not_measured + self.left
 
     def to_dict(self) -> dict[str, int]:
@@ -64,14 +64,13 @@ def counted(study: Configuration) -> Status:
 
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
-    """Return the files of current cells that carry a flag."""
     found = (path for path, content in contents(study) if content and flag in content.get("flags", []))
     files = (study.folder / "cells" / f"{path}.json" for path in found)
-    return [file for file in files if file.exists()]  # a new cell is in staging alone
+    return [file for file in files if file.exists()]  # a new cell exists only in staging
 
 
 def status_table(study: Configuration, status: Status) -> RenderableType:
-    """Return a status for people: a row for each count, and the reasons why cells were not measured."""
+    """Return a printable status: one row for each count, and the reasons for unmeasured cells."""
     rows = Table("cells", "state", "meaning")
     for count, state, meaning in (
         (status.measured, "measured", "with a throughput, under the current specification"),
@@ -92,7 +91,7 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
 
 
 def contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the path of each cell with the content of its file, staged or published; None unless it is current."""
+    """Yield each cell's path and its file's content, staged or published, or None if it is not current."""
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
         with file.open("rb") as lines:
@@ -105,7 +104,7 @@ def contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]
         content: dict[str, Any] | None = None
         for file in (study.cell_file(cell), results.staged_file(study, cell)):
             if content is None and not results.stale(file, wanted(study, cell)):
-                # A run that is under way may move the file.
+                # A concurrent run may move the file.
                 with contextlib.suppress(DamagedError, FileNotFoundError):
                     content = results.read_cell(file)
         yield cell.path, content

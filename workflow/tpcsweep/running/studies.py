@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The studies of a workflow as its rules ask for them: patterns, files, parameters and threads."""
+"""Studies of a workflow for its rules: patterns, files, parameters and threads."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tpcsweep.configuration.loading import (
 )
 
 NEVER = "(?!)"
-"""A regular expression that matches nothing."""
+"""Regular expression that matches nothing."""
 
 
 @dataclass(frozen=True)
 class Deployments:
-    """Deployments of a measured study that have the same cells: one rule measures them."""
+    """Deployments of a measured study with equal sets of cells, which share a rule."""
 
     study: Configuration
     name: str
-    """The name of the rule."""
+    """Name of the rule."""
     paths: Sequence[str]
     cells: Sequence[str]
-    """Paths of the cells below that of their deployment."""
+    """Paths of the cells relative to their deployment."""
 
     @property
     def folder(self) -> str:
@@ -48,9 +48,9 @@ class Deployments:
 
     @property
     def pattern(self) -> str:
-        """A regular expression for these deployments.
+        """Regular expression for these deployments.
 
-        Snakemake matches each cell's file against it. For 10⁴ deployments a product of short alternatives is fast, an
+        Snakemake matches each cell's file against it. With 10⁴ deployments a product of short alternatives is fast, one
         alternative for each deployment is not.
         """
         parts = (path.split("/") for path in self.paths)
@@ -60,41 +60,42 @@ class Deployments:
         return either(self.paths)
 
     def specification(self, wildcards: Any) -> str:
-        """Return a digest of the specifications of a deployment's cells: another one makes Snakemake run its job."""
+        """Return a digest of a deployment's cell specifications; a changed digest makes Snakemake run its job."""
         return specification(self.study, wildcards.deployment)
 
     def priority(self, wildcards: Any) -> int:
         return self.study.grid.rank[wildcards.deployment]
 
     def threads(self, cores: int | None) -> int:
-        """Return the cores that a deployment keeps from other jobs.
+        """Return the number of cores that a deployment reserves.
 
-        On this machine it keeps all. Elsewhere as many deployments run side by side as there are disjoint places.
+        On this machine it reserves all. Other testbeds run as many deployments in parallel as there are disjoint
+        places.
         """
         return max(1, (cores or 1) // self.study.testbed.places)
 
 
 class Studies(dict[str, Study]):
-    """The studies of a workflow by the names of their folders."""
+    """Studies of a workflow by the names of their folders."""
 
     def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
-        """Read the workflow's `config`, with its files below `root`. Raise ConfigurationError if any is wrong."""
+        """Read the workflow's `config`, with files relative to `root`. Raise ConfigurationError if any is wrong."""
         super().__init__(studies(config, root or Path()))
         self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
 
     @classmethod
     def of_workflow(cls, config: Mapping[str, Any]) -> Studies:
-        """Read the workflow's `config`, and check that the testbeds can measure the cells that are stale.
+        """Read the workflow's `config`, and check that the testbeds can measure the stale cells.
 
-        It ends the process with a line for everything that is wrong.
+        Problems are printed, one line each, and end the process.
         """
-        os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake asks for a name
+        os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
         records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
         if not os.access(records, os.W_OK):
             sys.exit(f"{records.resolve()}: Snakemake must write here: run it in a copy that you own")
         try:
-            # Before Snakemake reads rules, as it copies notebooks with their times.
+            # Must precede the reading of rules, because Snakemake copies notebooks with their times.
             for name in ("notebooks", "examples", "workflow/scripts"):
                 results.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
@@ -111,7 +112,7 @@ class Studies(dict[str, Study]):
 
     @property
     def measured(self) -> list[Configuration]:
-        """The studies whose cells are measured."""
+        """Studies whose cells are measured."""
         return [study for study in self.sweeps if not study.testbed.simulated]
 
     @property
@@ -120,7 +121,7 @@ class Studies(dict[str, Study]):
 
     @property
     def deployments(self) -> list[Deployments]:
-        """The deployments of all measured studies, those with the same cells together."""
+        """Deployments of all measured studies, grouped by equal sets of cells."""
         return [
             Deployments(
                 study, f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""), paths, cells
@@ -131,7 +132,7 @@ class Studies(dict[str, Study]):
 
     @property
     def made(self) -> list[str]:
-        """Names of the studies whose datasets the workflow makes: all but imported ones in their places."""
+        """Names of the studies whose datasets the workflow makes: all except imported ones already in place."""
         places = {name: study.folder / "dataset.nc" for name, study in self.items()}
         return [name for name, place in places.items() if self._sources(name) != [str(place)]]
 
@@ -140,14 +141,14 @@ class Studies(dict[str, Study]):
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
     def showing(self, notebook: str) -> list[str]:
-        """Return the names of the studies whose sweep or testbed asks for a notebook."""
+        """Return the names of the studies whose sweep or testbed requests a notebook."""
         return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
 
     def sources(self, wildcards: Any) -> list[str]:
         return self._sources(wildcards.study)
 
     def attributes(self, wildcards: Any) -> str:
-        """Return a digest of the attributes of a study's dataset and of the specifications of its cells."""
+        """Return a digest of the attributes of a study's dataset and of its cells' specifications."""
         study = self[wildcards.study]
         if not isinstance(study, Configuration):
             return digest({})
@@ -156,16 +157,16 @@ class Studies(dict[str, Study]):
         return digest([study.attributes, cells or self.specification(wildcards)])
 
     def specification(self, wildcards: Any) -> str:
-        """Return a digest of the specifications of a simulated study's cells."""
+        """Return a digest of a simulated study's cell specifications."""
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
         paths = [cell.path for cell in study.grid.cells]
-        # Values of an axis are a tuple, of which pydantic warns: the field is a list.
+        # Without this pydantic warns, because an axis' values are a tuple and the field is a list.
         sweep = study.sweep.model_dump(warnings=False)
         return digest([study.name, study.shared, paths, sweep])
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
-        """Return an input function for the axes that a notebook shows, by the names of its parameters."""
+        """Return an input function for a notebook's axes, by the names of its parameters."""
         shown = {study.folder.name: study.notebooks.get(notebook, {}) for study in self.sweeps}
         return lambda wildcards: shown.get(wildcards.study, {})
 
@@ -181,7 +182,7 @@ class Studies(dict[str, Study]):
 
 
 def specification(study: Configuration, deployment: str) -> str:
-    """Return a digest of the specifications of a deployment's cells; the sweep may contain no such deployment."""
+    """Return a digest of a deployment's cell specifications; the sweep may lack the deployment."""
     return digest([wanted(study, cell) for cell in study.grid.deployments.get(deployment, ())])
 
 
@@ -194,11 +195,11 @@ def stale_cells(study: Configuration) -> Iterator[Path]:
 
 
 def digest(content: Any) -> str:
-    """Return a short text that stands for plain values: another content has another one."""
+    """Return a short hash of plain values."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def either(names: Iterable[str]) -> str:
-    """Return a regular expression for these names and no others."""
+    """Return a regular expression that matches exactly these names."""
     escaped = "|".join(map(re.escape, dict.fromkeys(names)))
     return f"(?:{escaped})" if escaped else NEVER

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of pages, and the function that fills them. Text from data is escaped."""
+"""Page templates, and the function that fills them. Text from data is escaped."""
 
 from __future__ import annotations
 
@@ -30,23 +30,22 @@ def render(template: str, **content: Any) -> str:
 
 
 def minute(moment: str) -> str:
-    """Return a moment in ISO 8601 for people, to its minute."""
+    """Return an ISO 8601 time for people, without seconds."""
     return moment[:16].replace("T", " ")
 
 
 def percent(part: int, whole: int) -> str:
-    """Return a share for people: some of very many is not 0."""
+    """Return a percentage for people; a small part of a large number is not 0."""
     return "< 1" if 0 < 200 * part <= whole else f"{100 * part / max(whole, 1):.0f}"
 
 
 def as_json(values: Any) -> Markup:
-    """Return values as JSON. No text in them can end a script."""
+    """Return values as JSON in which no text can end a script."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
 
 
 def _plotly() -> Markup:
-    """Return the code of plotly as the text of a script. Its own strings do not end the script."""
     return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tools that move the bytes, by the name that a sweep gives them. A new tool is a file and a line here."""
+"""Transfer tools by their names in sweeps. To add a tool, add a file and a line here."""
 
 from __future__ import annotations
 

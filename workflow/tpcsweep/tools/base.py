@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tool is: a command line for one transfer, and the meaning of how it ended; or a process for all of them.
+"""Interfaces of transfer tools: a command line for each transfer, or one process for all transfers.
 
-Standard library only: the client imports this beside the measured transfers, where every start counts. The system's
-Python reads it too.
+Standard library only: the client imports this next to the measured transfers, where startup time matters, and the
+system's Python reads it too.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from typing import Any, Literal
 from tpcsweep import processes
 
 Place = Literal["client", "source", "destination"]
-"""Where processes run: at the client, or at the one origin of a side, in its network and under its CPU quota."""
+"""Place of a tool's processes: the client, or a side's only origin, with its network and CPU quota."""
 
 ANONYMOUS = "anonymous"
-"""A file of this name in a folder of credentials means that servers ask for none."""
+"""Name of a file in a credentials folder that marks servers without authorization."""
 LONGEST = 300
-"""Characters of a failure at most: a line that a pipe takes at once is never mixed with another thread's."""
+"""Most characters of a failure, so that a pipe writes a line at once and threads do not mix lines."""
 READY = {"ready": True}
 VALID_HOURS = 365 * 24
-"""Validity of certificates and tokens, longer than any deployment: they are made for one, and deleted with it."""
+"""Validity of certificates and tokens: longer than their deployment, which deletes them."""
 PACKAGE = Path(__file__).resolve().parents[2]
-"""The folder that `tpcsweep` is in: another Python than the client's own finds it by PYTHONPATH."""
+"""Folder that contains `tpcsweep`; another Python than the client's finds it by PYTHONPATH."""
 
 
 class Credentials:
-    """The files of a deployment's credentials folder that a client uses."""
+    """Files of a deployment's credentials folder that a client uses."""
 
     def __init__(self, folder: Path, authorization: str = "usual") -> None:
-        """`xrootd.credentials.create_credentials` fills the folder; `authorization` is the parameter of that name."""
+        """`xrootd.credentials.create_credentials` fills the folder; `authorization` is the parameter's value."""
         self.folder = folder
         self.authorization = authorization
         self.needed = authorization != "none" and not (folder / ANONYMOUS).exists()
-        """Whether the servers ask for credentials: others are not shown any."""
+        """Whether the servers require credentials; none are sent to others."""
         self.authority = folder / "ca.pem"
         self.authorities = folder / "ca"
         """The authority's certificate under the hashed names that OpenSSL looks up."""
@@ -47,19 +47,19 @@ class Credentials:
         self.key = folder / "user.key"
 
     def token_file(self, end: str) -> Path | None:
-        """Return the file of the bearer token for `source` or `destination`; None: the end gets a certificate."""
+        """Return the file of an end's bearer token ("source" or "destination"), or None to use a certificate."""
         file = self.folder / f"{end}.token"
         return file if self.needed and file.exists() else None
 
     def token(self, end: str) -> str | None:
-        """Read the bearer token for an end now, as it may be renewed while a cell runs."""
+        """Read the bearer token of an end now, because it may be renewed during a cell."""
         file = self.token_file(end)
         return file.read_text().strip() if file else None
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """One file to be copied."""
+    """Transfer of one file."""
 
     source: str
     """Its https URL, like that of the destination."""
@@ -69,30 +69,31 @@ class Transfer:
     tcp_streams: int = 1
     """Connections inside the transfer."""
     source_file: str = ""
-    """The file's path on the source's origins, for tools that do not ask XRootD for it."""
+    """Path of the file on the source's origins, for tools that bypass XRootD."""
     destination_file: str = ""
-    """The same on the destination's."""
+    """Path of the file on the destination's origins, for tools that bypass XRootD."""
     stream: int = 0
-    """Which of the cell's streams it is of, from 0."""
+    """Number of the cell's stream, from 0."""
     encryption: str = "usual"
-    """How the data go, as the parameter has it."""
+    """Value of the parameter `encryption`."""
 
     @property
     def ends(self) -> tuple[str, str, str]:
-        """The end that gets the COPY and opens the connections, the header that names the other end, and that end."""
+        """URL that gets the COPY and opens the connections, header that names the other end, and its URL."""
         if self.copy_mode == "pull":
             return self.destination, "Source", self.source
         return self.source, "Destination", self.destination
 
     @property
     def roles(self) -> tuple[str, str]:
-        """Give the sides of the end that gets the COPY and of the other one."""
+        """Sides of the end that gets the COPY and of the other end."""
         return ("destination", "source") if self.copy_mode == "pull" else ("source", "destination")
 
     def told(self, url: str) -> str:
-        """Give the URL of an end as it is told to whoever moves the data.
+        """Return the URL of an end as the program that moves the data uses it.
 
-        The scheme of the end to which the connections are opened decides: one port of XRootD speaks https and http.
+        The scheme of the end that accepts the connections decides about encryption; one port of XRootD serves https and
+        http.
         """
         plain = self.encryption == "none" and url == self.ends[2]
         return url.replace("https://", "http://", 1) if plain else url
@@ -100,54 +101,54 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Service:
-    """A server that a tool needs at an origin beside XRootD."""
+    """Server that a tool needs at an origin in addition to XRootD."""
 
     name: str
     port: int
-    """Where it listens: then it is ready."""
+    """Listening port, which shows that the server is ready."""
     command: list[str]
 
 
 class Tool(ABC):
-    """What moves files.
+    """Program that transfers files.
 
-    The values and methods here are those of a third-party copy by HTTP; a tool overrides those that differ. All
-    methods are pure but `prepare` and `versions`.
+    The defaults are those of a third-party copy by HTTP; tools override differing ones. All methods except `prepare`
+    and `versions` are pure.
     """
 
     name: str
     place: Place = "client"
     protocol: Literal["https", "root", "gridftp", "iperf3"] = "https"
-    """What it speaks to the servers. XRootD speaks https and root; other servers are `services`."""
+    """Protocol to the servers. XRootD speaks https and root; other servers are `services`."""
     copy_modes: Sequence[str] = ("pull", "push")
     layers: Sequence[str] = ("memory_to_memory", "memory_to_disk", "disk_to_disk")
     most_connections: tuple[int, str] | None = None
-    """The most TCP connections inside a transfer, and why not more; None: as XRootD has it for HTTP."""
+    """Most TCP connections inside a transfer, with the reason, or None for XRootD's HTTP limits."""
     encryptions: Sequence[str] = ("tls",)
-    """How its data can go, beside `usual`, which is the first of these."""
+    """Supported encryptions in addition to `usual`, which means the first of them."""
     authorizations: Sequence[str] = ("macaroons",)
-    """By which its transfers can be let in, beside `usual`."""
+    """Supported authorizations in addition to `usual`."""
     needs_tls: str | None = None
-    """Why its data must be encrypted where servers ask for credentials; None: they need not be."""
+    """Reason why its data must be encrypted if servers require credentials, or None."""
     extra: str | None = None
-    """The one of `extras.EXTRAS` that installs it; None: set-up always does."""
+    """Name in `extras.EXTRAS` that installs the tool, or None if set-up always installs it."""
     packages: Sequence[str] = ()
-    """The Debian packages that it consists of, by the names that they have in any release."""
+    """Debian packages of the tool, by their names in any release."""
 
     def connections(self, copy_mode: str) -> tuple[int, str]:
-        """Give the most TCP connections that a transfer can have, and why not more."""
+        """Return the most TCP connections of a transfer, and the reason for this limit."""
         if self.most_connections:
             return self.most_connections
         return (100, "XRootD's limit") if copy_mode == "pull" else (1, "multi-stream is pull only in XRootD")
 
     def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
-        """Give the servers that it needs beside XRootD at an origin of a side, for cells of at most so many streams."""
+        """Return the servers needed at an origin in addition to XRootD, for at most `streams` streams."""
         return ()
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """Give the whole environment of the tool's processes.
+        """Return the whole environment of the tool's processes.
 
-        It has nothing of the caller's, so that no user's setting changes a measurement.
+        Nothing is inherited from the caller, so that no user's setting changes a measurement.
         """
         return processes.measured(folder)
 
@@ -156,26 +157,26 @@ class Tool(ABC):
 
 
 class Program(Tool):
-    """A tool that is a process for each transfer."""
+    """Tool with one process for each transfer."""
 
     exit_codes: Mapping[int, str] = {}
-    """What exit codes mean, for tools whose last words do not say it."""
+    """Meanings of exit codes, for tools whose output does not explain them."""
     manual: str = ""
-    """Where the meanings of other exit codes are explained."""
+    """Manual page that explains other exit codes."""
 
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
-        """Do once, before the first transfer of a cell, what need not be done for each; `folder` is the client's own.
+        """Prepare a cell once, before its first transfer; `folder` is the client's own.
 
         Raises:
-            RuntimeError: if the tool cannot begin, in its own words.
+            RuntimeError: If the tool cannot start, with its own message.
         """
 
     @abstractmethod
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        """Give the command line of one transfer, free of secrets."""
+        """Return the command line of one transfer, without secrets."""
 
     def failure(self, returncode: int, output: str) -> str | None:
-        """Say why a transfer failed, by the exit code and all output of its process; None if it ended well."""
+        """Return why a transfer failed, by exit code and output, or None if it succeeded."""
         if returncode == 0:
             return None
         meaning = self.exit_codes.get(returncode, f"see {self.manual}")
@@ -183,26 +184,25 @@ class Program(Tool):
         return f"exit code {returncode}{shown}: {self.last_words(output)}"
 
     def last_words(self, output: str) -> str:
-        """Give the reason of a failure for people: the last line of the output."""
+        """Return the reason of a failure for people: the last line of the output."""
         return last_lines(output)
 
 
 class Worker(Tool):
-    """A tool that is one process for all transfers of a cell; it and the client exchange lines of JSON.
+    """Tool with one process for all transfers of a cell, which exchanges lines of JSON with the client.
 
-    The worker begins with READY. The client writes a transfer as `{"number": …}` with the fields of `Transfer`; the
-    worker answers `{"number": …, "failure": null}` or with the failure's text, in any order.
-
-    The worker ends when its standard input does, or by a signal, whatever runs: so it never outlives the client.
+    The worker starts with READY. The client writes a transfer as `{"number": …}` with the fields of `Transfer`; the
+    worker answers `{"number": …, "failure": null}`, or with the text of the failure, in any order. The worker exits at
+    the end of its standard input or by a signal, even during transfers, so that it never outlives the client.
     """
 
     @abstractmethod
     def worker(self, credentials: Credentials) -> list[str]:
-        """Give the command line of the process, free of secrets."""
+        """Return the command line of the process, without secrets."""
 
 
 def worker_command(python: str, module: str, *arguments: str) -> list[str]:
-    """Give the command line of a worker whose process runs `main(*arguments)` of a module in `tpcsweep.tools`."""
+    """Return the command line that runs `main(*arguments)` of a module in `tpcsweep.tools`."""
     call = f"import sys; from tpcsweep.tools import {module}; {module}.main(*sys.argv[1:])"
     return [python, "-P", "-c", call, *arguments]
 
@@ -212,13 +212,12 @@ def order(number: int, transfer: Transfer) -> bytes:
 
 
 def ordered(line: bytes) -> tuple[int, Transfer]:
-    """Read a line of `order`."""
     fields = json.loads(line)
     return fields.pop("number"), Transfer(**fields)
 
 
 class Answers:
-    """A worker's lines on its standard output; output of libraries goes to standard error instead."""
+    """A worker's lines on standard output; output of libraries is redirected to standard error."""
 
     def __init__(self) -> None:
         self._file = os.dup(1)
@@ -228,7 +227,7 @@ class Answers:
         os.write(self._file, _line(READY))
 
     def ended(self, number: int, failure: str | None) -> None:
-        """Say how a transfer ended. Any thread may call this."""
+        """Report the end of a transfer. Any thread may call this."""
         os.write(self._file, _line({"number": number, "failure": failure and failure[:LONGEST]}))
 
 
@@ -237,13 +236,13 @@ def _line(fields: dict[str, Any]) -> bytes:
 
 
 def last_lines(output: str, count: int = 1) -> str:
-    """Give the last lines that are not empty of what a program said, joined and shortened for people."""
+    """Return the last non-empty lines of a program's output, joined and shortened for people."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return " | ".join(lines[-count:])[:300] or "no message"
 
 
 def first_line(command: list[str]) -> str:
-    """Give the first line that a command prints, or why it cannot be run."""
+    """Return the first line that a command prints, or why it cannot be run."""
     try:
         done = processes.run(command, timeout=20)
     except OSError as error:
@@ -252,7 +251,7 @@ def first_line(command: list[str]) -> str:
 
 
 def package_versions(*packages: str) -> dict[str, str]:
-    """Give the versions of Debian packages; those that are not installed are left out."""
+    """Return the versions of installed Debian packages."""
     query = ["dpkg-query", "--show", "--showformat=${Package}\t${Version}\n", *packages]
     try:
         lines = processes.run(query).stdout.splitlines()

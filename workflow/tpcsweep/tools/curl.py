@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""curl: one process a transfer, sending COPY itself, with macaroons that were fetched once for the cell."""
+"""curl: one process for each transfer, which sends COPY with macaroons fetched once for each cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tpcsweep.tools.base import VALID_HOURS, Credentials, Program, Transfer, fir
 
 CAVEATS = {
     "caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"],
-    # A cell has one macaroon of each end from its first transfer to its last.
+    # A cell uses one macaroon of each end for all its transfers.
     "validity": f"PT{VALID_HOURS}H",
 }
 
@@ -26,7 +26,7 @@ class Curl(Program):
     authorizations = ("macaroons", "none")
 
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
-        """Get a macaroon from both ends, if needed, and write the headers of every COPY to a private file."""
+        """Fetch a macaroon from both ends if needed, and write the headers of all COPYs to a private file."""
         headers = ["Credential: none"]
         if credentials.needed:
             folders = [url.rpartition("/")[0] + "/" for url in transfer.ends[::2]]
@@ -52,19 +52,19 @@ class Curl(Program):
             raise RuntimeError(f"{url} gave no macaroon: {answer[:300]}") from None
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        """Give COPY at the active end; the macaroons come from a file, never from the command line."""
+        """Return a COPY to the active end; macaroons come from a file, never from the command line."""
         streams = ["-H", f"X-Number-Of-Streams: {transfer.tcp_streams}"] if transfer.tcp_streams > 1 else []
         active, header, passive = transfer.ends
         other = f"{header}: {transfer.told(passive)}"
         copy = ["-X", "COPY", "-H", other, "-H", f"@{folder / 'headers'}", *streams]
-        # A redirector answers with 307: --location follows it, --location-trusted keeps the token with it.
+        # --location follows a redirector's 307; --location-trusted sends the token there too.
         return [*self._curl(credentials), "--location-trusted", *copy, active]
 
     def _curl(self, credentials: Credentials) -> list[str]:
         return ["/usr/bin/curl", "--silent", "--show-error", "--cacert", str(credentials.authority)]
 
     def failure(self, returncode: int, output: str) -> str | None:
-        # A third-party copy may fail after its 201 was sent: the body tells.
+        # A third-party copy may fail after its 201 was sent; the body tells.
         if returncode == 0 and re.search(r"^success: ", output, re.MULTILINE):
             return None
         return f"exit code {returncode}: {self.last_words(output)}"

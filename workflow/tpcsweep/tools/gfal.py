@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gfal-copy, the tool of the published measurements, gfal2, its library without its processes, and davix beneath both.
+"""gfal-copy (the tool of the published measurements), its library gfal2, and davix beneath both.
 
-Each process of gfal-copy presents the user's X.509 certificate to both ends, gets a macaroon from each, and sends COPY
-with them (`application/macaroon-request`, then `TransferHeaderAuthorization`). The Python binding of gfal2 is Debian's
-and belongs to the system's Python, so the worker runs by that. A context that copies share at the same time crashes:
+Each gfal-copy process authenticates to both ends with the user's X.509 certificate, gets a macaroon from each, and
+sends COPY with them (`application/macaroon-request`, then `TransferHeaderAuthorization`). gfal2's Python binding is
+Debian's and needs the system's Python, so the worker runs there. A context that concurrent copies share crashes, so
 each thread has its own.
 
-davix-put and davix-get are a process at one end that moves a file to or from XRootD at the other by one HTTPS request.
-They show the user's certificate. The XRootD at their own end takes no part: they read or write the file in its folder,
-where its bytes are counted like those of any other tool.
+davix-put and davix-get run at one end, and move a file to or from XRootD at the other by one HTTPS request with the
+user's certificate. The XRootD at their own end is not involved: they read or write the file in its folder, where its
+bytes are counted like those of any other tool.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tpcsweep.tools.base import (
 )
 
 MOST_THREADS = 10_000
-"""More than there are streams: a thread is made when all others copy."""
+"""More than any number of streams; a thread is created only if all others are copying."""
 _DAVIX = ("libdavix0v5", "libdavix0t64")
 _LIBRARIES = ("libgfal2-2", "libgfal2-2t64", "gfal2-plugin-http", *_DAVIX)
 
 
 def trust(credentials: Credentials) -> dict[str, str]:
-    """Give the environment that keeps davix from reading the system's CA bundle, 0.25 CPU-s in every session."""
+    """Return the environment that stops davix from reading the system's CA bundle, 0.25 CPU-s a session."""
     return {"SSL_CERT_FILE": str(credentials.authority), "SSL_CERT_DIR": "/nonexistent"}
 
 
@@ -62,7 +62,7 @@ class DavixPut(Program):
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         shown = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
-        # No second try: what fails is to be seen.
+        # No retry, because failures must be visible.
         options = [
             *(shown if credentials.needed else ()),
             "--capath",
@@ -103,23 +103,23 @@ class GfalCopy(Program):
         17: "destination exists",
         112: "host is down",
     }
-    """It ends with the errno of what went wrong."""
+    """errno values, which gfal-copy uses as exit codes."""
     manual = "gfal-copy(1)"
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         own = {"GFAL_PYTHONBIN": "/usr/bin/python3", "X509_CERT_DIR": str(credentials.authorities)}
-        if credentials.needed:  # where no proxy is named, gfal2 prefers /tmp/x509up_uUID to a certificate
+        if credentials.needed:  # if no proxy is named, gfal2 prefers /tmp/x509up_uUID to a certificate
             shown = {"X509_USER_PROXY": str(credentials.key)}
             if token := credentials.token_file("source"):  # gfal2 has one token for both ends
                 shown = {"BEARER_TOKEN_FILE": str(token), "X509_USER_PROXY": os.devnull}
         else:
-            # Without a token gfal2 asks that a certificate be delegated, which XRootD refuses: any will do.
+            # Without a token gfal2 requests delegation of a certificate, which XRootD refuses; any token helps.
             shown = {"BEARER_TOKEN": "none", "X509_USER_PROXY": os.devnull}
         return super().environment(credentials, folder) | own | shown | trust(credentials)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         streams = ["-n", str(transfer.tcp_streams)] if transfer.tcp_streams > 1 else []
-        # Without --copy-mode it falls back to push, then to streaming through the client: never that.
+        # Without --copy-mode it falls back to push, then to streaming through the client.
         mode = ["--copy-mode", transfer.copy_mode]
         ends = transfer.told(transfer.source), transfer.told(transfer.destination)
         return ["/usr/bin/gfal-copy", *mode, *streams, *ends]
@@ -146,8 +146,8 @@ class Gfal2(Worker):
 
 
 def _failure(gfal2: Any, context: Any, transfer: Transfer) -> str | None:
-    """Copy a file; say why that failed, in gfal2's words."""
-    # As gfal-copy does for --copy-mode: the other ways of copying would measure something else.
+    """Copy a file; return why that failed, in gfal2's words, or None."""
+    # As gfal-copy does for --copy-mode; other ways of copying would measure something else.
     context.set_opt_boolean("HTTP PLUGIN", "ENABLE_REMOTE_COPY", True)
     context.set_opt_boolean("HTTP PLUGIN", "ENABLE_FALLBACK_TPC_COPY", False)
     context.set_opt_string("HTTP PLUGIN", "DEFAULT_COPY_MODE", f"3rd {transfer.copy_mode}")
@@ -169,11 +169,11 @@ def main() -> None:
             if not hasattr(own, "context"):
                 own.context = gfal2.creat_context()
             answers.ended(number, _failure(gfal2, own.context, transfer))
-        except Exception as error:  # the client waits for an answer, whatever happens
+        except Exception as error:  # the client needs an answer in any case
             answers.ended(number, f"{type(error).__name__}: {error}")
 
     threads = ThreadPoolExecutor(MOST_THREADS)
     answers.ready()
     for line in sys.stdin.buffer:
         threads.submit(copy, *ordered(line))
-    os._exit(0)  # copies that run are not waited for
+    os._exit(0)  # without waiting for running copies

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""globus-url-copy: third-party copies by GridFTP between a globus-gridftp-server at each origin.
+"""globus-url-copy: third-party GridFTP copies between a globus-gridftp-server at each origin.
 
-Neither authentication nor encryption, as between the hosts of a test; so the servers hand out and take files to
-whoever reaches them, which in a deployment's own network nobody else does. GridFTP User's Guide of the Grid
-Community Toolkit: the source connects to the destination, with `-p` connections.
+Copies have neither authentication nor encryption, so the servers serve anyone who reaches them, which in a deployment's
+own network is nobody else. The source connects to the destination with `-p` connections (GridFTP User's Guide of the
+Grid Community Toolkit).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class GlobusUrlCopy(Program):
     packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
 
     def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
-        """Give one server for every origin; it makes a process for each transfer."""
+        """Return one server for every origin; it starts a process for each transfer."""
         where = ["-control-interface", address, "-data-interface", address, "-port", str(PORT)]
         program = ["/usr/sbin/globus-gridftp-server", "-no-detach", "-aa", "-anonymous-names-allowed", "*"]
         return [Service("gridftp", PORT, ["env", f"GLOBUS_HOSTNAME={address}", *program, *where])]
@@ -39,8 +39,8 @@ class GlobusUrlCopy(Program):
         parallel = ["-p", str(transfer.tcp_streams)] if transfer.tcp_streams > 1 else []
         source = f"ftp://{urlsplit(transfer.source).hostname}:{PORT}{transfer.source_file}"
         destination = f"ftp://{urlsplit(transfer.destination).hostname}:{PORT}{transfer.destination_file}"
-        # Buffers are the kernel's, bounded by tcp_buffer: -tcp-bs would end their growing, at net.core.wmem_max.
+        # The kernel sizes buffers, bounded by tcp_buffer; -tcp-bs would fix them, at most at net.core.wmem_max.
         return ["/usr/bin/globus-url-copy", "-nodcau", *parallel, source, destination]
 
     def last_words(self, output: str) -> str:
-        return last_lines(output, 2)  # the server's words are there
+        return last_lines(output, 2)  # they include the server's message

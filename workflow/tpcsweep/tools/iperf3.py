@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iperf3: what the network carries between memory and memory, without files, TLS or HTTP.
+"""iperf3: network throughput from memory to memory, without files, TLS or HTTP.
 
-One process at the source for each stream, and one server at the destination, as a server runs one test at a time.
-A test has no end of its own: a stream begins once in a cell, where other tools begin anew with each file. So
-`file_size` and `source_content` mean nothing here.
+Each stream has one process at the source and one server at the destination, because a server runs one test at a time. A
+test runs until it is stopped: a stream starts once in a cell, whereas other tools start again with each file. Therefore
+`file_size` and `source_content` have no effect.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Iperf3(Program):
         return [Service(f"iperf3-{port}", port, [*server, str(port)]) for port in ports]
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        # Buffers are the kernel's, bounded by tcp_buffer: --window would end their growing, at net.core.wmem_max.
+        # The kernel sizes buffers, bounded by tcp_buffer; --window would fix them, at most at net.core.wmem_max.
         to = ["--client", str(urlsplit(transfer.destination).hostname)]
         port = ["--port", str(FIRST_PORT + transfer.stream)]
         return [PROGRAM, *to, *port, "--time", "0", "--parallel", str(transfer.tcp_streams)]

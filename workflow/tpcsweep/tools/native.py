@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""native: one process that sends every COPY of a cell itself, so that the client costs next to nothing.
+"""native: one process that sends every COPY of a cell itself, so that the client uses almost no CPU.
 
-As curl does it: macaroons are fetched once from both ends with the user's certificate, and each COPY carries them.
-The protocol is that of "HTTP Third Party Copy" of the WLCG's DOMA group, as XRootD 5 speaks it. A client library for
-HTTP would cost more CPU than the rest of a transfer, so as much of HTTP/1.1 as COPY needs is here: RFC 9112 (messages:
+Like curl, it fetches macaroons once from both ends with the user's certificate, and sends them with each COPY. The
+protocol is "HTTP Third Party Copy" of the WLCG's DOMA group, as in XRootD 5. An HTTP client library would use more CPU
+than the rest of a transfer, so this module implements the part of HTTP/1.1 that COPY needs: RFC 9112 (messages:
 sections 3 to 7; connections: 9) and RFC 9110 (statuses).
 """
 
@@ -26,12 +26,13 @@ from tpcsweep.tools.base import PACKAGE, Answers, Credentials, Transfer, Worker,
 from tpcsweep.tools.curl import CAVEATS
 
 PATIENCE = 90.0
-"""Seconds without a byte after which a server is given up. XRootD itself gives up a copy that stands still after 60
-(`tpc.timeout`), and what it says then tells more; while it copies it sends a marker every 5."""
+"""Seconds without a byte after which a server is considered dead.
+XRootD itself stops a stalled copy after 60 s (`tpc.timeout`), with a more useful message; while it copies, it sends a
+marker every 5 s."""
 
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REDIRECTIONS = 5
-"""At most, one after the other; one is what a redirector gives."""
+"""Most consecutive redirections; a redirector causes one."""
 REDIRECTS = (302, 307, 308)
 _STRIPE_BYTES = re.compile(rb"^\s*Stripe Bytes Transferred:\s*(\d+)\s*$")
 
@@ -54,21 +55,21 @@ class Native(Worker):
 
 
 class HttpError(Exception):
-    """An answer of the server that is no HTTP, or ends too early."""
+    """An answer that is no HTTP, or ends too early."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """What an answer begins with."""
+    """Status line and headers of an answer."""
 
     status: int
     reason: str
     headers: Mapping[str, str]
-    """By names in lower case; of a name that comes twice the last."""
+    """Values by lower-case name; of repeated names the last value."""
 
     @property
     def keeps(self) -> bool:
-        """Whether the connection can take another request when the body is read."""
+        """Whether the connection can be reused after reading the body."""
         framed = "content-length" in self.headers or self._chunked or self.status in (204, 304)
         return framed and "close" not in self.headers.get("connection", "").lower()
 
@@ -77,7 +78,7 @@ class Head:
         return self.headers.get("transfer-encoding", "").lower().endswith("chunked")
 
     async def body(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
-        """Give the body in the pieces that it comes in; raises what `Connections.request` does."""
+        """Yield the body in the received pieces. Raises the errors of `Connections.request`."""
         if self._chunked:
             while size := _chunk_size(await _read(reader.readline())):
                 yield (await _read(reader.readexactly(size + 2)))[:-2]
@@ -92,7 +93,7 @@ class Head:
 
 
 def parse_head(text: bytes) -> Head:
-    """Parse the bytes of an answer up to its empty line; raises HttpError if they are not HTTP/1."""
+    """Parse an answer up to its empty line. Raises HttpError if it is not HTTP/1."""
     first, *lines = text.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     status, _, reason = rest.partition(" ")
@@ -103,7 +104,7 @@ def parse_head(text: bytes) -> Head:
 
 
 class Connections:
-    """Connections to any number of servers; those that are not in use wait to be used again."""
+    """Connections to any number of servers, which are kept for reuse."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
         self._tls = tls
@@ -113,14 +114,14 @@ class Connections:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> AsyncIterator[tuple[Head, AsyncIterator[bytes]]]:
-        """Send a request, and give the head and the body of its answer for the length of a `with`.
+        """Send a request, and yield the head and the body of its answer.
 
-        A request is never sent twice: a COPY whose connection breaks may have begun.
+        A request is never repeated: a COPY whose connection breaks may have started.
 
         Raises:
-            HttpError: for an answer that is no HTTP or breaks off.
-            TimeoutError: after PATIENCE without a byte.
-            OSError: for connections that cannot be made or break.
+            HttpError: If the answer is no HTTP or breaks off.
+            TimeoutError: After PATIENCE without a byte.
+            OSError: If a connection cannot be made or breaks.
         """
         parts = urlsplit(url)
         target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
@@ -133,7 +134,7 @@ class Connections:
             head = await _head(reader)
             async with contextlib.aclosing(head.body(reader)) as pieces:
                 yield head, pieces
-                async for _ in pieces:  # what was left must not be taken for the next answer
+                async for _ in pieces:  # the next answer must not start with leftovers
                     pass
         except BaseException:
             writer.transport.abort()
@@ -176,17 +177,17 @@ def _chunk_size(line: bytes) -> int:
 
 
 class Progress:
-    """The body of a COPY: performance markers, and in its last line how the copy went."""
+    """Parser of a COPY's body: performance markers, and the result in the last line."""
 
     def __init__(self) -> None:
         self.bytes = 0
         """Bytes transferred, by the markers."""
         self.last = b""
-        """The last line that is not empty, as far as it has come."""
+        """Last line that is not empty, as far as received."""
         self._rest = b""
 
     def feed(self, piece: bytes) -> bool:
-        """Take in the next piece of the body; say whether it tells of more bytes than before."""
+        """Parse the next piece of the body; return whether it reports more bytes than before."""
         before = self.bytes
         *lines, self._rest = (self._rest + piece).split(b"\n")
         for line in lines:
@@ -197,7 +198,7 @@ class Progress:
 
 
 def failure(status: int, reason: str, last: bytes) -> str | None:
-    """Say why a COPY failed, if it did: the last line of the body decides, as a copy may fail after its 201."""
+    """Return why a COPY failed, or None. The last line of the body decides: a copy may fail after its 201."""
     said = last.decode(errors="replace").strip()
     if not 200 <= status < 300:
         return f"HTTP {status} {reason}: {said}"
@@ -207,10 +208,10 @@ def failure(status: int, reason: str, last: bytes) -> str | None:
 
 
 class Copier:
-    """Sends COPY for any number of transfers at a time."""
+    """Sender of any number of concurrent COPYs."""
 
     def __init__(self, credentials: Credentials) -> None:
-        """Load the certificates, or raise OSError with those that cannot be used."""
+        """Load the certificates. Raises OSError if they cannot be used."""
         plain, identified = (ssl.create_default_context(cafile=credentials.authority) for _ in range(2))
         if credentials.needed and not all(map(credentials.token_file, ("source", "destination"))):
             identified.load_cert_chain(credentials.certificate, credentials.key)
@@ -219,7 +220,7 @@ class Copier:
         self._macaroons: dict[str, asyncio.Task[str]] = {}
 
     async def copy(self, transfer: Transfer) -> str | None:
-        """Copy a file; say why that failed, in the server's words or those of Python's TLS and sockets."""
+        """Copy a file; return why that failed, in the words of the server or of Python's TLS and sockets."""
         active, header, passive = transfer.ends
         server = urlsplit(active).netloc
         try:
@@ -257,7 +258,7 @@ class Copier:
         raise HttpError(f"redirected more than {REDIRECTIONS} times")
 
     async def _macaroon(self, folder: str) -> str:
-        """Give the macaroon of a folder's server; it is asked for once, and again after a failure."""
+        """Return the macaroon of a folder's server, which is requested once, and again after a failure."""
         task = self._macaroons.get(folder)
         if task is None or (task.done() and task.exception()):
             task = self._macaroons[folder] = asyncio.create_task(self._fetched(folder))
@@ -284,7 +285,7 @@ async def serve_orders(copier: Copier) -> None:
     async def copy(number: int, transfer: Transfer) -> None:
         try:
             answers.ended(number, await copier.copy(transfer))
-        except Exception as error:  # the client waits for an answer, whatever happens
+        except Exception as error:  # the client needs an answer in any case
             answers.ended(number, f"{type(error).__name__}: {error}")
             raise
 
@@ -296,7 +297,7 @@ async def serve_orders(copier: Copier) -> None:
 
 
 def main(credentials: str, authorization: str) -> None:
-    # Each transfer has a connection, and shells allow 1024 files.
+    # Each transfer has a connection, but shells allow only 1024 files.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     asyncio.run(serve_orders(Copier(Credentials(Path(credentials), authorization))))

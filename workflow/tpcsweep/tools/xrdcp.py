@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""xrdcp and xrdcp-direct: copies by the root protocol, one process a transfer.
+"""xrdcp and xrdcp-direct: copies by the root protocol, one process for each transfer.
 
-xrdcp makes third-party copies: the destination's XRootD starts an xrdcp of its own for each transfer, which fetches
-the file from the source's (`ofs.tpc` in `xrootd.servers`). It looks every 2.5 s whether the copy has ended, so a
-transfer lasts a multiple of that, however short the copy was. xrdcp-direct is a process at the source that sends a
-file from the folder of the source's XRootD, which takes no part.
+xrdcp makes third-party copies: the destination's XRootD starts an xrdcp for each transfer, which fetches the file from
+the source's (`ofs.tpc` in `xrootd.servers`). It checks every 2.5 s whether the copy has ended, so a transfer takes a
+multiple of that. xrdcp-direct runs at the source, and sends a file from the folder of the source's XRootD, which is not
+involved.
 
-The data are not encrypted, as is usual with this protocol: less CPU a byte than with the tools that speak https.
+The data are not encrypted, as is usual with this protocol; they use less CPU for each byte than tools that speak https.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from tpcsweep.tools.base import Credentials, Program, Transfer, first_line
 
 ONE_TOO_MANY = (5, 6, 7)
-"""Before this release xrdcp asked a destination for one connection more than it was told to (xrootd issue 2164)."""
+"""Release before which xrdcp requested one connection too many from a destination (xrootd issue 2164)."""
 
 
 class Xrdcp(Program):
@@ -32,7 +32,8 @@ class Xrdcp(Program):
     encryptions = ("none",)
     authorizations = ("none",)
     most_connections = (15, "the limit of xrdcp --streams")
-    """For data, beside the one for requests (xrdcp(1); XRootD configuration reference, ofs.tpc streams)."""
+    """Data connections; one more carries requests.
+    Sources: xrdcp(1); XRootD configuration reference, ofs.tpc streams."""
     packages = ("xrootd-client", "libxrdcl3", "libxrdcl3t64")
     exit_codes: Mapping[int, str] = {
         50: "a mistake in the call, or a local error",
@@ -41,26 +42,26 @@ class Xrdcp(Program):
         53: "the protocol failed, or authentication did",
         54: "the server refused",
     }
-    """50 and the hundreds of the status (XrdCl::Status::GetShellCode)."""
+    """50 plus the hundreds of the status (XrdCl::Status::GetShellCode)."""
     manual = "xrdcp(1)"
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        # No second try: what fails is to be seen.
+        # No retry, because failures must be visible.
         own = {"XRD_CONNECTIONRETRY": "1", "XRD_LOGLEVEL": "Error"}
         return super().environment(credentials, folder) | own
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        # `only`, as `first` falls back to streaming through the client.
+        # `only`, because `first` falls back to streaming through the client.
         fewer = int(_release() < ONE_TOO_MANY)
         return self._command(["--tpc", "only"], transfer, _root_url(transfer.source), fewer)
 
     def _command(self, options: list[str], transfer: Transfer, source: str, fewer: int = 0) -> list[str]:
-        # Beside these streams there is a connection for requests, which otherwise carries the data too.
+        # One more connection carries requests, and without streams also the data.
         streams = ["--streams", str(transfer.tcp_streams - fewer)] if transfer.tcp_streams > 1 else []
         return ["/usr/bin/xrdcp", "--nopbar", *options, *streams, source, _root_url(transfer.destination)]
 
     def last_words(self, output: str) -> str:
-        return super().last_words(output.replace("\0", ""))  # what a server said ends with a zero byte
+        return super().last_words(output.replace("\0", ""))  # a server's message ends with a zero byte
 
 
 class XrdcpDirect(Xrdcp):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XRootD: releases, configuration of servers, credentials, and the records of its monitoring."""
+"""XRootD: releases, configuration of servers, credentials, and records of its monitoring."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate authority, host and user certificates and a macaroon secret for one deployment.
+"""Certificate authority, host and user certificates and a macaroon secret for one deployment.
 
-Elliptic-curve keys (P-256), because making them takes a millisecond and the handshake costs the least.
+Keys are elliptic-curve keys (P-256), because they are created in a millisecond and have the cheapest handshake.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tpcsweep.tools.base import VALID_HOURS
 
 USER = "alice"
 ROOT_USER = "root"
-"""The user as whom tools run, and whom the root protocol takes them for."""
+"""User of the tools' processes, and of the root protocol."""
 VALID = datetime.timedelta(hours=VALID_HOURS)
 _UNUSED = (
     *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
@@ -38,10 +38,15 @@ Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 def create_credentials(
     folder: Path, addresses: Iterable[str], owner: tuple[int, int], root: bool = False
 ) -> None:
-    """Write ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
+    """Create the folder of a deployment's credentials.
 
-    `addresses` are those of the servers; no client accepts a certificate without them. `owner`, user and group id of
-    the servers, alone may read their secrets, and root alone the user's. With `root` ROOT_USER has the user's rights.
+    Its files are ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
+
+    Args:
+        folder: Folder to create.
+        addresses: Addresses of the servers; no client accepts a certificate without them.
+        owner: User and group id of the servers, which alone may read their secrets; only root may read the user's.
+        root: Whether ROOT_USER has the user's rights.
     """
     folder.mkdir(mode=0o711)
     authority = _certificate("tpcsweep CA")
@@ -50,11 +55,11 @@ def create_credentials(
     (folder / "ca").mkdir(mode=0o755)
     for path in (folder / "ca.pem", folder / "ca" / "ca.pem"):
         _write(path, authority[0].public_bytes(Encoding.PEM), 0o644)
-    # The file names that OpenSSL looks up are hashes of the subject; only openssl itself computes them.
+    # OpenSSL looks up file names that are hashes of the subject; only openssl itself computes them.
     processes.run(["openssl", "rehash", folder / "ca"], check=True)
     for name, (certificate, key) in {"host": host, "user": user}.items():
         _write(folder / f"{name}.pem", certificate.public_bytes(Encoding.PEM), 0o644)
-        # Key and certificate in one file are what X509_USER_PROXY names.
+        # X509_USER_PROXY names one file with key and certificate.
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         pem += certificate.public_bytes(Encoding.PEM)
         _write(folder / f"{name}.key", pem, 0o400, owner if name == "host" else None)
@@ -65,9 +70,10 @@ def create_credentials(
 
 
 def _certificate(name: str, authority: Signed | None = None, addresses: Iterable[str] = ()) -> Signed:
-    """Make a certificate that an authority signs; without one it signs itself and is an authority."""
+    """Create a certificate signed by an authority, or a self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name.from_rfc4514_string(f"CN={name},DC=tpcsweep")  # the last comes first in it
+    # RFC 4514 writes the parts in reverse order
+    subject = x509.Name.from_rfc4514_string(f"CN={name},DC=tpcsweep")
     issuer, signer = (authority[0].subject, authority[1]) if authority else (subject, key)
     usage = x509.KeyUsage(
         digital_signature=authority is not None,
@@ -103,7 +109,7 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
 
 
 def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a file that is never more readable than its mode says; the umask is that of `processes.readable`."""
+    """Write a file that is never more readable than its mode; the umask is that of `processes.readable`."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         if owner:

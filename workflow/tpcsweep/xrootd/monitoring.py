@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """XRootD's monitoring of third-party copies: the `tpc` g-stream, JSON over UDP.
 
-A datagram has a header and a record for each copy, one a line. Times are UTC with microseconds that are not padded:
-"43.60931Z" is 60931 µs after second 43. The size of a copy that failed is the size that it had moved. Copies by the
-root protocol are skipped: all of their records have the size 0.
+A datagram has a header and one line for each copy. Times are UTC with unpadded microseconds: "43.60931Z" is 60931 µs
+after second 43. The size of a failed copy is the size moved until then. Copies by the root protocol are skipped,
+because all their records have size 0.
 
-Sources: the XRootD System Monitoring Reference, and what release 5.5.3 sends.
+Sources: the XRootD System Monitoring Reference, and the datagrams of release 5.5.3.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from urllib.parse import urlsplit
 from tpcsweep.xrootd.servers import LOOPBACK, MONITOR_PORT
 
 LATE = 5.0
-"""Seconds after a copy's end for which its record is waited for. Servers send once a second, by a clock of whole
-seconds; one that waits for its CPU quota is later."""
+"""Seconds after a copy's end until its record may arrive.
+Servers send once a second, by a clock of whole seconds; a server that waits for its CPU quota is later."""
 READINGS = 5
-"""How often both clocks are read to compare them: the reading that took the shortest counts."""
+"""Comparisons of both clocks, of which the shortest counts."""
 _DATAGRAM = 1 << 16
 _TIME = re.compile(r"(?P<seconds>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<microseconds>\d{1,6})Z")
 
 
 class Copy(NamedTuple):
-    """One third-party copy, as the server that did it reports it."""
+    """Third-party copy as reported by its server."""
 
     name: str
     """File name at the destination."""
     begin: float
-    """When the server took the request up, seconds of CLOCK_MONOTONIC."""
+    """Start of the server's work, seconds of CLOCK_MONOTONIC."""
     end: float
-    """When it was done."""
+    """End of the copy, seconds of CLOCK_MONOTONIC."""
     connections: int
-    """TCP connections that it was asked to use."""
+    """Requested TCP connections."""
     size: int
     """Bytes moved."""
     code: int
-    """0 if it ended well."""
+    """0 for success."""
     direction: str
     """`pull` or `push`."""
 
 
 def parse_datagram(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]:
-    """Return the copies in a datagram; raises ValueError if it is none of the monitoring.
+    """Return the copies in a datagram. Raises ValueError if it is not from the monitoring.
 
-    `monotonic_of` turns seconds since 1970 into those of CLOCK_MONOTONIC.
+    `monotonic_of` converts seconds since 1970 to those of CLOCK_MONOTONIC.
     """
     try:
         lines = [json.loads(line) for line in datagram.rstrip(b"\0").splitlines() if line.strip()]
@@ -71,7 +71,7 @@ def parse_datagram(datagram: bytes, monotonic_of: Callable[[float], float]) -> l
             if line.get("TPC") == "http"
         ]
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        # Not quoted: URLs may hold tokens.
+        # Not quoted, because URLs may contain tokens.
         raise ValueError(f"not a datagram of XRootD's TPC monitoring: {error!r}") from None
 
 
@@ -84,8 +84,8 @@ def _seconds(text: str) -> float:
 
 
 def clock() -> Callable[[float], float]:
-    """Return a function that turns seconds since 1970 into those of CLOCK_MONOTONIC, by the clocks' difference now."""
-    # Another process may run between two readings: those that took the shortest are the nearest to each other.
+    """Return a function that converts seconds since 1970 to CLOCK_MONOTONIC, by their current difference."""
+    # Another process may run between two readings; the fastest readings are closest together.
     readings = [(time.monotonic(), time.time(), time.monotonic()) for _ in range(READINGS)]
     before, now, after = min(readings, key=lambda reading: reading[2] - reading[0])
     ahead = now - (before + after) / 2
@@ -93,17 +93,17 @@ def clock() -> Callable[[float], float]:
 
 
 class Monitor:
-    """Receives the records that servers send to their own loopbacks."""
+    """Receiver of the records that servers send to their own loopbacks."""
 
     def __init__(self, sockets: Iterable[socket.socket], port: int | None = None) -> None:
-        """Listen on a UDP socket in the network of each server, on the usual port or another; `close` closes them."""
+        """Listen on UDP sockets, one in the network of each server; `close` closes them."""
         self._sockets = list(sockets)
         for each in self._sockets:
             each.setblocking(False)
             each.bind((LOOPBACK, port or MONITOR_PORT))
 
     def copies(self) -> list[Copy]:
-        """Return the copies that were reported since the last call; raises ValueError for other datagrams."""
+        """Return the copies reported since the last call. Raises ValueError for other datagrams."""
         copies: list[Copy] = []
         for each in self._sockets:
             with suppress(BlockingIOError):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Get a release of XRootD from a cache that all checkouts share: unpacked from Debian's archive, or built from source.
+"""Get a release of XRootD from a shared cache, unpacked from Debian's archive or built from source.
 
-The cache has a folder `RELEASE-KEY` for each release, with bin/, lib/ and release.json; the key is a hash of everything
-that it was made from. lib/ has all libraries that its programs need, also the loader, so that it runs on any Linux and
-in any container image.
+The cache has a folder `RELEASE-KEY` for each release, with bin/, lib/ and release.json; the key is a hash of all
+inputs. lib/ has all libraries that the programs need including the loader, so that a release runs on any Linux and in
+any container image.
 """
 
 from __future__ import annotations
@@ -41,21 +41,22 @@ from tpcsweep.xrootd.releases import (
 
 EXTRA = "xrootd"  # the extra of set-up with the programs that a build needs
 TARGETS = ("XrdCryptossl", "XrdHttp", "XrdHttpTPC", "XrdMacaroons", "XrdSec", "XrdSecProt", "XrdSecunix")
-"""The plugins that sweeps load, without the number that follows their names: that of the major version."""
+"""Plugins that sweeps load, without the suffix for the major version."""
 UNUSED = ("CEPH", "FUSE", "KRB5", "PYTHON", "READLINE", "SCITOKENS", "TESTS", "VOMS", "XRDCLHTTP", "XRDEC")
 OPTIONS = (
-    # Symbols, for core dumps; optimised as Debian does it.
+    # Symbols for core dumps; optimised as in Debian.
     "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
     *(f"-DENABLE_{feature}=OFF" for feature in UNUSED),
 )
 PACKAGES = ("xrootd-server", "xrootd-server-plugins", "xrootd-plugins", "xrootd-client")
 AS_USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
-"""Runs a program as an ordinary user, also for one who is root of a user namespace and can give files to nobody."""
+"""Prefix that runs a program as ordinary user.
+It also works for root of a user namespace, who can give files to nobody."""
 ALONE = (
     *("setpriv", "--pdeathsig", "KILL"),
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
-"""A command's processes and mounts end with the process that started it, kill -9 included."""
+"""Prefix that ends a command's processes and mounts with the process that started it, even by kill -9."""
 LAST_LINES = 8  # of a failed command's log, which errors quote
 _STEP = re.compile(rb"\[(\d+)/(\d+)\]")
 _WRONG = re.compile(r"error:|CMake Error|undefined reference", re.IGNORECASE)
@@ -65,10 +66,12 @@ Stage = Callable[[str], None]  # reports progress to the user
 
 @processes.readable()
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
-    """Return a release; make it first if the cache lacks it. Raises ReleaseError if it cannot be made or read.
+    """Return a release, creating it if the cache lacks it. Raises ReleaseError.
 
-    Its name is SYSTEM, a version, a version with FROM_SOURCE behind it, or one of `own`, the folders of releases that a
-    site has built itself.
+    Args:
+        name: SYSTEM, a version, a version followed by FROM_SOURCE, or a key of `own`.
+        own: Folders of releases that a site has built itself.
+        stage: Function that reports progress.
     """
     if name == SYSTEM:
         return Release(SYSTEM)
@@ -80,13 +83,13 @@ def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
     folder = _place(name)
     if not folder.exists():
         with _making(folder.parent):
-            if not folder.exists():  # nobody else has made it meanwhile
+            if not folder.exists():  # no concurrent process has made it meanwhile
                 _make(name, folder, stage)
     return release_in(name, folder)
 
 
 def to_build(name: str, own: Mapping[str, Path]) -> bool:
-    """Return whether a release must be built from source first."""
+    """Return whether a release must first be built from source."""
     return name != SYSTEM and name not in own and name not in DEBIAN and not _place(name).exists()
 
 
@@ -98,7 +101,7 @@ def cache() -> Path:
 
 
 def _by_root() -> bool:
-    """Return whether the machine's root runs this; root of a user namespace has its number, but not its rights."""
+    """Return whether the machine's root runs this, as opposed to root of a user namespace."""
     return os.access(SHARED.parent, os.W_OK)
 
 
@@ -114,7 +117,7 @@ def _place(name: str) -> Path:
 
 @contextmanager
 def _making(folder: Path) -> Iterator[None]:
-    """Hold the lock of the cache: all users together make one release at a time."""
+    """Hold the lock of the cache, so that one release at a time is made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = locks.take(folder / "lock", waiting=lambda _: None)
@@ -127,9 +130,9 @@ def _making(folder: Path) -> Iterator[None]:
 
 
 def _make(name: str, folder: Path, stage: Stage) -> None:
-    """Make a release in a working folder beside its place, and rename it.
+    """Make a release in a temporary folder next to its place, and rename it.
 
-    A build that failed or was killed keeps its working folder: the next build goes on there.
+    A build that failed or was killed keeps its folder, where the next build continues.
     """
     version = name.removesuffix(FROM_SOURCE)
     if name not in DEBIAN and version not in sources():
@@ -153,7 +156,7 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
 
 
 def _digest(folder: Path) -> str:
-    """Return a hash of a release's programs and libraries: a site may rebuild its own under the same name."""
+    """Return a hash of a release's programs and libraries, because a site may rebuild its own under one name."""
     total = hashlib.sha256()
     paths = [folder / "bin" / name for name in PROGRAMS]
     paths += sorted(path for name in ("lib", "lib64") for path in (folder / name).glob("libXrd*.so*"))
@@ -164,9 +167,9 @@ def _digest(folder: Path) -> str:
 
 
 def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any]:
-    """Build a release into `release` of a folder for work, and return the record of its making.
+    """Build a release in the subfolder `release` of `work`, and return the record of its build.
 
-    `digest` is the SHA-256 of its source archive. A build goes on where an earlier one in the folder ended.
+    `digest` is the SHA-256 of its source archive. A build continues where an earlier one in the folder ended.
     """
     if lacking := missing([EXTRA]):
         raise ReleaseError(f"xrootd {version}: {lacking[0]}")
@@ -176,7 +179,7 @@ def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any
         fetch(version, digest, archive, log)
         unpacked = work / "unpacked"
         unpacked.mkdir(exist_ok=True)
-        # Debian 12's own Python has no filter for what its tarfile extracts.
+        # Debian 12's own Python lacks the filter argument of tarfile.
         extract = ["tar", "--extract", "--no-same-owner", "--file", str(next(archive.glob("*.tar.gz")))]
         processes.run([*extract, "--directory", str(unpacked)], check=True)
         (unpacked / f"xrootd-{version}").rename(source)
@@ -206,7 +209,7 @@ def fetch(version: str, digest: str, folder: Path, log: Path) -> None:
 
 
 def _unpack(version: str, work: Path, stage: Stage) -> dict[str, Any]:
-    """Unpack a release, signed as apt checks, into `release` of a folder; return the record of its making."""
+    """Unpack a release, verified by apt, into the subfolder `release` of `work`, and return its record."""
     suite = DEBIAN[version]
     stage(f"unpacking XRootD {version} of Debian {suite}")
     if shutil.which("mmdebstrap") is None:
@@ -215,7 +218,7 @@ def _unpack(version: str, work: Path, stage: Stage) -> dict[str, Any]:
             f"{SYSTEM}, what the machine has, or {version}{FROM_SOURCE}, built here"
         )
     root, log, made = work / "root", work / "log", work / "release"
-    # Point releases may mend it, which changes what follows the version.
+    # Point releases may fix it, which changes the part after the version.
     packages = ",".join(f"{package}={version}-*" for package in PACKAGES)
     mode = ("mmdebstrap", "--mode=root") if _by_root() else (*AS_USER, "mmdebstrap", "--mode=chrootless")
     failure = (
@@ -225,7 +228,7 @@ def _unpack(version: str, work: Path, stage: Stage) -> dict[str, Any]:
     _run([*mode, "--variant=extract", f"--include={packages}", suite, str(root)], log, failure)
     for name in PROGRAMS:
         copy_into(made / "bin", root / "usr/bin" / name)
-    for folder in ("usr/lib", "lib"):  # the latter has the libraries of C before trixie
+    for folder in ("usr/lib", "lib"):  # the latter has the C libraries before trixie
         for library in root.glob(f"{folder}/*-linux-gnu/*.so*"):
             copy_into(made / "lib", library)
     newest = gzip.decompress((root / "usr/share/doc/xrootd-server/changelog.Debian.gz").read_bytes()).decode()
@@ -281,7 +284,6 @@ def _collect(objects: Path, made: Path) -> None:
 
 
 def _progress(version: str, stage: Stage) -> Callable[[bytes], None]:
-    """Return a function that takes each line of ninja's and reports each fifth of the work."""
     told = 0
 
     def hear(line: bytes) -> None:

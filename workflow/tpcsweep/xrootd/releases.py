@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Releases of XRootD: their names, their origins, and the command lines of their programs.
+"""Releases of XRootD: names, origins, and command lines of their programs.
 
-Standard library only, as it also runs in pods.
+Standard library only, because pods import it.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from typing import Any
 from tpcsweep import processes
 
 SYSTEM = "system"  # the release that is installed on the machine or in the image
-FROM_SOURCE = "-source"  # follows a version that is built from source though Debian has it
+FROM_SOURCE = "-source"  # suffix of a version that is built from source although Debian has it
 DEBIAN: Mapping[str, str] = {"5.5.3": "bookworm", "5.8.1": "trixie"}
-"""Versions that are unpacked from a Debian release, given by its code name."""
+"""Versions that are unpacked from a Debian release, with its code name."""
 RECOMMENDED = "5.8.1"
-"""The best release of Debian. It crashes less than Debian 12's; see docs/studies.md."""
+"""Best release in Debian, with fewer crashes than Debian 12's; see docs/studies.md."""
 PROGRAMS = ("xrootd", "cmsd", "xrdcp")
-IN_IMAGE = Path("/opt/xrootd")  # the folder of a container image's releases
+IN_IMAGE = Path("/opt/xrootd")  # folder of a container image's releases
 LOADER = "loader"
-"""The folder of a release with a link to its loader for each program: the kernel calls a process by the link's name."""
+"""Subfolder of a release with a link to its loader for each program, so that processes have its name."""
 RECORD = "release.json"
-"""The file in a release's folder with the record of its making."""
+"""File in a release's folder with the record of its build."""
 SOURCES = Path(__file__).resolve().parents[3] / "envs/xrootd.txt"
-"""Versions whose source archives are known, each with its hash."""
+"""List of versions with known source archives, each with its hash."""
 _PINNED = re.compile(r"xrootd==(?P<version>\S+) --hash=sha256:(?P<digest>[0-9a-f]{64})")
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+\S*)")
 
 
 class ReleaseError(Exception):
-    """A release cannot be made, or is not what its name says; the message has the reason and a remedy."""
+    """A release cannot be made, or differs from its name; the message has the reason and the fix."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """A release whose programs can be started on this machine."""
+    """Release whose programs can be started on this machine."""
 
     name: str
-    """The value of the parameter `xrootd`."""
+    """Value of the parameter `xrootd`."""
     folder: Path | None = None
-    """The folder with its bin/ and lib/; None: the programs that the PATH finds."""
+    """Folder with its bin/ and lib/, or None for the programs in PATH."""
     record: Mapping[str, Any] = field(default_factory=dict)
-    """The record of its making, for provenance."""
+    """Record of its build, for provenance."""
     environment: Mapping[str, str] | None = field(default=None, compare=False)
-    """The environment of its programs where they ask for one, as in an image; None: that of the system's commands."""
+    """Environment of its programs, as in an image, or None for that of the system's commands."""
 
     def command(self, program: str) -> list[str]:
-        """Return the beginning of a command line for one of PROGRAMS, with a path, which XRootD needs.
+        """Return the start of a command line for one of PROGRAMS, with a path, which XRootD needs.
 
-        A folder with a loader has all libraries that its programs need. One without, as `make install` leaves it, has
-        XRootD's own and uses the machine's for the others.
+        A folder with a loader has all libraries that its programs need. A folder without, as from `make install`, has
+        XRootD's own libraries and uses the machine's for the rest.
         """
         if self.folder is None:
             return [shutil.which(program) or program]
@@ -68,7 +68,7 @@ class Release:
         return [str(loader), "--argv0", program, "--library-path", libraries, path]
 
     def version(self) -> str:
-        """Return the version that the program prints, such as 5.9.9; raises ReleaseError without one."""
+        """Return the version that the program prints, such as 5.9.9. Raises ReleaseError without one."""
         command = [*self.command("xrootd"), "-v"]
         try:
             done = processes.run(command, self.environment, timeout=20)
@@ -84,7 +84,7 @@ class Release:
         return version[1]
 
     def describe(self) -> dict[str, Any]:
-        """Return its provenance: name, version, and the record of its making."""
+        """Return its provenance: name, version, and the record of its build."""
         return {"release": self.name, "version": self.version(), **self.record}
 
 
@@ -101,12 +101,12 @@ def sources() -> dict[str, str]:
 
 
 def version_number(version: str) -> tuple[int, ...]:
-    """Return a version as numbers that compare: 5.10.0 is after 5.9.9."""
+    """Return a version as comparable numbers: 5.10.0 is after 5.9.9."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def release_in(name: str, folder: Path) -> Release:
-    """Return the release in a folder; raises ReleaseError if a program is missing."""
+    """Return the release in a folder. Raises ReleaseError if a program is missing."""
     for program in PROGRAMS:
         if not (folder / "bin" / program).exists():
             raise ReleaseError(
@@ -118,7 +118,7 @@ def release_in(name: str, folder: Path) -> Release:
 
 
 def in_image(name: str) -> Release:
-    """Return a release of the container image that this runs in; raises ReleaseError if the image lacks it."""
+    """Return a release of the surrounding container image. Raises ReleaseError if the image lacks it."""
     if name == SYSTEM:
         return Release(SYSTEM, environment=processes.whole())
     folder = IN_IMAGE / name

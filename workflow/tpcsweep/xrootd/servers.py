@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration and start order of XRootD servers with HTTP-TPC, TLS, macaroons and X.509. Pure: text in, text out.
+"""Configuration and start order of XRootD servers with HTTP-TPC, TLS, macaroons and X.509.
 
-One port speaks xroot, http and https, because a redirector hands out `xrd.port`. HTTP-TPC needs TLS: without
-`xrd.tls` the server skips its HTTP handlers without a word and answers COPY with 400. Sources: the XRootD
+All functions are pure. One port speaks xroot, http and https, because a redirector announces `xrd.port`. HTTP-TPC needs
+TLS: without `xrd.tls` the server silently skips its HTTP handlers and answers COPY with 400. Sources: the XRootD
 configuration references "Xrd/XRootd", "Cluster Management Service" and "HTTP/TPC", release 5.
 """
 
@@ -21,79 +21,81 @@ PORT = 8080
 CMSD_PORT = 1213
 LOOPBACK = "127.0.0.1"
 MONITOR_PORT = 9930
-"""A server reports its third-party copies there, on its own loopback: the reports must not cross the path."""
+"""Port on a server's own loopback for reports of third-party copies, which must not cross the path."""
 SITENAME = "tpcsweep"
 MOST_ORIGINS = 64
-"""Servers that one redirector can have: for each it has a bit of 64 (XrdCmsTypes.hh, `SMask_t`)."""
+"""Most servers of one redirector, which has one of 64 bits for each (XrdCmsTypes.hh, `SMask_t`)."""
 EXPORT = "/data"
 READY_FILE = "ready"
-"""A one-byte file under EXPORT that a server must deliver before it counts as ready."""
+"""One-byte file under EXPORT that a server must deliver before it counts as ready."""
 
 CMSD_LOGGED_IN = "Waiting for primary server"
-"""What an origin's cmsd logs when its admin socket exists. xrootd looks for that socket only every ten seconds,
-so that one started earlier stalls the whole cluster for as long."""
+"""Message that an origin's cmsd logs when its admin socket exists.
+xrootd looks for that socket only every ten seconds, so an xrootd that starts earlier stalls the whole cluster for as
+long."""
 
 OLDEST = "5.5.0"
-"""The first release whose monitoring reports HTTP third-party copies, which confirms each cell's count of transfers.
+"""First release whose monitoring reports HTTP third-party copies, which confirm each cell's transfers.
 Source: XRootD's release notes, 5.5.0, "Provide g-stream monitoring for Third Party Copy"."""
 
 RECEIVE_BUFFER = 1 << 20
-"""Bytes that a receive buffer begins with, at most. The kernel's default of 128 KiB leaves its growth to autotuning,
-which on Linux 6.18 may never begin: such a connection stays at 64 KiB per RTT. See docs/paths.md."""
+"""Largest initial size of a receive buffer, in bytes.
+The kernel's default of 128 KiB relies on autotuning, which on Linux 6.18 may never start: such a connection stays at 64
+KiB per RTT. See docs/paths.md."""
 _SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
 class Ports(NamedTuple):
-    """The ports of a server, at all addresses of its network (XrdInet.cc, `Bind`), and of the agent beside it."""
+    """Ports of a server, at all addresses of its network (XrdInet.cc, `Bind`), and of its agent."""
 
     server: int = PORT
     cmsd: int = CMSD_PORT
-    """A redirector's."""
+    """Port of a redirector's cmsd."""
     monitor: int = MONITOR_PORT
-    """UDP, of whoever hears its monitoring."""
+    """UDP port of the monitoring's receiver."""
     agent: int = 8443
     probe: int = 8444
-    """The agent's, for connections that verify a path."""
+    """Agent's port for connections that verify a path."""
 
 
 USUAL = Ports()
-"""The ports of a server that has a network of its own."""
+"""Ports of a server with a network of its own."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """One node of a side: an origin, or the redirector in front of several."""
+    """Node of a side: an origin, or the redirector in front of several."""
 
     name: str
     address: str
     role: Literal["manager", "server"]
     """A redirector is a manager, an origin a server."""
     manager: str | None
-    """Address and port of the side's redirector; None for an origin that stands alone."""
+    """Address and port of the side's redirector, or None for a single origin."""
     folder: Path
-    """A folder that it may write to: admin path, pid files, logs."""
+    """Writable folder for admin path, pid files and logs."""
     root: Path
-    """The folder of its files. All origins of a side share it, as the redirector assumes."""
+    """Folder of its files, shared by all origins of a side, as the redirector assumes."""
     ports: Ports = USUAL
 
     @property
     def place(self) -> str:
-        """Address and port: servers that share a network differ in either."""
+        """Address and port; servers in one network differ in one of them."""
         return f"{self.address}:{self.ports.server}"
 
     @property
     def url(self) -> str:
-        """The https URL of its exported tree, without a slash at the end."""
+        """URL (https) of its exported tree, without a slash at the end."""
         return f"https://{self.place}{EXPORT}"
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs that it runs, in the order of their start: a lone origin needs no cmsd."""
+        """Its programs in start order; a single origin needs no cmsd."""
         return ("xrootd",) if self.manager is None else ("cmsd", "xrootd")
 
 
 class SideServers(NamedTuple):
-    """The servers of one side. Several origins have a redirector in front of them."""
+    """Servers of one side. Several origins have a redirector in front of them."""
 
     redirector: Server | None
     origins: tuple[Server, ...]
@@ -108,16 +110,16 @@ class SideServers(NamedTuple):
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses of the origins, each once."""
+        """Addresses of the origins, each once."""
         return list(dict.fromkeys(origin.address for origin in self.origins))
 
     @property
     def files(self) -> Path:
-        """The folder of the side's files, which all of its origins serve."""
+        """Folder of the side's files, which all its origins serve."""
         return self.origins[0].root / EXPORT.strip("/")
 
     def urls(self, endpoint: str) -> list[str]:
-        """Return the URLs that the client asks: the redirector's alone, or those of all origins."""
+        """Return the URLs for the client: the redirector's, or those of all origins."""
         asked = (self.redirector,) if endpoint == "redirector" and self.redirector else self.origins
         return [server.url for server in asked]
 
@@ -127,8 +129,13 @@ def side(
 ) -> SideServers:
     """Return the servers of one side: origins at `addresses`, and for several a redirector at `entry`.
 
-    Their names begin with `name`. Each has a folder of its own in `folder`, and all serve the files in `root`. Without
-    `ports`, the redirector's first, they have the usual ones.
+    Args:
+        name: Prefix of the servers' names.
+        entry: Address of the redirector.
+        addresses: Addresses of the origins.
+        folder: Folder that gets a subfolder for each server.
+        root: Folder of the files that all servers serve.
+        ports: Ports, the redirector's first; by default the usual ones.
     """
     ports = ports or [USUAL] * (len(addresses) + 1)
     manager = f"{entry}:{ports[0].cmsd}" if len(addresses) > 1 else None
@@ -144,10 +151,13 @@ def side(
 def configuration(
     server: Server, credentials: Path, xrdcp: Sequence[str] | None = None, *, authorization: str = "usual"
 ) -> str:
-    """Return the text of a server's configuration file, which its xrootd and its cmsd read.
+    """Return the text of a server's configuration file, for its xrootd and its cmsd.
 
-    `credentials` is the folder of `create_credentials`. `xrdcp` begins a command line that pulls files by the root
-    protocol, which is closed without it. With `authorization` none everybody has access.
+    Args:
+        server: The server.
+        credentials: Folder of `create_credentials`.
+        xrdcp: Start of the command line that pulls files by the root protocol, which is disabled without it.
+        authorization: With "none" everybody has access.
     """
     asks = authorization != "none"
     manager = server.role == "manager"
@@ -161,7 +171,7 @@ def configuration(
         f"all.adminpath {server.folder}",
         f"all.pidpath {server.folder}",
         *(["if exec cmsd", f"xrd.port {server.ports.cmsd}", "fi"] if manager else ()),
-        # cmsd must not see these: it would look for a file system object and give up.
+        # cmsd must not see these: it would look for a file system object and exit.
         "if exec xrootd",
         f"xrd.port {server.ports.server}",
         f"xrd.tls {credentials}/host.pem {credentials}/host.key",
@@ -175,12 +185,12 @@ def configuration(
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {heard}",
         *(f"xrootd.mongstream {stream} use flush {s}s send nohdr {heard}" for stream, s in _ALARMS.items()),
         *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
-        # A user of the root protocol states who it is: for networks without strangers. See docs/tools.md.
+        # With the root protocol users declare their identity, for networks without strangers. See docs/tools.md.
         *(["xrootd.seclib libXrdSec.so", "sec.protocol unix"] if xrdcp and asks else ()),
         "fi",
         "xrd.network nodnr",
         *([*_AUTHORIZATION, f"acc.authdb {credentials}/authdb"] if asks else ()),
-        # By default a cluster refuses to write where less than some 10 GB are free; these files are in memory.
+        # By default a cluster refuses writes if less than about 10 GB are free; these files are in memory.
         "cms.space min 1m 2m",
         *(_MANAGER if manager else ()),
     ]
@@ -188,12 +198,12 @@ def configuration(
 
 
 def require_recent(release: Release) -> None:
-    """Raise ReleaseError for a release that is too old for the configuration.
+    """Raise ReleaseError if a release is too old for the configuration.
 
     All releases from OLDEST to 6.2 accept the same text. Older ones cannot set the values that differ between them: the
     wait for a request (10 s, then 30 s; since 5.7.0 a minute, then five: XrdHttpProtocol.cc, `hailWait` and
-    `readWait`), the rate below which a copy is given up (10 KiB/s for two minutes; `tpc.low_speed` since 5.9.7), and
-    the refusal of copies from loopback addresses since 5.9.3 (`tpc.allow local`), which no testbed has.
+    `readWait`), the rate below which a copy is stopped (10 KiB/s for two minutes; `tpc.low_speed` since 5.9.7), and the
+    refusal of copies from loopback addresses since 5.9.3 (`tpc.allow local`), which no testbed has.
     """
     version = release.version()
     if version_number(version) < version_number(OLDEST):
@@ -204,7 +214,7 @@ def require_recent(release: Release) -> None:
 
 
 def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:
-    """Return the sysctls that bound the TCP buffers of a server, in bytes; XRootD sets no sizes itself."""
+    """Return the sysctls that limit a server's TCP buffers, in bytes; XRootD itself sets no sizes."""
     return {
         "net.ipv4.tcp_rmem": f"4096 {min(tcp_buffer, RECEIVE_BUFFER)} {tcp_buffer}",
         "net.ipv4.tcp_wmem": f"4096 {min(tcp_buffer, 16384)} {tcp_buffer}",
@@ -228,7 +238,7 @@ def _macaroons(credentials: Path) -> list[str]:
 _AUTHORIZATION = ["ofs.authorize 1", "ofs.authlib libXrdMacaroons.so"]
 
 _MANAGER = [
-    # The default start-up delay is 90 s; one second is the least.
+    # The default start-up delay is 90 s; one second is the minimum.
     "cms.delay startup 1 servers 1 lookup 1 service 1 drop 5 hold 500",
     "cms.ping 1 log 60 usage 1",
     "cms.sched fuzz 100",
@@ -237,9 +247,7 @@ _MANAGER = [
 ]
 
 _ALARMS = {"ccm": 2, "pfc": 3, "tcpmon": 5}
-"""Unused streams, with the seconds between their flushes, which wake XRootD's timer.
-
-The timer misses an event that is scheduled between its look at the next event and its wait for that. The records of
-copies then stay until another event is due, up to 13 minutes later (XrdScheduler::TimeSched() in 5.5.3 and later).
-These flushes are due within a few seconds, except when they coincide, once in 30 s.
-"""
+"""Unused streams with the seconds between their flushes, which wake XRootD's timer.
+The timer misses an event that is scheduled between its look at the next event and its wait for that. Records of copies
+then remain until another event is due, up to 13 minutes later (XrdScheduler::TimeSched() in 5.5.3 and later). These
+flushes are due within a few seconds, except when they coincide, once in 30 s."""
