@@ -1,48 +1,143 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the generated parts of docs/command-line.md: the keys of the configuration and the help of each command."""
+"""Write the generated parts of the pages: keys, parameters, limits, flags, and the commands of `tpcsweep`."""
 
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from tpcsweep.cli import COMMANDS, main
+from tpcsweep.cli.plan import QuestionCommand
+from tpcsweep.configuration.imports import Axis, Import
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import WorkflowSettings
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.placements import Origin, Placement, Role, Side
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.testbeds import Netns, Simulation
+from tpcsweep.configuration.units import Quantity, show
+from tpcsweep.figures.maps import LIMIT_LETTERS
+from tpcsweep.flags import FLAGS
+from tpcsweep.variables import LIMIT_REMEDIES, LIMITS
 
-PAGE = Path(__file__).with_name("command-line.md")
+DOCS = Path(__file__).parent
+COMMON = {"--sweep", "--testbed", "--results", "--json", "--help"}
+"""Options that the page describes once for all commands."""
+INHERITED: Mapping[Any, Collection[str]] = {
+    Side: Placement.model_fields,
+    Placement: Role.model_fields,
+    Origin: Role.model_fields,
+}
+"""Keys that the table of another model contains."""
 
 
-def keys() -> str:
-    """Return the table of the keys that Snakemake reads."""
-    lines = ["| key | default | meaning |", "|---|---|---|"]
-    for name, field in WorkflowSettings.model_fields.items():
-        default = "needed" if field.is_required() else json.dumps(field.default).strip('"')
-        lines.append(f"| `{name}` | {default} | {' '.join(field.description.split())} |")
-    return "\n".join(lines)
+def table(header: str, rows: Iterable[Iterable[str]]) -> str:
+    lines = [header, "|" + "---|" * (header.count("|") - 1)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def settings(*models: type[BaseModel]) -> str:
+    """Return a table of the keys of models, with defaults and descriptions."""
+    rows = [
+        (f"`{name}`", _default(field), " ".join((field.description or "").split()))
+        for model in models
+        for name, field in model.model_fields.items()
+        if name not in INHERITED.get(model, ())
+    ]
+    return table("| key | default | meaning |", rows)
+
+
+def _default(field: FieldInfo) -> str:
+    dimension = next((item.dimension for item in field.metadata if isinstance(item, Quantity)), None)
+    unit = f" ({dimension.base})" if dimension and dimension.base else ""
+    if field.is_required():
+        return f"needed{unit}"
+    value = field.get_default(call_default_factory=True)
+    if value is None or isinstance(value, bool):
+        return f"{json.dumps(value)}{unit}"
+    if value in ("", (), {}) or (isinstance(value, BaseModel) and not value.model_fields_set):
+        return "none"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return show(value, dimension) if dimension else str(value)
+
+
+def limits() -> str:
+    rows = [
+        (letters, f"`{limit}`", LIMITS[limit], LIMIT_REMEDIES[limit])
+        for limit, letters in LIMIT_LETTERS.items()
+    ]
+    return table("| letters | limit | time in which | remedy |", rows)
+
+
+def flags() -> str:
+    rows = [(f"`{name}`", flag.grade, flag.meaning) for name, flag in FLAGS.items()]
+    return table("| flag | grade | meaning |", rows)
 
 
 def commands() -> str:
-    """Return a section for each command of `tpcsweep`: its help."""
-    group = click.Context(main, info_name="tpcsweep", terminal_width=100, **main.context_settings)
+    """Return a section for each command of `tpcsweep`: usage, purpose, options of its own, and examples."""
+    group = click.Context(main, info_name="tpcsweep", **main.context_settings)
     sections = []
     for name in COMMANDS:
         command = main.get_command(group, name)
-        assert command is not None
-        text = re.sub(r" +$", "", command.get_help(click.Context(command, group, name)), flags=re.MULTILINE)
-        sections.append(f"### {name}\n\n```\n{text}\n```")
+        assert command is not None and command.help is not None
+        purpose, *_ = command.help.split("\n\n")
+        example = command.help.partition("Example: ")[2].split("\n\n")[0]
+        examples = "\n".join(line.strip() for line in example.strip().splitlines())
+        text = f"### {name}\n\n{' '.join(purpose.split())}\n\n```\n{examples}\n```"
+        if options := "\n".join(_options(command, click.Context(command, group, name))):
+            text += f"\n\n{options}"
+        sections.append(text)
     return "\n\n".join(sections)
 
 
-def made() -> str:
-    """Return the text of the page with its generated parts renewed."""
-    text = PAGE.read_text()
-    for name, part in (("keys", keys()), ("commands", commands())):
-        marks = rf"(?s)(?<=<!-- {name}, made by commands.py -->\n).*?(?=<!-- end -->)"
-        text = re.sub(marks, f"{part}\n".replace("\\", r"\\"), text, count=1)
+def _options(command: click.Command, context: click.Context) -> Iterable[str]:
+    asked = Parameters.model_fields if isinstance(command, QuestionCommand) else {}
+    for option in command.get_params(context):
+        if isinstance(option, click.Option) and option.name not in asked and COMMON.isdisjoint(option.opts):
+            words, text = option.get_help_record(context) or ("", "")
+            yield f"- `{words}`: {text}"
+    if asked:
+        yield "- `--PARAMETER VALUE`: Value of any parameter of sweeps, such as `--rtt 40ms` or `--tool curl`."
+
+
+PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "command-line.md": {
+        "keys": partial(settings, WorkflowSettings),
+        "commands": commands,
+        "netns": partial(settings, Netns),
+        "kubernetes": partial(settings, Kubernetes),
+        "paths": partial(settings, Paths),
+        "pair": partial(settings, Pair),
+        "placement": partial(settings, Role, Placement),
+        "side": partial(settings, Side),
+        "origin": partial(settings, Origin),
+        "simulation": partial(settings, Simulation),
+    },
+    "sweeps.md": {"parameters": partial(settings, Parameters), "measurement": partial(settings, Measurement)},
+    "data.md": {"import": partial(settings, Import), "columns": partial(settings, Axis)},
+    "reading-the-page.md": {"limits": limits, "flags": flags},
+}
+"""By page the parts that it contains, each behind a comment with its name."""
+
+
+def made(page: str) -> str:
+    """Return the text of a page with its generated parts renewed."""
+    text = (DOCS / page).read_text()
+    for name, part in PARTS[page].items():
+        before, mark, rest = text.partition(f"<!-- {name}, made by commands.py -->\n")
+        assert mark, f"docs/{page} has no place for {name}"
+        text = f"{before}{mark}{part()}\n{rest[rest.index('<!-- end -->') :]}"
     return text
 
 
 if __name__ == "__main__":
-    PAGE.write_text(made())
+    for page in PARTS:
+        (DOCS / page).write_text(made(page))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image with the whole workflow: by podman as docs/elsewhere.md has it, and as the Job of config/kubernetes."""
+"""The image with the whole workflow: by podman as docs/running.md has it, and as the Job of config/kubernetes."""
 
 import json
 import re
@@ -30,7 +30,7 @@ NAME = "tpcsweep"
 FOLDER = "/var/lib/tpcsweep-results"  # the folder of the volume on its node
 POD_NAME = "authentication.kubernetes.io/pod-name"  # where the API server says which pod a token is bound to
 ANALYSIS, MEASURING = re.findall(
-    r"^```sh\n(.*?)^```$", (ROOT / "docs/elsewhere.md").read_text(), re.MULTILINE | re.DOTALL
+    r"^```sh\n(.*?)^```$", (ROOT / "docs/running.md").read_text(), re.MULTILINE | re.DOTALL
 )
 """Two shell scripts; the second uses the variables that the first one sets."""
 LOAD = """
@@ -50,7 +50,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     made.unlink()
 
 
-# docs/elsewhere.md: its commands, as they stand there
+# docs/running.md: its commands, as they stand there
 
 
 def typed(script: str, folder: Path, archive: Path) -> str:

@@ -71,14 +71,16 @@ def _shipped(*folders: str) -> list[str]:
     return [file.read_text() for folder in folders for file in sorted((ROOT / folder).glob("*.yaml"))]
 
 
-def _shown(page: str) -> str:
-    return (ROOT / page).read_text().split("```yaml\n")[1].split("```")[0]
+def _shown(heading: str) -> str:
+    """Return the first YAML below a heading of docs/data.md."""
+    text = (ROOT / "docs/data.md").read_text().partition(f"\n## {heading}\n")[2]
+    return text.split("```yaml\n")[1].split("```")[0]
 
 
 TEXTS = {
     "sweep": _shipped("config/sweeps", "config/published"),
     "testbed": _shipped("config/testbeds"),
-    "import": [*_shipped("config/imports"), _shown("docs/importing.md")],
+    "import": [*_shipped("config/imports"), _shown("Import")],
     "config": [
         "{sweep: [nodes, demo@netns], testbed: kubernetes, results: results, notify: 'true'}",
         "{sweep: 'demo,smoke', testbed: netns, dataset: null}",
@@ -89,7 +91,7 @@ TEXTS = {
         "{target: 500 Mbit/s, rtt: 60 ms}",
         "{target: 1, probability: 90 %, cores: [1, null], streams: [1, 20], tool: curl}",
     ],
-    "citation": [(ROOT / "CITATION.cff").read_text(), _shown("docs/archiving.md")],
+    "citation": [(ROOT / "CITATION.cff").read_text(), _shown("Archive")],
 }
 """The texts that cases begin with, by kind; those of a comparison's sides are no YAML."""
 SIDES = ["demo", "demo:cores=0.15,rtt=20 ms", "x/dataset.nc:tool=curl,repetition=1", "demo:cores=null"]

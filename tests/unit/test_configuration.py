@@ -3,30 +3,22 @@
 
 import json
 import re
-from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from rich.console import Console
 from tpcsweep.cli.sweeps import grid_summary, grid_table
 from tpcsweep.configuration import checks, units
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.imports import Axis, Import
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import ConfigurationError, WorkflowSettings, load, wanted
 from tpcsweep.configuration.parameters import WORD, Parameters, complete
-from tpcsweep.configuration.placements import Origin, Placement, Role, Side
 from tpcsweep.configuration.problems import quoted
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Netns, Simulation
-from tpcsweep.configuration.units import Dimension, Quantity, show
+from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.testbeds.netns.checks import check, this_machine
 from tpcsweep.tools import TOOLS
 
@@ -70,54 +62,6 @@ def test_shipped_files_are_valid_by_their_schema(kind: str, path: Path) -> None:
 def test_schemas_are_in_step_with_the_models() -> None:
     written = {path.name: path.read_text() for path in FOLDER.glob("*.json")}
     assert written == schemas(), "run make docs"
-
-
-README = "config/README.md"
-TABLES: list[tuple[str, dict[str, type[BaseModel]]]] = [
-    ("docs/sweeps.md", {"Parameters": Parameters, "Measurement": Measurement}),
-    ("docs/importing.md", {"Keys": Import, "Columns": Axis}),
-    (README, {"Testbeds of kind `netns`": Netns, "Testbeds of kind `kubernetes`": Kubernetes}),
-    (README, {"Testbeds of kind `simulation`": Simulation, "Paths": Paths, "A pair": Pair}),
-    (README, {"A role": Role, "A placement": Placement, "A side": Side, "An origin": Origin}),
-]
-
-
-@pytest.mark.parametrize(
-    ("file", "heading", "model"), [(file, *one) for file, tables in TABLES for one in tables.items()]
-)
-def test_tables_are_in_step_with_the_models(file: str, heading: str, model: type[BaseModel]) -> None:
-    text = re.split(rf"^##+ {heading}\n", (ROOT / file).read_text(), flags=re.MULTILINE)[1]
-    section = re.split(r"^#", text, flags=re.MULTILINE)[0]
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| (.+) \|$", section, re.MULTILINE)
-    expected = []
-    for name, field in model.model_fields.items():
-        if name in ABOVE.get(model, ()):
-            continue
-        known = next((item.dimension for item in field.metadata if isinstance(item, Quantity)), None)
-        unit = (known.base or ("fraction" if known.units else "—")) if known else "—"
-        expected.append((name, unit, default(field, known), " ".join((field.description or "").split())))
-    assert rows == expected
-
-
-ABOVE: dict[Any, Collection[str]] = {
-    Side: Placement.model_fields,
-    Placement: Role.model_fields,
-    Origin: Role.model_fields,
-}
-"""Keys that stand in another model's table."""
-
-
-def default(field: FieldInfo, dimension: Dimension | None) -> str:
-    if field.is_required():
-        return "needed"
-    value = field.get_default(call_default_factory=True)
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if value in ("", (), {}) or (isinstance(value, BaseModel) and not value.model_fields_set):
-        return "none"
-    if isinstance(value, tuple):
-        return ", ".join(value)
-    return show(value, dimension) if dimension else str(value)
 
 
 def test_names_and_paths_mean_files(root: Path) -> None:

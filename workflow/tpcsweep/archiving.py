@@ -2,7 +2,7 @@
 """A sweep as an RO-Crate: dataset, page, figures, configuration and software, described for archives.
 
 A crate follows RO-Crate 1.1 with the profiles Workflow Run Crate 0.5 (https://w3id.org/ro/wfrun/workflow/0.5) and
-Workflow RO-Crate 1.0, which WorkflowHub and the community's validator read. `docs/archiving.md` is for its users.
+Workflow RO-Crate 1.0, which WorkflowHub and the community's validator read. `docs/data.md` is for its users.
 """
 
 from __future__ import annotations

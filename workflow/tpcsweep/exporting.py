@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dataset as text that existing dashboards read, and as a Zarr store. `docs/exporting.md` describes all forms."""
+"""A dataset as text that existing dashboards read, and as a Zarr store. `docs/data.md` describes all forms."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start processes: the one place that decides what each kind of process gets of the user's environment.
 
-docs/environment.md has the table. No user's setting changes a measurement or a figure. Standard library alone.
+docs/running.md has the table. No user's setting changes a measurement or a figure. Standard library alone.
 """
 
 from __future__ import annotations

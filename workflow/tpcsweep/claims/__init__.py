@@ -111,7 +111,7 @@ CLAIMS: Mapping[str, Claim] = {
 
 
 def judge(ds: xr.Dataset) -> list[Verdict]:
-    """Return the verdict on every claim, in the order of `CLAIMS`, on a dataset as `docs/dataset.md` describes it.
+    """Return the verdict on every claim, in the order of `CLAIMS`, on a dataset as `docs/data.md` describes it.
 
     Raises:
         KeyError: for a dataset without throughput.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cell files folded into one labelled dataset, after the CF conventions where they have a word for it.
 
-`docs/dataset.md` describes the result for those who read it.
+`docs/data.md` describes the result for those who read it.
 """
 
 from tpcsweep.dataset.cells import DatasetError

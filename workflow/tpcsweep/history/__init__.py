@@ -246,7 +246,7 @@ def _broken(cells: xr.Dataset) -> list[tuple[str, str]]:
     return [(name, str(message)) for name, failed, message in rows if failed]
 
 
-# --- detection: docs/history.md describes it, and has its rate of false alarms
+# --- detection: docs/comparing.md describes it, and has its rate of false alarms
 
 
 def changes(logs: Floats) -> dict[int, float]:

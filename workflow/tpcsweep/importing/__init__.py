@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measurements from elsewhere as a dataset: a table becomes one like those of sweeps.
 
-`docs/importing.md` describes it for those who use it.
+`docs/data.md` describes it for those who use it.
 """
 
 from __future__ import annotations
