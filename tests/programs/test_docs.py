@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of code in the pages: Python runs on data that ship or are made up, commands are parsed, run or planned."""
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import xarray as xr
+import yaml
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+from tpcsweep import dataset
+from tpcsweep.cli import COMMANDS, main
+from tpcsweep.models import MODELS, fit, observe
+from tpcsweep.models.saved import FORMAT
+
+from tests.support import synthetic
+from tests.support.commands import tpcsweep
+from tests.support.snakemakes import snakemake
+from tests.support.workflow import ROOT
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "config/README.md",
+    ROOT / "examples/README.md",
+    *sorted(ROOT.glob("docs/*.md")),
+]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KINDS = {"testbed": ("Netns", "Kubernetes", "Endpoints", "Simulation")}
+"""By schema its parts that a block may be of."""
+AXES = {"origins": [1, 2], "cores": [0.15, 0.6], "rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
+"""Those of the demo."""
+QUICK = ("page", "claims", "compare", "plan", "export", "history")
+"""Commands that answer in seconds, `plan` if the folder has fits: they run if the data that pages name are here."""
+PROFILES = ("--profile", "--report", "--software-deployment-method", "-s")
+WRITTEN = {
+    "recommendations.json": "plan --recommend --rtt 40ms results/demo -o .",
+    "surface.zarr": "export zarr examples/surface.nc",
+}
+"""Files that Python on a page reads, with the command that writes each."""
+PLACEHOLDER = re.compile(r"\b(NAME|CELL|FILE|PATH|RESULTS|TARGET|FORMAT)\b|…")
+
+
+def blocks(*languages: str) -> Iterator[tuple[str, str]]:
+    """Give the page and the text of each block in one of some languages."""
+    for page in PAGES:
+        for language, text in BLOCK.findall(page.read_text()):
+            if language in languages:
+                yield str(page.relative_to(ROOT)), text
+
+
+def commands(program: str) -> list[str]:
+    """Return what pages type of a program, without what is before it or joined to it."""
+    found = []
+    for _, text in blocks("", "sh"):
+        for line in text.replace("\\\n", " ").splitlines():
+            parts = re.split(r"&&|\|\||;|\||>", line.partition(" #")[0])
+            words = [part.strip().removeprefix(".venv/bin/") for part in parts]
+            found += [one for one in words if re.match(rf"{program}( |$)", one)]
+    return sorted(set(found))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as after `make sweep`: results/demo with fits, an adaptive dataset, exports, and the examples."""
+    made = tmp_path_factory.mktemp("project")
+    (made / "examples").symlink_to(ROOT / "examples")
+    demo = made / "results/demo"
+    dataset.write(dataset.fold(synthetic.write_sweep(made / "cells", AXES), AXES), demo / "dataset.nc")
+    content = xr.load_dataset(demo / "dataset.nc")
+    one = fit(MODELS["window"], observe(content), resamples=5)
+    choice = {"best": "window", "formula": "window", "problems": []}
+    saved = {"format": FORMAT, "label": "made up", "fits": {"window": one.to_dict()}, "choice": choice}
+    (demo / "models.json").write_text(json.dumps(saved))
+    (demo / "adaptive").mkdir()
+    for name in ("", "_low", "_high"):
+        content[f"throughput_predicted{name}"] = content["throughput"]
+    content.to_netcdf(demo / "adaptive/dataset.nc")
+    return made
+
+
+@pytest.fixture
+def here(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(folder, tmp_path, symlinks=True, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _ in blocks("python")}))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("here")
+def test_python_runs(page: str) -> None:
+    text = (ROOT / page).read_text()
+    for file, arguments in WRITTEN.items():
+        if file in text:
+            assert tpcsweep(*arguments.split()).exit_code == 0
+    names: dict[str, object] = {}
+    for where, text in blocks("python"):
+        if where == page:
+            exec(compile(text, page, "exec"), names)
+
+
+@pytest.mark.parametrize("command", commands("tpcsweep"))
+@pytest.mark.usefixtures("here")
+def test_commands_are_understood_and_quick_ones_run(command: str) -> None:
+    words = shlex.split(command)[1:]
+    assert words[0] in COMMANDS
+    with main.make_context("tpcsweep", [*words]) as group:
+        found = main.get_command(group, words[0])
+        assert found is not None
+        found.make_context(words[0], words[1:], parent=group)
+    data = [Path(word.partition(":")[0]) for word in words[1:] if word.endswith(".nc") or "results/" in word]
+    fits = words[0] != "plan" or all((path / "models.json").exists() for path in data)
+    if words[0] in QUICK and data and fits and all(path.exists() for path in data):
+        assert not PLACEHOLDER.search(command)
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("command", commands("snakemake"))
+def test_runs_can_be_planned(command: str) -> None:
+    if PLACEHOLDER.search(command) or any(word in command for word in PROFILES):
+        pytest.skip("needs another file or machine")
+    named = [word.partition("=")[2] for word in shlex.split(command) if word.startswith("dataset=")]
+    if all((ROOT / name).exists() for name in named):
+        done = snakemake("-n", *shlex.split(command)[1:])
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("target", commands("make"))
+def test_targets_exist(target: str) -> None:
+    words = [word for word in shlex.split(target)[1:] if "=" not in word]
+    defined = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(words) <= set(defined)
+
+
+def schemas() -> Iterator[Draft202012Validator]:
+    for kind in ("sweep", "import", "config", "testbed"):
+        schema = json.loads((ROOT / f"workflow/schemas/{kind}.schema.json").read_text())
+        for part in KINDS.get(kind, ("",)):
+            yield Draft202012Validator(
+                {"$ref": f"#/$defs/{part}", "$defs": schema["$defs"]} if part else schema
+            )
+
+
+def test_settings_are_parts_of_files_that_a_schema_accepts() -> None:
+    known, wrong = list(schemas()), []
+    for page, text in blocks("yaml"):
+        content = yaml.safe_load(text)
+        if isinstance(content, dict) and "cff-version" not in content and "apiVersion" not in content:
+            faults = [
+                [one for one in schema.iter_errors(content) if one.validator != "required"]
+                for schema in known
+            ]
+            wrong += [(page, text)] * all(faults)
+    assert wrong == []
+
+
+FOREIGN = {"profile directory given", "No space left on device", "no space left", "memory or disk"}
+"""Words of Snakemake, the kernel and tools."""
+
+
+def test_messages_that_the_page_explains_exist() -> None:
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    tables = re.findall(r"^\| message contains .*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    quoted = [
+        word
+        for table in tables
+        for row in table.splitlines()
+        for word in re.findall(r"`([^`]+)`", row.split(" | ")[0])
+    ]
+    parts = {part.strip() for one in quoted for part in one.split("…")} - FOREIGN
+    sources = [ROOT / "envs/setup.sh", *ROOT.glob("workflow/**/*.py")]
+    text = "\n".join(re.sub(r'"\s*\n\s*f?"', "", source.read_text()) for source in sources)
+    assert len(parts) > 30
+    assert [part for part in sorted(parts) if part not in text] == []
