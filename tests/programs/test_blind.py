@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from blind import FITTED, STATED, STREAMS, Fact, Predictor
 from tpcsweep.configuration.loading import load, load_import
-from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.importing import import_table
 
 from tests.support.notebooks import executed
@@ -27,7 +26,6 @@ PLACES += [(5, 4, 64, 200, 40), (7, 8, 128, 400, 5)]
 def simulation(monkeypatch: pytest.MonkeyPatch) -> Predictor:
     monkeypatch.setattr(blind, "DRAWS", 1000)
     testbed = load(RUN, ROOT).testbed
-    assert isinstance(testbed, Simulation)
     return blind.simulation(testbed.parameters, testbed.queues)
 
 

@@ -44,7 +44,6 @@ def throughput(found: Needed, path: Path, streams: int | None = None) -> float:
 def test_the_model_agrees(target: float, rtt: float, buffer: float | None, origins: int) -> None:
     path = Path(rtt, 1.0, 2**28, tcp_buffer=buffer)
     found = needed(target, path, CONSTANTS, origins)
-    assert found is not None
     # Whole streams are a little more than is needed; what they ask for beyond the servers costs by the contention.
     assert 0.99 * target <= throughput(found, path) <= 1.3 * target
     if found.streams > 1:
@@ -54,7 +53,6 @@ def test_the_model_agrees(target: float, rtt: float, buffer: float | None, origi
 def test_near_a_full_path_headroom_grows_and_beyond_it_nothing_helps() -> None:
     path = Path(10, 1.0, 2**28)
     few, many = (needed(target, path, CONSTANTS, 1) for target in (0.5, 0.95))
-    assert few is not None and many is not None
     assert few.headroom < 1.25 < 1.5 < many.headroom
     assert needed(0.97, path, CONSTANTS) is None
     files = Path(10, 100.0, 2**20)  # of which the client starts 50 a second
@@ -64,12 +62,10 @@ def test_near_a_full_path_headroom_grows_and_beyond_it_nothing_helps() -> None:
 def test_origins_are_as_many_as_cores_ask_for_and_a_stream_has_one_core() -> None:
     path = Path(40, 400.0, 4e9, 9000)
     found = needed(100.0, path, {**CONSTANTS, "instance": 1e4})
-    assert found is not None
     assert found.origins == math.ceil(found.cores / INSTANCE_CORES) == 2
     assert found.streams >= found.headroom * 100 / 5
     assert found.tcp_buffer == pytest.approx(5 * 40.1e-3 / 0.5 / 8e-9)
     low = needed(100.0, path, CONSTANTS)
-    assert low is not None
     assert low.origins >= low.headroom * 100 / 40  # of an origin's maximum
     assert needed(100.0, path, CONSTANTS, 1) is None
 
@@ -94,7 +90,6 @@ def test_plan_says_nearly_the_same(notebook: dict[str, Any]) -> None:
     process = fit_process(observe(notebook["summary"]))  # the model that the command `plan` asks
     for target, rtt in ((0.6, 2.0), (0.6, 100.0)):  # 0.4 needs fewer cores than any cell has
         found = needed(target, equation_tables.path_of(rtt, fitted), fitted.values, 1)
-        assert found is not None
         planned.append((equation_tables.planned_streams(process, target, rtt, found), found.streams))
     for by_plan, streams in planned:
         assert abs(by_plan - streams) <= max(1, 0.25 * streams)

@@ -156,7 +156,6 @@ def odd(made: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Odd:
 def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None:
     for name in COMMANDS:
         command = main.get_command(click.Context(main), name)
-        assert command is not None
         for number, words in enumerate(ways(command)):
             # A folder of results where a command accepts one, and the file where it accepts no folder.
             dataset = odd.file if name == "import" else odd.file.parent

@@ -159,7 +159,6 @@ def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(dat
     [cap] = carried(data.summary, ["chep2024.server_cap"], [data.summary, half, half])
     assert (cap.word, cap.role, cap.verdict.outcome.value) == ("input", "input", "holds")
     assert (cap.agree, cap.draws) == (1, 3)
-    assert cap.verdict.effect is not None
     assert cap.verdict.effect.interval.low < 200 < cap.verdict.effect.interval.high
     other = data.summary.assign_attrs(claims_used_as_inputs="")
     assert carried(other, ["chep2024.server_cap"])[0].role == "prediction"
@@ -278,7 +277,6 @@ def test_what_is_written_is_what_was_scaled(scale: str, name: str) -> None:
 def test_what_a_smaller_machine_has_not_is_said_and_the_factor_one_leaves_a_sweep_as_it_is() -> None:
     same, after = (scaled(sweep("chep2023_fig4"), by, "netns") for by in ("1/1", "1/150"))
     assert same.model_copy(update={"scale": None}) == sweep("chep2023_fig4")
-    assert same.scale is not None and after.scale is not None
     assert same.scale.notes == ()
     text = after.scale.attributes["scale_notes"]
     notes = "without queue_limit 1000", f"streams up to {MOST_STREAMS} of 520", "RTT 0 added for 0.1 ms"
@@ -428,7 +426,6 @@ def test_a_page_is_whole_offline(tmp_path: Path, dataset: Simulated, monkeypatch
     rows = report.claim_rows([picture], terena2005([]))
     page = (tmp_path / "published.html").read_text()
     body = BeautifulSoup(page, "html.parser").body
-    assert body is not None
     for key in ("src", "href", "srcset", "data"):
         for element in body.select(f"[{key}]"):
             assert str(element[key]).startswith(("data:", "#"))

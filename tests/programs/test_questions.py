@@ -13,7 +13,6 @@ from typing import Any
 
 import arithmetic
 import explanations
-import inside
 import joint
 import numpy as np
 import observed
@@ -22,7 +21,7 @@ import pytest
 import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
-from experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
+from experiments import EXPERIMENTS, Experiment
 from tpcsweep.configuration import loading as configuration
 from tpcsweep.configuration.checks import check
 from tpcsweep.dataset.labels import MASKS, about_flags
@@ -160,24 +159,6 @@ def test_what_settles_it_is_the_published_set_up_with_and_without_the_limit() ->
     axes = found.grid.axes
     assert set(axes["queue_limit"]) == {1000, None} and {10, 60, 120} <= set(axes["rtt"])
     assert max(axes["streams"]) == 500
-
-
-def test_exponents_have_their_errors() -> None:
-    frame = pd.DataFrame({"streams": [4, 32], "throughput": [1.0, 8.0], "error": [0.05, 0.4]})
-    found = explanations.exponent(frame, "streams")
-    error = 2 * math.hypot(0.05, 0.05) / math.log(8)
-    assert found == pytest.approx((1 - error, 1 + error))
-    assert explanations.exponent(frame[:1], "streams") is None
-
-
-@pytest.mark.parametrize("one", EXPERIMENTS)
-def test_every_experiment_sets_its_own_knob_and_no_other(one: Experiment) -> None:
-    lines = "\n".join(line for _, line in inside.commands(one))
-    assert f"netem delay {one.rtt:g}ms limit {one.limit}" in lines
-    knobs = {"loss": "loss" in lines, "policer": "police" in lines, "queue_limit": one.limit < AMPLE}
-    knobs |= {"window": one.tcp_buffer < 2**20, "tcp_mem": one.tcp_pages < PLENTY}
-    assert {name for name, there in knobs.items() if there} == {one.explanation} - {"none"}
-    assert ("gso_max_segs 1" in lines) == (not one.offloads)
 
 
 def test_a_missing_user_mode_linux_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,61 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """TCP on long fat paths: formulas, windows that fall and recover, the table, and ns-3 itself on a small path."""
 
-import itertools
 import json
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import formulas
-import numpy as np
 import pytest
 import simulation
 import table
 import tcp_figures as draw
 from cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
-from hypothesis import given
-from hypothesis import strategies as st
-from measurement import MeasurementError, goodputs, largest
-from recovery import Dropper, follow
-from runs import Run, interval, read_folder
-from simulation import Sample, simulate, stall
+from runs import Run, read_folder
+from simulation import simulate
 from tpcsweep import tcp
 from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.extras import missing
 from tpcsweep.figures import panels
-from tpcsweep.linux.sockets import Connection
 
 from tests.support.notebooks import executed, sketched
 from tests.support.workflow import ROOT
 
 SHIPPED_VERDICTS = ROOT / "examples/terena2005-verdicts.json"
-BANDWIDTHS = st.floats(0.01, 100)
-RTTS = st.floats(0.01, 500)
-MTUS = st.integers(576, 65536)
-LOSSES = st.floats(1e-7, 0.1)
-
-
-@given(BANDWIDTHS, RTTS, MTUS)
-def test_recovery_is_quadratic_in_rtt_and_linear_in_bandwidth(bandwidth: float, rtt: float, mtu: int) -> None:
-    once = tcp.recovery_time(bandwidth, rtt, mtu)
-    assert tcp.recovery_time(bandwidth, 3 * rtt, mtu) == pytest.approx(9 * once)
-    assert tcp.recovery_time(3 * bandwidth, rtt, mtu) == pytest.approx(3 * once)
-
-
-@given(BANDWIDTHS, RTTS, MTUS)
-def test_cubic_never_recovers_much_later_than_reno(bandwidth: float, rtt: float, mtu: int) -> None:
-    # It loses less, and grows at least as Reno would with what it has lost (RFC 9438, section 4.3).
-    assert formulas.cubic_recovery_time(bandwidth, rtt, mtu) < 1.2 * tcp.recovery_time(bandwidth, rtt, mtu)
-
-
-@given(BANDWIDTHS, RTTS, MTUS, LOSSES)
-def test_loss_and_delayed_acks_cost_utilisation(bandwidth: float, rtt: float, mtu: int, loss: float) -> None:
-    used = formulas.utilisation(bandwidth, rtt, mtu, loss)
-    assert 0 < formulas.utilisation(bandwidth, rtt, mtu, 2 * loss) <= used <= 1
-    assert formulas.utilisation(bandwidth, rtt, mtu, loss, packets_per_ack=2) <= used
-    assert used <= formulas.cubic_utilisation(bandwidth, rtt, mtu, loss) <= 1
 
 
 def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
@@ -68,87 +34,6 @@ def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
     # Two MTUs share a path less unequally than published.
     small, large = formulas.shares([row.mtu for row in SHARES])
     assert SHARES[1].published / SHARES[0].published > large / small == pytest.approx(8948 / 1448)
-
-
-def sawtooth(full: float, rounds: int, rtt: float) -> tuple[list[float], list[float], float]:
-    """Reno over one loss, a sample a round trip: times, windows, and when the packet was dropped."""
-    windows = [full] * 5 + [min(full, full / 2 + n) for n in range(rounds)]
-    return [n * rtt for n in range(len(windows))], windows, 4 * rtt
-
-
-@pytest.mark.parametrize(("full", "rtt"), [(20, 0.3), (499, 0.001)])
-def test_a_window_is_followed_from_its_fall_to_what_it_was(full: int, rtt: float) -> None:
-    times, windows, drop = sawtooth(full, full, rtt)
-    fall = follow(times, windows, drop)
-    assert (fall.before, fall.lowest) == (full, full / 2)
-    assert fall.seconds == pytest.approx(math.ceil(full / 2) * rtt)
-
-
-def test_what_does_not_fall_or_does_not_recover_is_told_apart() -> None:
-    times, windows, drop = sawtooth(100, 10, 0.01)
-    assert follow(times, windows, drop).seconds is None
-    assert follow(times, [100.0] * len(times), drop).seconds == 0
-    with pytest.raises(ValueError, match="no sample of the window"):
-        follow(times[3:], windows[3:], -1)
-
-
-def test_packets_are_dropped_where_the_window_fills_the_path() -> None:
-    rtt, full = 0.04, 100.0
-    dropper, window, drops, pending = Dropper(full, rtt, patience=1), 10.0, [], None
-    for step in range(4000):
-        now = step * rtt / 8
-        if pending is not None and now >= pending:
-            window, pending = window / 2, None
-        elif drops:
-            window += 1 / 8
-        else:
-            window *= 2 ** (1 / 8)
-        if dropper.look(now, window):
-            drops.append((now, window))
-            pending = now + rtt
-    assert full / 3 <= drops[0][1] < full
-    assert len(drops) > 4
-    # Each finds the window at what it was when the last was known, or above.
-    times, windows = np.transpose(drops[1:])
-    assert (np.diff(windows) >= 0).all() and (full <= windows).all() and (windows < 1.25 * full).all()
-    # A recovery takes half a window of round trips, and a few more to rest.
-    assert np.diff(times) == pytest.approx((full / 2 + 6) * rtt, rel=0.15)
-
-
-LOSSY = Case("lossy", "loss", 1, 120, 60, loss=1e-3, warm_up=10)
-
-
-def flow(rates: Sequence[int], windows: Sequence[int]) -> list[Sample]:
-    """A sample a second."""
-    seconds = enumerate(zip(itertools.accumulate(rates), windows, strict=True))
-    return [Sample(at, (total,), (window,)) for at, (total, window) in seconds]
-
-
-def test_a_flow_that_moves_nothing_or_by_timeouts_alone_has_stalled() -> None:
-    wide = [14480] * 60
-    assert stall(LOSSY, flow([9000] * 60, wide)) is None
-    assert stall(LOSSY, flow([9000] * 20 + [0] * 40, wide)) == 19
-    assert stall(LOSSY, flow([9000] * 20 + [1448] * 40, wide[:20] + [1448] * 40)) == 19
-    # A few timeouts in a row are no stall.
-    assert stall(LOSSY, flow([9000] * 20 + [0] * 5 + [9000] * 35, wide)) is None
-
-
-def test_intervals_are_students() -> None:
-    mean, alone = interval([1.0, 2.0, 3.0]), interval([1.0])
-    assert mean and alone and mean.value == 2
-    assert mean.high - 2 == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
-    assert interval([]) is None and math.isnan(alone.low)
-
-
-def test_goodput_is_of_what_was_sent_for_the_first_time_by_those_that_carry_data() -> None:
-    idle = Connection(1, "10.88.2.1", 40.0, 10, 0, 0.0, 0.0, 0.0, 500, 0)
-    then = [idle, idle._replace(cookie=2, sent=1_000_000), idle._replace(cookie=3, sent=2_000_000)]
-    now = [idle, idle._replace(cookie=2, sent=2_250_000, resent=250_000), then[2]]
-    chosen = largest(then, 2)
-    assert [connection.cookie for connection in chosen] == [2, 3]
-    assert goodputs(chosen, now, 2.0) == {2: pytest.approx(0.004), 3: 0}
-    with pytest.raises(MeasurementError, match="1 of 2 connections ended"):
-        goodputs(chosen, now[:2], 2.0)
 
 
 def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Run:
@@ -192,21 +77,6 @@ def test_figures_say_how_each_point_was_made() -> None:
         assert "snakemake -s studies/terena2005/Snakefile measured" in said
         assert "measured on a kernel" not in said
     assert "simulated by ns-3" in said  # of the only kind of case that there is
-
-
-def test_figures_have_the_intervals_of_repetitions_and_the_formula_for_one() -> None:
-    fairness, recovery = (
-        next(case for case in MEASURED if case.kind == kind and case.control in controls)
-        for kind, controls in (("mtu_fairness", ("reno", "cubic")), ("recovery", ("reno",)))
-    )
-    shares: list[dict[str, object]] = [{"goodputs": [0.02, 0.07]}, {"goodputs": [0.01, 0.08]}]
-    for count, bars in ((1, 0), (2, 1)):
-        figure = draw.fairness([made(fairness, "measured", shares[:count])])
-        assert [type(kept).__name__ for kept in figure.axes[0].containers].count("ErrorbarContainer") == bars
-    by_formula = tcp.recovery_time(recovery.bandwidth, recovery.rtt, recovery.mtus[0])
-    figure = draw.recovery([made(recovery, "measured", [{"seconds": 1.2 * by_formula}] * 2)])
-    heights = [float(height) for line in figure.axes[0].lines for height in np.ravel(line.get_ydata())]
-    assert any(height == pytest.approx(1.2) for height in heights)
 
 
 @pytest.fixture(scope="module")

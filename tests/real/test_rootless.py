@@ -72,9 +72,8 @@ class User:
     def job(self) -> int:
         """The process of the running job that is outside of the namespaces it has made."""
         found = self.processes()
-        jobs = [
-            pid for pid in found if "python" in found[pid][0] and found[pid][-1].endswith(".deployment.py")
-        ]
+        pythons = [pid for pid, words in found.items() if "python" in words[0]]
+        jobs = [pid for pid in pythons if found[pid][-1].endswith(".deployment.py")]
         [job] = [pid for pid in jobs if Path(f"/proc/{pid}/ns/pid").samefile("/proc/self/ns/pid")]
         return job
 

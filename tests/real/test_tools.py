@@ -64,7 +64,6 @@ def copied(
 def worked(command: list[str], environment: dict[str, str], transfer: Transfer) -> str | None:
     """The same by a worker, which ends with its standard input."""
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
-        assert worker.stdin and worker.stdout
         assert json.loads(worker.stdout.readline()) == READY
         worker.stdin.write(order(0, transfer))
         worker.stdin.flush()

@@ -55,7 +55,6 @@ class Played:
 
 
 def said(agent: subprocess.Popen[str], asked: dict[str, Any]) -> Any:
-    assert agent.stdin and agent.stdout
     agent.stdin.write(json.dumps(asked) + "\n")
     agent.stdin.flush()
     return json.loads(agent.stdout.readline())

@@ -9,15 +9,8 @@ from typing import Any
 from bs4 import BeautifulSoup
 
 CHROMIUM = [
-    "chromium",
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     # Whatever the page asks of a network fails at once.
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--proxy-server=127.0.0.1:9",
@@ -58,14 +51,8 @@ addEventListener("load", async () => {
 
 def browse(page: Path, folder: Path, *arguments: str) -> str:
     profile = f"--user-data-dir={folder / 'profile'}"
-    done = subprocess.run(
-        [*CHROMIUM, profile, *arguments, page.resolve().as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-    )
-    return done.stdout
+    command = [*CHROMIUM, profile, *arguments, page.resolve().as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
 
 
 def elements(page: Path, folder: Path, script: str = MEASURED) -> BeautifulSoup:

@@ -4,7 +4,6 @@
 A file is refused in plain words, or everything that precedes a deployment can be made from it. Other errors are faults.
 """
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
@@ -17,7 +16,7 @@ import yaml
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient
 from tpcsweep import importing
-from tpcsweep.configuration import checks, citation, units
+from tpcsweep.configuration import checks, units
 from tpcsweep.configuration.imports import Axis, Column, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import Configuration, WorkflowSettings, load, load_import, studies, wanted
@@ -25,12 +24,9 @@ from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.placements import Role, Side, spots
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sides import DATASET, read_side
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.paths import plan as paths
-from tpcsweep.planning import Question
-from tpcsweep.planning.plan import asked
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.pod import places
@@ -71,39 +67,25 @@ def _shipped(*folders: str) -> list[str]:
     return [file.read_text() for folder in folders for file in sorted((ROOT / folder).glob("*.yaml"))]
 
 
-def _shown(heading: str) -> str:
-    """Return the first YAML below a heading of docs/data.md."""
-    text = (ROOT / "docs/data.md").read_text().partition(f"\n## {heading}\n")[2]
-    return text.split("```yaml\n")[1].split("```")[0]
-
-
 TEXTS = {
     "sweep": _shipped("config/sweeps", "config/published"),
     "testbed": _shipped("config/testbeds"),
-    "import": [*_shipped("config/imports"), _shown("Import")],
+    "import": _shipped("config/imports"),
     "config": [
         "{sweep: [nodes, demo@netns], testbed: kubernetes, results: results, notify: 'true'}",
         "{sweep: 'demo,smoke', testbed: netns, dataset: null}",
         "{sweep: demo, testbed: netns, dataset: examples/surface.nc}",
         "{sweep: chep2024_fig4@simulation, testbed: netns, scale: 1/200, only: x.json}",
     ],
-    "question": [
-        "{target: 500 Mbit/s, rtt: 60 ms}",
-        "{target: 1, probability: 90 %, cores: [1, null], streams: [1, 20], tool: curl}",
-    ],
-    "citation": [(ROOT / "CITATION.cff").read_text(), _shown("Archive")],
 }
-"""The texts that cases begin with, by kind; those of a comparison's sides are no YAML."""
-SIDES = ["demo", "demo:cores=0.15,rtt=20 ms", "x/dataset.nc:tool=curl,repetition=1", "demo:cores=null"]
-KINDS = (*TEXTS, "side")
+"""The texts that cases begin with, by kind."""
 BESIDE = {
     "sweep": (*ROOMY, *ROOMY, "kubernetes", "simulation", "simulation"),
     "testbed": ("demo", "smoke", "nodes", "matrix"),
 }
-_SWEEPS = Parameters, Measurement, Sweep, WorkflowSettings, Question
+_MODELS = Parameters, Measurement, Sweep, WorkflowSettings, Import, Axis, Column
 _TESTBEDS = Netns, Kubernetes, Paths, Pair, Side, Role, Simulation, Physics, Estimate
-_IMPORTS = Import, Axis, Column
-KEYS = sorted({name for model in (*_SWEEPS, *_TESTBEDS, *_IMPORTS) for name in model.model_fields})
+KEYS = sorted({name for model in (*_MODELS, *_TESTBEDS) for name in model.model_fields})
 
 # --- what is written
 
@@ -127,7 +109,6 @@ _any = _value | _nested | st.lists(_nested, max_size=1)
 def _within(known: units.Quantity) -> st.SearchStrategy[Any]:
     """Values within the bounds of a parameter, small and large ones, and lists of them."""
     low, high = known.at_least, known.at_most
-    assert low is not None and high is not None
     values = st.integers(int(low), int(high)) if known.dimension.whole else st.floats(low, high)
     small = [min(high, low * 2**power + power) for power in range(11)]
     value = st.sampled_from([high, *small]) | values
@@ -172,18 +153,9 @@ def _changed(draw: st.DrawFn, kind: str) -> str:
     return yaml.safe_dump(content, sort_keys=False)
 
 
-@st.composite
-def _side(draw: st.DrawFn) -> str:
-    text = draw(st.sampled_from(SIDES))
-    at = draw(st.integers(0, len(text)))
-    new = draw(st.sampled_from([*"=:,²", "=1", "null", *_UNITS]) | st.text(max_size=4))
-    return text[:at] + new + text[at + draw(st.integers(0, 3)) :]
-
-
 def cases(kind: str) -> st.SearchStrategy[Case]:
-    """Files of a kind: sweep, testbed, import, config, citation, question (of the notebook), side (of a comparison)."""
-    text = _side() if kind == "side" else _changed(kind)
-    return st.builds(Case, st.just(kind), text, st.sampled_from(BESIDE.get(kind, ("",))))
+    """Files of a kind of TEXTS."""
+    return st.builds(Case, st.just(kind), _changed(kind), st.sampled_from(BESIDE.get(kind, ("",))))
 
 
 # --- what comes of it
@@ -202,8 +174,7 @@ def taken(case: Case, folder: Path) -> bool:
         _try(case, file)
     except ConfigurationError as error:
         said = str(error)
-        named = str(folder) in said or "config/" in said
-        assert named or case.kind in ("question", "side"), f"of which file? {said[:500]}"
+        assert str(folder) in said or "config/" in said, f"of which file? {said[:500]}"
         return False
     return True
 
@@ -226,17 +197,6 @@ def _try(case: Case, file: Path) -> None:
         case "config":
             for study in studies(yaml.safe_load(case.text), ROOT).values():
                 assert len(study.folder.name.encode()) < 256
-        case "question":
-            if content := yaml.safe_load(case.text):
-                assert asked(**content).content
-        case "citation":
-            assert citation.read_citation(file, str(file)).attributes["license"]
-        case "side":
-            there = file.parent / "results/demo" / DATASET
-            there.parent.mkdir(parents=True, exist_ok=True)
-            there.touch()
-            with contextlib.chdir(file.parent):
-                assert read_side("base", case.text).dataset
 
 
 # --- what is made of what is taken

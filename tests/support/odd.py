@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from tpcsweep import dataset
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.importing import import_table
 
@@ -60,7 +60,6 @@ def _imported(file: Path, change: Summary | None = None, **axes: str) -> None:
 
 def _simulated(file: Path) -> None:
     configured = load({"sweep": "demo", "testbed": "simulation", "results": str(file.parent)}, Path())
-    assert isinstance(configured, Configuration)
     simulated.write(configured, file)
 
 

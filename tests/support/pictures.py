@@ -34,7 +34,6 @@ def colours(shown: Pixels) -> dict[Colour, float]:
     """Every colour with its share of the picture, the background first."""
     height, width, _ = shown.shape
     counted = Image.fromarray(np.ascontiguousarray(shown)).getcolors(height * width)
-    assert counted is not None
     return {colour: count / (height * width) for count, colour in sorted(counted, reverse=True)}
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation.model import central, model_cells, solve, spread
 from tpcsweep.testbeds.simulation.testbed import origin
 
@@ -15,7 +14,6 @@ from tpcsweep.testbeds.simulation.testbed import origin
 def write(configuration: Configuration, path: Path) -> Path:
     """Write the dataset of a configuration whose testbed simulates, without simulating a transfer."""
     settings, grid = configuration.testbed, configuration.grid
-    assert isinstance(settings, Simulation)
     cells = model_cells(cell.parameters for cell in grid.cells)
     throughput = solve(cells, central(settings.parameters), settings.queues)[0]
     low, high = spread(cells, settings.parameters, settings.queues, 20, 0.95)

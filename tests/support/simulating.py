@@ -20,9 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def shipped(name: str = "simulation") -> Simulation:
-    found = load({"sweep": "smoke", "testbed": name}, ROOT).testbed
-    assert isinstance(found, Simulation)
-    return found
+    return load({"sweep": "smoke", "testbed": name}, ROOT).testbed
 
 
 PHYSICS = shipped().parameters

@@ -74,14 +74,6 @@ def test_the_first_cells_are_corners_of_the_grid_of_many_every_other_one() -> No
     assert list(map(set, zip(*chosen, strict=True))) == [{0, 100}, {1, 2}, {1, 4}, {1, 8}]
 
 
-def test_corners_that_a_grid_does_not_have_are_replaced_by_the_nearest() -> None:
-    full = space_of(rtt=[0, 5, 10, 20, 50, 100], streams=[1, 2, 3, 4, 6, 8]).points
-    space = Space(full[(full.rtt < 100) | (full.streams < 8)].reset_index(drop=True))
-    chosen = rows_of(space, space.corners())
-    assert chosen & {(100, 6), (50, 8)}
-    assert {(0, 1), (0, 8), (100, 1)} <= chosen
-
-
 @given(spaces(), st.data())
 @settings(max_examples=15)
 def test_enough_cells_are_first_and_only_open_ones_are_chosen_next(space: Space, data: st.DataObject) -> None:
@@ -114,15 +106,6 @@ def test_cells_that_tell_the_same_are_not_chosen_together() -> None:
     assert next_points(space, belief, open_, Costs(10.0, 1.0), 1) in ([0, 2], [1, 2])
 
 
-def test_of_a_large_grid_whole_deployments_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.planning.choice._MOST", 20)
-    space = space_of(rtt=list(range(20)), streams=list(range(1, 9)))
-    open_ = np.ones(len(space), bool)
-    ways = {tuple(next_points(space, belief_of(space), open_, COSTS, 4, seed)) for seed in range(5)}
-    assert all(1 <= len({space.deployment[row] for row in way}) <= 2 for way in ways)
-    assert len(ways) > 1
-
-
 @pytest.mark.parametrize(
     ("errors", "left", "reason"),
     [
@@ -138,13 +121,6 @@ def test_of_a_large_grid_whole_deployments_are_looked_at(monkeypatch: pytest.Mon
 def test_it_ends_for_a_reason(errors: list[tuple[float, float]], left: int, reason: str) -> None:
     assert finished(0.05, errors, 8, np.arange(10) >= left) == reason
     assert finished(0.05, errors, 7, np.arange(10) >= left) in ("", choice.EXHAUSTED)
-
-
-def test_the_error_is_that_of_cells_that_are_not_measured_over_the_range() -> None:
-    belief = Belief(np.array([1.0, 2.0, 3.0]), np.diag([9.0, 0.03, 0.03]), np.full(3, 0.1), doubt=2.0)
-    estimated, noise = error(belief, np.array([True, False, False]), np.array([5.0, np.nan, np.nan]))
-    assert estimated == pytest.approx(2 * 0.2 / 3)  # from 2 to 5
-    assert noise == pytest.approx(2 * 0.1 / 3)
 
 
 def surface() -> tuple[Space, np.ndarray, np.ndarray]:

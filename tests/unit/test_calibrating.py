@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import xarray as xr
 from tpcsweep.configuration.loading import load
-from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.models.base import Points
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
@@ -67,7 +66,6 @@ def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> 
     odd = dataclasses.replace(observations, label=f'{observations.label}\nkind: netns\n# "b", \\c')
     calibrating.save_testbed(tmp_path / "made.yaml", found, ratio, odd)
     settings = load({"sweep": "smoke", "testbed": str(tmp_path / "made.yaml")}, ROOT).testbed
-    assert isinstance(settings, Simulation)
     rate = settings.parameters.core_rate_destination
     assert rate.value == pytest.approx(found.values["core_rate_destination"], rel=1e-3)
     assert rate.source.startswith('fitted to sweep made-up, measured on netns kind: netns # "b", \\c, ')

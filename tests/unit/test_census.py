@@ -7,11 +7,9 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import xarray as xr
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 from tpcsweep import dataset
-from tpcsweep.comparing.census import TABLE, census, half_width, rate_interval, share_interval
+from tpcsweep.comparing.census import TABLE, census, rate_interval
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import chosen
 from tpcsweep.configuration.scaling import scaled
@@ -22,17 +20,6 @@ from tpcsweep.flags import BROKEN
 from tests.support import synthetic
 from tests.support.workflow import ROOT
 
-COUNTS = st.integers(0, 500)
-
-
-@given(COUNTS, st.floats(0.01, 1e4), COUNTS.filter(bool))
-def test_rates_and_shares_lie_in_their_intervals(events: int, hours: float, others: int) -> None:
-    low, high = share_interval(events, events + others)
-    assert low >= 0 and low - 1e-12 <= events / (events + others) <= high + 1e-12 and high <= 1
-    low, high = rate_interval(events, hours)
-    assert 0 <= low <= events / hours < high
-    assert rate_interval(events, 2 * hours) == pytest.approx((low / 2, high / 2))
-
 
 @pytest.mark.parametrize("truth", [0.3, 2.0, 20.0])
 def test_the_interval_of_a_rate_holds_it_as_often_as_it_says(truth: float) -> None:
@@ -41,15 +28,6 @@ def test_the_interval_of_a_rate_holds_it_as_often_as_it_says(truth: float) -> No
     assert stats.poisson.pmf(counts[held], truth).sum() >= 0.95
     assert rate_interval(0, 1.0) == pytest.approx((0, 3.689), abs=1e-3)  # as in Garwood's table
     assert rate_interval(0, 0.0) == (0, np.inf)
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), st.integers(0, 3))
-def test_the_interval_of_a_mean_is_that_of_the_values_that_are_there(values: list[float], gaps: int) -> None:
-    half = half_width(xr.DataArray([*values, *[np.nan] * gaps], dims="repetition"), "repetition")
-    one = xr.DataArray([[1.0, np.nan], [np.nan, np.nan]], dims=("streams", "repetition"))
-    assert np.isnan(half_width(one, "repetition")).all()  # one value or none has no interval
-    error = np.std(values, ddof=1) / len(values) ** 0.5
-    assert float(half) == pytest.approx(stats.t.ppf(0.975, len(values) - 1) * error, abs=1e-9)
 
 
 @pytest.fixture

@@ -59,7 +59,6 @@ def test_every_command_has_an_example_and_every_option_has_help(name: str) -> No
     assert "Example: tpcsweep" in " ".join(done.stdout.split())
     context = click.Context(main)
     command = main.get_command(context, name)
-    assert command is not None
     options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
     assert [one.name for one in options if not one.help] == []
 

@@ -2,7 +2,6 @@
 """Conditions of imports: what they may have in them, which rows meet them, and that nothing of them is run."""
 
 import contextlib
-import operator
 from pathlib import Path
 
 import numpy as np
@@ -113,23 +112,3 @@ def test_kinds_that_do_not_fit_are_named(condition: str, says: str) -> None:
 def test_any_text_is_a_condition_or_refused(text: str) -> None:
     with contextlib.suppress(ConditionError):
         assert set(rows(text)) <= set(range(len(TABLE)))
-
-
-OPERATORS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt}
-OPERATORS |= {"<=": operator.le, ">=": operator.ge}
-# Few digits, which pandas reads as exactly as Python.
-NUMBERS = st.integers(-(10**6), 10**6) | st.integers(-(10**6), 10**6).map(lambda number: number / 1000)
-
-
-@given(st.lists(NUMBERS, min_size=1, max_size=8), st.sampled_from(list(OPERATORS)), NUMBERS)
-def test_numbers_are_compared_as_python_compares_them(values: list[float], sign: str, limit: float) -> None:
-    table = pd.DataFrame({"x": [repr(value) for value in values]}, dtype=str)
-    expected = [place for place, value in enumerate(values) if OPERATORS[sign](value, limit)]
-    assert rows(f"x {sign} {limit!r}", table) == expected
-
-
-@given(st.lists(st.text(max_size=5), min_size=1, max_size=8), st.text(max_size=5))
-def test_texts_are_compared_whatever_they_are(values: list[str], wanted: str) -> None:
-    table = pd.DataFrame({"x": ["a text", *values]}, dtype=object)
-    expected = [place for place, value in enumerate(table["x"]) if value == wanted]
-    assert rows(f"x == {wanted!r}", table) == expected

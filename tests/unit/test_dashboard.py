@@ -60,7 +60,6 @@ def test_legends_and_variables_name_what_is_written(written: dict[str, set[str]]
             assert named <= written[metric], panel["title"]
     for variable in content["templating"]["list"][1:]:
         said = re.fullmatch(r"label_values\(\{__name__=~\"(.+?)\".*\}, (\w+)\)", variable["query"]["query"])
-        assert said is not None
         assert all(said[2] in written[metric] for metric in said[1].split("|"))
     columns = next(panel for panel in content["panels"] if panel["type"] == "table")["transformations"][0]
     hidden = set(columns["options"]["excludeByName"]) - {"Time", "Value", "__name__", "job", "instance"}

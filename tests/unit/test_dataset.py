@@ -149,9 +149,8 @@ def test_cells_of_before_there_were_shares_keep_their_limit(two: Specs) -> None:
 
     first, second = two
     change(first, as_before)
-    change(
-        second, lambda c: c.update(limit="window", limit_second="bandwidth", summary=c["summary"] | SHARED)
-    )
+    limits = {"limit": "window", "limit_second": "bandwidth"}
+    change(second, lambda c: c.update(limits, summary=c["summary"] | SHARED))
     folded = dataset.fold(two, TWO).summary
     assert folded.limit.values.ravel().tolist() == ["slow_start", "window"]
     assert folded.limit_second.values.ravel().tolist() == ["", "bandwidth"]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of a dataset that are kept on disk and written in slabs: every value is where its cell is."""
 
-import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -12,8 +11,6 @@ import numpy as np
 import orjson
 import pytest
 import xarray as xr
-from hypothesis import given
-from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset import groups
@@ -106,13 +103,3 @@ def test_every_transfer_is_a_row(written: tuple[Path, dataset.Folded], uneven: C
     cells = [np.ravel_multi_index(index(row), shape) for row in expected]
     np.testing.assert_array_equal(found["cell"], cells)
     assert set(TRANSFERS) <= set(found)
-
-
-@given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 60))
-def test_blocks_cover_a_grid_once_in_its_order(shape: list[int], most: int) -> None:
-    grid = np.arange(math.prod(shape)).reshape(shape)
-    blocks = list(groups.blocks(shape, most))
-    assert [*itertools.chain(*(range(first, last) for first, last, _ in blocks))] == [*range(grid.size)]
-    for first, last, where in blocks:
-        assert last - first <= max(1, most)
-        assert grid[where].ravel().tolist() == [*range(first, last)]

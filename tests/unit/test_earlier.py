@@ -77,7 +77,6 @@ def test_of_an_earlier_one_the_same_is_made(brought: Path) -> None:
     summary = xr.load_dataset(brought)
     transfers = xr.load_dataset(brought, group="transfer_times")
     fastest = tables.fastest(summary, transfers)
-    assert fastest is not None
     rows = tables.of_cell(transfers, fastest)
     cell = summary.throughput.stack(at=summary.throughput.dims).isel(at=fastest)
     at = transfers.isel(transfer=transfers.cell.values == fastest)

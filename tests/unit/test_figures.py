@@ -289,9 +289,8 @@ def test_no_text_is_cut_at_an_edge(draw: str, tmp_path: Path) -> None:
     for text in figure.findobj(Text):
         box = text.get_window_extent(canvas.get_renderer())
         if text.get_visible() and text.get_text().strip():
-            assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= wide + 1 and box.y1 <= high + 1, (
-                text.get_text()
-            )
+            inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= wide + 1 and box.y1 <= high + 1
+            assert inside, text.get_text()
 
 
 def test_a_caption_names_no_parameter_at_its_value_of_before() -> None:

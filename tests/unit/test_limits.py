@@ -26,6 +26,8 @@ SIGNS = {"rtt_idle": 20.0, "source_quota_used": 0.2, "destination_quota_used": 0
 SIGNS |= dict.fromkeys(("source_throttled", "destination_throttled", "client_throttled"), 0.0)
 SIGNS |= {"loss_used": 0.0, "queue_drops": 0.0}
 WANTED = Parameters(streams=4, rtt=20.0, bandwidth=1.0, cores=1.0)
+USED_UP = {"source_throttled": 0.9, "source_quota_used": 1}
+NEARLY_USED = {"destination_quota_used": 0.93, "destination_throttled": 0.1}
 MEANS = {"goodput": 0.5, "wire_throughput": 0.51, "sent": 0.51, "rtt_idle": 20.0, "rtt_loaded": 21.0}
 MEANS |= {"busy": 3.9, "source_thread": 0.2, "destination_thread": 0.3, "machine_cpu": 0.4}
 MEANS |= dict.fromkeys(("rwnd_limited", "sndbuf_limited", "resent", "client_thread", "machine_steal"), 0.0)
@@ -38,9 +40,8 @@ def shares(
     series: Mapping[str, Any] = {}, signs: Mapping[str, float] = {}, moving: Any = 1.0, **parameters: Any
 ) -> dict[str, float]:
     """The shares of a cell that nothing binds but what is given."""
-    samples = {
-        name: np.broadcast_to(value, COUNT).astype(float) for name, value in {**SERIES, **series}.items()
-    }
+    values = {**SERIES, **series}.items()
+    samples = {name: np.broadcast_to(value, COUNT).astype(float) for name, value in values}
     wanted = WANTED.model_copy(update=parameters)
     for side in ("source", "destination"):
         used = {**SIGNS, **signs}[f"{side}_quota_used"] * (wanted.cores or 1)
@@ -62,19 +63,9 @@ def shares(
         ("cpu_source", {"signs": {"source_throttled": 0.8}}),
         ("cpu_source", {"signs": {"source_throttled": 0.9, "destination_throttled": 0.3}}),
         # A small quota that is used up before files move keeps them from moving.
-        (
-            "cpu_source",
-            {
-                "signs": {"source_throttled": 0.9, "source_quota_used": 1},
-                "moving": 0.1,
-                "series": {"busy": 0.4},
-            },
-        ),
+        ("cpu_source", {"signs": USED_UP, "moving": 0.1, "series": {"busy": 0.4}}),
         # A quota that is nearly used, but does not run out, does not bind.
-        (
-            "window",
-            {"signs": {"destination_quota_used": 0.93, "destination_throttled": 0.1}, "tcp_buffer": 2**19},
-        ),
+        ("window", {"signs": NEARLY_USED, "tcp_buffer": 2**19}),
         ("client", {"signs": {"client_throttled": 0.9}, "moving": 0.2}),
         ("client", {"series": {"client_thread": 0.95}}),
         ("none_found", {"signs": {"client_throttled": 0.9}}),  # which does nothing while files move
@@ -137,12 +128,8 @@ ANY = st.one_of(st.just(math.nan), st.floats(0, 10))
 def test_shares_add_up_to_the_whole(
     series: dict[str, list[float]], signs: dict[str, float], moving: list[float], streams: int
 ) -> None:
-    found = shares(
-        {name: np.tile(values, COUNT // 4) for name, values in series.items()},
-        signs,
-        np.tile(moving, COUNT // 4),
-        streams=streams,
-    )
+    tiled = {name: np.tile(values, COUNT // 4) for name, values in series.items()}
+    found = shares(tiled, signs, np.tile(moving, COUNT // 4), streams=streams)
     assert set(found) == set(SHARES)
     assert all(0 <= share <= 1 for share in found.values())
     assert sum(found.values()) == pytest.approx(1)

@@ -27,7 +27,6 @@ def held(name: str | Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process holds the lock on a file, or the machine's lock of a name."""
     command = [sys.executable, "-c", HOLD, name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout and process.stdin
         assert process.stdout.readline() == b"held\n"
         yield process
         process.stdin.close()

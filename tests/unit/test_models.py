@@ -15,8 +15,7 @@ from scipy.special import stdtrit
 from tpcsweep import dataset
 from tpcsweep.models import MODELS, Fit, Model, Observations, Predictor, fit, fit_process, observe
 from tpcsweep.models.base import Parameter, with_unsaid
-from tpcsweep.models.formulas import soft_minimum
-from tpcsweep.models.observations import FLOOR, NothingMeasuredError, classes
+from tpcsweep.models.observations import FLOOR, NothingMeasuredError
 
 from tests.support import synthetic
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
@@ -207,23 +206,6 @@ def test_a_dataset_without_a_good_cell_is_refused() -> None:
     ds = measured(MODELS["constant"], {"rate": 1.0}, {"streams": [1, 2]})
     with pytest.raises(NothingMeasuredError):
         observe(ds.assign(throughput=ds.throughput * np.nan))
-
-
-@given(st.lists(st.floats(0, 1e4), min_size=1, max_size=60, unique=True))
-def test_classes_hold_what_is_near_and_nothing_else(values: list[float]) -> None:
-    found = classes(pd.Series(values))
-    if len(values) <= 12:
-        assert list(found) == values
-    for value, name in zip(values, found, strict=True):
-        assert name in values
-        # Summed as the code does: 1.08 is within a tenth of 0.98, and 1.08 - 0.98 is not within 0.1.
-        assert name <= value <= name + 0.1 * max(name, 1.0)
-
-
-@given(st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=5), st.floats(1, 30))
-def test_a_soft_minimum_is_below_the_minimum_and_not_far(limits: list[float], sharpness: float) -> None:
-    found = float(soft_minimum(tuple(np.array([one]) for one in limits), sharpness)[0])
-    assert len(limits) ** (-1 / sharpness) * (1 - 1e-9) <= found / min(limits) <= 1 + 1e-9
 
 
 COUNTS = {"streams": st.integers(1, 1000), "origins": st.integers(1, 16)}

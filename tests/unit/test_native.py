@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.tools import Credentials, Transfer, native
-from tpcsweep.tools.native import Copier, HttpError, Progress, parse_head
+from tpcsweep.tools.native import Copier, Progress
 from tpcsweep.xrootd import credentials
 
 MACAROON = b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"macaroon": "m1"}'
@@ -209,11 +209,3 @@ def test_a_body_says_the_same_in_whatever_pieces_it_comes(body: bytes, cuts: lis
     assert any(grown) == (whole.bytes > 0)
     lines = [line for line in body.split(b"\n") if line.strip()]
     assert whole.last == (lines[-1] if lines else b"")
-
-
-@given(st.binary(max_size=60))
-def test_a_head_is_parsed_or_refused(text: bytes) -> None:
-    try:
-        assert parse_head(b"HTTP/1.1 " + text).status >= 0
-    except HttpError as error:
-        assert "no HTTP/1.1 answer" in str(error)

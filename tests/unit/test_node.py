@@ -40,7 +40,6 @@ def test_how_a_process_has_ended_with_its_last_words(tmp_path: Path, command: st
     with subprocess.Popen(["sh", "-c", f"read go; {command}"], stdin=subprocess.PIPE) as child:
         process = DeploymentProcess("dst1: xrootd", child, (own, stderr))
         assert process.end() is None
-        assert child.stdin
         child.stdin.close()
         child.wait()
     assert process.end() == f"dst1: xrootd {how}"

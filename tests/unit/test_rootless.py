@@ -121,7 +121,6 @@ def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp
     script = "import os; os.fork(); os.write(1, b'%d\\n' % os.getpid()); sum(range(10**6)); input()"
     command = [*group.entry(), sys.executable, "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
-        assert started.stdout
         pids = {int(started.stdout.readline()) for _ in range(2)}
         read, used = group.meter(ExitStack()), 0.0
         while used == 0:  # both have something to do

@@ -8,24 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tpcsweep import extras
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
-from tpcsweep.testbeds.simulation.model import model_cells
-from tpcsweep.testbeds.simulation.result import SAMPLES, in_steady_state
 from tpcsweep.variables import SUMMARY
 
 from tests.support.projects import study_of
-from tests.support.simulating import fixed_point, folded
+from tests.support.simulating import folded
 
 Patch = pytest.MonkeyPatch
 STREAMS = [1, 3, 8, 40, 200]
@@ -158,22 +152,3 @@ def test_cells_of_a_killed_job_are_kept_and_damaged_lines_computed_again(tmp_pat
     again = simulated(configuration, tmp_path)
     assert {cell["status"] for cell in again} == {"ok"}
     assert [cell["summary"] for cell in again] == [cell["summary"] for cell in cells]
-
-
-@given(
-    st.integers(1, 600), st.floats(0, 300), st.integers(2**10, 10**13), st.floats(0.001, 10), st.booleans()
-)
-def test_a_constant_course_has_few_samples_within_the_cell(
-    streams: int, rtt: float, size: int, interval: float, endless: bool
-) -> None:
-    layer = "network" if endless else "memory_to_memory"
-    one = Parameters(streams=streams, rtt=rtt, file_size=size, layer=layer)
-    throughput = fixed_point(one)
-    cells = model_cells([one])
-    [found] = in_steady_state(np.array([throughput]), cells, interval)
-    assert found.throughput == found.average == found.largest == throughput
-    assert set(found.goodput) == {throughput}
-    assert 1 <= len(found.goodput) <= SAMPLES
-    assert len(found.goodput) * found.step <= max(found.duration, interval) * (1 + 1e-9)
-    ratio = found.step / interval
-    assert ratio == pytest.approx(4 ** round(np.log(ratio) / np.log(4)))

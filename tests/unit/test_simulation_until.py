@@ -2,14 +2,11 @@
 """When simulated cells end: after a time, after files, and what their figures, samples and transfers are then."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration
@@ -18,7 +15,6 @@ from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
 from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.model import central, model_cells, terms
-from tpcsweep.testbeds.simulation.result import course
 
 from tests.support.projects import study_of
 from tests.support.simulating import AT_ONCE, PHYSICS, fixed_point, folded, simulated_course
@@ -111,24 +107,6 @@ def test_files_that_are_missing_when_time_is_up_are_flagged(simgrid: Engine) -> 
     # Streams in groups are not listed, and count with those that they stand for.
     grouped = simulated_course(simgrid, SHARED[3], files(2))
     assert (grouped.rows, grouped.transfers, grouped.complete) == ((), 1000, True)
-
-
-RATES = st.lists(st.floats(0.01, 100), min_size=1, max_size=60)
-
-
-@given(RATES, st.floats(0.01, 10), st.integers(1, 8), st.floats(1, 20))
-def test_every_byte_is_in_the_course(rates: list[float], step: float, streams: int, weight: float) -> None:
-    """Of samples of any rates: averages are of what has arrived, whatever each stream stands for."""
-    arrived = np.cumsum(rates) * step
-    duration, each = step * len(rates), float(arrived[-1]) / streams
-    cell: dict[str, Any] = {"files": None, "weight": weight, "times": 2, "streams": [0] * streams}
-    moved = {"moved": [each] * streams, "warm": [each / 8] * streams, "arrived": arrived.tolist()}
-    found = {"duration": duration, "warmup": duration / 4, "step": step, "transfers": 3, "rows": [], **moved}
-    made = course(cell, found)
-    assert made.goodput == pytest.approx(np.array(rates) * weight * 2)
-    assert made.average == pytest.approx(np.mean(rates) * weight * 2)
-    assert made.throughput * 0.75 == pytest.approx(made.average * 7 / 8)
-    assert made.average * (1 - 1e-9) <= made.largest <= made.goodput.max() * (1 + 1e-9)
 
 
 def configured(folder: Path, measurement: str, parameters: str) -> Configuration:

@@ -229,7 +229,6 @@ def test_the_dataset_has_what_follows_from_what_cells_list(groups: dataset.Folde
 
 def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> None:
     cell = tables.fastest(groups.summary, groups.transfers)
-    assert cell is not None
     found = tables.of_cell(groups.transfers, cell)
     assert list(found.index) == ["1", "2", "sum", "mean"]
     assert found.loc["sum", "size (B)"] == 2**28

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tpcsweep.configuration import yaml_file
 
-from tests.support.fuzzing import KINDS, TEXTS, Case, cases, taken
+from tests.support.fuzzing import TEXTS, Case, cases, taken
 from tests.support.projects import errors, problems
 
 
@@ -54,7 +54,7 @@ def test_of_many_mistakes_the_first_are_listed(root: Path) -> None:
     assert len(line) < 3000
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEXTS)
 @settings(
     max_examples=int(os.environ.get("FUZZ_INPUTS", "15")),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

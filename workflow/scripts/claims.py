@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from tpcsweep.claims import judge
-from tpcsweep.claims.table import write_verdicts
+from tpcsweep.claims.base import write_verdicts
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset import load
 from tpcsweep.running.scripts import reported

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims, their needs of a dataset, and verdicts on them."""
+"""Claims, their needs of a dataset, verdicts on them, and tables of verdicts for files and terminals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -16,8 +17,12 @@ import xarray as xr
 from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import Decision, Interval, Region
 from tpcsweep.configuration.parameters import value_text
-from tpcsweep.files import number
+from tpcsweep.dataset.tables import write_csv
+from tpcsweep.files import number, write_json
 from tpcsweep.numbers import between, short
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 Row = Mapping[str, Any]
 """Line of evidence: plain values by column."""
@@ -229,3 +234,41 @@ def _values(ds: xr.Dataset, axis: str) -> list[Any]:
 def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     return number(value) if isinstance(value, float) else value
+
+
+_STYLES = {Outcome.HOLDS: "green", Outcome.FAILS: "red", Outcome.UNDECIDED: "yellow", Outcome.OPEN: "dim"}
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """Return one row for each verdict, without its evidence."""
+    frame = pd.DataFrame([verdict.to_dict() for verdict in verdicts]).drop(columns="evidence")
+    frame["cells_left_out"] = [
+        ", ".join(f"{count} {why}" for why, count in left.items()) for left in frame["cells_left_out"]
+    ]
+    return frame
+
+
+def write_verdicts(verdicts: Sequence[Verdict], csv: str | Path, json: str | Path) -> None:
+    """Write the table as CSV, and every verdict with its evidence as JSON."""
+    write_csv(verdict_table(verdicts), csv)
+    write_json(Path(json), [verdict.to_dict() for verdict in verdicts])
+
+
+def for_terminal(verdicts: Sequence[Verdict], every: bool = False) -> RenderableType:
+    """Return one row for each verdict; without `every`, claims that are not testable are only counted."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = Table(show_lines=True)
+    rows.add_column("claim and verdict", min_width=16, ratio=2)
+    rows.add_column("effect (interval), and why", ratio=3)
+    listed = [verdict for verdict in verdicts if every or verdict.outcome is not Outcome.OPEN]
+    for verdict in sorted(listed, key=lambda verdict: list(Outcome).index(verdict.outcome)):
+        name = Text(f"{verdict.claim.name}\n").append(verdict.outcome.value, _STYLES[verdict.outcome])
+        effect = f"{verdict.effect}\n" if verdict.effect else ""
+        rows.add_row(name, Text(f"{effect}{verdict.reason}"))
+    parts: list[RenderableType] = [rows] if listed else []
+    if left := len(verdicts) - len(listed):
+        parts.append(f"{left} claims are not testable on this dataset. List them with --all.")
+    return Group(*parts)

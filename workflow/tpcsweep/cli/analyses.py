@@ -102,7 +102,7 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
     """
     dataset = common.dataset_of(results)
     from tpcsweep.claims import judge
-    from tpcsweep.claims.table import for_terminal
+    from tpcsweep.claims.base import for_terminal
     from tpcsweep.dataset import load
     from tpcsweep.dataset.earlier import completed
 

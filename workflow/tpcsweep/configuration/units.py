@@ -273,8 +273,6 @@ PARALLEL = Quantity(COUNT, 1, 1000, "each is a job on the machine that runs Snak
 CPUS = Quantity(COUNT, 1, 8192, "the most that Linux is built for")
 EMULATED = Quantity(RATE, plan.SMALLEST_BANDWIDTH, plan.LARGEST, "what emulators of paths are asked for")
 MEMORY = Quantity(SIZE, 2**20, 2**60, "a small file; what sizes of 64 bits can say")
-CLIENT_CORES = Quantity(CORES, 0.01, 1024, "what cgroups can give; more than a host has")
-CLIENT_MEMORY = Quantity(SIZE, 2**28, 2**44, "the client alone; more than a host has")
 FIRST_PORT = Quantity(
     *(COUNT, 1024, 32_763),
     why="pods are not root; from 32768 on are the ports of connections that a node opens itself",

@@ -5,6 +5,7 @@
 """
 
 from tpcsweep.dataset.cells import DatasetError
+from tpcsweep.dataset.earlier import load, opened
 from tpcsweep.dataset.folding import Folded, fold, lines_of, tabulate, write
 from tpcsweep.dataset.labels import (
     GROUPS,
@@ -17,7 +18,6 @@ from tpcsweep.dataset.labels import (
     flags_in,
     masks_of,
 )
-from tpcsweep.dataset.opening import load, opened
 from tpcsweep.dataset.tables import table, write_table
 
 __all__ = [

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check, copy and complete datasets from elsewhere and of earlier versions.
+"""Open, check, copy and complete datasets, those from elsewhere and of earlier versions too.
+
+An unreadable file causes a one-line error with the fix.
 
 Earlier datasets lack newer variables. The copy gets them without values, so that readers need to know one version only.
 """
@@ -7,6 +9,8 @@ Earlier datasets lack newer variables. The copy gets them without values, so tha
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,12 +28,14 @@ from tpcsweep.configuration.problems import ConfigurationError, refused
 from tpcsweep.configuration.sides import STORE, SUFFIX
 from tpcsweep.dataset.folding import encoding_of
 from tpcsweep.dataset.labels import GROUPS, TRANSFERS_GROUP, attributes_of
-from tpcsweep.dataset.opening import A_DATASET, load, opened, readable
 from tpcsweep.dataset.tables import write_table
 from tpcsweep.extras import require_extra
 from tpcsweep.files import note_checksum, replacing
 from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS, Variable
 
+A_DATASET = "a dataset of tpcsweep, such as results/demo/dataset.nc; `tpcsweep import` reads tables"
+_LOCKS = dict.fromkeys((errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS), "its file system has no locks")
+_LOCKS[errno.EAGAIN] = "another process has locked it to write"
 _ALWAYS = {
     "": ("throughput", "throughput_low", "throughput_high", "status", "flags", "message", "started"),
     "samples": ("goodput",),
@@ -206,3 +212,44 @@ def _columns(summary: xr.Dataset, transfers: xr.Dataset) -> dict[str, NDArray[An
 
 def _append(file: Path, group: str | None, content: xr.Dataset) -> None:
     content.to_netcdf(file, mode="a", engine="netcdf4", group=group, encoding=encoding_of(content))
+
+
+def load(file: Path, group: str | None = None) -> xr.Dataset:
+    """Return a group of a dataset in memory. Raise ConfigurationError if the file cannot be read."""
+    with readable(file), xr.open_dataset(file, engine="netcdf4", group=group) as content:
+        return content.load()
+
+
+@contextlib.contextmanager
+def opened(file: Path, group: str | None = None, **how: Any) -> Iterator[xr.Dataset]:
+    """Yield a lazily read group of a dataset. Raise ConfigurationError if the file cannot be opened."""
+    with readable(file):
+        content = xr.open_dataset(file, engine="netcdf4", group=group, **how)
+    with content:
+        yield content
+
+
+@contextlib.contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Convert errors of reading a file to a ConfigurationError with the fix."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # RuntimeError: damage behind the part that is read first
+        why, way = _reason(file)
+        raise refused("dataset", f"a file that cannot be read: {why}", way, str(file)) from error
+
+
+def _reason(file: Path) -> tuple[str, str]:
+    """Return why a file cannot be read, and the fix, because the libraries report only a number."""
+    try:
+        with file.open("rb") as content:
+            start = content.read(8)
+            fcntl.flock(content, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        way = "one without a lock; HDF5_USE_FILE_LOCKING=FALSE in the environment reads it as it is"
+        why = _LOCKS.get(error.errno or 0)
+        return why or str(error.strerror), way if why else "a file that you may read"
+    if start == b"\x89HDF\r\n\x1a\n":
+        way = "a whole file: copy it again, or delete it and run snakemake again"
+        return "it is damaged or cut short", way
+    return "it is no file of NetCDF 4" if start else "it is empty", A_DATASET

@@ -28,9 +28,8 @@ from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.files import number
 from tpcsweep.flags import FLAGS, GRADES, graded
 from tpcsweep.numbers import short
-from tpcsweep.pages.advice import gains
 from tpcsweep.pages.findings import disturbance, doubtful, findings
-from tpcsweep.pages.forecast import Forecast
+from tpcsweep.pages.forecast import Forecast, gains
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS, SHARES, SUMMARY
 
 SERIES_BYTES = 1_500_000  # bytes of all cells' series together, before encoding as text

@@ -20,7 +20,7 @@ from tpcsweep.dataset import STATUS, describe, flagged
 from tpcsweep.figures.labels import words
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import between, short
-from tpcsweep.pages.advice import Gains, percent_more
+from tpcsweep.pages.forecast import Gains, percent_more
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES
 
 _MOST_LIMITS = 3  # limits of a dataset that have a sentence each

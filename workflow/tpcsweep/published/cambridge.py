@@ -19,7 +19,7 @@ from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
 from tpcsweep.numbers import short
 from tpcsweep.published.base import Caption, Data
-from tpcsweep.published.layout import board, close
+from tpcsweep.published.drawing import board, close
 from tpcsweep.variables import GBIT
 
 PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}

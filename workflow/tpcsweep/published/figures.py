@@ -33,7 +33,7 @@ class PublishedFigure:
     title: str
     claims: tuple[str, ...]
     """Identifiers; figures.yaml omits the publication, which is the name up to the first underscore."""
-    drawn_by: str = "layout.against_streams"
+    drawn_by: str = "drawing.against_streams"
     """Function of this package as `module.function`; its arguments are `base.Data` and `base.Caption`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the function."""

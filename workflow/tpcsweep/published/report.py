@@ -24,8 +24,8 @@ from tpcsweep.figures.panels import head, styled
 from tpcsweep.files import write_json, write_text
 from tpcsweep.numbers import between, short
 from tpcsweep.published.base import PREDICTION, without_data
+from tpcsweep.published.drawing import COLOURS
 from tpcsweep.published.figures import FIGURES
-from tpcsweep.published.layout import COLOURS
 from tpcsweep.templates import render
 
 COLUMNS = (
