@@ -94,23 +94,28 @@ def tell_jobs() -> None:
     os.environ[_STARTER] = str(os.getpid())
 
 
+def starter() -> int:
+    """Return the pid of the Snakemake that started this process, a job's; otherwise that of its parent."""
+    return int(os.environ.get(_STARTER, os.getppid()))
+
+
 def end_with_snakemake() -> None:
     """Have the kernel ask this process, a job's, to end when its Snakemake ends, and at once if that has ended.
 
     It comes first in a script, before what takes long to import.
     """
-    end_with(int(os.environ.get(_STARTER, os.getppid())))
+    end_with(starter())
 
 
-def end_with(starter: int, number: int = signal.SIGTERM) -> None:
+def end_with(pid: int, number: int = signal.SIGTERM) -> None:
     """Have the kernel send this process a signal when its parent ends, kill -9 included, and at once if it has ended.
 
     The kernel means the *thread* that has started this process (PR_SET_PDEATHSIG of prctl(2)): it must stay as long.
-    `starter` is the pid of the parent, or of a process above it that had it start this one.
+    `pid` is that of the parent, or of a process above it that had it start this one.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, number)
     # The starter may have ended before the kernel was asked.
-    if starter != os.getppid() and all(process.pid != starter for process in psutil.Process().parents()):
+    if pid != os.getppid() and all(process.pid != pid for process in psutil.Process().parents()):
         os.kill(os.getpid(), number)
 
 

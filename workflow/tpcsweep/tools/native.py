@@ -32,7 +32,7 @@ PATIENCE = 90.0
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REDIRECTIONS = 5
 """At most, one after the other; one is what a redirector gives."""
-REDIRECTS = (302, 307, 308)
+REDIRECTS = (301, 302, 307, 308)
 _STRIPE_BYTES = re.compile(rb"^\s*Stripe Bytes Transferred:\s*(\d+)\s*$")
 
 
@@ -59,12 +59,16 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Head:
-    """What an answer begins with."""
+    """Status and headers of an answer."""
 
     status: int
     reason: str
     headers: Mapping[str, str]
     """By names in lower case; of a name that comes twice the last."""
+
+    @property
+    def well(self) -> bool:
+        return 200 <= self.status < 300
 
     @property
     def keeps(self) -> bool:
@@ -76,7 +80,7 @@ class Head:
     def _chunked(self) -> bool:
         return self.headers.get("transfer-encoding", "").lower().endswith("chunked")
 
-    async def body(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
+    async def pieces(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
         """Give the body in the pieces that it comes in; raises what `Connections.request` does."""
         if self._chunked:
             while size := _chunk_size(await _read(reader.readline())):
@@ -131,7 +135,7 @@ class Connections:
         try:
             writer.write("\r\n".join([*lines, "", ""]).encode() + body)
             head = await _head(reader)
-            async with contextlib.aclosing(head.body(reader)) as pieces:
+            async with contextlib.aclosing(head.pieces(reader)) as pieces:
                 yield head, pieces
                 async for _ in pieces:  # what was left must not be taken for the next answer
                     pass
