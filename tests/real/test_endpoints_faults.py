@@ -40,6 +40,7 @@ def storage() -> Iterator[Storage]:
 @pytest.fixture(autouse=True)
 def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
     yield
     assert storage.files("source") == storage.files("destination") == []
     assert not list(ledger.place().glob("*.json"))
