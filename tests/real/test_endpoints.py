@@ -102,6 +102,7 @@ def test_check_names_what_fails(storage: Storage, tmp_path: Path) -> None:
     failed = [row for row in rows if row.status == "failed"]
     assert {row.check for row in failed} >= {"TLS and CA"}
     assert "certificate" in failed[0].reason or "self" in failed[0].reason
+    assert "Fix: set ca" in failed[0].reason
     gone = storage.settings(
         pairs=[
             {

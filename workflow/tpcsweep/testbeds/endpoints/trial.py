@@ -24,7 +24,7 @@ from cryptography import x509
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.endpoints import ledger, secrets
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.tools import Credentials
 from tpcsweep.tools.curl import CAVEATS
@@ -252,7 +252,7 @@ def _in_turn(subject: str, steps: list[Step]) -> Row:
         except (Unfit, DoorError, OSError, ValueError) as error:
             needed = name if name != "delete" else ""
             reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else str(error)
-            yield Finding(subject, name, "failed", reason or type(error).__name__)
+            yield Finding(subject, name, "failed", explained(reason or type(error).__name__))
 
 
 def _resolved(where: SplitResult) -> str:
