@@ -4,7 +4,6 @@
 import ast
 import os
 import re
-import shutil
 import sys
 import tomllib
 import zipfile
@@ -18,6 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.wheels import wheel_in
 from tests.support.workflow import ROOT, finished
 
 PACKAGE = ROOT / "workflow/tpcsweep"
@@ -36,19 +36,7 @@ LISTS = {extra: {canonicalize_name(Requirement(line).name) for line in ASKED[ext
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel of this checkout; made from a source distribution, so that that has all, too."""
-    folder = tmp_path_factory.mktemp("build")
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("envs", "notebooks", "workflow"):
-        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
-    for name in ("LICENSE", "README.md", "pyproject.toml"):
-        shutil.copy(ROOT / name, folder)
-    # The build runs in this environment, whose setuptools is pinned.
-    build = [f"{BIN}/uv", "build", "--quiet", "--offline", "--no-build-isolation", "--out-dir"]
-    environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
-    done = finished([*build, f"{folder}/dist", str(folder)], env=environment)
-    assert done.returncode == 0, done.stdout
-    (made,) = (folder / "dist").glob("*.whl")
-    return zipfile.ZipFile(made)
+    return zipfile.ZipFile(wheel_in(tmp_path_factory.mktemp("build")))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +49,7 @@ def test_a_wheel_has_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
     # Notebooks are behind a symbolic link.
     found = (Path(folder, name) for folder, _, names in os.walk(PACKAGE, followlinks=True) for name in names)
     files = {str(file.relative_to(PACKAGE.parent)) for file in found if "__pycache__" not in file.parts}
-    assert {Path(name).suffix for name in files} >= {".py", ".c", ".ipynb", ".j2", ".typed"}
+    assert {Path(name).suffix for name in files} >= {".py", ".c", ".ipynb", ".j2", ".smk", ".typed"}
     assert files == {name for name in wheel.namelist() if name.startswith("tpcsweep/")}
 
 

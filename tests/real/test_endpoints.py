@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps between XRootD servers that tpcsweep has not started: own configuration, own processes, loopback addresses."""
+"""Cells between XRootD servers that tpcsweep has not started."""
 
 from __future__ import annotations
 
 import json
 import os
-import pwd
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tpcsweep import testbeds
-from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BrokenError
@@ -30,115 +24,15 @@ from tpcsweep.testbeds.endpoints.doors import Doors
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.sites import MIB, files
-from tests.support.workflow import wait_until
+from tests.support.storage import ADDRESSES, PORTS, Storage, storage_of
 
 pytestmark = pytest.mark.real
 
 
-def free_port() -> int:
-    """A port that nobody uses now: servers of other tests may run beside these."""
-    with socket.socket() as found:
-        found.bind(("", 0))
-        return int(found.getsockname()[1])
-
-
-ADDRESSES = {"source": "127.0.8.1", "destination": "127.0.8.2"}
-PORTS = {role: free_port() for role in ADDRESSES}
-"""XRootD listens at all addresses: its port tells a server."""
-ANYBODY = """
-http.exthandler xrdtpc libXrdHttpTPC.so
-"""
-MACAROONS = """
-http.exthandler xrdtpc libXrdHttpTPC.so
-http.exthandler xrdmacaroons libXrdMacaroons.so
-http.gridmap {pki}/gridmap
-macaroons.secretkey {pki}/macaroon.key
-macaroons.maxduration 99999999
-http.header2cgi Authorization authz
-"""
-ASKS = """
-ofs.authorize 1
-xrootd.chksum max 2 adler32
-ofs.authlib libXrdMacaroons.so
-acc.authdb {pki}/authdb
-"""
-
-
-@dataclass
-class Storage:
-    """Two servers, started beside tpcsweep."""
-
-    folder: Path
-    pki: Path
-    asks: bool
-    processes: dict[str, subprocess.Popen[bytes]]
-
-    def files(self, role: str) -> list[str]:
-        """Everything below the folder of an end."""
-        root = self.folder / role / "data" / "test"
-        return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
-
-    def settings(self, **changes: Any) -> Endpoints:
-        ends = {role: {"urls": [f"davs://{ADDRESSES[role]}:{PORTS[role]}/data/test"]} for role in ADDRESSES}
-        content = {
-            "kind": "endpoints",
-            "budget": {"bytes": 64 << 30, "time": 600},
-            "max_streams": 8,
-            "ca": str(self.pki / "ca"),
-            "pairs": [{"name": "loopback", **ends}],
-            "credentials": {"proxy": str(self.pki / "user.key")} if self.asks else {},
-        }
-        return Endpoints.model_validate({**content, **changes})
-
-
-def start(folder: Path, pki: Path, role: str, asks: bool) -> subprocess.Popen[bytes]:
-    user = pwd.getpwnam("xrootd")
-    place = folder / role
-    for path in (place, place / "data", place / "data" / "test"):
-        path.mkdir(exist_ok=True)
-        os.chown(path, user.pw_uid, user.pw_gid)
-    lines = [
-        "all.export /data",
-        f"oss.localroot {place}",
-        f"all.adminpath {place}",
-        f"all.pidpath {place}",
-        f"all.sitename {role}",
-        "xrd.network nodnr",
-        f"xrd.port {PORTS[role]}",
-        f"xrd.tls {pki}/host.pem {pki}/host.key",
-        f"xrd.tlsca certdir {pki}/ca",
-        f"xrd.protocol http:{PORTS[role]} libXrdHttp.so",
-        "http.desthttps yes",
-        *((MACAROONS + ASKS) if asks else ANYBODY).format(pki=pki).splitlines(),
-    ]
-    (place / "server.cfg").write_text("\n".join(lines) + "\n")
-    become = ["setpriv", "--reuid=xrootd", "--regid=xrootd", "--clear-groups", "--pdeathsig", "KILL"]
-    command = [*become, "xrootd", "-c", str(place / "server.cfg"), "-l", str(place / "log"), "-n", role]
-    return subprocess.Popen(command, cwd=place)
-
-
 @pytest.fixture(scope="module", params=[False, True], ids=["anybody", "macaroons"])
 def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
-    folder = Path(tempfile.mkdtemp(prefix="storage-"))  # those of pytest are root's alone
-    folder.chmod(0o755)
-    user = pwd.getpwnam("xrootd")
-    pki = folder / "pki"
-    create_credentials(pki, ADDRESSES.values(), (user.pw_uid, user.pw_gid))
-    running = {role: start(folder, pki, role, request.param) for role in ADDRESSES}
-    found = Storage(folder, pki, request.param, running)
-    try:
-        wait_until(lambda: all(_answers(role) for role in ADDRESSES), "the servers answer")
+    with storage_of(request.param) as found:
         yield found
-    finally:
-        for process in found.processes.values():
-            process.kill()
-            process.wait()
-        shutil.rmtree(folder)
-
-
-def _answers(role: str) -> bool:
-    with socket.socket() as plain:
-        return plain.connect_ex((ADDRESSES[role], PORTS[role])) == 0
 
 
 @pytest.fixture(autouse=True)
@@ -208,6 +102,7 @@ def test_check_names_what_fails(storage: Storage, tmp_path: Path) -> None:
     failed = [row for row in rows if row.status == "failed"]
     assert {row.check for row in failed} >= {"TLS and CA"}
     assert "certificate" in failed[0].reason or "self" in failed[0].reason
+    assert "Fix: set ca" in failed[0].reason
     gone = storage.settings(
         pairs=[
             {
@@ -224,7 +119,8 @@ def test_check_names_what_fails(storage: Storage, tmp_path: Path) -> None:
 KILLED = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
-from tests.real.test_endpoints import PORTS, Storage, request
+from tests.real.test_endpoints import request
+from tests.support.storage import PORTS, Storage
 from tpcsweep import testbeds
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
@@ -297,7 +193,6 @@ def test_a_door_that_dies_breaks_the_cell(storage: Storage, tmp_path: Path) -> N
             assert result["status"] == "failed"
         except BrokenError:
             pass
-    storage.processes["destination"] = start(storage.folder, storage.pki, "destination", storage.asks)
-    wait_until(lambda: _answers("destination"), "the server answers")
+    storage.restart("destination")
     assert len(testbed.reap(storage.settings())) == 1
     assert storage.files("destination") == []

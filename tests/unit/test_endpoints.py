@@ -2,14 +2,18 @@
 """Endpoints without servers: settings that are refused, the budget, and bytes as they are known from outside."""
 
 import math
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from tpcsweep.configuration.endpoints import Endpoints
+from tpcsweep.configuration.endpoints import Budget, Endpoints
 from tpcsweep.configuration.sweep import Sweep, expand
+from tpcsweep.testbeds.endpoints.doors import explained
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until
+from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
 
 MIB = 1 << 20
 
@@ -64,3 +68,58 @@ def test_bytes_are_known_until_the_last_file_of_the_stream_that_is_furthest_behi
     spans = [Span(0, 0.0, 2.0, 1), Span(1, 0.0, 3.0, 1), Span(0, 2.0, 5.0, 1)]
     assert known_until(spans, 2) == 3.0
     assert known_until(spans, 3) == -math.inf
+
+
+def test_streams_use_every_door_of_both_ends() -> None:
+    [pair] = settings(pair={"source": {"urls": ["https://a1/x", "https://a2/x"]}}).pairs
+    assert pair.doors == [
+        ("https://a1/x", "https://b.example:2880/y"),
+        ("https://a2/x", "https://b.example:2880/y"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failure", "fix"),
+    [
+        ("MKCOL https://a/x: HTTP 401 Unauthorized", "renew"),
+        ("exit code 0: failure: Remote side failed with status code 403", "ask for the right"),
+        ("PUT https://a/x: HTTP 507 Insufficient Storage", "full"),
+        ("failure: No space left on device", "full"),
+        ("HTTP 503 Service Unavailable", "fewer streams"),
+        ("GET https://a/x: unable to get local issuer certificate", "set ca"),
+        ("a.example:4030: connection reset at 14031 bytes", ""),
+    ],
+)
+def test_failures_say_what_to_do(failure: str, fix: str) -> None:
+    text = explained(failure)
+    assert text.startswith(failure)
+    assert fix in text.removeprefix(failure)
+    assert explained(text) == text
+    assert fix or text == failure
+
+
+def test_spending_is_that_of_one_run_in_all_its_jobs(tmp_path: Path) -> None:
+    file, budget = tmp_path / "here.spent", Budget(bytes=10 * MIB, time=60)
+    job = Spending(file, "1 2.0", budget, "here")
+    job.add(MIB)
+    for cell in (2, 3):
+        job.begin_cell()
+        job.note(cell * MIB)
+        job.note(MIB)  # less than before: a count of fewer transfers changes nothing
+    job.save()
+    other = Spending(file, "1 2.0", budget, "here")
+    other.begin_cell()
+    other.note(4 * MIB)
+    other.check()
+    other.note(4 * MIB + 1)
+    with pytest.raises(BudgetError, match=r"testbed here: budget\.bytes: .* of 10 MiB"):
+        other.check()
+    Spending(file, "2 3.0", budget, "here").check()
+
+
+def test_the_time_of_a_run_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spending = Spending(tmp_path / "here.spent", "1 2.0", Budget(bytes=MIB, time=60), "here")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    with pytest.raises(BudgetError, match=r"budget\.time: .* 1 min"):
+        spending.check()

@@ -90,7 +90,7 @@ def write_crate(
         MissingExtraError: If the extra `crate` is not installed.
     """
     require_extra("crate")
-    if not (SHIPPED / _WORKFLOW).is_file():
+    if not (SHIPPED / _SOFTWARE_CITATION).is_file():
         raise CrateError(
             "a crate contains the software, and tpcsweep is installed without its checkout. Run `make setup` in a "
             "checkout, and .venv/bin/tpcsweep there"
@@ -107,7 +107,7 @@ def write_crate(
 
 
 def _copy_software(folder: Path) -> None:
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", "shipped")
     for part in _SHIPPED_PARTS:
         source, target = SHIPPED / part, folder / _SOFTWARE / part
         target.parent.mkdir(parents=True, exist_ok=True)

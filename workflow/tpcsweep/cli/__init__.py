@@ -12,6 +12,7 @@ from pkgutil import resolve_name
 import click
 
 COMMANDS = {
+    "init": "init:init",
     "grid": "sweeps:grid",
     "status": "sweeps:status",
     "check": "sweeps:check",

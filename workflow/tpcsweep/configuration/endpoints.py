@@ -96,14 +96,21 @@ class EndpointPair(Strict):
     bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="unknown")] = None
     """bandwidth between them, as declared; it is not measured"""
 
+    @property
+    def doors(self) -> list[tuple[str, str]]:
+        """The folders of source and destination that streams use in turn: each door of both ends at least once."""
+        sources, destinations = self.source.urls, self.destination.urls
+        count = max(len(sources), len(destinations))
+        return [(sources[n % len(sources)], destinations[n % len(destinations)]) for n in range(count)]
+
 
 class Budget(Strict):
     """The most that a sweep may use."""
 
     bytes: Annotated[int, units.MEMORY]
-    """bytes that the sweep may move in total, cells that are measured again included"""
+    """bytes that a run of the sweep may move, cells that are measured again and transfers that fail included"""
     time: Annotated[float, units.TIME]
-    """time that the sweep may take"""
+    """time that a run of the sweep may take"""
 
 
 class Endpoints(Settings):

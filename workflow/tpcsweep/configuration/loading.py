@@ -50,8 +50,9 @@ KINDS: dict[str, type[Testbed]] = {
 }
 """The kinds of testbeds, by the name that `kind` gives them."""
 
-SHIPPED = Path(__file__).resolve().parents[3]
-"""The checkout, which contains the rules, and the sweeps and testbeds that ship."""
+_CHECKOUT = Path(__file__).resolve().parents[3]
+SHIPPED = _CHECKOUT if (_CHECKOUT / "workflow/Snakefile").is_file() else Path(__file__).parents[1] / "shipped"
+"""The checkout, or the same files in an installed package: the rules, and the sweeps and testbeds that ship."""
 
 FORMAT = 1
 """The version of a cell's specification. Another one makes every cell stale."""

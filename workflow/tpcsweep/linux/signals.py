@@ -94,23 +94,28 @@ def tell_jobs() -> None:
     os.environ[_STARTER] = str(os.getpid())
 
 
+def starter() -> int:
+    """Return the pid of the Snakemake that started this process, a job's; otherwise that of its parent."""
+    return int(os.environ.get(_STARTER, os.getppid()))
+
+
 def end_with_snakemake() -> None:
     """Have the kernel end this job with its Snakemake, immediately if that has ended.
 
     Call it first in a script, before slow imports.
     """
-    end_with(int(os.environ.get(_STARTER, os.getppid())))
+    end_with(starter())
 
 
-def end_with(starter: int, number: int = signal.SIGTERM) -> None:
+def end_with(pid: int, number: int = signal.SIGTERM) -> None:
     """Have the kernel send this process a signal when its parent ends, even by kill -9, or has ended.
 
     The kernel refers to the *thread* that started this process (PR_SET_PDEATHSIG of prctl(2)), which must live as long.
-    `starter` is the pid of the parent, or of an ancestor on whose behalf the parent started this process.
+    `pid` is that of the parent, or of an ancestor on whose behalf the parent started this process.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, number)
     # The starter may have ended before the kernel was asked.
-    if starter != os.getppid() and all(process.pid != starter for process in psutil.Process().parents()):
+    if pid != os.getppid() and all(process.pid != pid for process in psutil.Process().parents()):
         os.kill(os.getpid(), number)
 
 

@@ -9,7 +9,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from papermill.exceptions import PapermillExecutionError  # type: ignore[import-
 from traitlets.config import Config
 
 from tpcsweep import processes, templates
+from tpcsweep.configuration.loading import SHIPPED
 from tpcsweep.files import write_text
 
 LONGEST = 64  # most characters of a folder for sockets, whose names have at most 107 (unix(7))
@@ -54,8 +54,8 @@ def make_notebook(name: str, output: Path, values: Mapping[str, Any]) -> None:
     """
     for library in ("papermill", "traitlets"):  # their warnings concern notebook authors, not users
         logging.getLogger(library).setLevel(logging.ERROR)
-    shipped = resources.files("tpcsweep") / "notebooks" / f"{name}.ipynb"
-    with resources.as_file(shipped) as notebook, tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
+    notebook = SHIPPED / "notebooks" / f"{name}.ipynb"
+    with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
         executed = Path(folder, notebook.name)
         run_notebook(notebook, executed, values)
         export_notebook(executed, output)

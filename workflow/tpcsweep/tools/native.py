@@ -33,7 +33,7 @@ marker every 5 s."""
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REDIRECTIONS = 5
 """Most consecutive redirections; a redirector causes one."""
-REDIRECTS = (302, 307, 308)
+REDIRECTS = (301, 302, 307, 308)
 _STRIPE_BYTES = re.compile(rb"^\s*Stripe Bytes Transferred:\s*(\d+)\s*$")
 
 
@@ -60,12 +60,16 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Head:
-    """Status line and headers of an answer."""
+    """Status and headers of an answer."""
 
     status: int
     reason: str
     headers: Mapping[str, str]
     """Values by lower-case name; of repeated names the last value."""
+
+    @property
+    def well(self) -> bool:
+        return 200 <= self.status < 300
 
     @property
     def keeps(self) -> bool:
@@ -77,7 +81,7 @@ class Head:
     def _chunked(self) -> bool:
         return self.headers.get("transfer-encoding", "").lower().endswith("chunked")
 
-    async def body(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
+    async def pieces(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
         """Yield the body in the received pieces. Raises the errors of `Connections.request`."""
         if self._chunked:
             while size := _chunk_size(await _read(reader.readline())):
@@ -132,7 +136,7 @@ class Connections:
         try:
             writer.write("\r\n".join([*lines, "", ""]).encode() + body)
             head = await _head(reader)
-            async with contextlib.aclosing(head.body(reader)) as pieces:
+            async with contextlib.aclosing(head.pieces(reader)) as pieces:
                 yield head, pieces
                 async for _ in pieces:  # the next answer must not start with leftovers
                     pass

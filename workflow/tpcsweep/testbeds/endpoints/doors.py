@@ -15,38 +15,48 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from tpcsweep.tools.base import Credentials
+from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head
 
 PATIENCE = 60.0
 """Seconds without a byte after which a door is given up."""
-REDIRECTIONS = 5
-REDIRECTS = (301, 302, 307, 308)
 BUSY = (429, 503)
 TRIES = 4
 """Requests to a door that asks for fewer, before it is given up."""
 LONGEST_WAIT = 30.0
 BLOCK = 1 << 20
+FIXES = {
+    r"\b401\b|Unauthorized": "the server does not accept the credential: renew the token or proxy",
+    r"\b403\b|Forbidden|Permission denied": "no right there, or an expired credential: renew it, or ask for the right",
+    r"\b507\b|Insufficient Storage|No space left": "the storage is full: delete files there, or choose another folder",
+    r"Server returned nothing": "the other end closed the connection: look at its disk and its log",
+    r"no byte arrived": "choose a smaller file_size or more time, as only completed files are visible",
+    r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
+    r"certificate verify failed|self.signed|unable to get local issuer": "set ca to the CA of the server's certificate",
+}
+"""What to do about failures, by what the servers and tools say of them."""
 _HREF = re.compile(r"<(?:\w+:)?href>([^<]*)</")
 
 Body = Callable[[], Iterable[bytes]]
 
 
 class DoorError(Exception):
-    """A request that failed; the text names the method, the URL and the answer."""
+    """A request that failed; the text names the method, the URL, the answer, and what to do about it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(explained(text))
+
+
+def explained(failure: str) -> str:
+    """Return a failure with what to do about it, if that is known."""
+    fix = next((fix for said, fix in FIXES.items() if re.search(said, failure, re.IGNORECASE)), "")
+    return f"{failure}. Fix: {fix}" if fix and fix not in failure else failure
 
 
 @dataclass(frozen=True)
-class Answer:
-    """An answer of a door."""
+class Answer(Head):
+    """An answer of a door with its body."""
 
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    """By names in lower case."""
     body: bytes
-
-    @property
-    def well(self) -> bool:
-        return 200 <= self.status < 300
 
     def __str__(self) -> str:
         text = " ".join(self.body[:200].decode(errors="replace").split())

@@ -20,21 +20,23 @@ KNOWN = (
     Implementation(
         "XRootD",
         "xrootd",
-        "multi-stream in pull only; its markers count bytes asked for then (xrootd/xrootd 2874); keeps on for 5 s "
-        "without a client",
+        "several connections in pull mode only (xrootd/xrootd#2109); their markers count bytes asked for, not "
+        "those that arrived, before the fix of xrootd/xrootd#2874",
     ),
     Implementation(
-        "dCache", "dcache", "asks for GridSite delegation without `Credential: none` (dCache book, WebDAV)"
+        "dCache",
+        "dcache",
+        "fails a copy if the other end has no RFC 3230 checksum (User Guide, WebDAV: data integrity)",
     ),
-    Implementation("EOS", "eos", "XRootD's HTTP; redirects transfers to disk servers (arXiv:2007.03490)"),
     Implementation(
         "StoRM WebDAV",
         "storm",
-        "tokens and X.509 but no macaroons of its own for X.509 (italiangrid/storm-webdav)",
+        "tells copies to other servers from its own by its names in STORM_WEBDAV_HOSTNAME_0, … (its doc/tpc.md)",
     ),
 )
 ALWAYS = {"Credential": "none", "X-No-Delegate": "true"}
-"""Headers by which no server asks for GridSite delegation: dCache's and DPM's (WLCG DOMA, HTTP-TPC)."""
+"""Headers by which no server asks for GridSite delegation: dCache's, whose default for X.509 is delegation (User Guide,
+WebDAV: authorising the data transfer), and DPM's, as gfal2 sends it (gfal_http_plugin.cpp)."""
 
 
 def recognized(headers: Mapping[str, str]) -> Implementation | None:

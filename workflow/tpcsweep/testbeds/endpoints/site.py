@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tpcsweep.client.handle import Client, Event
-from tpcsweep.configuration.endpoints import Budget, EndpointPair, Login
+from tpcsweep.configuration.endpoints import EndpointPair, Login
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.flags import BrokenError
 from tpcsweep.measure.files import Arrival
@@ -26,6 +26,8 @@ from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
 from tpcsweep.testbeds.endpoints.ledger import LINGER
+from tpcsweep.testbeds.endpoints.spending import Spending
+from tpcsweep.variables import BYTES
 from tpcsweep.xrootd.monitoring import Copy
 
 DELETERS = 8
@@ -116,8 +118,7 @@ class EndpointsSite:
     process: subprocess.Popen[bytes]
     private: Path
     logins: dict[str, Login]
-    budget: Budget
-    began: float
+    spending: Spending
     provenance: dict[str, Any]
     rtt_idle: float = math.nan
     """The declared RTT in ms, NaN where it is unknown."""
@@ -128,7 +129,7 @@ class EndpointsSite:
     folders: tuple[str, str] = ("", "")
     _size: int = 0
     _files: int | None = None
-    _moved: int = 0
+    _began: float = math.inf
     _problems: list[str] = field(default_factory=list)
     _machine: Machine = field(default_factory=Machine)
 
@@ -144,6 +145,8 @@ class EndpointsSite:
         except secrets.CredentialError as error:
             raise BrokenError(str(error)) from error
         self.streams, self._size, self._files, self.spans = wanted.streams, wanted.file_size, files, []
+        self.spending.begin_cell()
+        self._began = time.monotonic()
 
     def client_of(self, _tool: str) -> Client:
         return self.client
@@ -151,10 +154,7 @@ class EndpointsSite:
     def pairs(self, _endpoint: str) -> list[tuple[str, str]]:
         """Return the folders of source and destination for each pair of doors."""
         own = "" if self.pair.source.file else f"/{self.name}"
-        sources = [f"{url}{own}" for url in self.pair.source.urls]
-        destinations = [f"{url}/{self.name}" for url in self.pair.destination.urls]
-        count = max(len(sources), len(destinations))
-        return [(sources[n % len(sources)], destinations[n % len(destinations)]) for n in range(count)]
+        return [(f"{source}{own}", f"{destination}/{self.name}") for source, destination in self.pair.doors]
 
     def add_source(self, size: int, content: str, _streams: int) -> str:
         """Upload a source file unless it exists, or check the one that the user named; return its name."""
@@ -169,8 +169,8 @@ class EndpointsSite:
                 raise BrokenError(
                     f"{url}: {head}, {found} bytes: file_size must be the size of the source file"
                 )
+            self.spending.add(size)
             door.upload(url, lambda: random_blocks(size), size)
-            self._moved += size
         except DoorError as error:
             raise BrokenError(f"the source file cannot be uploaded: {error}") from error
         return name
@@ -193,7 +193,6 @@ class EndpointsSite:
     def received(self, event: Event) -> Arrival:
         """Note a transfer that ended, and have its destination file deleted."""
         size = 0 if event["failure"] else self._size
-        self._moved += size
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
         destinations = [destination for _, destination in self.pairs("")]
         url = f"{destinations[event['stream'] % len(destinations)]}/{event['name']}"
@@ -219,6 +218,7 @@ class EndpointsSite:
         self._pending.clear()
         done = sum(1 for span in self.spans if span.size)
         if self._files is None or done < self._files * self.streams:
+            self._note_bytes(len(self.spans) + self.streams)
             time.sleep(LINGER)
         try:
             self._deleter.empty(self.folders_made["destination"])
@@ -228,12 +228,18 @@ class EndpointsSite:
 
     def check(self) -> None:
         """Raise BrokenError if files cannot be deleted, the budget is spent, or the client has ended."""
+        self._note_bytes(len(self.spans))
         if self._problems:
             raise BrokenError(f"files are left behind: {self._problems[0]}")
-        if self._moved > self.budget.bytes or time.monotonic() - self.began > self.budget.time:
-            raise BrokenError("the testbed's budget is spent")
+        self.spending.check()
         if self.process.poll() is not None:
             raise BrokenError(f"the client ended with exit code {self.process.returncode}")
+
+    def _note_bytes(self, transfers: int) -> None:
+        """Note the most that so many transfers of the cell can have moved."""
+        declared = self.pair.bandwidth
+        most = math.inf if declared is None else declared * BYTES * max(time.monotonic() - self._began, 0.0)
+        self.spending.note(min(transfers * self._size, most))
 
     def explain(self, error: BrokenError) -> str:
         return str(error)
@@ -247,6 +253,7 @@ class EndpointsSite:
                 raise BrokenError(str(error)) from error
 
     def close(self) -> None:
+        self.spending.save()
         self._pool.shutdown()
         self._machine.close()
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import psutil
+
 from tpcsweep import processes
 from tpcsweep.client.handle import ClientError, of_process
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
@@ -25,9 +27,10 @@ from tpcsweep.measure import cell, provenance
 from tpcsweep.measure.steady import Steady
 from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, secrets, trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
 from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
+from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.tools import Credentials
 
 EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
@@ -43,6 +46,10 @@ def require(settings: Endpoints) -> None:
 def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
     """Make folders at both ends of a pair and show that files can be deleted there; delete the folders at the end."""
     pair = settings.pair(request.parameters.pair)
+    run = psutil.Process(signals.starter())
+    used = ledger.place() / f"{request.testbed}.{request.sweep}.spent"
+    spending = Spending(used, f"{run.pid} {run.create_time()}", settings.budget, request.testbed)
+    spending.check()
     ledger.reap(settings)
     with contextlib.ExitStack() as undo:
         private = secrets.written(settings, pair)
@@ -87,8 +94,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             process=process,
             private=private,
             logins={role: settings.login(getattr(pair, role)) for role in doors},
-            budget=settings.budget,
-            began=time.monotonic(),
+            spending=spending,
             rtt_idle=math.nan if pair.rtt is None else pair.rtt,
             provenance=_provenance(request.tools, pair, doors),
         )
@@ -149,7 +155,8 @@ def measure(
 ) -> dict[str, Any]:
     """Measure a cell as `measure.cell.measure` does; limits of servers and paths are not visible from outside."""
     site.begin(wanted, how.files)
-    return cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", show)
+    result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", show)
+    return {**result, "message": explained(result["message"])}
 
 
 def reap(settings: Endpoints) -> list[str]:

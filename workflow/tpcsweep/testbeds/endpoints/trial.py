@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from cryptography import x509
@@ -23,7 +24,7 @@ from cryptography import x509
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.endpoints import ledger, secrets
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.tools import Credentials
 from tpcsweep.tools.curl import CAVEATS
@@ -41,6 +42,8 @@ class Unfit(Exception):  # noqa: N818
 
 
 Row = Iterator[Finding]
+Step = tuple[str, Callable[[], str]]
+"""A check by its name, with the function that returns the value found."""
 
 
 def findings(settings: Endpoints) -> Row:
@@ -91,45 +94,58 @@ class _Trial:
             yield Finding(self._pair.name, "nothing left", "failed" if left else "ok", reason)
 
     def _end(self, role: str) -> Row:
-        """Check one end, door by door as far as the network, then its folder by the first door."""
+        """Check the network to each door of an end, then the folder and a file in it by each of them."""
         subject = f"{self._pair.name} {role}"
-        for url in getattr(self._pair, role).urls:
+        first, *others = getattr(self._pair, role).urls
+        for url in (first, *others):
             where = urlsplit(url)
-            place = f"{subject} {where.netloc}"
-            steps: list[tuple[str, Callable[[], str]]] = [
+            steps: list[Step] = [
                 ("name resolves", partial(_resolved, where)),
                 ("TCP, RTT of the connect", partial(_connected, where)),
             ]
             if where.scheme == "https":
                 steps += [("TLS and CA", partial(self._secured, where))]
-            yield from _in_turn(place, steps)
+            yield from _in_turn(f"{subject} {where.netloc}", steps)
         folder = self._folders[role]
-        steps = [
-            ("credential usable", lambda: self._opened(role)),
-            ("list", lambda: self._listed(role)),
-            ("make a folder", lambda: self._done(role, "MKCOL", f"{folder}/")),
-            ("upload", lambda: self._uploaded(role)),
-            ("download", lambda: self._downloaded(role)),
-            ("checksum", lambda: self._checksum(role)),
-            ("delete", lambda: self._done(role, "DELETE", f"{folder}/file")),
-            ("macaroon", lambda: self._macaroon(role)),
+        yield from _in_turn(
+            subject,
+            [
+                ("credential usable", lambda: self._opened(role)),
+                ("list", partial(self._listed, role, first)),
+                ("make a folder", lambda: self._done(role, "MKCOL", f"{folder}/")),
+                *self._of_a_file(role, first),
+                ("macaroon", lambda: self._macaroon(role)),
+            ],
+        )
+        for url in others if role in self._doors else ():
+            steps = [("list", partial(self._listed, role, url)), *self._of_a_file(role, url)]
+            yield from _in_turn(f"{subject} {urlsplit(url).netloc}", steps)
+
+    def _of_a_file(self, role: str, url: str) -> list[Step]:
+        file = f"{url}/{self._name}/file"
+        return [
+            ("upload", lambda: self._uploaded(role, file)),
+            ("download", lambda: self._downloaded(role, file)),
+            ("checksum", lambda: self._checksum(role, file)),
+            ("delete", lambda: self._done(role, "DELETE", file)),
         ]
-        yield from _in_turn(subject, steps)
 
     def _between(self, usable: bool) -> Row:
-        names = ("pull", "push", "pull with 2 connections", "performance markers")
-        if not usable:
-            yield from (Finding(self._pair.name, name, "skipped", "an end failed") for name in names)
-            return
-        steps: list[tuple[str, Callable[[], str]]] = [
-            ("pull", lambda: self._copied("pull", 1)),
-            ("push", lambda: self._copied("push", 1)),
-            ("pull with 2 connections", lambda: self._copied("pull", 2)),
-        ]
-        for step in steps:
-            yield from _in_turn(self._pair.name, [step])
+        ways = [("pull", 1), ("push", 1), ("pull", 2)]
+        pairs = self._pair.doors
+        for doors in pairs:
+            subject = self._pair.name
+            if len(pairs) > 1:
+                subject += " " + " to ".join(urlsplit(url).netloc for url in doors)
+            for mode, connections in ways:
+                name = mode if connections == 1 else f"{mode} with {connections} connections"
+                if usable:
+                    yield from _in_turn(subject, [(name, partial(self._copied, doors, mode, connections))])
+                else:
+                    yield Finding(subject, name, "skipped", "an end failed")
         seen = "in the answers" if self._markers else "none in answers for 1 MiB: longer copies may have some"
-        yield Finding(self._pair.name, "performance markers", "ok" if self._markers else "skipped", seen)
+        status: Literal["ok", "skipped"] = "ok" if self._markers else "skipped"
+        yield Finding(self._pair.name, "performance markers", status, seen if usable else "an end failed")
 
     def _secured(self, where: SplitResult) -> str:
         """Check the chain by the CAs, and return the end of the server's certificate."""
@@ -155,8 +171,7 @@ class _Trial:
         certificate = x509.load_pem_x509_certificate(credentials.certificate.read_bytes())
         return f"certificate, {_validity(certificate, days=0)}"
 
-    def _listed(self, role: str) -> str:
-        url = getattr(self._pair, role).urls[0]
+    def _listed(self, role: str, url: str) -> str:
         answer = self._doors[role].ok("PROPFIND", f"{url}/", headers={"Depth": "1"})
         found = recognized(answer.headers)
         return f"{found.name}: {found.note}" if found else answer.headers.get("server", "unknown server")
@@ -165,17 +180,16 @@ class _Trial:
         self._doors[role].ok(method, url)
         return ""
 
-    def _uploaded(self, role: str) -> str:
-        self._doors[role].upload(f"{self._folders[role]}/file", lambda: [CONTENT], len(CONTENT))
+    def _uploaded(self, role: str, url: str) -> str:
+        self._doors[role].upload(url, lambda: [CONTENT], len(CONTENT))
         return ""
 
-    def _downloaded(self, role: str) -> str:
-        if self._doors[role].ok("GET", f"{self._folders[role]}/file").body != CONTENT:
+    def _downloaded(self, role: str, url: str) -> str:
+        if self._doors[role].ok("GET", url).body != CONTENT:
             raise Unfit("other bytes than were uploaded")
         return ""
 
-    def _checksum(self, role: str) -> str:
-        url = f"{self._folders[role]}/file"
+    def _checksum(self, role: str, url: str) -> str:
         head = self._doors[role].request("HEAD", url, {"Want-Digest": "adler32"})
         told = head.headers.get("digest", "").lower().replace(" ", "")
         if not told:
@@ -197,13 +211,10 @@ class _Trial:
             raise Unfit("the answer is no macaroon") from None
         return ""
 
-    def _copied(self, mode: str, connections: int) -> str:
-        """Copy the file by one COPY, compare it, and delete it."""
+    def _copied(self, doors: tuple[str, str], mode: str, connections: int) -> str:
+        """Copy the file between two doors by one COPY, compare it, and delete it."""
         roles = ("destination", "source") if mode == "pull" else ("source", "destination")
-        source, target = (
-            f"{self._folders['source']}/file",
-            f"{self._folders['destination']}/{mode}{connections}",
-        )
+        source, target = f"{doors[0]}/{self._name}/file", f"{doors[1]}/{self._name}/{mode}{connections}"
         self._doors["source"].upload(source, lambda: [CONTENT], len(CONTENT))
         url, other = (target, source) if mode == "pull" else (source, target)
         headers = {**ALWAYS, "Source" if mode == "pull" else "Destination": other, "Overwrite": "F"}
@@ -227,7 +238,7 @@ class _Trial:
         return f"{seconds:.2f} s"
 
 
-def _in_turn(subject: str, steps: list[tuple[str, Callable[[], str]]]) -> Row:
+def _in_turn(subject: str, steps: list[Step]) -> Row:
     """Take steps until one fails; the others are skipped. A LookupError is a feature that is missing or unused."""
     needed = ""
     for name, step in steps:
@@ -241,7 +252,7 @@ def _in_turn(subject: str, steps: list[tuple[str, Callable[[], str]]]) -> Row:
         except (Unfit, DoorError, OSError, ValueError) as error:
             needed = name if name != "delete" else ""
             reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else str(error)
-            yield Finding(subject, name, "failed", reason or type(error).__name__)
+            yield Finding(subject, name, "failed", explained(reason or type(error).__name__))
 
 
 def _resolved(where: SplitResult) -> str:

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of storage that runs: each ends with its problem, its place and what to do, and leaves nothing behind."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpcsweep import testbeds
+from tpcsweep.configuration.endpoints import Budget, Endpoints
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.testbeds import Request, TeardownError
+from tpcsweep.testbeds.endpoints import ledger, trial
+from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.site import EndpointsSite
+from tpcsweep.testbeds.endpoints.spending import BudgetError
+from tpcsweep.tools import Credentials
+from tpcsweep.xrootd.credentials import create_credentials
+
+from tests.support.front import Front, front_of
+from tests.support.sites import MIB, files
+from tests.support.storage import ADDRESSES, Storage, storage_of
+
+pytestmark = pytest.mark.real
+TESTBED = testbeds.of("endpoints")
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[Storage]:
+    with storage_of(asks=True) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
+    yield
+    assert storage.files("source") == storage.files("destination") == []
+    assert not list(ledger.place().glob("*.json"))
+
+
+@contextlib.contextmanager
+def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[tuple[EndpointsSite, Any]]:
+    """A deployment, and the function that measures a cell in it."""
+    asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
+    request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with TESTBED.deployed(settings, request) as site:
+
+            def measured(how: Measurement) -> dict[str, Any]:
+                return TESTBED.measure(site, asked, how, "c0", lambda *_: None)
+
+            yield site, measured
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def macaroon(storage: Storage, role: str, seconds: int) -> str:
+    text = json.dumps(
+        {"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": f"PT{seconds}S"}
+    ).encode()
+    kind = {"Content-Type": "application/macaroon-request"}
+    door = Doors(Credentials(storage.pki), role)
+    answer = door.ok("POST", f"{storage.url(role)}/", headers=kind, body=lambda: [text], size=len(text))
+    return str(json.loads(answer.body)["macaroon"])
+
+
+def by_tokens(storage: Storage, folder: Path, destination: str) -> tuple[Endpoints, Callable[[int], None]]:
+    """Settings with a macaroon for each end, and the function that makes new ones, valid for some seconds."""
+    tokens = {role: folder / f"{role}.token" for role in ADDRESSES}
+    urls = {"source": storage.url("source"), "destination": destination}
+    ends = {
+        role: {"urls": [urls[role]], "credentials": {"token_file": str(file)}}
+        for role, file in tokens.items()
+    }
+
+    def renew(seconds: int) -> None:
+        for role, file in tokens.items():
+            file.write_text(macaroon(storage, role, seconds))
+
+    renew(600)
+    return storage.settings(pairs=[{"name": "loopback", **ends}]), renew
+
+
+@contextlib.contextmanager
+def fronted(storage: Storage, folder: Path) -> Iterator[tuple[Front, Endpoints]]:
+    door = storage.url("destination").removesuffix("/data/test")
+    with front_of(door, ADDRESSES["source"], storage.pki) as front:
+        yield front, by_tokens(storage, folder, f"{front.url}/data/test")[0]
+
+
+@pytest.mark.parametrize("tool", ["curl", "native"])
+def test_a_token_that_expires_fails_the_next_cell(storage: Storage, tmp_path: Path, tool: str) -> None:
+    settings, renew = by_tokens(storage, tmp_path, storage.url("destination"))
+    renew(8)
+    began = time.monotonic()
+    with (
+        pytest.raises(TeardownError, match="left behind"),
+        deployed(settings, tmp_path, tool=tool) as (_, measured),
+    ):
+        assert measured(files(2))["status"] == "ok"
+        time.sleep(max(0.0, began + 9 - time.monotonic()))
+        result = measured(files(2))
+        assert result["status"] == "failed"
+        assert "40" in result["message"]
+        assert "renew" in result["message"]
+    renew(60)
+    assert len(TESTBED.reap(settings)) == 1
+
+
+@pytest.mark.parametrize("mode", ["pull", "push"])
+def test_a_full_disk_fails_the_cell(storage: Storage, tmp_path: Path, mode: str) -> None:
+    data = storage.folder / "destination/data/test"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=777", "tpcsweep-test", data], check=True)
+    try:
+        how = {"file_size": 8 * MIB, "tool": "curl", "copy_mode": mode}
+        with deployed(storage.settings(), tmp_path, **how) as (_, measured):
+            result = measured(files(2))
+        assert result["status"] == "failed"
+        # The pushing end does not hear why the other one has closed the connection.
+        assert ("the storage is full" if mode == "pull" else "its disk and its log") in result["message"]
+        assert storage.files("destination") == []
+    finally:
+        subprocess.run(["umount", data], check=True)
+
+
+def test_no_right_to_write_is_said_before_anything_is_measured(storage: Storage, tmp_path: Path) -> None:
+    storage.restart("destination", rights="lr")
+    try:
+        with (
+            pytest.raises(DoorError, match=r"MKCOL .*403.*ask for the right"),
+            deployed(storage.settings(), tmp_path),
+        ):
+            raise AssertionError("deployed")
+        failed = [row for row in trial.findings(storage.settings()) if row.status == "failed"]
+        assert failed[0].check == "make a folder"
+        assert "ask for the right" in failed[0].reason
+    finally:
+        storage.restart("destination")
+    TESTBED.reap(storage.settings())
+
+
+def test_no_right_to_delete_stays_in_the_ledger_until_it_is_given(storage: Storage, tmp_path: Path) -> None:
+    storage.restart("destination", rights="lrwi")
+    try:
+        with (
+            pytest.raises(DoorError, match=r"DELETE .*403.*ask for the right"),
+            deployed(storage.settings(), tmp_path),
+        ):
+            raise AssertionError("deployed")
+        assert len(storage.files("destination")) == 2
+        with pytest.raises(TeardownError, match="left: DELETE"):
+            TESTBED.reap(storage.settings())
+    finally:
+        storage.restart("destination")
+    assert len(TESTBED.reap(storage.settings())) == 1
+
+
+def test_a_slow_server_fails_a_cell_too_short_for_a_file(storage: Storage, tmp_path: Path) -> None:
+    storage.restart("source", also="xrootd.fslib throttle default\nthrottle.throttle data 1m")
+    try:
+        with deployed(storage.settings(), tmp_path, tool="native", file_size=16 * MIB) as (_, measured):
+            result = measured(Measurement(until="seconds", seconds=3))
+        assert result["status"] == "failed"
+        assert "smaller file_size" in result["message"]
+    finally:
+        storage.restart("source")
+
+
+@pytest.mark.parametrize("tool", ["curl", "native"])
+def test_a_redirect_to_another_host_is_followed(storage: Storage, tmp_path: Path, tool: str) -> None:
+    with fronted(storage, tmp_path) as (front, settings):
+        assert [row for row in trial.findings(settings) if row.status == "failed"] == []
+        with deployed(settings, tmp_path, tool=tool) as (_, measured):
+            result = measured(files(2))
+            assert result["status"] == "ok", result["message"]
+        assert {"MKCOL", "PUT", "COPY", "DELETE", "PROPFIND"} <= set(front.asked)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
+    storage: Storage, tmp_path: Path, status: int
+) -> None:
+    with fronted(storage, tmp_path) as (front, settings):
+        front.status, front.retry_after, front.refusals = status, "1", 2
+        began = time.monotonic()
+        with deployed(settings, tmp_path, tool="native") as (_, measured):
+            assert time.monotonic() - began >= 2
+            assert front.asked[:3] == ["MKCOL"] * 3
+            front.only, front.refusals = "COPY", 2
+            result = measured(files(3))
+            assert result["status"] == "ok", result["message"]
+            assert str(status) in " ".join(result["transfers"]["message"])
+            front.refusals = 1000
+            result = measured(files(3))
+            assert result["status"] == "failed"
+            assert "fewer streams" in result["message"]
+
+
+def test_another_ca_is_said_before_anything_is_sent(storage: Storage, tmp_path: Path) -> None:
+    create_credentials(tmp_path / "pki", ADDRESSES.values(), (0, 0))
+    settings = storage.settings(ca=str(tmp_path / "pki/ca"))
+    with pytest.raises(DoorError, match="Fix: set ca"), deployed(settings, tmp_path):
+        raise AssertionError("deployed")
+    TESTBED.reap(storage.settings())
+
+
+def test_a_budget_is_that_of_the_whole_run(storage: Storage, tmp_path: Path) -> None:
+    settings = storage.settings(budget={"bytes": 10 * MIB, "time": 600})
+    with deployed(settings, tmp_path, tool="curl") as (_, measured):
+        assert measured(files(4))["status"] == "ok"  # with the source file 5 MiB
+    with deployed(settings, tmp_path, tool="curl") as (_, measured):
+        result = measured(files(6))
+        assert "deployment_broken" in result["flags"]
+        assert "testbed here: budget.bytes" in result["message"]
+    with pytest.raises(BudgetError, match=r"budget\.bytes.*Raise it"), deployed(settings, tmp_path):
+        raise AssertionError("deployed")
+
+
+def test_transfers_that_fail_count_in_the_budget(storage: Storage, tmp_path: Path) -> None:
+    with fronted(storage, tmp_path) as (front, settings):
+        little = settings.model_copy(update={"budget": Budget(bytes=3 * MIB, time=600)})
+        with deployed(little, tmp_path, tool="native") as (_, measured):
+            front.status, front.only, front.refusals = 500, "COPY", 1000
+            assert "failed transfers included" in measured(files(2))["message"]

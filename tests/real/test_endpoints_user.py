@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ordinary user without a checkout: installs the wheel, measures between servers that run, and is killed."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import xarray as xr
+import yaml
+
+from tests.support.readable import readable
+from tests.support.storage import ADDRESSES, PORTS, Storage, storage_of
+from tests.support.wheels import BIN, wheel_in
+from tests.support.workflow import ROOT, finished, started, wait_until
+
+pytestmark = pytest.mark.real
+
+READABLE = f"""
+set -e
+mount -t tmpfs tmpfs /mnt
+{readable(Path(sys.base_prefix))}
+cd "$1" && shift && exec "$@"
+"""
+"""As root, in a namespace of its own for mounts, in which the user can read Python."""
+SHORT = {
+    "parameters": {"tool": "curl", "file_size": "8 MiB", "streams": [1, 2]},
+    "measurement": {"until": "files", "files": 4, "max_time": "1 min"},
+}
+LONG = {
+    "parameters": {"tool": "curl", "file_size": "256 MiB", "streams": 2},
+    "measurement": {"until": "seconds", "seconds": "5 min"},
+}
+
+
+@dataclass(frozen=True)
+class User:
+    """A user of this machine, with a home folder that contains a virtual environment."""
+
+    name: str
+    number: int
+    home: Path
+
+    def command(self, program: str, *arguments: str, folder: str = "sweeps") -> list[str]:
+        prepared = ["unshare", "--mount", "sh", "-c", READABLE, "sh", str(self.home / folder)]
+        become = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
+        environment = [f"HOME={self.home}", "PATH=/usr/local/bin:/usr/bin:/bin"]
+        return [*prepared, *become, *environment, str(self.home / "venv/bin" / program), *arguments]
+
+    def run(self, program: str, *arguments: str, folder: str = "sweeps") -> str:
+        done = finished(self.command(program, *arguments, folder=folder))
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def kill(self) -> None:
+        """Kill everything that runs in the user's name, as the kernel does when memory is short."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.uids().real == self.number:
+                    os.kill(process.pid, signal.SIGKILL)
+
+    @property
+    def ledger(self) -> list[Path]:
+        return list((self.home / ".local/state/tpcsweep/endpoints").glob("*.json"))
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[Storage]:
+    with storage_of(asks=True) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    name = f"tpcpip{os.getpid()}"
+    subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name], check=True)
+    number = int(subprocess.run(["id", "-u", name], capture_output=True, check=True).stdout)
+    home = Path(os.path.expanduser(f"~{name}"))  # noqa: PTH111, not this process's
+    made = User(name, number, home)
+    try:
+        wheel = wheel_in(tmp_path_factory.mktemp("wheel"))
+        subprocess.run(
+            [f"{BIN}/uv", "venv", "--quiet", "--python", sys.executable, home / "venv"], check=True
+        )
+        install = [f"{BIN}/uv", "pip", "install", "--quiet", "--python", home / "venv/bin/python"]
+        subprocess.run([*install, "--constraint", ROOT / "envs/requirements.txt", wheel], check=True)
+        shutil.copytree(storage.pki / "ca", home / "ca", symlinks=True)
+        shutil.copyfile(storage.pki / "user.key", home / "proxy")
+        (home / "proxy").chmod(0o600)
+        subprocess.run(["chown", "--recursive", f"{name}:", str(home)], check=True)
+        made.run("tpcsweep", "init", "sweeps", folder="")
+        configured(home / "sweeps/config")
+        yield made
+    finally:
+        made.kill()
+        subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
+
+
+def configured(config: Path) -> None:
+    ends = {role: {"urls": [f"davs://{ADDRESSES[role]}:{PORTS[role]}/data/test"]} for role in ADDRESSES}
+    testbed = {
+        "kind": "endpoints",
+        "budget": {"bytes": "2 TiB", "time": "1 h"},
+        "max_streams": 2,
+        "ca": "~/ca",
+        "credentials": {"proxy": "$HOME/proxy"},
+        "pairs": [{"name": "loopback", **ends, "bandwidth": "20 Gbit/s"}],
+    }
+    for name, content in {"testbeds/here": testbed, "sweeps/short": SHORT, "sweeps/long": LONG}.items():
+        (config / f"{name}.yaml").write_text(yaml.safe_dump(content))
+
+
+def test_a_sweep_by_the_wheel_alone(storage: Storage, user: User) -> None:
+    asked = ["--config", "sweep=short", "testbed=here"]
+    assert "all checks passed" in user.run("tpcsweep", "check", "here")
+    assert "at most 168 MiB" in user.run("tpcsweep", "grid", "--sweep", "short", "--testbed", "here")
+    user.run("snakemake", *asked, "--", "results/short@here/index.html")
+    results = user.home / "sweeps/results/short@here"
+    with xr.open_dataset(results / "dataset.nc") as dataset:
+        assert dataset["status"].values.tolist() == [["ok"], ["ok"]]
+        assert (dataset["throughput"] > 0).all()
+    assert "Gbit/s" in (results / "index.html").read_text()
+    assert "Nothing to be done" in user.run("snakemake", *asked, "--quiet", "none", "--", "cells")
+    assert storage.files("source") == storage.files("destination") == user.ledger == []
+
+
+@pytest.mark.parametrize("moment", ["in the ledger", "source begun", "copies under way"])
+def test_nothing_is_left_by_a_run_that_is_killed(
+    storage: Storage, user: User, moment: str, tmp_path: Path
+) -> None:
+    reached: dict[str, Callable[[], object]] = {
+        "in the ledger": lambda: user.ledger,
+        "source begun": lambda: len(storage.files("source")) > 1,
+        "copies under way": lambda: len(storage.files("destination")) > 1,
+    }
+    command = user.command("snakemake", "--config", "sweep=long", "testbed=here", "--", "cells")
+    run = started(command, tmp_path / "output.log")
+    try:
+        wait_until(lambda: reached[moment]() or run.poll() is not None, moment)
+        assert run.poll() is None, (tmp_path / "output.log").read_text()
+    finally:
+        user.kill()
+        run.wait()
+    assert len(user.ledger) == 1
+    time.sleep(1)
+    assert "reaped" in user.run("tpcsweep", "reap", "--testbed", "here")
+    assert storage.files("source") == storage.files("destination") == user.ledger == []
+    assert "nothing was left" in user.run("tpcsweep", "reap", "--testbed", "here")
