@@ -73,16 +73,13 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     }
     _drop_stray_intervals(figures, chosen.index, notes)
     fixed = settings.fixed_values()
-    width = (
-        np.asarray(axes["bandwidth"])[places[list(axes).index("bandwidth")]] if "bandwidth" in axes else None
-    )
-    invalid = _implausible(figures, fixed.get("bandwidth", BANDWIDTH.at_most) if width is None else width)
-    if invalid.any():
-        notes.append(
-            f"figures that nothing can carry are flagged implausible: {_places(chosen.index[invalid])}"
-        )
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    width: Any = fixed.get("bandwidth", BANDWIDTH.at_most)
+    if "bandwidth" in axes:
+        width = np.asarray(axes["bandwidth"])[places[list(axes).index("bandwidth")]]
+    invalid = _implausible(figures, width)
+    places_of = _places(chosen.index[invalid])
+    notes += [f"figures that nothing can carry are flagged implausible: {places_of}"] if invalid.any() else []
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
     record = {"file": file.name, "sha256": digest, "rows": len(table), "rows_imported": len(chosen)}
     record |= {"import": settings.model_dump(mode="json"), "notes": notes}
     attributes = _attributes(settings, file, name)
@@ -283,13 +280,9 @@ ALLOWED = (
 )
 
 _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?P<name>[^`]+)`""")
 
 _Truth = NDArray[np.bool_]

@@ -221,13 +221,9 @@ _ALIASES = {
     for alias in aliases.split()
 }
 _LOOSE = {
-    "bps": "bit/s",
-    "kbps": "kbit/s",
-    "mbps": "Mbit/s",
-    "gbps": "Gbit/s",
-    "seconds": "s",
-    "percent": "%",
-}
+    "bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s",
+    "seconds": "s", "percent": "%",
+}  # fmt: skip
 """Units that names of columns mean in all likelihood: settings refuse them, and a proposal is for people to check."""
 _DIMENSIONS = (units.RATE, units.RTT, units.SIZE, units.FRACTION)
 

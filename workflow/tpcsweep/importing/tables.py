@@ -47,14 +47,7 @@ _TOTAL = re.compile(
     r"(grand |sub)?(totale?s?|sum|mean|average|avg|median|summe|gesamt|mittelwert|durchschnitt|moyenne|somme|media)\W*",
     re.IGNORECASE,
 )
-_UNITS = {
-    *units.RATE.units,
-    *units.RATE.spellings,
-    *units.RTT.units,
-    *units.RTT.spellings,
-    *units.SIZE.units,
-    "%",
-}
+_UNITS = {*units.SIZE.units, "%"}.union(*((*kind.units, *kind.spellings) for kind in (units.RATE, units.RTT)))
 
 Rows = list[tuple[int, list[str]]]
 """Cells of each row, with the line on which it ends."""
@@ -192,11 +185,8 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
     try:
         rows = [(reader.line_num + skipped, row) for row in reader if row]
     except csv.Error as error:
-        place, allowed = (
-            f"line {reader.line_num + skipped}",
-            "a quote at the end of each cell that begins with one",
-        )
-        raise refused(place, str(error), allowed, str(file)) from error
+        allowed = "a quote at the end of each cell that begins with one"
+        raise refused(f"line {reader.line_num + skipped}", str(error), allowed, str(file)) from error
     notes: list[str] = []
     if separator != "," or encoding != "UTF-8":
         notes.append(f"columns are divided by {_SEPARATORS.get(separator, repr(separator))}, in {encoding}")
@@ -264,9 +254,9 @@ def _framed(rows: Rows, notes: list[str]) -> tuple[list[str], Rows]:
     while width > 1 and begin < len(full) - 1 and _is_title(full[begin][1], full[begin + 1][1], width):
         begin += 1
     header = [as_written(name).strip() for name in full[begin][1]] if full else []
-    again = [line for line, row in full[begin + 1 :] if [as_written(name).strip() for name in row] == header]
+    again = [[as_written(name).strip() for name in row] == header for _, row in full]
     body = [
-        (line, row) for line, row in full[begin + 1 :] if line not in again and not _is_comment(row, width)
+        one for at, one in enumerate(full) if at > begin and not again[at] and not _is_comment(one[1], width)
     ]
     firsts = Counter(_texts(row)[0] for _, row in body)
     while body and (len(body[-1][1]) == 1 < width or _is_total(_texts(body[-1][1])[0], firsts)):
