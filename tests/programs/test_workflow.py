@@ -58,6 +58,17 @@ def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Pa
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.parametrize("name", ["007", "1e3", "nan", "0x1F"])
+def test_names_and_paths_are_looked_for_as_typed(name: str, tmp_path: Path) -> None:
+    (tmp_path / "config/sweeps").mkdir(parents=True)
+    (tmp_path / "config/config.yaml").write_text("testbed: simulation\n")
+    (tmp_path / f"config/sweeps/{name}.yaml").write_text("parameters: {rtt: [1, 2]}\n")
+    results = f"{name} #3: it's [a], é"
+    config = ["--snakefile", str(ROOT / "Snakefile"), "--config", f"sweep={name}"]
+    done = snakemake("-n", "cells", *config, f"results={results}", folder=tmp_path)
+    assert f"{results}/{name}@simulation/cells.jsonl" in done.stdout
+
+
 def test_a_dataset_replaces_the_sweep_and_a_grid_with_holes_has_the_cells_that_exist(
     tmp_path: Path,
 ) -> None:

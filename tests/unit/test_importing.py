@@ -170,6 +170,10 @@ def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list
         ("twice.csv", (POINTS[:22] + "Ströme,Rate\n2,983.36\n").encode(), "skipped: 3"),
         ("total.csv", f"{POINTS}Total,2606.64\n".encode(), "skipped: 4"),
         ("psql.txt", " Ströme | Rate\n----+----\n 1 | 1623.28\n 2 | 983.36\n(2 rows)\n".encode(), "skipped: 2, 5"),
+        ("aligned.txt", "Ströme     Rate\n     1  1623.28\n     2   983.36\n".encode(), "divided by blanks"),
+        ("narrow.txt", "Ströme Rate\n     1 1623.28\n     2  983.36\n".encode(), "divided by blanks"),
+        ("cells.csv", "Ströme,Rate\n1,1.62328 Gbits/sec\n2,983.36 Mbps\n".encode(), ""),
+        ("commas.txt", "Ströme  Rate\n1       1623,28 Mbit/s\n2       983,36 Mbit/s\n".encode(), "decimal commas"),
         ("units.csv", "Ströme,Rate\n,[Mbit/s]\n1,1623.28\n2,983.36\n".encode(), "line 2 has units: Mbit/s"),
     ],
 )  # fmt: skip
@@ -200,6 +204,10 @@ def test_every_way_to_write_a_table_gives_the_same_numbers(
         (b"A,B\n1,\n", {}, "line 2, column B: given '', allowed: a number of Mbit/s, at least 0; `where`"),
         (b"A,B\n1,1e999\n", {}, "line 2, column B: given '1e999'"),
         (b"\x1f\x8b\x08", {}, "given Compressed file ended before"),
+        (b"A,B\n1,2 ms\n", {}, "line 2, column unit of B: given 'ms', allowed: one of bit/s, kbit/s"),
+        (b"A,B\n1 MB,2\n", {}, "line 2, column unit of A: given 'MB', allowed: no unit"),
+        (b"A,B\n1,2 MBytes/sec\n", {}, "line 2, column B: given '2 MBytes/sec', allowed: a number of Mbit/s"),
+        (b"A   B    C\n1   2.5  7\n2        8\n", {}, "line 3: given 2 values, allowed: 3, as in the header"),
         (b"A,B,U\n1,2,OP/s\n", BY_ROW, "line 2, column U: given 'OP/s', allowed: one of bit/s, kbit/s"),
     ],
 )  # fmt: skip
@@ -308,11 +316,19 @@ netperf,TCP_STREAM,1,0,900,1100,1000.000000,10^6bits/s
 uperf,TCP_STREAM,1,0,0,0,2000.000000,Mbps
 netperf,TCP_RR,1,0,1,2,15000.5,OP/s
 """
+HARNESS = """\
+,UUID,ALIAS,TIMESTAMP,STREAMS,PACING,{},LATENCY (mean),RETRANSMITS,CONGESTION (Sender),BYTES (Receiver)
+0,a1,hostA,2021-06-28,1,1gbit,1010,1000,30000.5,5,cubic,7
+1,a2,hostB,2021-06-28,1,1gbit,2010,2000,,5,cubic,7
+2,a3,hostB,2021-06-28,4,1gbit,990,980,31000,5,bbr,7
+3,a4,hostB,2021-06-28,1,1gbit,1000,9000,31000,5,bbr,7
+""".format("THROUGHPUT (Sender),THROUGHPUT (Receiver)")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "cells"),
     [
+        ("statistics.csv", HARNESS, [({"alias": "hostA"}, 1e-6), ({"alias": "hostB"}, 2e-6)]),
         ("run.json", json.dumps(IPERF3), [({"streams": 2}, 3.0)]),
         ("windows.json", json.dumps(IPERF3, indent=1).encode("utf-16"), [({"streams": 2}, 3.0)]),
         ("runs.json", json.dumps([IPERF3, BOTH]), [({"repetition": 2}, 3.0), (REVERSE, 1.0)]),
@@ -336,6 +352,8 @@ def test_results_of_other_programs_need_no_settings(
         at = {axis: place.get(axis, summary[axis].values[0]) for axis in summary.throughput.dims}
         assert float(summary.throughput.sel(at)) == pytest.approx(throughput)
     assert int((summary.status == 1).sum()) == len(cells) + (name in ("runs.json", "stream.json"))
+    if name == "statistics.csv":  # of one stream, with latencies of half an RTT
+        assert summary.streams == 1 and summary.rtt_loaded.max() == 60.001
     if name == "run.json":
         figures = summary.squeeze()[["rtt_loaded", "retransmits", "duration"]]
         assert [float(figure) for figure in figures.values()] == [0.5, 4, 3]

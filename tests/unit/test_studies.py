@@ -15,10 +15,17 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from snakemake.cli import parse_config
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, config_arguments, load
+from tpcsweep.configuration.loading import (
+    Configuration,
+    ConfigurationError,
+    Imported,
+    as_typed,
+    config_arguments,
+    load,
+)
 from tpcsweep.files import write_text
 from tpcsweep.published.figures import drawn
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
@@ -46,9 +53,8 @@ def test_sweeps_are_named_by_a_list_or_with_commas(given: str) -> None:
         ("demo,config/sweeps/demo.yaml", "sweep: given demo 2 times"),
         ("demo,", "sweep: given ['demo', ''], allowed: names of sweeps"),
         ([], "sweep: given []"),
-        (["demo", 5], "allowed: text. Snakemake reads numbers, dates and YAML"),
-        *((value, "write a path (config/sweeps/007.yaml, ./2025)") for value in (7, 1e3, math.nan, True)),
-        (datetime.date(2025, 11, 25), "use quotes"),
+        (["demo", 5], "allowed: text: numbers and dates in a file for --configfile"),
+        *((value, 'need quotes ("007")') for value in (7, 1e3, math.nan, True, datetime.date(2025, 11, 25))),
         ("demo@here", "testbed: given 'here', allowed: "),
         ("dmo,smoke@here", "sweep: given 'dmo', allowed: demo? "),
     ],
@@ -79,9 +85,20 @@ ODD = st.text(st.sampled_from("07.e_-+:#, {}[]'\"!&*|>%@`~\\/\tanNyTé\n"), min_
 
 
 @given(ODD)
-def test_texts_reach_snakemake_as_they_are(text: str) -> None:
+def test_texts_that_snakemake_has_read_otherwise_are_those_that_were_typed(text: str) -> None:
+    try:
+        read = parse_config([f"results={text}"])
+    except AssertionError:
+        assume(False)  # Snakemake itself ends
+    asked = SimpleNamespace(config_args=[f"results={text}"], config=read)
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" and "\n" not in text
+    expected = text[1:-1] if quoted else text
+    assert as_typed({"other": 1, **read}, asked) == {"other": 1, "results": expected or None}
+    module = {"results": {"of": "another"}}
+    assert as_typed(module, asked) == module
     _, argument = config_arguments({"results": text})
-    assert parse_config([argument]) == {"results": text}
+    asked = SimpleNamespace(config_args=[argument], config=parse_config([argument]))
+    assert as_typed(asked.config, asked)["results"] == text
 
 
 def test_all_files_are_read_before_one_is_refused(tmp_path: Path) -> None:

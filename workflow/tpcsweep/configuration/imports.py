@@ -17,12 +17,9 @@ from tpcsweep.configuration.units import FRACTION, Dimension, UnitError, parse
 from tpcsweep.variables import BESIDE, DIMENSIONS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
 _DIMENSIONS = {
-    "Gbit/s": units.RATE,
-    "s": units.DURATION,
-    "ms": units.RTT,
-    "cores": units.CORES,
-    "1": FRACTION,
-}
+    "Gbit/s": units.RATE, "s": units.DURATION, "ms": units.RTT,
+    "cores": units.CORES, "1": FRACTION,
+}  # fmt: skip
 """The dimension of a variable, by its unit in the dataset."""
 TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *TRANSFERS, *BESIDE, *DIMENSIONS}
 """Names of the dataset's variables and dimensions, which no axis of an import may have."""
@@ -144,11 +141,8 @@ def _unit_faults(place: tuple[str, ...], column: Column, dimension: Dimension | 
     known, unit = list(dimension.units) if dimension else [], column.unit
     if column.unit_column is not None:
         if unit or not known:
-            yield (
-                (*place[:-1], "unit_column"),
-                repr(column.unit_column),
-                "none: a unit, or no quantity with units",
-            )
+            no_column = "none: a unit, or no quantity with units"
+            yield (*place[:-1], "unit_column"), repr(column.unit_column), no_column
         return
     needed = dimension is not None and dimension.base in known
     if (unit and not (dimension and dimension.size(unit))) or (not unit and needed):

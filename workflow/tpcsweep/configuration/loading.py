@@ -63,18 +63,15 @@ CONFIG_FILE = "config/config.yaml or --config"
 _FOLDERS = {"sweep": ("sweeps", "published"), "testbed": ("testbeds",), "import": ("imports",)}
 """The folders of config/ that are searched for each kind of file, the first one first."""
 _A_WORD = "letters, digits, '.', '_' and '-'"
-_AS_TYPED = (
-    "text. Snakemake reads numbers, dates and YAML: after --config write a path (config/sweeps/007.yaml, ./2025), in "
-    'a file for --configfile use quotes ("007")'
-)
-_PLAIN = re.compile(r"(?!(nan|inf|infinity|true|false)$)([a-z]|\.{0,2}/|1/)[\w./@,+=^%-]*|", re.IGNORECASE)
+_AS_TYPED = 'text: numbers and dates in a file for --configfile need quotes ("007")'
+_PLAIN = re.compile(r"(\w|\.{0,2}/)(.*[^'\"])?|")
 _LISTED = 8  # files that an error lists
 
 Part = TypeVar("Part")
 
 
 def _typed(value: object) -> object:
-    """Refuse a value that Snakemake has not read as text: the text itself is lost, as 007 is 7."""
+    """Refuse a value that YAML has not read as text: the text itself is lost, as 007 is 7."""
     if value is not None and not isinstance(value, str):
         raise fault(_AS_TYPED)
     return value
@@ -205,14 +202,26 @@ Study = Configuration | Imported
 
 
 def config_arguments(config: Mapping[str, object]) -> list[str]:
-    """Return the arguments that make Snakemake read these texts as they are, not as numbers or YAML."""
+    """Return the arguments of which `as_typed` makes these texts."""
     texts = {key: str(value) for key, value in config.items()}
-    # Snakemake strips quotes from both ends, and reads the rest as YAML.
+    # Snakemake strips quotes from both ends, reads the rest as YAML, and ends if that is nothing, such as a comment.
     tagged = {key: f"!!str {json.dumps(text, ensure_ascii=False)} " for key, text in texts.items()}
     return [
         "--config",
         *(f"{key}={text if _PLAIN.fullmatch(text) else tagged[key]}" for key, text in texts.items()),
     ]
+
+
+def as_typed(config: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """Return the workflow's `config` with the texts that follow --config, which Snakemake has read as YAML.
+
+    `given` has Snakemake's arguments, and its reading of them. The configuration of a module may have other values.
+    """
+    typed = dict(argument.split("=", 1) for argument in given.config_args)
+    read = [key for key in typed.keys() & config if repr(config[key]) == repr(given.config.get(key))]
+    plain = {key: typed[key] for key in read if not typed[key].startswith("!!str ")}
+    texts = {key: re.sub(r"""^(['"])(.*)\1$""", r"\2", text) for key, text in plain.items()}
+    return {**config, **{key: text for key, text in texts.items() if text}}
 
 
 def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:

@@ -79,10 +79,11 @@ _BITS = _table(bit="1", kbit="1e3", Mbit="1e6", Gbit="1e9", Tbit="1e12")
 _BITS |= {f"{prefix}ibit": Decimal(1024**power) for power, prefix in enumerate("KMGT", start=1)}
 # With "bit" in full the case of its prefix says nothing: tc writes "mbit", and nobody means a thousandth.
 _RATES = {
-    text: f"{unit}/s"
+    f"{name}{per}": f"{unit}/s"
     for unit in _BITS
-    for text in (unit, unit.lower(), f"{unit.lower()}/s")
-    if text != f"{unit}/s"
+    for name in (unit, unit.lower(), f"{unit}s")  # iperf writes "Gbits/sec"; its "MBytes" are 1024
+    for per in ("", "/s", "/sec")
+    if f"{name}{per}" != f"{unit}/s"
 }
 # Case alone tells "b" from "B", so its prefix needs the right case too: anyone who writes "gb/s" ignores case.
 _RATES |= {f"{prefix}b{per}": f"{prefix}bit/s" for prefix in "kMGT" for per in ("/s", "ps")}

@@ -14,6 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,14 +24,14 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.configuration.problems import Problem, raise_any, refused, suggest, validated
+from tpcsweep.configuration.problems import Problem, quoted, raise_any, refused, suggest, validated
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.configuration.units import BANDWIDTH, Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
 from tpcsweep.dataset.labels import found_by
 from tpcsweep.flags import implausible
 from tpcsweep.importing.peers import proposal
-from tpcsweep.importing.tables import numbers, read_table, settle_marks, uncertain
+from tpcsweep.importing.tables import UNIT_OF, numbers, read_table, settle_marks, settle_units, uncertain
 
 MOST_CELLS = 10**6
 """Most cells of an import; a larger grid comes by accident from axes whose values hardly ever repeat."""
@@ -48,10 +49,10 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     table = read_table(file)
     notes = list(table.attrs.get("notes", ()))
     raise_any(_problems(settings, table, file))
-    measured = [axis for name, axis in settings.axes.items() if axis_dimension(name)]
-    commas = settle_marks(
-        table, (each.column for each in [*measured, *settings.variables.values()]), settings.decimal
-    )
+    measured = [axis.column for name, axis in settings.axes.items() if axis_dimension(name)]
+    measured += [variable.column for variable in settings.variables.values()]
+    settle_units(table, measured)
+    commas = settle_marks(table, measured, settings.decimal)
     notes += [f"numbers have decimal commas: {', '.join(commas)}"] if commas else []
     chosen = _chosen(table, settings.where, file)
     columns = {axis: _axis(settings, axis, chosen, file) for axis in settings.axes}
@@ -72,16 +73,13 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     }
     _drop_stray_intervals(figures, chosen.index, notes)
     fixed = settings.fixed_values()
-    width = (
-        np.asarray(axes["bandwidth"])[places[list(axes).index("bandwidth")]] if "bandwidth" in axes else None
-    )
-    invalid = _implausible(figures, fixed.get("bandwidth", BANDWIDTH.at_most) if width is None else width)
-    if invalid.any():
-        notes.append(
-            f"figures that nothing can carry are flagged implausible: {_places(chosen.index[invalid])}"
-        )
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    width: Any = fixed.get("bandwidth", BANDWIDTH.at_most)
+    if "bandwidth" in axes:
+        width = np.asarray(axes["bandwidth"])[places[list(axes).index("bandwidth")]]
+    invalid = _implausible(figures, width)
+    places_of = _places(chosen.index[invalid])
+    notes += [f"figures that nothing can carry are flagged implausible: {places_of}"] if invalid.any() else []
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
     record = {"file": file.name, "sha256": digest, "rows": len(table), "rows_imported": len(chosen)}
     record |= {"import": settings.model_dump(mode="json"), "notes": notes}
     attributes = _attributes(settings, file, name)
@@ -95,7 +93,13 @@ def settings_of(file: Path) -> tuple[str, Import | None, str]:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip("._-") or "imported"
     if "settings" in table.attrs:
         return name, validated(Import, table.attrs["settings"], str(file)), ""
-    return name, None, proposal(table, file)
+    columns = list(table)
+    settle_units(table, columns)
+    proposed = proposal(table[columns], file)
+    if len(columns) == 1 and "column: '?'" in proposed:
+        allowed = "columns divided by commas, semicolons, tabs, bars or blanks"
+        raise refused("", f"one column, {quoted(columns[0])}", allowed, str(file))
+    return name, None, proposed
 
 
 def notes_of(folded: Folded) -> list[str]:
@@ -124,9 +128,11 @@ def _numbers(
     read = numbers(cells).to_numpy(float)
     units = pd.Series(column.unit, table.index) if column.unit_column is None else table[column.unit_column]
     units = units.astype(str).str.strip()
+    units = table[own].fillna(units) if (own := UNIT_OF + column.column) in table else units
     sizes = {unit: dimension.size(unit) for unit in units.unique()}
-    known = units.isin([unit for unit, size in sizes.items() if size]).to_numpy()
-    _require_all(known | (column.unit_column is None), units, f"one of {', '.join(dimension.units)}", file)
+    plain = [column.unit] if column.unit_column is None else []
+    known = units.isin([*plain, *(unit for unit, size in sizes.items() if size)]).to_numpy()
+    _require_all(known, units, f"one of {', '.join(dimension.units)}" if dimension.units else "no unit", file)
     values = np.full(len(read), np.nan)
     for unit, size in sizes.items():
         # By decimals, so that 0.1 s is exactly 100 ms; each distinct value once.
@@ -142,7 +148,7 @@ def _numbers(
     number = "a whole number" if dimension.whole and not column.unit else "a number"
     allowed = f"{number}{f' of {column.unit}' if column.unit else ''}, at least 0"
     _require_all(good, cells, allowed, file)
-    return values
+    return values + 0.0  # without the sign of -0.0
 
 
 def _drop_stray_intervals(
@@ -161,12 +167,9 @@ def _drop_stray_intervals(
 
 def _implausible(figures: Mapping[str, NDArray[np.float64]], bandwidth: Any) -> NDArray[np.bool_]:
     """Return for each row whether a cell of a sweep with these figures would be flagged."""
-    rows = pd.DataFrame(figures)
-    known = [
-        {name: value for name, value in row.items() if value == value} for row in rows.to_dict("records")
-    ]
-    widths = np.broadcast_to(bandwidth, len(rows))
-    return np.array([implausible("ok", row, width) for row, width in zip(known, widths, strict=True)], bool)
+    rows = pd.DataFrame(figures).to_dict("records")
+    known = ({name: value for name, value in row.items() if value == value} for row in rows)
+    return np.array([*map(partial(implausible, "ok"), known, np.broadcast_to(bandwidth, len(rows)))], bool)
 
 
 def _places(lines: pd.Index) -> str:
@@ -277,13 +280,9 @@ ALLOWED = (
 )
 
 _COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?P<name>[^`]+)`""")
 
 _Truth = NDArray[np.bool_]

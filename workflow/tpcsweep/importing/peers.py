@@ -20,12 +20,16 @@ from tpcsweep.variables import SUMMARY
 
 Row = dict[str, Any]
 
+_SENT, _RECEIVED, _HALF = "THROUGHPUT (Sender)", "THROUGHPUT (Receiver)", "LATENCY (mean)"
+"""Columns of the testing-harness."""
 _VARIABLES = {"throughput": "bit/s", "rtt_loaded": "us", "duration": "s", "retransmits": ""}
 """Columns of tables made from documents, with their units; all others are axes."""
 
 
 def documents(text: str) -> list[Row]:
     """Return JSON documents, concatenated or in a list, ignoring text around them; [] for other text."""
+    if re.search(r"^\[ *ID\] Interval", text, re.MULTILINE):
+        raise ValueError("text of iperf3, which rounds; --json has the digits")
     begins, found, at = re.compile(r"^(?=[\[{])", re.MULTILINE), [], 0
     while begin := re.compile(r"\s*(?=[\[{])").match(text, at) or begins.search(text, at):
         try:
@@ -152,10 +156,19 @@ _PROGRAMS: tuple[tuple[str, set[str], Callable[[Row], Iterator[Row]]], ...] = (
 
 
 def recognize(table: pd.DataFrame) -> None:
-    """Add settings to a table of k8s-netperf; it has units in rows, and 0 to 0 around single samples."""
+    """Add settings to a table of k8s-netperf or of the testing-harness."""
+    columns = set(table.columns)
+    if {"Driver", "Profile", "Parallelism", "Avg Throughput", "Throughput Metric"} <= columns:
+        table.attrs["settings"] = _netperf(table)
+    elif {"UUID", "STREAMS", "RETRANSMITS", _SENT, _RECEIVED, _HALF} <= columns and (
+        table.get("BYTES (Receiver)", table["UUID"]) != ""  # otherwise rows are intervals of one test
+    ).any():
+        table.attrs["settings"] = _harness(table)
+
+
+def _netperf(table: pd.DataFrame) -> Row:
+    """Return settings for a table that has a unit for each row, and 0 to 0 around single samples."""
     rate, unit = "Avg Throughput", "Throughput Metric"
-    if not {"Driver", "Profile", "Parallelism", rate, unit} <= set(table.columns):
-        return
     words = [name for name in table.columns[: table.columns.get_loc(rate)] if "onfidence" not in name]
     table[words] = table[words].replace("", "none")
     table[unit] = table[unit].replace("10^6bits/s", "Mbit/s")
@@ -167,7 +180,26 @@ def recognize(table: pd.DataFrame) -> None:
     more = {"confidence": 0.95} if len(variables) == 3 else {}
     rates = table[table[unit] != "OP/s"]
     where = {"where": f"`{unit}` != 'OP/s'"} if len(rates) < len(table) else {}
-    table.attrs["settings"] = _settings(rates, axes, variables, **more, **where)
+    return _settings(rates, axes, variables, **more, **where)
+
+
+def _harness(table: pd.DataFrame) -> Row:
+    """Return settings for a table whose throughput is the first stream's, and whose latency is half an RTT."""
+    table[_HALF] = (2 * pd.to_numeric(table[_HALF], errors="coerce")).astype(str).replace("nan", "")
+    table.attrs["notes"].append(
+        "rows of several streams have the throughput of one, and are skipped; RTTs are doubled"
+    )
+    columns = {
+        "throughput": (_RECEIVED, "bit/s"),
+        "rtt_loaded": (_HALF, "us"),
+        "retransmits": ("RETRANSMITS", ""),
+    }
+    variables = {name: {"column": column, "unit": unit} for name, (column, unit) in columns.items()}
+    called = {"STREAMS": "streams", "CONGESTION (Sender)": "congestion_control"}
+    words = [name for name in ("HOSTNAME", "ALIAS", "PACING", *called) if name in table]
+    axes = {called.get(name, _slug(name)): name for name in words}
+    where = f"STREAMS == 1 and `{_RECEIVED}` <= `{_SENT}`"
+    return _settings(table[table["STREAMS"] == "1"], axes, variables, where=where)
 
 
 # --- proposals
@@ -189,13 +221,9 @@ _ALIASES = {
     for alias in aliases.split()
 }
 _LOOSE = {
-    "bps": "bit/s",
-    "kbps": "kbit/s",
-    "mbps": "Mbit/s",
-    "gbps": "Gbit/s",
-    "seconds": "s",
-    "percent": "%",
-}
+    "bps": "bit/s", "kbps": "kbit/s", "mbps": "Mbit/s", "gbps": "Gbit/s",
+    "seconds": "s", "percent": "%",
+}  # fmt: skip
 """Probable units in names of columns: settings reject them, but people check a proposal."""
 _DIMENSIONS = (units.RATE, units.RTT, units.SIZE, units.FRACTION)
 

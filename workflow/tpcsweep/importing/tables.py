@@ -2,11 +2,12 @@
 """Tables of other programs and countries: text with one row for each measurement, gzip, and Parquet.
 
 Cells of text files stay text, which `numbers` parses. A table has the attributes `notes` (a line for each finding or
-skipped part), `separator`, `units` (from a row of units, by column) and `marks` (see `settle_marks`).
+skipped part), `separator`, `units` (from a row of units or from cells, by column) and `marks` (see `settle_marks`).
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -15,6 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 
@@ -25,11 +27,13 @@ from tpcsweep.extras import require_extra
 from tpcsweep.importing import peers
 
 _SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
-_SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','"}
-"""Separators, of which the first wins among equally good ones, because numbers contain commas."""
+_SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','", "  ": "blanks", " ": "blanks"}
+"""Separators, of which the first wins among equally good ones: numbers contain commas, and cells single blanks."""
 _SIGNS = " \u00a0\u2009\u202f'\u2019"
 """Blanks, and Swiss apostrophes, between thousands."""
 _LIKE_A_NUMBER = re.compile(rf"[+-]?[.,{_SIGNS}]*[0-9][0-9.,{_SIGNS}]*([eE][+-]?[0-9]+)?")
+_WITH_UNIT = re.compile(rf"(?P<number>{_LIKE_A_NUMBER.pattern})\s*(?P<unit>[^\s\d].*)")
+UNIT_OF = "unit of "
 _OTHER = {".": ",", ",": "."}
 _NUMBERS = {
     mark: re.compile(
@@ -43,14 +47,7 @@ _TOTAL = re.compile(
     r"(grand |sub)?(totale?s?|sum|mean|average|avg|median|summe|gesamt|mittelwert|durchschnitt|moyenne|somme|media)\W*",
     re.IGNORECASE,
 )
-_UNITS = {
-    *units.RATE.units,
-    *units.RATE.spellings,
-    *units.RTT.units,
-    *units.RTT.spellings,
-    *units.SIZE.units,
-    "%",
-}
+_UNITS = {*units.SIZE.units, "%"}.union(*((*kind.units, *kind.spellings) for kind in (units.RATE, units.RTT)))
 
 Rows = list[tuple[int, list[str]]]
 """Cells of each row, with the line on which it ends."""
@@ -86,6 +83,17 @@ def read_table(file: Path) -> pd.DataFrame:
 
 
 # --- numbers in cells of text
+
+
+def settle_units(table: pd.DataFrame, columns: Iterable[str]) -> None:
+    """Split cells such as 9.4 Gbits/sec: the column keeps the number, and a column UNIT_OF + its name has the unit."""
+    for name in [one for one in columns if one in table and _is_text(table[one])]:
+        parted = {cell: _WITH_UNIT.fullmatch(cell.strip()) for cell in table[name].dropna().unique()}
+        found = {cell: match for cell, match in parted.items() if match and match["unit"] in _UNITS}
+        if found:
+            table[UNIT_OF + name] = table[name].map({cell: match["unit"] for cell, match in found.items()})
+            table[name] = table[name].replace({cell: match["number"] for cell, match in found.items()})
+            table.attrs.setdefault("units", {}).setdefault(name, next(iter(found.values()))["unit"])
 
 
 def settle_marks(table: pd.DataFrame, columns: Iterable[str], decimal: str | None) -> list[str]:
@@ -172,16 +180,12 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
     text = text[named.end() :] if named else text
     separator = named[1] if named else _separator(text)
     quoted = f'{separator} "' in text.partition("\n")[0]
-    lines = io.StringIO(text, newline="")
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=quoted, strict=True)
+    reader = _reader(text, separator, skipinitialspace=quoted, strict=True)
     try:
         rows = [(reader.line_num + skipped, row) for row in reader if row]
     except csv.Error as error:
-        place, allowed = (
-            f"line {reader.line_num + skipped}",
-            "a quote at the end of each cell that begins with one",
-        )
-        raise refused(place, str(error), allowed, str(file)) from error
+        allowed = "a quote at the end of each cell that begins with one"
+        raise refused(f"line {reader.line_num + skipped}", str(error), allowed, str(file)) from error
     notes: list[str] = []
     if separator != "," or encoding != "UTF-8":
         notes.append(f"columns are divided by {_SEPARATORS.get(separator, repr(separator))}, in {encoding}")
@@ -203,6 +207,8 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
 def _decoded(file: Path) -> tuple[str, str]:
     raw = file.read_bytes()
     raw = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
+    if raw.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return raw.decode("UTF-32"), "UTF-32"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or raw[:2].count(0) == 1:
         encoding = "UTF-16" if raw[0] > 0xF0 else "UTF-16-LE" if raw[1] == 0 else "UTF-16-BE"
         return raw.decode(encoding), "UTF-16"
@@ -218,12 +224,18 @@ def _decoded(file: Path) -> tuple[str, str]:
         raise refused(place, given, "a table saved as UTF-8", str(file)) from error
 
 
+def _reader(text: str, separator: str, **options: Any) -> Any:
+    if not separator.strip(" "):  # columns are aligned
+        text, separator = re.sub(f"{separator}+", "\t", re.sub("(?m)^ +| +$", "", text)), "\t"
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, **options)
+
+
 def _separator(text: str) -> str:
     best, most = ",", 0.0
+    text = re.sub("(?m)^#.*", "", text[: 2**17])
     for separator in _SEPARATORS:
-        rows = csv.reader(io.StringIO(text[: 2**17], newline=""), delimiter=separator)
         try:
-            counts = Counter(len(row) for row in rows if any(row))
+            counts = Counter(len(row) for row in _reader(text, separator) if any(row))
         except csv.Error:
             continue
         share = max((number / counts.total() for cells, number in counts.items() if cells > 1), default=0.0)
@@ -234,13 +246,15 @@ def _separator(text: str) -> str:
 def _framed(rows: Rows, notes: list[str]) -> tuple[list[str], Rows]:
     """Return the header and the measurements, without titles above, headers between and totals below."""
     full = [(line, row) for line, row in rows if not re.fullmatch(r"\s*|[-:=+\s]{3,}", "".join(row))]
-    width = Counter(len(row) for _, row in full).most_common(1)[0][0] if full else 0
+    width = max(Counter(len(row) for _, row in full if len(row) > 1).most_common(1), default=(0, 0))[0]
     begin = 0
     while width > 1 and begin < len(full) - 1 and _is_title(full[begin][1], full[begin + 1][1], width):
         begin += 1
     header = [as_written(name).strip() for name in full[begin][1]] if full else []
-    again = [line for line, row in full[begin + 1 :] if [as_written(name).strip() for name in row] == header]
-    body = [(line, row) for line, row in full[begin + 1 :] if line not in again]
+    again = [[as_written(name).strip() for name in row] == header for _, row in full]
+    body = [
+        one for at, one in enumerate(full) if at > begin and not again[at] and not _is_comment(one[1], width)
+    ]
     firsts = Counter(_texts(row)[0] for _, row in body)
     while body and (len(body[-1][1]) == 1 < width or _is_total(_texts(body[-1][1])[0], firsts)):
         body.pop()
@@ -254,7 +268,11 @@ def _framed(rows: Rows, notes: list[str]) -> tuple[list[str], Rows]:
 
 def _is_title(row: list[str], following: list[str], width: int) -> bool:
     words = len(_texts(row)) == 1 and not any(map(_LIKE_A_NUMBER.fullmatch, _texts(following)))
-    return words or (len(row) != width and row[0].startswith("#"))
+    return words or _is_comment(row, width)
+
+
+def _is_comment(row: list[str], width: int) -> bool:
+    return len(row) != width and row[0].startswith("#")
 
 
 def _is_total(word: str, words: Counter[str]) -> bool:

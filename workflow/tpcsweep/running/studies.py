@@ -23,6 +23,7 @@ from tpcsweep.configuration.loading import (
     Configuration,
     ConfigurationError,
     Study,
+    as_typed,
     studies,
     wanted,
 )
@@ -85,11 +86,13 @@ class Studies(dict[str, Study]):
         self.notify = str(config.get("notify") or "")
 
     @classmethod
-    def of_workflow(cls, config: Mapping[str, Any]) -> Studies:
+    def of_workflow(cls, config: dict[str, Any], given: Any = None) -> Studies:
         """Read the workflow's `config`, and check that the testbeds can measure the stale cells.
 
-        Problems are printed, one line each, and end the process.
+        `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
+        line each, and end the process.
         """
+        config.update(as_typed(config, given) if given else {})
         os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
         records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
         if not os.access(records, os.W_OK):
