@@ -131,11 +131,7 @@ def ipams(node: Node) -> dict[str, dict[str, Any]]:
         "assigned": {**local, "ranges": [of_4], "routes": [four]},
         "six": {**local, "ranges": [of_6], "routes": [six]},
         "dual": {**local, "ranges": [of_4, of_6], "routes": [four, six]},
-        "dhcp": {
-            "type": "dhcp",
-            "daemonSocketPath": f"{node.home}/dhcp.sock",
-            "request": [{"skipDefault": False}, {"option": "121"}],
-        },
+        "dhcp": {"type": "dhcp", "daemonSocketPath": f"{node.home}/dhcp.sock"},
     }
 
 
