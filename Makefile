@@ -69,7 +69,7 @@ coverage: setup-test ## which lines the tests in test-machine run
 	$(BIN)/python -m pytest tests/unit tests/programs tests/real --cov=tpcsweep --cov-report=term
 
 # Set-up takes minutes the first time: what is lacking is said before.
-cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-cluster.md; needs root and Go
+cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/kubernetes.md; needs root and Go
 	@tests/cluster/local/needs.sh
 	$(MAKE) setup-test
 	$(BIN)/python -m tests.cluster.local up --folder .cluster

@@ -45,6 +45,13 @@ def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
     return {**shipped, "namespace": namespace, "congestion_controls": [usual], **changes}
 
 
+def recipe(name: str) -> dict[str, Any]:
+    """A part of a testbed's file, as docs/kubernetes.md has it for clusters with rules of their own."""
+    found = yaml.safe_load((ROOT / f"config/kubernetes/recipes/{name}.yaml").read_text())
+    assert isinstance(found, dict)
+    return found
+
+
 def on(node: str) -> dict[str, Any]:
     return selecting({"kubernetes.io/hostname": node})
 

@@ -3,18 +3,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cluster import local
-from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, on, space
-from tests.support.testbeds import pods, sized
+from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, recipe, space
+from tests.support.testbeds import sized
 
 SHORT = 0.1
 """Gbit/s of the second way between n1 and n3, which is no time long. The first one is 20 ms."""
 MTU = 1500  # of the second way
-ADDRESSES = {"n1": ["10.201.0.1", "10.201.0.2"], "n3": ["10.201.0.3", "10.201.0.4"]}
+RECIPE = recipe("interfaces")
+ENDS = RECIPE["paths"]["pairs"][1]
+ADDRESSES = {
+    node: [origin["address"] for origin in ENDS[side]["origins"]]
+    for node, side in (("n1", "source"), ("n3", "destination"))
+}
 RTTS = (0.0, 20.0)
 
 
@@ -37,28 +41,11 @@ def namespace(cluster: local.Cluster) -> Iterator[Space]:
     cluster.enter(["ip", "-n", "n1", "link", "delete", "far"])
 
 
-def with_addresses(node: str) -> dict[str, Any]:
-    """A side whose servers have addresses of the second way, all on one node."""
-    first, second = ADDRESSES[node]
-    return {
-        **pods(
-            nodeSelector={"kubernetes.io/hostname": node},
-            containers=[{"name": "agent", "resources": {"limits": {"cpu": 1}}}],
-        ),
-        "redirector": {"address": first, "port": 9100},
-        "origins": [{"address": first}, {"address": second, "port": 9000}],
-    }
-
-
 def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tmp_path: Path) -> None:
-    usual = {"source": on("n1"), "destination": on("n3")}
-    second = {"source": with_addresses("n1"), "destination": with_addresses("n3")}
-    pairs = [{"rtt": RTTS[1], **usual}, {"rtt": RTTS[0], "bandwidth": SHORT, "mtu": MTU, **second}]
     settings = local_testbed(
         namespace.name,
-        host_network=True,
-        tcp_buffer="4 MiB",
-        paths={"kind": "nodes", "pairs": pairs},
+        **RECIPE,
+        agent=sized("agent", limits={"cpu": 1}),
         source=sized("servers", requests={"memory": "64Mi"}),
     )
     axes = {"rtt": [*RTTS], "bandwidth": [SHORT, RATE], "mtu": [MTU, 9000]}

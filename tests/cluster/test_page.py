@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/local-cluster.md: its commands, as they stand there, in a copy of the project from nothing to the surface."""
+"""The commands of docs/kubernetes.md for a cluster on this machine, in a copy of the project, up to the surface."""
 
 import json
 import os
@@ -22,10 +22,10 @@ from tests.cluster.reports import check_results
 from tests.cluster.sweeps import LONGEST
 from tests.support.workflow import ROOT, started, wait_until
 
-PAGE = ROOT / "docs/local-cluster.md"
+PAGE = ROOT / "docs/kubernetes.md"
 BLOCKS = {
     heading: re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    for heading, text in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", PAGE.read_text(), re.MULTILINE)
+    for heading, text in re.findall(r"^###? (.*)\n((?:(?!###? ).*\n)*)", PAGE.read_text(), re.MULTILINE)
 }
 """What is to be typed, by the headings of the page."""
 AS_THE_CHECKOUT = """
@@ -101,7 +101,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     content["measurement"] |= {"max_time": "12 s", "precision": "50 %"}
     sweep.write_text(yaml.safe_dump(content))
     clone = Clone(folder)
-    (command,) = BLOCKS["The cluster"]
+    (command,) = BLOCKS["Start the cluster"]
     cluster = clone.terminal(command, "cluster")
     kubeconfig = folder / ".cluster/kubeconfig"
     try:
@@ -119,8 +119,8 @@ def test_the_cluster_says_first_which_go_it_needs_and_which_is_there(clone: Clon
 
 
 def test_the_page_ends_in_a_surface_and_a_prometheus_has_seen_it(clone: Clone, tmp_path: Path) -> None:
-    (sweep,), (question,) = BLOCKS["The sweep"], BLOCKS["The surface"]
-    watch, ask = BLOCKS["While it runs"]
+    (sweep,), (question,) = BLOCKS["Run the local sweep"], BLOCKS["Read the surface"]
+    watch, ask = BLOCKS["Watch it by Prometheus"]
     with clone.terminal(watch, "prometheus") as prometheus:
         try:
             address = f"http://{ADDRESS}"

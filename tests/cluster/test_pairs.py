@@ -10,13 +10,11 @@ import xarray as xr
 from tpcsweep.hardware import node_effects
 
 from tests.cluster import local, sweeps
-from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed
-from tests.support.testbeds import selecting
+from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed, recipe
 
 FAST, SLOW = ("n1", "n2"), ("n3", "n4")
 RATES = [RATE / 5] * 2 + [RATE / 20] * 2
 """Gbit/s of the nodes' links: paths are what binds, two deployments at a time, on a busy machine too."""
-NEAR = selecting({"site": "near"})
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +31,7 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
 @pytest.fixture(scope="module")
 def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
     """One setting of each kind in four deployments, two at a time; before, without the right to list nodes."""
-    paths = {"kind": "nodes", "pairs": "all", "each": {"rtt": "0 ms", "source": NEAR, "destination": NEAR}}
-    settings = local_testbed(four.name, bandwidth=RATES[0], paths=paths, parallel_deployments=2)
+    settings = local_testbed(four.name, bandwidth=RATES[0], **recipe("pairs"))
     del settings["client"]
     sweep = four.sweep(
         tmp_path_factory.mktemp("measured"),

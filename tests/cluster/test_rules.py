@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tpcsweep.configuration.templates import merged
 
 from tests.cluster import local
-from tests.cluster.sweeps import ONE, ROOT, Space, local_testbed, space
+from tests.cluster.sweeps import ONE, Space, local_testbed, recipe, space
 from tests.support.testbeds import pods, sized
 from tests.support.workflow import wait_until
 
@@ -80,7 +79,7 @@ POD = {
     "spec": {"containers": [CONTAINER], "securityContext": USER},
 }
 """One that the restricted standard allows, and the rules do not."""
-RECIPE = yaml.safe_load((ROOT / "config/kubernetes/recipes/rules.yaml").read_text())
+RECIPE = recipe("rules")
 
 
 def ruled_testbed(namespace: Space, **changes: Any) -> dict[str, Any]:

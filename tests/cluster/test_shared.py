@@ -11,8 +11,7 @@ from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
 from tests.cluster import local
 from tests.cluster.local import build
-from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, account, local_testbed
-from tests.support.testbeds import sized
+from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, account, local_testbed, recipe
 
 OTHERS = "localhost/others/xrootd:1"
 WITHOUT_TOOLS = """
@@ -40,8 +39,7 @@ def namespace(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def settings(namespace: Space, **changes: Any) -> dict[str, Any]:
-    asked = {"qos": "near", "client": sized("client", limits={"cpu": "500m"}), "time_limit": "6 h"}
-    return local_testbed(namespace.name, **{**asked, **changes})
+    return local_testbed(namespace.name, **{**recipe("nrp"), **changes})
 
 
 def test_the_role_edit_takes_a_sweep_to_its_end(namespace: Space, site_image: str, tmp_path: Path) -> None:

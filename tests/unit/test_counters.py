@@ -47,6 +47,26 @@ def test_descendants_have_a_root_above(parents: dict[int, int], roots: set[int])
     assert with_descendants(roots, processes) == {pid for pid in processes if descends(pid)}
 
 
+@pytest.mark.parametrize(("listening", "asked"), [("127.0.0.1",) * 2, ("::", "127.0.0.1"), ("::1",) * 2])
+def test_connections_are_known_by_the_other_ends_address(listening: str, asked: str) -> None:
+    """Also those of IPv6, and those of IPv4 to a server that listens on IPv6."""
+    family = socket.AF_INET6 if ":" in listening else socket.AF_INET
+    server = socket.create_server((listening, 0), family=family, dualstack_ipv6=listening == "::")
+    counters = OriginCounters(mock.Mock(), 1, (asked,))
+    others = OriginCounters(mock.Mock(), 1, ("192.0.2.1",))
+    port = server.getsockname()[1]
+    before = {connection.cookie for connection in counters.connections()}
+    with server, socket.create_connection((asked, port)) as client, server.accept()[0] as served:
+        client.sendall(b"PUT")
+        assert served.recv(3) == b"PUT"
+        found = [each for each in counters.connections() if each.cookie not in before]
+        assert {each.remote for each in found} == {asked}
+        assert 3 in {each.received for each in found}
+        assert others.connections() == []
+    counters.close()
+    others.close()
+
+
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_connection_is_unfinished_until_its_server_has_closed_it(reset: bool) -> None:
     """Also one that was reset: its request can still be read and carried out."""

@@ -76,7 +76,7 @@ ON_NODES = """
 origins: [{network: wan}]
     origins[0].network: given 'wan', allowed: nothing: paths are of kind nodes
 origins: [{address: host}]
-    origins[0].address: given 'host', allowed: an IPv4
+    origins[0].address: given 'host', allowed: an IP address
 origins: [{port: 80}]
     origins[0].port: given 80, allowed: a whole number, at least 1
 """

@@ -41,6 +41,14 @@ def test_several_origins_report_to_their_redirector() -> None:
     assert len({server.folder for server in (MANAGER, *ORIGINS)}) == 3
 
 
+def test_addresses_of_ipv6_stand_in_brackets() -> None:
+    manager, (first, _) = xrootd.side("src", "fd00::1", ["fd00::11", "fd00::12"], FOLDER, ROOT)
+    assert manager and first.url == "https://[fd00::11]:8080/data"
+    assert "all.manager [fd00::1]:1213" in text(first)
+    for server in (manager, first, ORIGIN):
+        assert xrootd.parts_of(server.place) == (server.address, 8080)
+
+
 def test_what_xrootd_times_is_seldom_due_all_at_once() -> None:
     # Where all of it is, its timer may sleep through what is put before it: records of copies came minutes late.
     flushed = dict(re.findall(r"mongstream (\w+) use flush (\d+)s", text(ORIGIN)))

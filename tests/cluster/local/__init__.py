@@ -139,7 +139,7 @@ def cluster(
 ) -> Iterator[Cluster]:
     """A cluster for the length of a `with`, all nodes Ready. `folder` keeps its logs.
 
-    networks: pods can be attached to those of `attached.definition`, by Multus.
+    networks: pods can be attached to those of `attached.definitions`, by Multus.
 
     rtt, in ms, and bandwidth, in Gbit/s, are those of each node's link to the hub: two nodes are the sum of theirs
     apart. By default the last node is far and the others are near.

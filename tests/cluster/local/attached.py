@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that pods can be attached to beside their own, by Multus, each address given by whoever asks. Pure.
+"""Networks that pods can be attached to by Multus, beside their own or instead of it. Pure.
 
-Every node has a bridge `wan` with a network of its own behind it, and the hub routes between these over the nodes'
-links: an attached pod is as far from another one as their nodes are.
+Every node has a bridge `wan` with a network of IPv4 and one of IPv6 behind it, and the hub routes between these over
+the nodes' links: an attached pod is as far from another one as their nodes are.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from tests.cluster.local.settings import PLUGINS, STATE, Node, network
 
 KUBECONFIG = STATE / "multus.kubeconfig"
 BRIDGE = "wan"
-ALL = "10.245.0.0/16"
+ALL, ALL_6 = "10.245.0.0/16", "fd00:245::/32"
 GROUP, KIND = "k8s.cni.cncf.io", "NetworkAttachmentDefinition"
 
 
@@ -20,18 +21,43 @@ def addresses(node: Node) -> str:
     return f"10.245.{node.index}.0/24"
 
 
+def addresses_6(node: Node) -> str:
+    return f"fd00:245:{node.index}::/64"
+
+
 def gateway(node: Node) -> str:
     return f"10.245.{node.index}.1"
 
 
+def gateway_6(node: Node) -> str:
+    return f"fd00:245:{node.index}::1"
+
+
 def address(node: Node, number: int) -> str:
-    """One of a node's addresses for pods, from 1 on, with its prefix length."""
+    """One of a node's static addresses for pods, from 1 on, with its prefix length."""
     return f"10.245.{node.index}.{number + 10}/24"
 
 
+def address_6(node: Node, number: int) -> str:
+    return f"fd00:245:{node.index}::{number + 10:x}/64"
+
+
 def bridge(node: Node, mtu: int) -> list[str]:
-    made = f"link add {BRIDGE} mtu {mtu} type bridge"
-    return [made, f"address add {gateway(node)}/24 dev {BRIDGE}", f"link set {BRIDGE} up"]
+    return [
+        f"link add {BRIDGE} mtu {mtu} type bridge",
+        f"address add {gateway(node)}/24 dev {BRIDGE}",
+        f"address add {gateway_6(node)}/64 dev {BRIDGE} nodad",
+        f"link set {BRIDGE} up",
+    ]
+
+
+def link_6(node: Node, hub: str, at_node: str) -> tuple[list[str], list[str]]:
+    """Return what gives a node's link addresses and routes of IPv6, at the hub and at the node."""
+    ours, theirs = (f"fd00:200:{node.index}::{number}" for number in (1, 2))
+    at_hub = [f"address add {ours}/64 dev {hub} nodad"]
+    at_hub.append(f"route add {addresses_6(node)} via {theirs} dev {hub}")
+    here = [f"address add {theirs}/64 dev {at_node} nodad"]
+    return at_hub, [*here, f"route add {ALL_6} via {ours} dev {at_node}"]
 
 
 def plugin(node: Node, mtu: int) -> dict[str, Any]:
@@ -69,20 +95,66 @@ def resource() -> dict[str, Any]:
     }
 
 
-def definition(node: Node, mtu: int) -> dict[str, Any]:
-    """A node's network as an object. Addresses are those that pods ask for; all others are behind the bridge's own."""
+def dhcp_daemon(node: Node) -> list[str]:
+    """The daemon that keeps the leases of a node's pods: a part of the CNI plugin `dhcp`."""
+    return [str(PLUGINS / "dhcp"), "daemon", f"-socketpath={node.home}/dhcp.sock"]
+
+
+def dhcp_server(node: Node) -> list[str]:
+    """A DHCP server on a node's bridge."""
+    first, last = (f"10.245.{node.index}.{number}" for number in (200, 240))
+    return [
+        *(
+            "dnsmasq",
+            "--keep-in-foreground",
+            "--conf-file=/dev/null",
+            "--port=0",
+            "--user=root",
+            "--pid-file=",
+        ),
+        *(f"--interface={BRIDGE}", "--bind-interfaces", f"--dhcp-leasefile={node.home}/dhcp.leases"),
+        *(f"--dhcp-range={first},{last},255.255.255.0,1h", "--dhcp-authoritative", "--no-ping"),
+        f"--dhcp-option-force=option:classless-static-route,{ALL},{gateway(node)}",
+    ]
+
+
+def ipams(node: Node) -> dict[str, dict[str, Any]]:
+    """Return the ways in which a node's networks assign addresses; static ones are those that pods ask for."""
+    four = {"dst": ALL, "gw": gateway(node)}
+    six = {"dst": ALL_6, "gw": gateway_6(node)}
+    of_4 = [{"subnet": addresses(node), "rangeStart": f"10.245.{node.index}.100"}]
+    of_6 = [{"subnet": addresses_6(node), "rangeStart": f"fd00:245:{node.index}::100"}]
+    local = {"type": "host-local", "dataDir": f"{node.home}/addresses-{BRIDGE}"}
+    return {
+        "static": {"type": "static", "routes": [four]},
+        "static6": {"type": "static", "routes": [six]},
+        "assigned": {**local, "ranges": [of_4], "routes": [four]},
+        "six": {**local, "ranges": [of_6], "routes": [six]},
+        "dual": {**local, "ranges": [of_4, of_6], "routes": [four, six]},
+        "dhcp": {"type": "dhcp", "daemonSocketPath": f"{node.home}/dhcp.sock"},
+    }
+
+
+def definitions(node: Node, mtu: int) -> Iterator[dict[str, Any]]:
+    """Yield a node's networks as objects, one for each of `ipams`, such as `static-near`."""
+    for kind, ipam in ipams(node).items():
+        yield _definition(f"{kind}-{'far' if node.rtt else 'near'}", ipam, mtu)
+
+
+def _definition(name: str, ipam: dict[str, Any], mtu: int) -> dict[str, Any]:
     config = {
         "cniVersion": "0.4.0",
-        "name": f"{BRIDGE}-{node.name}",
+        "name": name,
         "type": "bridge",
         "bridge": BRIDGE,
         "mtu": mtu,
-        "capabilities": {"ips": True},
-        "ipam": {"type": "static", "routes": [{"dst": ALL, "gw": gateway(node)}]},
+        "ipam": ipam,
     }
+    if ipam["type"] == "static":
+        config["capabilities"] = {"ips": True}
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": KIND,
-        "metadata": {"name": config["name"]},
+        "metadata": {"name": name},
         "spec": {"config": json.dumps(config)},
     }

@@ -37,16 +37,18 @@ class UnknownPolicyError(ValueError):
     """A policy says something that is not known here."""
 
 
-def rules(policies: Sequence[Object], pods: Sequence[Object]) -> str:
-    """All chains, for `iptables-restore --noflush`, which puts them in the place of what they were at once."""
-    there = [pod for pod in pods if _address(pod)]
+def rules(policies: Sequence[Object], pods: Sequence[Object], version: int = 4) -> str:
+    """All chains of an IP version, for `iptables-restore --noflush`, which puts them in the place of what they were."""
+    there = [(pod, address) for pod in pods if (address := _address(pod, version))]
     lines = ["*mangle", *(f":{chain} - [0:0]" for chain in (CHAIN, *(way.chain for way in WAYS)))]
     lines.append(f"-A {CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN")
+    if version == 6:  # neighbours are found by it
+        lines.append(f"-A {CHAIN} -p ipv6-icmp -j RETURN")
     for way in WAYS:
         lines.append(f"-A {CHAIN} -j {way.chain}")
-        for pod in there:
+        for pod, address in there:
             ours = [policy for policy in policies if _is_about(policy, pod, way)]
-            begin = f"-A {way.chain} {way.ours} {_address(pod)}"
+            begin = f"-A {way.chain} {way.ours} {address}"
             lines += [f"{begin}{let} -j RETURN" for policy in ours for let in _lets(policy, way, there)]
             lines += [f"{begin} -j DROP"] if ours else []
     return "\n".join([*lines, "COMMIT", ""])
@@ -57,12 +59,12 @@ def _is_about(policy: Object, pod: Object, way: Way) -> bool:
     return way.kind in spec["policyTypes"] and _selects(policy, spec["podSelector"], pod)
 
 
-def _lets(policy: Object, way: Way, pods: Sequence[Object]) -> Iterator[str]:
+def _lets(policy: Object, way: Way, pods: Sequence[tuple[Object, str]]) -> Iterator[str]:
     """What a policy lets through in a direction, as iptables matches it beside the pod's own address."""
     for rule in policy["spec"].get(way.rules) or []:
         selectors = [_only(policy, peer, "podSelector") for peer in rule.get(way.peers) or []]
-        peers = [pod for pod in pods if any(_selects(policy, selector, pod) for selector in selectors)]
-        addresses = [f" {way.theirs} {_address(pod)}" for pod in peers] if selectors else [""]
+        peers = [at for pod, at in pods if any(_selects(policy, selector, pod) for selector in selectors)]
+        addresses = [f" {way.theirs} {address}" for address in peers] if selectors else [""]
         yield from (f"{address}{ports}" for address in addresses for ports in _ports(policy, rule))
 
 
@@ -94,8 +96,9 @@ def _unknown(policy: Object, part: Object) -> UnknownPolicyError:
     return UnknownPolicyError(f"NetworkPolicy {name} of {namespace}: {dict(part)} is not known here")
 
 
-def _address(pod: Object) -> str:
-    """That of a pod with a network of its own, while it lasts."""
+def _address(pod: Object, version: int) -> str:
+    """Return the address of a pod with a network of its own, while it lasts; empty where it has none."""
     if pod["spec"].get("hostNetwork") or pod["status"].get("phase") in ("Succeeded", "Failed"):
         return ""
-    return str(pod["status"].get("podIP") or "")
+    found = [str(each["ip"]) for each in pod["status"].get("podIPs") or []]
+    return next((ip for ip in found if (":" in ip) == (version == 6)), "")

@@ -124,8 +124,18 @@ class World:
                 commands.batch(["ip", "-n", node.name], attached.bridge(node, self.settings.mtu))
                 route = f"route add {attached.addresses(node)} via {node.address} dev {name}"
                 commands.batch(["ip"], [route])
+                self.make_network_6(node, name, link, commands)
             # What a bridge passes on within a node is seen there too (bridge-nf-call-iptables, by default).
             commands.run([*inside(node), "iptables-restore", "--noflush"], policies.HOOK)
+
+    def make_network_6(self, node: Node, hub: str, at_node: str, commands: Commands) -> None:
+        """A link of IPv6 beside that of IPv4: `paths.connect` has turned it off."""
+        at_hub, here = attached.link_6(node, hub, at_node)
+        for prefix, link, lines in (([], hub, at_hub), (inside(node), at_node, here)):
+            on = [f"net.ipv6.conf.{link}.disable_ipv6=0", "net.ipv6.conf.all.forwarding=1"]
+            commands.run([*prefix, "sysctl", "-qw", *on])
+            commands.batch([*prefix, "ip"], lines)
+        commands.run([*inside(node), "ip6tables-restore", "--noflush"], policies.HOOK)
 
     def make_certificates(self) -> None:
         """Everybody's certificates and kubeconfigs; the admin's own is in the cluster's folder."""
@@ -218,6 +228,9 @@ class World:
         (node.home / "kubelet.json").write_text(json.dumps(settings.kubelet(node, self.settings.group)))
         (node.home / "proxy.json").write_text(json.dumps(settings.proxy(node)))
         images.furnish(node.home / "containerd", Path(self.settings.images))
+        if self.settings.multus:
+            self.start(f"{node.name}-dhcp-daemon", attached.dhcp_daemon(node), node)
+            self.start(f"{node.name}-dnsmasq", attached.dhcp_server(node), node)
         with self.step(f"{node.name} containerd"):
             self.start_containerd(node)
         # A kubelet that finds no API server waits for longer and longer.
@@ -230,16 +243,17 @@ class World:
 
     def enforce_policies(self) -> None:
         """Hold pods to NetworkPolicies, as the network plugins of clusters do that can; for ever."""
-        enforced = ""
+        enforced = dict.fromkeys((4, 6) if self.settings.multus else (4,), "")
         try:
             while True:
                 made, pods = api.items(api.POLICIES), api.items(api.PODS)
-                # Without an answer it stays as it is.
-                wanted = enforced if made is None or pods is None else policies.rules(made, pods)
-                if wanted != enforced:
-                    for node in self.settings.nodes:
-                        filter_packets(node, wanted)
-                    enforced = wanted
+                for version, before in enforced.items():
+                    # Without an answer it stays as it is.
+                    wanted = before if made is None or pods is None else policies.rules(made, pods, version)
+                    if wanted != before:
+                        for node in self.settings.nodes:
+                            filter_packets(node, wanted, version)
+                        enforced[version] = wanted
                 time.sleep(LOOK)
         except BaseException:  # a cluster that lets through what it should not proves nothing
             traceback.print_exc()
@@ -319,11 +333,12 @@ def inside(node: Node) -> list[str]:
     return ["nsenter", f"--net=/run/netns/{node.name}", "--"]
 
 
-def filter_packets(node: Node, rules: str) -> None:
-    command = [*inside(node), "iptables-restore", "--wait", "--noflush"]
+def filter_packets(node: Node, rules: str, version: int) -> None:
+    program = "ip6tables-restore" if version == 6 else "iptables-restore"
+    command = [*inside(node), program, "--wait", "--noflush"]
     done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise WorldError(f"{node.name}: iptables-restore: {done.stderr.strip()}: {rules}")
+        raise WorldError(f"{node.name}: {program}: {done.stderr.strip()}: {rules}")
 
 
 def ctr(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:

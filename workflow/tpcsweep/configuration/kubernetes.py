@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
-from ipaddress import IPv4Interface
+from ipaddress import ip_interface
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -142,7 +142,7 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
             ((*key, "address"), server.address) for key, server in servers_of(placement) if server.address
         ]
         for key, address in given:
-            host = IPv4Interface(address).ip
+            host = ip_interface(address).ip
             if host in held:
                 yield (*place, side, *key), f"{host} again", "each address of a pair once"
             held.append(host)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
-from ipaddress import IPv4Interface
+from ipaddress import ip_interface
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
@@ -93,18 +93,18 @@ FIRST_PORT = 8080
 _WITH_LENGTH = "an address with prefix length, such as 10.1.0.1/24"
 
 
-def _ipv4(text: str, needed: str, allowed: str) -> str:
+def _ip(text: str, needed: str, allowed: str) -> str:
     with suppress(ValueError):
         if needed in text:
-            IPv4Interface(text)
+            ip_interface(text)
             return text
     raise fault(allowed)
 
 
-Address = Annotated[AnyText, AfterValidator(lambda text: _ipv4(text, "/", _WITH_LENGTH))]
+Address = Annotated[AnyText, AfterValidator(lambda text: _ip(text, "/", _WITH_LENGTH))]
 """An IP address with its prefix length."""
-_HOST = "an IPv4 address, such as 10.1.0.1, or with its prefix length behind it"
-Host = Annotated[AnyText, AfterValidator(lambda text: _ipv4(text, "", _HOST))]
+_HOST = "an IP address, such as 10.1.0.1 or fd00::1, or with its prefix length behind it"
+Host = Annotated[AnyText, AfterValidator(lambda text: _ip(text, "", _HOST))]
 """An IP address, with its prefix length or without."""
 
 

@@ -53,7 +53,7 @@ class Connection(NamedTuple):
     cookie: int
     """The kernel's identifier of the connection, never reused."""
     remote: str
-    """IPv4 address of the other end."""
+    """Address of the other end; of IPv4 mapped into IPv6 that of IPv4."""
     rtt: float
     """Smoothed round-trip time, ms."""
     cwnd: int
@@ -84,7 +84,7 @@ class SocketDiagnostics:
         self._socket.settimeout(1.0)
 
     def connections(self) -> list[Connection]:
-        """Return all established connections of IPv4, and of IPv4 mapped into IPv6. Raises OSError."""
+        """Return all established connections. Raises OSError."""
         messages = self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1))
         return [connection for connection in map(_connection, messages) if connection]
 
@@ -212,16 +212,15 @@ def rtt_and_cwnd(connections: Sequence[Connection]) -> tuple[float, float]:
 def _connection(message: bytes) -> Connection | None:
     family = message[0]
     address = message[_ID_OFFSET + 20 : _ID_OFFSET + 36]
-    if family == socket.AF_INET6:
-        if not address.startswith(_MAPPED):
-            return None
-        address = address[12:]
+    if family == socket.AF_INET6 and address.startswith(_MAPPED):
+        family, address = socket.AF_INET, address[12:]
+    remote = socket.inet_ntop(family, address[: 4 if family == socket.AF_INET else 16])
     info = _info(message)
     if len(info) < _CWND_END:
         return None
     # Older kernels report fewer fields.
     rtt, cwnd, received, *limited, sent, resent = _TCP_INFO.unpack_from(info.ljust(_TCP_INFO.size, b"\0"))
-    [cookie], remote = _COOKIE.unpack_from(message, _COOKIE_OFFSET), socket.inet_ntoa(address[:4])
+    [cookie] = _COOKIE.unpack_from(message, _COOKIE_OFFSET)
     busy, rwnd, sndbuf = (microseconds / 1e6 for microseconds in limited)
     return Connection(cookie, remote, rtt / 1000, cwnd, received, busy, rwnd, sndbuf, sent, resent)
 

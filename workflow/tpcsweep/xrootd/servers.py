@@ -81,7 +81,7 @@ class Server:
     @property
     def place(self) -> str:
         """Address and port; servers in one network differ in one of them."""
-        return f"{self.address}:{self.ports.server}"
+        return place_of(self.address, self.ports.server)
 
     @property
     def url(self) -> str:
@@ -124,6 +124,17 @@ class SideServers(NamedTuple):
         return [server.url for server in asked]
 
 
+def place_of(address: str, port: int) -> str:
+    """Return an address and a port as URLs contain them: an address of IPv6 stands in brackets."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def parts_of(place: str) -> tuple[str, int]:
+    """Return the address and the port of a text that `place_of` returns."""
+    address, _, port = place.rpartition(":")
+    return address.strip("[]"), int(port)
+
+
 def side(
     name: str, entry: str, addresses: Sequence[str], folder: Path, root: Path, ports: Sequence[Ports] = ()
 ) -> SideServers:
@@ -138,7 +149,7 @@ def side(
         ports: Ports, the redirector's first; by default the usual ones.
     """
     ports = ports or [USUAL] * (len(addresses) + 1)
-    manager = f"{entry}:{ports[0].cmsd}" if len(addresses) > 1 else None
+    manager = place_of(entry, ports[0].cmsd) if len(addresses) > 1 else None
     origins = tuple(
         Server(f"{name}{n}", address, "server", manager, folder / f"{name}{n}", root, theirs)
         for n, (address, theirs) in enumerate(zip(addresses, ports[-len(addresses) :], strict=True), start=1)

@@ -177,7 +177,7 @@ class Pods:
         servers = zip(self._spots[side], self._blank(side).servers, strict=True)
         return [
             spot.address.partition("/")[0]
-            if spot.address
+            if spot.address and not spot.network
             else address_of(self.by_name[server.name], attached=spot.network is not None)
             for spot, server in servers
         ]

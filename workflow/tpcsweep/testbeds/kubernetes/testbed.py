@@ -42,7 +42,7 @@ from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
-from tpcsweep.xrootd.servers import SideServers
+from tpcsweep.xrootd.servers import SideServers, place_of
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0
@@ -351,7 +351,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
     agents = {
-        server.name: f"{address_of(pods.by_name[server.name])}:{server.ports.agent}"
+        server.name: place_of(address_of(pods.by_name[server.name]), server.ports.agent)
         for server in pods.servers
     }
     with pods.poked():
@@ -430,6 +430,7 @@ def _provenance(
 ) -> dict[str, Any]:
     """The fields that every testbed has, of the first origin of a side where they are one machine's, and our own."""
     first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
+    addresses = {server.name: server.address for server in pods.servers}
     hosts = {name: node_of(pod) for name, pod in pods.by_name.items()}
     return {
         **first["src"]["machine"],
@@ -448,7 +449,7 @@ def _provenance(
         },
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "kubernetes": {
-            "pods": {name: _describe(pod) for name, pod in sorted(pods.by_name.items())},
+            "pods": {name: _describe(pod, addresses.get(name)) for name, pod in sorted(pods.by_name.items())},
             "templates": pods.templates,
             "machines": {
                 name: {**description["machine"], "host": hosts[name]}
@@ -458,12 +459,12 @@ def _provenance(
     }
 
 
-def _describe(pod: V1Pod) -> dict[str, Any]:
+def _describe(pod: V1Pod, address: str | None) -> dict[str, Any]:
     assert pod.status
     statuses = pod.status.container_statuses or []
     return {
         "node": node_of(pod),
-        "address": pod.status.pod_ip,
+        "address": address or pod.status.pod_ip,
         "image": next((status.image_id for status in statuses), None),
         "qos": pod.status.qos_class,
     }

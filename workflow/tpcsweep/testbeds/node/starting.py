@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tpcsweep.xrootd.servers import EXPORT, READY_FILE
+from tpcsweep.xrootd.servers import EXPORT, READY_FILE, parts_of
 
 PROBE_SECONDS = 2.0
 """A server has so long to answer a probe."""
@@ -88,10 +88,10 @@ def get(place: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str
     SSLCertVerificationError for a wrong certificate, which waiting does not heal.
     """
     plain.settimeout(PROBE_SECONDS)
-    address, _, port = place.partition(":")
-    connection = http.client.HTTPSConnection(address, int(port))
+    address, port = parts_of(place)
+    connection = http.client.HTTPSConnection(address, port)
     try:
-        plain.connect((address, int(port)))
+        plain.connect((address, port))
         connection.sock = tls.wrap_socket(plain, server_hostname=address)
         connection.request("GET", f"{EXPORT}/{READY_FILE}")
         answer = connection.getresponse()

@@ -29,6 +29,7 @@ from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, detach, encoded, 
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import Contained, repeat
 from tpcsweep.testbeds.node import starting
+from tpcsweep.xrootd.servers import parts_of
 
 PINGS = 5
 READY_SECONDS = 60.0
@@ -192,12 +193,12 @@ class Hub:
         }
 
     async def _connect(self, name: str, place: str) -> None:
-        address, _, port = place.partition(":")
+        address, port = parts_of(place)
         give_up = time.monotonic() + READY_SECONDS
         while name not in self.agents:
             try:
                 streams = await asyncio.open_connection(
-                    address, int(port), ssl=self._tls, server_hostname=address, limit=LONGEST
+                    address, port, ssl=self._tls, server_hostname=address, limit=LONGEST
                 )
                 self.agents[name] = AgentLink(name, *streams, self._say)
             except OSError as error:
@@ -219,7 +220,8 @@ class Hub:
         """Wait until a side is ready, whose servers are given by address and port; raises TimeoutError."""
 
         def get(place: str) -> tuple[int, str]:
-            return starting.get(place, self._tls, socket.socket())
+            family = socket.AF_INET6 if place.startswith("[") else socket.AF_INET
+            return starting.get(place, self._tls, socket.socket(family))
 
         give_up = time.monotonic() + READY_SECONDS
         for each in starting.probes(redirector, origins, get):

@@ -24,7 +24,7 @@ from typing import Any
 from tpcsweep import processes
 from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.messages import detach
-from tpcsweep.xrootd.servers import LOOPBACK
+from tpcsweep.xrootd.servers import LOOPBACK, parts_of
 
 BLOCK = 1 << 16
 
@@ -77,8 +77,10 @@ def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
         lines.append(f"qdisc add {device} parent {parent} handle 40: {plan.netem(path)}")
         parent = "40:1"
     lines.append(f"qdisc add {device} parent {parent} handle 41: {plan.tbf(path)}")
-    chosen = f"filter add {device} parent 1: protocol ip prio 1 u32 match ip dst"
-    return lines + [f"{chosen} {peer}/32 flowid 1:4" for peer in peers]
+    chosen = f"filter add {device} parent 1: protocol"
+    six, four = "ipv6 prio 2 u32 match ip6 dst", "ip prio 1 u32 match ip dst"
+    matches = [f"{six} {peer}/128" if ":" in peer else f"{four} {peer}/32" for peer in peers]
+    return lines + [f"{chosen} {match} flowid 1:4" for match in matches]
 
 
 def share(path: plan.Path, origins: int) -> plan.Path:
@@ -128,11 +130,11 @@ async def introduce(port: int, address: str, redirector: str) -> None:
     kernel chooses that address by the route, and XRootD cannot: all origins of a node would share one. So cmsd connects
     to the agent beside it. Raises OSError if the port is taken.
     """
-    host, _, its_port = redirector.partition(":")
+    place = parts_of(redirector)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            there = await asyncio.open_connection(host, int(its_port), local_addr=(address, 0))
+            there = await asyncio.open_connection(*place, local_addr=(address, 0))
             detach(_pass_on(reader, there[1]))
             await _pass_on(there[0], writer)
         writer.close()
