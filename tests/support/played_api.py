@@ -139,6 +139,17 @@ class PlayedApi:
             return _status(409, "the object has been modified")
         if verb == "PUT":
             return 200, self._store(path, body)
+        if verb == "PATCH":
+            about = body["metadata"]
+            if about.get("uid", present["metadata"]["uid"]) != present["metadata"]["uid"]:
+                return _status(409, "the UID in the precondition is another one")
+            changed = {
+                "spec": {**present["spec"], **body["spec"]},
+                "metadata": {**present["metadata"], **about},
+            }
+            return 200, self._store(path, {**present, **changed})
+        if known.get("uid", present["metadata"]["uid"]) != present["metadata"]["uid"]:
+            return _status(409, "the UID in the precondition is another one")
         del self._objects[path]
         return DELETED
 
@@ -169,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:  # nobody waits for it any more
             self.close_connection = True
 
-    do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815 - as the base class names them
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - as the base class names them
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         return super().date_time_string(self.played.now() if timestamp is None else timestamp)

@@ -8,6 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from kubernetes import client as k8s
@@ -37,7 +38,7 @@ RIGHTS: Mapping[tuple[str, str], str] = {
     ("", "configmaps"): "create list deletecollection",
     ("batch", "jobs"): "create list deletecollection",
     ("networking.k8s.io", "networkpolicies"): "create list deletecollection",
-    ("coordination.k8s.io", "leases"): "create get list update delete",
+    ("coordination.k8s.io", "leases"): "create list patch delete",
 }
 """Verbs that sweeps need, by API group and resource; `config/kubernetes/rbac.yaml` grants them."""
 
@@ -174,7 +175,8 @@ def _name(job: k8s.V1Job, wanted: DeploymentParameters) -> str:
 
 
 def _clock(cluster: Cluster) -> Finding:
-    ahead = (cluster.now() - datetime.datetime.now(datetime.UTC)).total_seconds()
+    _, _, headers = call(k8s.VersionApi(cluster.http).get_code_with_http_info)
+    ahead = (parsedate_to_datetime(headers["Date"]) - datetime.datetime.now(datetime.UTC)).total_seconds()
     words = f"the API server's is {ahead:+.0f} s from this machine's"
     return Finding(cluster.name, "clock", "failed" if abs(ahead) > MOST_SECONDS else "ok", words)
 

@@ -111,16 +111,15 @@ class Session:
     def _run(self) -> None:
         self._heard_at = time.monotonic()
         refused_at: float | None = None
-        proxied = f", by {self._cluster.proxy}" if self._cluster.proxy else ""
         while not self._ended.is_set():
             why, refused = "it ended", False
             try:
                 with contextlib.closing(self._connect()) as connection:
                     self._converse(connection)
             except RefusedError as error:
-                why, refused = f"{error}{proxied}", not error.passing
+                why, refused = str(error), not error.passing
             except (WebSocketException, OSError, HTTPError, ClusterError) as error:
-                why = f"{str(error) or type(error).__name__}{proxied}"
+                why = str(error) or type(error).__name__
             now = time.monotonic()
             refused_at = (refused_at or now) if refused else None
             silent = now - self._heard_at
