@@ -273,8 +273,10 @@ def explain_error(error: ApiException) -> str:
         what, why = forbidden.groups()
         if quota := re.match(r"(?:exceeded|failed) quota: (.*)", why):
             return f"quota exceeded by {what}: {quota[1]}"
-        if why.startswith("violates PodSecurity") or faults.limit_range(why):
-            return f"{what}: {why}{faults.limit_range(why)}"
+        if why.startswith("violates PodSecurity"):
+            return f"{what} {why}"
+        if advice := faults.limit_range(why):
+            return f"{what}: {why}{advice}"
     if error.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message:
         return f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
     reason = status.get("reason") or error.reason
