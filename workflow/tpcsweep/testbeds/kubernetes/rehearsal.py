@@ -31,7 +31,7 @@ NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0
 """Difference of the clocks of this machine, by which credentials are valid, and of the API server."""
 RIGHTS: Mapping[tuple[str, str], str] = {
-    ("", "pods"): "create list watch patch delete deletecollection",
+    ("", "pods"): "create list watch patch deletecollection",
     ("", "pods/log"): "get",
     ("", "pods/exec"): "get",
     ("", "events"): "list",
