@@ -16,7 +16,7 @@ from tests.cluster.sweeps import LONGEST, ONE, ClusterSweep, Space, local_testbe
 from tests.support.testbeds import selecting
 from tests.support.workflow import wait_until
 
-SOON = 10.0  # s from a deployment's beginning to the reason for which its pods do not run
+SOON = 10.0  # s from the Jobs of servers to the reason for which their pods do not run
 AT_ONCE = 30.0  # s for a failure that is final, on a machine that may be busy
 NOWHERE = "127.0.0.1:1/nowhere:1"
 
@@ -28,16 +28,16 @@ def own(cluster: local.Cluster, request: pytest.FixtureRequest) -> Iterator[Spac
         yield made
 
 
-def seconds_until(words: str, since: str, sweep: ClusterSweep, run: subprocess.Popen[bytes]) -> float:
-    """Seconds from one line of a run's output to another one."""
+def seconds_until(words: str, own: Space, sweep: ClusterSweep, run: subprocess.Popen[bytes]) -> float:
+    """Seconds from the first Job of a server to words in a run's output."""
 
-    def said(pattern: str) -> Callable[[], bool]:
-        return lambda: bool(re.search(pattern, sweep.output())) or run.poll() is not None
+    def wait_for(what: str, happened: Callable[[], object]) -> None:
+        wait_until(lambda: happened() or run.poll() is not None, what, LONGEST)
+        assert happened(), sweep.output()
 
-    wait_until(said(since), since, LONGEST)
+    wait_for("a server's Job", lambda: [job for job in own.left().get("jobs", []) if job.endswith("src1")])
     began = time.monotonic()
-    wait_until(said(words), words, LONGEST)
-    assert re.search(words, sweep.output()), sweep.output()
+    wait_for(words, lambda: re.search(words, sweep.output()))
     return time.monotonic() - began
 
 
@@ -48,7 +48,7 @@ def test_an_unschedulable_pod_shows_the_schedulers_reason_and_ends_by_sigint(
     settings = local_testbed(own.name, paths={"kind": "nodes", "pairs": [pair]})
     sweep = own.sweep(tmp_path, settings, parameters=ONE)
     run = sweep.start("cells")
-    took = seconds_until("Unschedulable: 0/3 nodes are available: .*selector", "deploying ", sweep, run)
+    took = seconds_until("Unschedulable: 0/3 nodes are available: .*selector", own, sweep, run)
     print(f"the scheduler's reason: {took:.1f} s")  # noqa: T201
     assert took < SOON
     os.killpg(run.pid, signal.SIGINT)
@@ -72,7 +72,7 @@ def test_pods_over_quota_end_a_sweep_at_once(own: Space, tmp_path: Path) -> None
     own.core.create_namespaced_resource_quota(own.name, quota)
     sweep = own.sweep(tmp_path, local_testbed(own.name), parameters={**ONE, "streams": [1, 2]})
     run = sweep.start("cells")
-    took = seconds_until("FailedCreate: .*exceeded quota: pods", "deploying ", sweep, run)
+    took = seconds_until("FailedCreate: .*exceeded quota: pods", own, sweep, run)
     print(f"over quota: {took:.1f} s")  # noqa: T201
     assert took < AT_ONCE
     assert run.wait(LONGEST) != 0
