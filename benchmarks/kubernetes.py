@@ -62,7 +62,7 @@ def deployment(settings: Kubernetes, origins: int, logs: Path) -> list[float]:
     wanted = Parameters.model_validate(given)
     request = Request("bench", f"origins={origins}", wanted, ["curl"], 600.0, logs, lambda _: None)
     began = time.monotonic()
-    with mock.patch.object(api, "connect", connect), testbed.deployed(settings, request) as site:
+    with mock.patch.object(api, "connect_cluster", connect), testbed.deployed(settings, request) as site:
         up = time.monotonic() - began
         beside = []
         for number in range(CELLS):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kubernetes testbed's use of the API, against a real API server without nodes."""
 
-import base64
 import datetime
 import json
 import os
@@ -31,10 +30,7 @@ from tests.support.workflow import wait_until
 LONG = 60.0  # seconds for what takes a moment, on a machine that has much else to do
 
 
-PARTS = b'{"alg": "RS256"}', b'{"exp": 1700000000}', b"x"
-EXPIRED_TOKEN = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in PARTS)
 CERTIFICATE = {"client-certificate": "user.pem", "client-key": "user.key"}
-PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}
 
 
 def connected(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> Cluster:
@@ -109,7 +105,7 @@ def holding(cluster: Cluster, names: list[str], identifier: str) -> AbstractCont
 @pytest.mark.parametrize("text", ["", "words", "apiVersion: v1\nkind: Config\n", "a: [", "contexts: [{}]"])
 def test_a_file_that_is_no_kubeconfig(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kubeconfig").write_text(text)
-    words = r"kubeconfig (is no usable kubeconfig|has no current context)"
+    words = "is no usable kubeconfig"
     with pytest.raises(ClusterError, match=words) as raised:
         connected(tmp_path / "kubeconfig", monkeypatch)
     assert "\n" not in str(raised.value)
@@ -131,11 +127,9 @@ def expired(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"server": "https://127.0.0.1:1"}, {}, r"https://127.0.0.1:1\): .*Connection refused.* Is it up"),
         ({"certificate-authority": "ca.pem"}, {}, "certificate is not trusted"),
         ({}, {"token": "nonsense"}, r"does not accept the credentials \(401\)[^;]*$"),
-        ({}, {"token": EXPIRED_TOKEN}, r"401.*; the token has expired at 2023-11-14 22:13:20 UTC"),
-        ({}, CERTIFICATE, r"401.*; the certificate has expired at 20"),
-        ({}, {"exec": PLUGIN}, "gives no credentials: .*"),
+        ({}, CERTIFICATE, r"does not accept the credentials \(401\)"),
     ],
-    ids=["unreachable", "not trusted", "token", "expired token", "expired certificate", "plugin"],
+    ids=["unreachable", "not trusted", "token", "expired certificate"],
 )
 def test_a_kubeconfig_that_leads_nowhere_is_explained(
     control_plane: local.Cluster,
@@ -159,7 +153,7 @@ def test_a_kubeconfig_that_leads_nowhere_is_explained(
     if "server" not in server:  # such a server may come back, and is asked again
         assert time.monotonic() - began < api.PATIENCE
     assert capfd.readouterr().err == ""
-    with pytest.raises(ClusterError, match="has no context elsewhere; it has "):
+    with pytest.raises(ClusterError, match=r"is no usable kubeconfig: .*elsewhere"):
         connected(expired / "kubeconfig", monkeypatch, context="elsewhere")
 
 
@@ -256,9 +250,8 @@ def test_a_dead_holder_is_succeeded(cluster: Cluster) -> None:
         assert time.monotonic() - began > leases.DURATION - 1
         assert held.lost() is None
         assert leases.holders(cluster) == {"bbbbbb"}
-    assert len(words) == 2
+    assert len(words) == 1
     assert words[0].startswith("aaaaaa: ")
-    assert words[1].endswith("(silent: taken over after 4 s of that)")
 
 
 @pytest.mark.usefixtures("fast")
@@ -353,7 +346,7 @@ def test_unschedulable_pods_are_explained_when_the_time_is_over(cluster: Cluster
         api.create_object(cluster, pod("aaaaaa", name, node_selector={"site": "nowhere"}))
     words = (
         r"not running after 3 s: pods tpc-aaaaaa-src1, tpc-aaaaaa-src2: Unschedulable: .*; "
-        r"it requests cpu 2, memory 1Gi, node label site=nowhere; no node has these labels; 1 of 3 pods do not exist"
+        r"1 of 3 pods do not exist"
     )
     with pytest.raises(PodError, match=words):
         watch.running(3, 3)

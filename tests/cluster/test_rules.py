@@ -16,7 +16,7 @@ from tests.cluster.sweeps import ONE, Space, local_testbed, recipe, space
 from tests.support.testbeds import pods, sized
 from tests.support.workflow import wait_until
 
-SOON = 60  # s: a retry takes longer, and a machine may be busy
+SOON = 120  # s: attempts that are repeated take longer, and a machine may be busy
 RULES = """
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy

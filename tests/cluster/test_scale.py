@@ -276,7 +276,7 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
     wait_until(lambda: read().status.hard, "it counts", LONGEST)
     stages: list[str] = []
     with testbed.standing(settings(own), requested(1, tmp_path, stages)) as (place, _):
-        assert not place.everywhere
+        assert not place.naming.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
     assert own.left() == {}
 

@@ -138,7 +138,7 @@ def crowded(account: Space) -> str:
 
 
 def test_a_pod_that_no_node_has_room_for_is_told(crowded: str) -> None:
-    words = r"not running after 5 s: pod \S+: Unschedulable: .*Insufficient cpu.*it requests cpu 64"
+    words = r"not running after 5 s: pod \S+: Unschedulable: .*Insufficient cpu"
     assert re.search(words, crowded), crowded
 
 
@@ -173,7 +173,7 @@ def test_the_role_has_no_right_that_is_not_used(here: local.Cluster, account: Sp
     assert granted - used == {("", "pods/exec", "create")}  # asked for from Kubernetes 1.35 on
     assert used <= granted
     refused = {right(event) for event in events if event["responseStatus"]["code"] == 403}
-    assert refused <= {("", "nodes", "list")}  # where a pod finds no node, to say more of it to who may know
+    assert refused == set()
 
 
 def right(event: dict[str, Any]) -> tuple[str, str, str]:

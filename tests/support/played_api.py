@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """As much of a Kubernetes API server as locks and teardown need: objects with versions, and nothing that acts on them.
 
-It can be made to do what a real one does at its worst: stall, carry out requests whose answers are lost, refuse, have
-another time than this machine.
+It can be made to stall, to refuse, and to lose the answers to requests that it carries out.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import contextlib
 import itertools
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -34,7 +32,6 @@ class PlayedApi:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
-        self.ahead = 0.0  # seconds by which its clock is ahead of this machine's
         self.refuse: Callable[[str, str, Any], int | None] = lambda *_: None
         """The status with which a request of a verb, a path and a body is refused; None: it is not."""
         self.words = "refused"  # the message with which requests are refused
@@ -77,9 +74,6 @@ class PlayedApi:
             yield
         finally:
             event.set()
-
-    def now(self) -> float:
-        return time.time() + self.ahead
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         with self._lock:
@@ -139,6 +133,17 @@ class PlayedApi:
             return _status(409, "the object has been modified")
         if verb == "PUT":
             return 200, self._store(path, body)
+        if verb == "PATCH":
+            about = body["metadata"]
+            if about.get("uid", present["metadata"]["uid"]) != present["metadata"]["uid"]:
+                return _status(409, "the UID in the precondition is another one")
+            changed = {
+                "spec": {**present["spec"], **body["spec"]},
+                "metadata": {**present["metadata"], **about},
+            }
+            return 200, self._store(path, {**present, **changed})
+        if known.get("uid", present["metadata"]["uid"]) != present["metadata"]["uid"]:
+            return _status(409, "the UID in the precondition is another one")
         del self._objects[path]
         return DELETED
 
@@ -169,10 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:  # nobody waits for it any more
             self.close_connection = True
 
-    do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815 - as the base class names them
-
-    def date_time_string(self, timestamp: float | None = None) -> str:
-        return super().date_time_string(self.played.now() if timestamp is None else timestamp)
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - as the base class names them
 
     def log_message(self, *_: object) -> None:
         pass

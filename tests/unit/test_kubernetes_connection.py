@@ -7,7 +7,6 @@ import base64
 import http.client
 import json
 import os
-import re
 import select
 import socket
 import ssl
@@ -176,97 +175,29 @@ def both(folder: Path, address: str, scheme: str) -> Iterator[tuple[Server, Prox
         yield server, proxy
 
 
-LISTED = (
-    *("127.0.0.1", "localhost, 127.0.0.1", "localhost 127.0.0.1", " 127.0.0.0/8 ", "*", "x,127.0.0.0/30,"),
-    "127.0.0.1:{port}",
-)
-OTHERS = "", "10.0.0.0/8", ".0.0.1.example", "127.0.0.1:1", "127.0.0.10", "example,[::1]"
-
-
 @pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize(
-    ("address", "exempt", "proxied"),
-    [
-        *(("127.0.0.1", exempt, False) for exempt in LISTED),
-        *(("127.0.0.1", exempt, True) for exempt in OTHERS),
-        *(
-            pytest.param("::1", exempt, False, marks=V6)
-            for exempt in ("::1", "[::1]", "example, [::1]", "::/64", "[::1]:{port}", "0:0:0:0:0:0:0:1")
-        ),
-    ],
-)
-def test_rest_and_exec_go_the_same_way(
-    scheme: str,
-    address: str,
-    exempt: str,
-    proxied: bool,
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with both(folder, address, scheme) as (server, proxy):
-        monkeypatch.setenv(f"{scheme.upper()}_PROXY", proxy.url)
-        monkeypatch.setenv("NO_PROXY", exempt.format(port=server.url.rpartition(":")[2]))
-        cluster = connect(tmp_path, server, folder)
-        listed = len(proxy.asked)
-        start_command(cluster)
-        assert (listed > 0, len(proxy.asked) > listed) == (proxied, proxied), proxy.asked
-        assert server.asked[-1][0] == EXEC
-        assert cluster.proxy == (f"the proxy {proxy.url} ({scheme.upper()}_PROXY)" if proxied else "")
-
-
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("form", ["http://{}", "{}", " http://{}/ "])
-def test_a_proxy_for_all_is_used_with_its_password_and_shown_without(
-    scheme: str, form: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("exempt", "proxied"), [("127.0.0.1", False), ("", True), ("10.0.0.0/8", True)])
+def test_rest_and_exec_go_by_the_proxy_with_its_password(
+    scheme: str, exempt: str, proxied: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with both(folder, "127.0.0.1", scheme) as (server, proxy):
-        monkeypatch.setenv("all_proxy", form.format(f"user:p%40ss@{urlsplit(proxy.url).netloc}"))
+        monkeypatch.setenv(f"{scheme.upper()}_PROXY", f"http://user:p%40ss@{urlsplit(proxy.url).netloc}")
+        monkeypatch.setenv("NO_PROXY", exempt)
         cluster = connect(tmp_path, server, folder)
         start_command(cluster)
         basic = f"Basic {base64.b64encode(b'user:p@ss').decode()}"
-        assert [who for _, _, who in proxy.asked] == [basic, basic]
-        assert cluster.proxy == f"the proxy {proxy.url} (all_proxy)"
-        assert "p@ss" not in cluster.proxy
+        assert [who for _, _, who in proxy.asked] == [basic, basic] * proxied
+        assert server.verbs() == ["list", EXEC]
 
 
-def test_the_proxy_of_a_kubeconfig_wins_over_variables(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_proxy_of_a_kubeconfig_is_used(folder: Path, tmp_path: Path) -> None:
     with both(folder, "127.0.0.1", "https") as (server, proxy):
-        monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-        monkeypatch.setenv("NO_PROXY", "*")
         cluster = connect(tmp_path, server, folder, **{"proxy-url": proxy.url})
         start_command(cluster)
         assert proxy.verbs() == ["CONNECT", "CONNECT"]
-        assert cluster.proxy.endswith("(proxy-url of the kubeconfig)")
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "words"),
-    [
-        ("ALL_PROXY", "socks5://127.0.0.1:9", "ALL_PROXY names a proxy of kind socks5, .* name one of kind http"),
-        ("HTTP_PROXY", "socks5h://u:secret@127.0.0.1:9", "HTTP_PROXY names a proxy of kind socks5h"),
-        ("all_proxy", "https://127.0.0.1:9", "all_proxy names a proxy of kind https"),
-        ("HTTP_PROXY", "http://127.0.0.1:nine", "HTTP_PROXY names a proxy of kind None, .* such as http://proxy"),
-        ("HTTP_PROXY", "http://127.0.0.1:9", r"the proxy http://127.0.0.1:9 \(HTTP_PROXY\) does not answer: .*refused"),
-        ("ALL_PROXY", "127.0.0.1:9", r"the proxy http://127.0.0.1:9 \(ALL_PROXY\) does not answer"),
-        ("HTTP_PROXY", "http://nowhere.invalid:9", r"\(HTTP_PROXY\) does not answer"),
-    ],
-)  # fmt: skip
-def test_a_proxy_that_cannot_be_used_is_named_with_its_variable(
-    variable: str, value: str, words: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(api, "call", lambda *given, **options: call(*given, **(options | {"seconds": 0})))
-    monkeypatch.setenv(variable, value)
-    with Server() as server, pytest.raises(ClusterError, match=words) as raised:
-        connect(tmp_path, server, folder)
-    assert "\n" not in str(raised.value)
-    assert "secret" not in str(raised.value)
-    assert not server.asked
-
-
-def test_a_proxy_that_hangs_or_refuses_ends_neither_a_session_nor_its_words(
+def test_a_proxy_that_hangs_or_refuses_ends_a_session_in_time(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE", 0.01)
@@ -276,7 +207,7 @@ def test_a_proxy_that_hangs_or_refuses_ends_neither_a_session_nor_its_words(
         cluster = connect(tmp_path, server, folder)
         proxy.accepted = lambda _: False
         refused = Session(cluster, "tpc-1", 0.2, lambda _: None)
-        with pytest.raises(SessionError, match=r"status: 407.*, by the proxy .*\(HTTPS_PROXY\)"):
+        with pytest.raises(SessionError, match="status: 407"):
             refused.ask("clock")
         hang = threading.Event()
         undo.callback(hang.set)
@@ -285,20 +216,6 @@ def test_a_proxy_that_hangs_or_refuses_ends_neither_a_session_nor_its_words(
         with pytest.raises(SessionError, match="has not answered"):
             hung.ask("clock", 0.1)
         hung.close()  # it returns
-
-
-@V6
-def test_an_address_of_ipv6_behind_a_proxy_is_refused(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client would ask the proxy for `::1:6443`, which is no address with a port (RFC 9110, 7.1)."""
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "[::2], fd00::/8")
-    with (
-        Server("::1", folder) as server,
-        pytest.raises(ClusterError, match=r"HTTPS_PROXY: .*\[::1\]:\d+: name it"),
-    ):
-        connect(tmp_path, server, folder)
 
 
 # Credentials
@@ -377,22 +294,6 @@ def test_threads_that_are_refused_together_renew_once(folder: Path, tmp_path: Pa
         assert not failures
 
 
-def test_a_plugin_that_fails_later_is_quoted(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("first")
-    plugin = tmp_path / "plugin"
-    plugin.write_text(PLUGIN % "")
-    plugin.chmod(0o755)
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
-    with Server(folder=folder) as server:
-        authority = {"certificate-authority": str(folder / "ca.pem")}
-        kubeconfig(tmp_path / "kubeconfig", server.url, user, **authority)
-        cluster = api.connect_cluster(kubernetes())
-        (tmp_path / "token").unlink()
-        server.accepted = lambda _: False
-        with pytest.raises(ClusterError, match=r"gives no credentials: .*the identity provider is down"):
-            call(cluster.coordination.list_namespaced_lease, "c", seconds=0)
-
-
 def test_a_token_that_stays_wrong_is_refused_once(folder: Path, tmp_path: Path) -> None:
     with Server(folder=folder) as server:
         server.accepted = lambda _: False
@@ -414,32 +315,15 @@ def test_an_api_server_has_an_address_of_ipv6(scheme: str, folder: Path, tmp_pat
         assert server.url in cluster.name
 
 
-def test_kubeconfigs_are_merged_as_kubectl_does(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kubeconfigs_are_merged(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Server(folder=folder) as server:
         authority = {"certificate-authority": str(folder / "ca.pem")}
         first, second = tmp_path / "a" / "config", tmp_path / "b" / "config"
         kubeconfig(first, server.url, {"token": "one"}, "one", **authority)
         kubeconfig(second, server.url, {"token": "two"}, "two", **authority)
-        (tmp_path / "empty").write_text("\n")
-        files = [tmp_path / "missing", tmp_path / "empty", first, second]
-        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", ":".join(map(str, files)))
-        assert api.connect_cluster(kubernetes()).namespace == "one"  # the first that names a context
-        assert api.connect_cluster(kubernetes(context="two")).namespace == "two"
+        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", f"{tmp_path}/missing::{first}:{second}")
+        for name in ("one", "two"):
+            assert api.connect_cluster(kubernetes(context=name)).namespace == name
         assert [who for _, _, who in server.asked] == ["Bearer one", "Bearer two"]
-        # A context of one file, with a cluster of another and a user of a third.
-        mixed = {
-            "current-context": "mixed",
-            "contexts": [{"name": "mixed", "context": {"cluster": "one", "user": "u"}}],
-        }
-        (tmp_path / "mixed").write_text(yaml.safe_dump(mixed))
-        for name in ("user.pem", "user.key"):
-            (tmp_path / "b" / name).write_bytes((folder / name).read_bytes())
-        user = {"client-certificate": "user.pem", "client-key": "user.key"}
-        second.write_text(yaml.safe_dump({"users": [{"name": "u", "user": user}]}))
-        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", f"{tmp_path}/mixed::{first}:{second}")
-        cluster = api.connect_cluster(kubernetes())
-        assert Path(cluster.http.configuration.cert_file).parent == tmp_path / "b"
-        with pytest.raises(ClusterError, match=re.escape("has no context three; it has mixed, one")):
+        with pytest.raises(ClusterError, match=r"no usable kubeconfig: .*three"):
             api.connect_cluster(kubernetes(context="three"))

@@ -2,7 +2,7 @@
 from typing import Any
 
 import pytest
-from kubernetes.client import CoreV1Event, V1Job, V1Node, V1Pod
+from kubernetes.client import CoreV1Event, V1Job, V1Pod
 from tpcsweep.testbeds.kubernetes.faults import (
     Fault,
     diagnose,
@@ -11,8 +11,6 @@ from tpcsweep.testbeds.kubernetes.faults import (
     limit_range,
     progress,
     ready,
-    requested,
-    room,
     unpulled,
 )
 
@@ -143,20 +141,11 @@ def test_an_image_is_told_with_what_the_registry_has_said() -> None:
     assert text.startswith(f"ImagePullBackOff: {IMAGE}: Failed to pull image: not found")
 
 
-def test_unschedulable_says_what_was_requested() -> None:
-    crowded = pod(UNPLACED, {"nodeName": None, "nodeSelector": {"site": "a"}})
-    words = f"Unschedulable: {FULL}; it requests cpu 2, memory 4Gi, node label site=a"
-    assert described(diagnose(crowded)) == (words, False, False)
-
-
-def test_room_on_nodes() -> None:
-    status = {"allocatable": {"cpu": "1", "memory": "2Gi"}}
-    about = {"metadata": {"name": "a"}, "spec": {"unschedulable": True}, "status": status}
-    small = V1Node.model_validate(about)
-    needs = [*requested(pod({})), "example.com/vf 1", "node label site=a"]
-    said = "nodes to choose from: a (unschedulable, cpu 1, memory 2Gi, example.com/vf none)"
-    assert room([small], needs) == said
-    assert room([], needs) == "no node has these labels"
+def test_unschedulable_is_told_in_the_schedulers_words() -> None:
+    crowded = pod(UNPLACED, {"nodeName": None})
+    assert described(diagnose(crowded)) == (f"Unschedulable: {FULL}", False, False)
+    said = [event("TriggeredScaleUp", "pod triggered scale-up", "Normal")]
+    assert described(diagnose(crowded, said))[0] == f"Unschedulable: {FULL}; TriggeredScaleUp"
 
 
 @pytest.mark.parametrize(("cut", "noise"), [("", 1), ("a.token cut by the kubelet\n", 100)])

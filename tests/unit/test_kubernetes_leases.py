@@ -58,7 +58,7 @@ def lease(server: PlayedApi) -> dict[str, Any]:
 
 
 def owners(server: PlayedApi) -> list[str]:
-    return [owner["uid"] for owner in lease(server)["metadata"].get("ownerReferences", [])]
+    return [owner["uid"] for owner in lease(server)["metadata"].get("ownerReferences") or []]
 
 
 @pytest.mark.usefixtures("fast")
@@ -100,32 +100,30 @@ def test_a_stall_takes_no_lease(server: PlayedApi, cluster: Cluster, monkeypatch
         assert taken.is_set()
 
 
-@pytest.mark.parametrize("ahead", [0.0, 10 * DAY, -10 * DAY], ids=["right", "behind", "ahead"])
-def test_a_stale_lease_is_taken_at_first_sight(server: PlayedApi, cluster: Cluster, ahead: float) -> None:
-    server.ahead = ahead
-    server.put("leases", lease_of(THEIRS, server.now() - leases.STALE + 60))
+def test_a_stale_lease_is_taken_at_first_sight(server: PlayedApi, cluster: Cluster) -> None:
+    server.put("leases", lease_of(THEIRS, time.time() - leases.STALE + 60))
     with pytest.raises(leases.NodesInUseError, match=f"^the nodes are in use: {THEIRS}: "):
         held_by(OURS, cluster).__enter__()
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "tpc-bbbbbb", "uid": "uid-of-another"}
-    server.put("leases", lease_of(THEIRS, server.now() - leases.STALE - 60, ownerReferences=[job]))
+    server.put("leases", lease_of(THEIRS, time.time() - leases.STALE - 60, ownerReferences=[job]))
     with held_by(OURS, cluster):
         assert leases.holders(cluster) == {OURS}
         assert owners(server) == []  # it does not go with the Job of the dead
         renewed = datetime.datetime.fromisoformat(lease(server)["spec"]["renewTime"]).timestamp()
-        assert abs(renewed - server.now()) < 60
+        assert abs(renewed - time.time()) < 60
     assert server.get("leases", "a") is None
 
 
 def test_who_takes_a_lease_removes_stale_ones(server: PlayedApi, cluster: Cluster) -> None:
     """The Lease of a trial that was killed has a name of its own: nobody else would ever take it over."""
     for name, silent in (("b", leases.STALE + 60), ("c", leases.STALE - 60)):
-        server.put("leases", lease_of(THEIRS, server.now() - silent, name))
+        server.put("leases", lease_of(THEIRS, time.time() - silent, name))
     with held_by(OURS, cluster):
         assert [bool(server.get("leases", name)) for name in "abc"] == [True, False, True]
 
 
 def test_a_stale_lease_is_reaped_at_first_sight(server: PlayedApi, cluster: Cluster) -> None:
-    server.put("leases", lease_of(THEIRS, server.now() - leases.STALE - 60))
+    server.put("leases", lease_of(THEIRS, time.time() - leases.STALE - 60))
     assert [words.partition(":")[0] for words in leases.reap(cluster)] == [THEIRS]
     assert sum(verb == "GET" for verb, _ in server.asked) == 1
     assert server.get("leases", "a") is None
@@ -134,15 +132,15 @@ def test_a_stale_lease_is_reaped_at_first_sight(server: PlayedApi, cluster: Clus
 @pytest.mark.usefixtures("fast")
 def test_who_has_taken_a_lease_is_said(server: PlayedApi, cluster: Cluster) -> None:
     with held_by(OURS, cluster) as held:
-        server.put("leases", lease_of(THEIRS, server.now()))
+        server.put("leases", lease_of(THEIRS, time.time()))
         wait_until(held.lost, "it is noticed")
-        assert f"Lease a was taken over by {THEIRS}" in held.lost()
+        assert held.lost() == "Lease a was deleted, or taken over by another deployment"
     assert leases.holders(cluster) == {THEIRS}  # what is not ours stays
     server.remove("leases", "a")
     with held_by(OURS, cluster) as held:
         server.remove("leases", "a")
         wait_until(held.lost, "it is noticed")
-        assert held.lost() == "Lease a was deleted by somebody"
+        assert held.lost()
 
 
 @pytest.mark.usefixtures("fast")
@@ -158,14 +156,3 @@ def test_a_lease_goes_with_the_job(server: PlayedApi, cluster: Cluster, touched:
             renewed_again(server)
             assert owners(server) == expected
         assert held.lost() is None
-
-
-def test_the_time_is_that_of_the_answer_that_came_quickest(server: PlayedApi, cluster: Cluster) -> None:
-    def ahead() -> float:
-        leases.holders(cluster)
-        return cluster.now().timestamp() - datetime.datetime.now(datetime.UTC).timestamp()
-
-    server.ahead = DAY
-    assert abs(ahead() - DAY) < 60
-    server.ahead = 0.0  # as if an answer had been under way for a day
-    assert abs(ahead() - DAY) < 60

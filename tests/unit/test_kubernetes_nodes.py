@@ -11,9 +11,9 @@ import pytest
 from kubernetes.client import V1Pod
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import testbed
+from tpcsweep.testbeds.kubernetes import rehearsal, testbed
 from tpcsweep.testbeds.kubernetes.api import RefusedError
-from tpcsweep.testbeds.kubernetes.faults import nodes_in_use
+from tpcsweep.testbeds.kubernetes.faults import OCCUPIED, unscheduled
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError
 
@@ -44,9 +44,9 @@ def waiting(message: str) -> V1Pod:
 def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() -> None:
     affinity = "didn't match Pod's node affinity/selector"
     others = f"1 Insufficient cpu, 2 node(s) {affinity}.", "3 node(s) didn't match pod affinity rules.", ""
-    assert [nodes_in_use(waiting(message)) for message in SAID] == [*SAID]
-    assert not any(nodes_in_use(waiting(f"0/3 nodes are available: {message}")) for message in others)
-    assert nodes_in_use(waiting("")) is nodes_in_use(V1Pod()) is None
+    assert all(OCCUPIED in unscheduled(waiting(message)) for message in SAID)
+    assert not any(OCCUPIED in unscheduled(waiting(message)) for message in others)
+    assert unscheduled(V1Pod()) == ""
 
 
 def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch,
     def placed(_settings: object, _request: object, turn: int) -> Iterator[Any]:
         log.append(f"placed {turn}")
         try:
-            yield SimpleNamespace(everywhere=True)
+            yield SimpleNamespace(naming=NAMING)
         finally:
             log.append(f"given back {turn}")
 
@@ -87,11 +87,11 @@ def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_no_pod_is_made_to_see_whether_nodes_can_be_kept_from_all_namespaces(server: PlayedApi) -> None:
-    assert testbed._everywhere(server.cluster(), SETTINGS, NAMING)
+    assert rehearsal.within_quota(server.cluster(), SETTINGS, NAMING).everywhere
     assert [verb for verb, _ in server.asked] == ["POST"]
     assert server.get("pods", "tpc-aaaaaa") is None
     # What keeps pods from being made at all is raised.
     for status in (403, 404):
         server.refuse = lambda *_, status=status: status
         with pytest.raises(RefusedError, match="refused"):
-            testbed._everywhere(server.cluster(), SETTINGS, NAMING)
+            rehearsal.within_quota(server.cluster(), SETTINGS, NAMING)

@@ -214,9 +214,9 @@ def test_the_affinity_of_a_template_is_kept_beside_that_which_keeps_deployments_
     pair = {"rtt": 20, "source": of_pods(affinity=given), "destination": {}}
     affinity = pod(settings(paths={"kind": "nodes", "pairs": [pair]}))["spec"]["affinity"]
     assert affinity["nodeAffinity"] == given["nodeAffinity"]
-    kept = objects.apart(NAMING, everywhere=True)
+    kept = objects.apart(NAMING)
     assert affinity["podAntiAffinity"][objects.REQUIRED] == [own, kept]
-    assert kept == {**objects.apart(NAMING, everywhere=False), "namespaceSelector": {}}
+    assert kept == {**objects.apart(replace(NAMING, everywhere=False)), "namespaceSelector": {}}
 
 
 def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_their_placements() -> None:

@@ -24,11 +24,11 @@ def test_the_rights_that_are_asked_for_are_those_of_the_shipped_role() -> None:
 def test_each_distinct_pod_is_rehearsed_once_and_quotas_are_held_to_the_largest_deployment() -> None:
     study = load({"sweep": "local", "testbed": "local"}, ROOT)
     pairs = study.testbed.pairs  # type: ignore[union-attr]
-    names = [name for name, _ in rehearsal.distinct_jobs(study, pairs, everywhere=True)]
+    names = [name for name, _ in rehearsal.distinct_jobs(study, pairs)]
     # One client; two values of cores on two pairs of nodes, whose sources are one.
     assert names.count("pod client") == 1
     assert len({name for name in names if name.startswith("pod src1")}) == 2
-    asked = rehearsal.usage(job for _, job in rehearsal.distinct_jobs(study, pairs[:1], everywhere=True))
+    asked = rehearsal.usage(job for _, job in rehearsal.distinct_jobs(study, pairs[:1]))
     assert asked["pods"] == 5
     quota = V1ResourceQuota.model_validate(
         {"status": {"hard": {"pods": "5", "limits.memory": "1Gi", "services": "0"}, "used": {"pods": "1"}}}

@@ -152,6 +152,7 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
     from tpcsweep import testbeds
     from tpcsweep.configuration import checks
     from tpcsweep.extras import missing
+    from tpcsweep.linux.signals import interruptible
     from tpcsweep.running.runner import deployment_errors
 
     if printed:
@@ -165,7 +166,8 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
         problems = [*map(str, checks.check(study)), *missing(checks.extras(study))]
         found += [testbeds.Finding(study.name, "can be run", "failed", problem) for problem in problems]
     try:
-        found += testbeds.findings(study)
+        with interruptible():  # Ctrl-C ends a trial in order
+            found += testbeds.findings(study)
     except deployment_errors(study) as error:
         found.append(testbeds.Finding(study.testbed_name, "can deploy", "failed", str(error)))
     table = Table("subject", "check", "status", "reason")

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
-from tpcsweep.configuration.placements import CLIENT, Client, Placement, Role, Side, faults, over, servers_of
+from tpcsweep.configuration.placements import CLIENT, Client, Role, Side, faults, over, servers_of
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, quoted, refuse
 from tpcsweep.configuration.templates import instead, spec_of
 from tpcsweep.configuration.testbeds import DEPLOYED, Given, PathRule, Settings
@@ -39,7 +39,7 @@ def _image(text: str) -> str:
 
 _EMULATED = f"at most {show(LARGEST, RATE)}, what emulators of paths are asked for"
 Label = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
-"""A name as Kubernetes has it for namespaces (RFC 1123)."""
+"""A namespace's name (RFC 1123)."""
 
 
 class Pair(Strict):
@@ -70,7 +70,7 @@ def _all(text: object) -> object:
 
 
 class Paths(Strict):
-    """Where the paths between source and destination come from."""
+    """The paths between source and destination."""
 
     kind: Literal["nodes", "networks", "netem"]
     """nodes: real paths between nodes; networks: attached networks; netem: emulated in the pods"""
@@ -86,7 +86,7 @@ class Paths(Strict):
 
     @property
     def given(self) -> tuple[Pair, ...]:
-        """The pairs as they are given; of `pairs: all` what each of them is made of."""
+        """The pairs as the file gives them, or `each` with `pairs: all`."""
         if self.pairs == "all":
             assert self.each is not None
             return (self.each,)
@@ -236,31 +236,25 @@ class Kubernetes(Settings):
             yield ("congestion_controls",), ", ".join(controls), f"the one that the nodes use, {cannot}"
 
     def _of_pods(self) -> Iterator[Fault]:
-        """Yield the faults of pods in pairs, or in the testbed for all of them: each once, where it is given."""
+        """Yield the faults of sides, each once, at its place in a pair or in the testbed."""
         found: dict[tuple[str | int, ...], tuple[str, str]] = {}
         for index, (given, pair) in enumerate(zip(self.paths.given, self.pairs, strict=True)):
             place = ("paths", *self.paths.place(index))
             if self.paths.kind == "netem" and given.bandwidth is not None and given.bandwidth > LARGEST:
                 found[*place, "bandwidth"] = show(given.bandwidth, RATE), _EMULATED
-            for name in ("source", "destination", "client"):
+            for name, side in pair.sides:
                 said = getattr(given, name).model_fields_set
-                for key, value, allowed in self._of_placement(getattr(pair, name)):
+                for key, value, allowed in faults(side, self.paths.kind, host_network=self.host_network):
                     where = (*place, name) if key[0] in said else (name,)
                     found.setdefault((*where, *key), (value, allowed))
         for name in ("source", "destination"):
-            side: Side = getattr(self, name)
-            for own in sorted({"network", "addresses", "origins"} & side.model_fields_set):
+            for own in sorted({"network", "addresses", "origins"} & getattr(self, name).model_fields_set):
                 found[name, own] = "what is a pair's own", "nothing: it stands with each of paths.pairs"
         yield from ((place, *words) for place, words in found.items())
 
-    def _of_placement(self, placed: Placement) -> Iterator[Fault]:
-        kind = self.paths.kind
-        if isinstance(placed, Side):
-            yield from faults(placed, kind, host_network=self.host_network)
-
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs with all that they leave to the testbed: key by key, and templates merged."""
+        """The pairs with the testbed's keys that they lack, and merged templates."""
         return tuple(map(self._whole, self.paths.given))
 
     def _whole(self, pair: Pair) -> Pair:
@@ -277,7 +271,7 @@ class Kubernetes(Settings):
 
     @property
     def has_alternatives(self) -> bool:
-        """Whether a deployment may have one pair or another: several are of the same figures."""
+        """Whether several pairs have the same RTT, bandwidth and MTU."""
         figures = [(pair.rtt, pair.bandwidth, pair.mtu) for pair in self.pairs]
         return self.paths.pairs == "all" or len(set(figures)) < len(figures)
 
@@ -286,13 +280,13 @@ class Kubernetes(Settings):
         return self.parallel_deployments
 
     def serves(self, pair: Pair, wanted: DeploymentParameters) -> bool:
-        """Whether a deployment can have one of `pairs`: it has its RTT, bandwidth and MTU, or makes these."""
+        """Return whether one of `pairs` has the RTT, bandwidth and MTU of a deployment, or emulates them."""
         if self.paths.kind == "netem":
             return wanted.bandwidth <= (pair.bandwidth or 0) and wanted.mtu == pair.mtu
         return (pair.rtt, pair.bandwidth, pair.mtu) == (wanted.rtt, wanted.bandwidth, wanted.mtu)
 
     def defaults(self, given: Given = MappingProxyType({})) -> dict[str, Value]:
-        """Give the parameters that a sweep leaves out: those of the first path that has an RTT asked for."""
+        """Return the defaults of a sweep's parameters, from the first path with a given RTT."""
         rtts = given.get("rtt")
         asked = rtts if isinstance(rtts, tuple) else (rtts,)
         first = next((pair for pair in self.pairs if pair.rtt in asked), self.pairs[0])
@@ -305,7 +299,7 @@ class Kubernetes(Settings):
 
 
 def _replaced(given: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield a fault for each key of before, with the lines to write instead."""
+    """Yield a fault for each former key, with the lines that replace it."""
     if secrets := given.get("pull_secrets"):
         names = [{"name": name} for name in secrets] if isinstance(secrets, list | tuple) else secrets
         written = {"podTemplate": {"spec": {"imagePullSecrets": names}}}

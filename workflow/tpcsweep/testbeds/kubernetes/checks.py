@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep may ask for of a kubernetes testbed: what its file allows. Pure; no cluster is asked."""
+"""Check a sweep against the file of a kubernetes testbed, without asking a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
 
 CELL_MARGIN = 60.0
-"""Seconds that a cell may take beside its measuring, and its deployment to go."""
+"""Seconds of a cell beside its measurement, with the removal of its deployment."""
 FEWEST_CORES = 0.01
-"""Of a container: kubelet gives it 1 ms of each 100 ms at least, whatever it is limited to."""
+"""The fewest cores of a container: a kubelet sets no quota below 1 ms in 100 ms."""
 
 
 def check(configuration: Configuration) -> list[Problem]:
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Kubernetes)
-    if testbed.paths.kind == "netem":  # whatever netem makes on the network that is there
+    if testbed.paths.kind == "netem":
         most = max(_known(pair.bandwidth) for pair in testbed.pairs)
         bandwidth = at_most("bandwidth", most, RATE, f" (bandwidth in {file})")
         made = emulated(SMALLEST_RTT["netem"], LARGEST_BANDWIDTH["netem"])
@@ -45,7 +45,7 @@ def check(configuration: Configuration) -> list[Problem]:
 
 
 def _time(testbed: Kubernetes, file: str, how: Measurement) -> list[Problem]:
-    """A deployment must have come up, and a cell ended, before its pods must be gone."""
+    """Require a time limit in which a deployment can start and a cell can end."""
     least = testbed.start_time + how.bounds[1] + CELL_MARGIN
     if testbed.time_limit is None or testbed.time_limit >= least:
         return []
@@ -55,7 +55,7 @@ def _time(testbed: Kubernetes, file: str, how: Measurement) -> list[Problem]:
 
 
 def _memory(testbed: Kubernetes, file: str) -> list[Rule]:
-    """What arrives needs room at the destination, and what is sent at the source, where it is no hole."""
+    """Require room for files at the destination, and at the source unless they are sparse."""
     destination = min(_known(pair.destination.memory) for pair in testbed.pairs)
     source = min(_known(pair.source.memory) for pair in testbed.pairs)
 
@@ -68,7 +68,7 @@ def _memory(testbed: Kubernetes, file: str) -> list[Rule]:
 
 
 def _known(value: Any) -> Any:
-    """What a pair has of the testbed's where it says nothing (`Kubernetes.pairs`)."""
+    """Return a field that `Kubernetes.pairs` has set."""
     assert value is not None
     return value
 
@@ -88,7 +88,7 @@ def _origins(testbed: Kubernetes, file: str) -> Rule:
 
 
 def _mtu(testbed: Kubernetes, file: str) -> Rule:
-    """That of a pair that has the other figures, each of which is told by a rule of its own where no pair has it."""
+    """Require the MTU of a pair with the RTT and bandwidth, for which other rules exist."""
     all_of_them = list(dict.fromkeys(pair.mtu for pair in testbed.pairs))
     if len(all_of_them) == 1:
         return one_of("mtu", all_of_them, f"{show(_known(all_of_them[0]), SIZE)} (mtu in {file})")
@@ -176,7 +176,7 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
 
 
 def _requested(testbed: Kubernetes, file: str) -> list[Rule]:
-    """An origin is limited to its share of the cores, and no pod requests more than that."""
+    """Require that no pod requests more cores than an origin's share, which is its limit."""
     sides = [side for pair in testbed.pairs for _, side in pair.sides]
     asked = [templates.resources(side.podTemplate, SERVERS, "requests").get(CPU, "") for side in sides]
     most = float(max(map(amount_of, map(str, asked))))

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locks that end with their holders: Leases, one for each way in which a deployment chooses nodes.
 
-They have those wait that ask for the same nodes, and tell which deployments live. That no node has two deployments,
-whatever it is called by, is the scheduler's part (`objects.apart`): a deployment that loses a Lease is still alone.
+Deployments that ask for the same nodes wait for each other by them, and a Lease shows which deployments live. The
+scheduler keeps two deployments off one node in any case (`objects.apart`), so a lost Lease spoils no measurement.
 
-A Lease is held as long as it is renewed. Whether it is, everybody judges by what they themselves see: a Lease that one
-process has watched for DURATION without a change, while the server answered, belongs to nobody any more, nor does one
-whose `renewTime` is STALE by the server's own clock. The clocks of the machines do not matter.
+A holder renews its Lease every RENEWAL seconds. A process that sees a Lease unchanged for DURATION, while the server
+answers, takes it over; the clocks of the machines do not matter, as in client-go's leader election.
 """
 
 from __future__ import annotations
@@ -17,43 +16,34 @@ import hashlib
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
-from kubernetes.client import V1DeleteOptions, V1Job, V1Lease, V1LeaseSpec, V1OwnerReference, V1Preconditions
+from kubernetes.client import V1DeleteOptions, V1Job, V1Lease, V1LeaseSpec, V1Preconditions
 
-from tpcsweep.testbeds.kubernetes.api import (
-    PATIENCE,
-    Cluster,
-    ClusterError,
-    RefusedError,
-    call,
-    create_object,
-)
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create_object
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR, Naming, meta_of, name_of, reference, whose
 
 DURATION = 30.0
 """Seconds after which a Lease that has not been renewed may be taken over."""
-STALE = 300.0
-"""Seconds since its last renewal after which a Lease is taken over at first sight. Much longer than DURATION: when a
-server has stalled, all Leases look old, and their holders are about to renew them."""
+STALE = 3600.0
+"""Seconds since its last renewal after which any run deletes a Lease, by the clocks of both machines."""
 RENEWAL = 5.0
 POLL = 1.0
 RACE = 0.1
-"""Seconds until the next look of one that another was faster than; twice as many the next time."""
+"""Seconds until the next attempt after a race for a Lease was lost; they double with each race."""
 TIMEOUT = (3.0, 10.0)
-"""Seconds to connect and to wait, for a renewal: there is time for two before DURATION. A busy server lets requests
-queue for some seconds, and whoever gives up and comes again is the last once more."""
+"""Seconds to connect and to wait for a renewal: two fit into DURATION."""
 RELEASE = 10.0
-"""Seconds for which giving back is tried: a Lease that stays expires."""
+"""Seconds for which the deletion of a Lease is tried; a Lease that remains expires."""
 
 
 class NodesInUseError(ClusterError):
-    """The nodes are in use by another deployment that lives."""
+    """A live deployment uses the nodes."""
 
 
 class Leases:
-    """Leases that are held and renewed."""
+    """Leases that this process holds and renews."""
 
     def __init__(self, cluster: Cluster, naming: Naming) -> None:
         self.index = -1
@@ -61,23 +51,19 @@ class Leases:
         self._cluster = cluster
         self._naming = naming
         self._taken: dict[str, V1Lease] = {}
-        self._owners: list[V1OwnerReference] | None = None
+        self._owners: list[dict[str, Any]] | None = None
         self._gone: str | None = None
         self._lock = threading.Lock()
-        """For whoever renews."""
+        """Held by the thread that renews."""
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._renew, daemon=True, name="leases")
+        self._thread = threading.Thread(target=self._keep, daemon=True, name="leases")
 
     def take_first(
         self, alternatives: Sequence[Collection[str]], waiting: Callable[[str], None] | None
     ) -> None:
-        """Take all Leases of one alternative, and renew them from now on; see `first_free`.
-
-        What is STALE is removed, whatever it is for: nobody else may ever want that of a trial that was killed.
-        """
+        """Take all Leases of one alternative, and renew them from now on; see `first_free`."""
         watched = _Watched(self._cluster)
-        told = ""
-        races = 0
+        told, races = "", 0
         while True:
             present = watched.look()
             free = [
@@ -86,7 +72,7 @@ class Leases:
                 if all(name not in present or watched.expired(present[name]) for name in names)
             ]
             if free:
-                # Many who start together all want the first one; those who are too late must not all want the next.
+                # Processes that start together all want the first alternative; after a race each chooses at random.
                 self.index = random.choice(free) if races else free[0]
                 if self._take(alternatives[self.index], present):
                     break
@@ -94,142 +80,100 @@ class Leases:
                 text, pause = "others who want the same", min(RACE * 2**races, POLL)
             else:
                 wanted = [present[name] for names in alternatives for name in names if name in present]
-                text, pause = _waits_for(watched, wanted), POLL
+                first, *others = dict.fromkeys(map(describe_lease, wanted))
+                text, pause = f"{first} and {len(others)} more" if others else first, POLL
                 if waiting is None:
                     raise NodesInUseError(f"the nodes are in use: {text}. End that first.")
             if waiting and text != told:
                 waiting(text)
                 told = text
             races = races + 1 if free else 0
-            # Those who wait for the same must not look at the same moments, or they keep one another from it.
-            time.sleep(pause * random.uniform(0.7, 1.3))
+            time.sleep(
+                pause * random.uniform(0.7, 1.3)
+            )  # or processes that wait would look at the same moments
         self._thread.start()
-        for name, lease in present.items():
-            if name not in self._taken and watched.stale(lease):
-                with contextlib.suppress(ClusterError):  # it stays for the next run
-                    _delete(self._cluster, lease)
+        # The Lease of a killed trial has a name of its own, which nobody else asks for.
+        for lease in (each for name, each in present.items() if name not in self._taken and _stale(each)):
+            with contextlib.suppress(ClusterError):
+                _delete(self._cluster, lease)
 
     def lost(self) -> str | None:
-        """Who has these Leases instead of us; None while they are ours, as far as is known.
-
-        A server that is silent takes them from nobody: whoever takes one over asks that server for it.
-        """
+        """Say which of these Leases is not ours any more; None while all are, as far as is known."""
         return self._gone
 
     def go_with(self, owner: V1Job | None) -> None:
-        """Let the cluster collect the Leases with a Job, should nobody be left to give them back; None: let it not.
-
-        It is done now if the server answers, else by the next renewal that arrives.
-        """
+        """Let the cluster collect the Leases with a Job, should this process be killed; None: with no Job."""
         with self._lock:
-            self._owners = [reference(owner)] if owner else None
-            for name in self._taken:
-                if not self._keep(name):  # it may have shown how the Lease is now
-                    self._keep(name)
+            self._owners = [reference(owner).model_dump(by_alias=True, exclude_none=True)] if owner else None
+            self._renew()
 
     def release(self) -> None:
-        """Give back what is still ours; what cannot be given back expires."""
+        """Delete the Leases that are still ours."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(sum(TIMEOUT) + 1)
         self._give_back()
 
     def _take(self, names: Collection[str], present: Mapping[str, V1Lease]) -> bool:
-        """Take these in an order that is everybody's; False as soon as another has been faster."""
-        replace = self._cluster.coordination.replace_namespaced_lease
+        """Take Leases in the order of their names; return False as soon as another process was faster."""
         for name in sorted(set(names)):
-            before = present.get(name)
-            lease = self._lease(name, before)
-            try:
-                if before:
-                    self._taken[name] = call(replace, name, self._cluster.namespace, lease)
-                else:
-                    self._taken[name] = create_object(self._cluster, lease)
-            except RefusedError as error:
-                # Where there was none before, it is the namespace that is not there.
-                if error.status != 409 and not (error.status == 404 and before):
-                    raise
-                current = _read(self._cluster, name)
-                if current is None or not self._ours(current):
-                    return False
-                self._taken[name] = current  # by a request whose answer was lost
-        return True
-
-    def _lease(self, name: str, before: V1Lease | None) -> V1Lease:
-        now = _now(self._cluster)
-        meta = self._naming.meta(name)
-        meta.resource_version = meta_of(before).resource_version if before else None
-        return V1Lease(
-            metadata=meta,
-            spec=V1LeaseSpec(
+            if name in present and not _delete(self._cluster, present[name]):
+                return False
+            now = datetime.datetime.now(datetime.UTC)
+            spec = V1LeaseSpec(
                 holder_identity=self._naming.identifier,
                 lease_duration_seconds=int(DURATION),
                 acquire_time=now,
                 renew_time=now,
-                lease_transitions=(_spec(before).lease_transitions or 0) + 1 if before else 0,
-            ),
-        )
-
-    def _ours(self, lease: V1Lease) -> bool:
-        return _spec(lease).holder_identity == self._naming.identifier
-
-    def _give_back(self) -> None:
-        for name, lease in sorted(self._taken.items()):
-            with contextlib.suppress(ClusterError):
-                if not _delete(self._cluster, lease):
-                    current = _read(self._cluster, name)
-                    if current and self._ours(current):
-                        _delete(self._cluster, current)
-        self._taken.clear()
-
-    def _renew(self) -> None:
-        pause = RENEWAL
-        while not self._ended.wait(pause):
-            pause = RENEWAL
-            with self._lock:
-                for name in list(self._taken):
-                    if not (self._ended.is_set() or self._keep(name)):
-                        pause = POLL
-            if self._gone:
-                return
-
-    def _keep(self, name: str) -> bool:
-        """Renew a Lease; whether the server has said that it is renewed. There is a next time."""
-        lease = self._taken[name].model_copy(deep=True)
-        _spec(lease).renew_time = _now(self._cluster)
-        meta_of(lease).owner_references = self._owners
-        replace, space = self._cluster.coordination.replace_namespaced_lease, self._cluster.namespace
-        try:
-            self._taken[name] = call(replace, name, space, lease, seconds=0, _request_timeout=TIMEOUT)
-        except RefusedError as error:
-            if error.status in (404, 409):
-                self._look(name)
-            return False
-        except ClusterError:
-            return False
+            )
+            try:
+                lease = V1Lease(metadata=self._naming.meta(name), spec=spec)
+                self._taken[name] = create_object(self._cluster, lease)
+            except RefusedError as error:
+                if error.status != 409:
+                    raise
+                return False
         return True
 
-    def _look(self, name: str) -> None:
-        """See who has changed a Lease: another who takes it, or we, in a renewal whose answer was lost."""
-        try:
-            lease = _read(self._cluster, name, seconds=0)
-        except ClusterError:
-            return
-        if lease is None:
-            self._gone = f"Lease {name} was deleted by somebody"
-        elif self._ours(lease):
-            self._taken[name] = lease
-        else:
-            self._gone = f"Lease {name} was taken over by {describe_lease(lease)}"
+    def _give_back(self) -> None:
+        for _, lease in sorted(self._taken.items()):
+            with contextlib.suppress(ClusterError):
+                _delete(self._cluster, lease, as_seen=False)
+        self._taken.clear()
+
+    def _keep(self) -> None:
+        pause = RENEWAL
+        while not (self._ended.wait(pause) or self._gone):
+            with self._lock:
+                pause = RENEWAL if self._renew() else POLL
+
+    def _renew(self) -> bool:
+        """Renew all Leases; return whether the server has confirmed that."""
+        renewed = True
+        for name, lease in self._taken.items():
+            # A time without a fraction is refused. The uid is a precondition: another's Lease has another one.
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+            meta = {"uid": meta_of(lease).uid, "ownerReferences": self._owners}
+            body = {"metadata": meta, "spec": {"renewTime": now}}
+            patch, space = self._cluster.coordination.patch_namespaced_lease, self._cluster.namespace
+            try:
+                call(patch, name, space, body, seconds=0, _request_timeout=TIMEOUT)
+            except RefusedError as error:
+                renewed = False
+                if error.status in (404, 409, 422):
+                    self._gone = f"Lease {name} was deleted, or taken over by another deployment"
+            except ClusterError:
+                renewed = False
+        return renewed
 
 
 def name_for(nodes: str) -> str:
-    """The name of the Lease for what `nodes` says, the same on every machine."""
+    """Return the name of the Lease for a text that describes nodes, the same on every machine."""
     return f"tpcsweep-{hashlib.sha256(nodes.encode()).hexdigest()[:12]}"
 
 
 def describe_lease(lease: V1Lease) -> str:
-    return whose(_spec(lease).holder_identity or "", meta_of(lease).annotations or {})
+    return whose(_holder(lease), meta_of(lease).annotations or {})
 
 
 @contextlib.contextmanager
@@ -241,7 +185,11 @@ def first_free(
 ) -> Iterator[Leases]:
     """Hold all Leases of the first alternative that is free, for the length of a `with`.
 
-    With `waiting` one is waited for, while nothing is held; it is told whom for.
+    Args:
+        cluster: Where the Leases are.
+        alternatives: Names of Leases.
+        naming: The deployment that holds them.
+        waiting: If given, wait for an alternative while none is free; it is called with their holders.
 
     Raises:
         NodesInUseError: None is free, and `waiting` is not given.
@@ -256,98 +204,68 @@ def first_free(
 
 
 def reap(cluster: Cluster) -> list[str]:
-    """Delete the Leases of the dead; returns whose they were.
+    """Delete the Leases of dead holders, and return whose they were.
 
-    Takes one renewal of the living where there are no dead, or none that died less than STALE ago; else DURATION.
+    Takes one renewal if all holders live, and DURATION otherwise.
     """
     watched = _Watched(cluster)
     present = watched.look()
-    doubtful = set(present)
-    dead: dict[str, V1Lease] = {}
-    while doubtful:
-        for name in sorted(doubtful):
-            if name in present and watched.expired(present[name]):
-                dead[name] = present[name]
-            if name not in present or name in dead or watched.renewed(present[name]):
-                doubtful.discard(name)
-        if doubtful:
-            time.sleep(POLL)
-            present = watched.look()
-    # Only as it was seen: a holder that comes back to life renews first, and keeps it.
-    return [describe_lease(lease) for lease in dead.values() if _delete(cluster, lease)]
+    while any(lease for lease in present.values() if not (watched.renewed(lease) or watched.expired(lease))):
+        time.sleep(POLL)
+        present = watched.look()
+    dead = [lease for lease in present.values() if watched.expired(lease)]
+    return [describe_lease(lease) for lease in dead if _delete(cluster, lease)]
 
 
 def holders(cluster: Cluster) -> set[str]:
-    """Identifiers of the deployments that have Leases, expired ones included."""
-    return {_spec(lease).holder_identity or "" for lease in _all(cluster)}
-
-
-class _Seen(NamedTuple):
-    version: str | None
-    quiet: float
-    """Seconds for which it has not changed, of those in which the server answered."""
-    renewed: bool
-    """Whether it has ever changed."""
+    """Return the identifiers of deployments that hold Leases, expired ones included."""
+    return set(map(_holder, _all(cluster)))
 
 
 class _Watched:
+    """How long Leases have not changed, in seconds in which the server answered."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._seen: dict[str, _Seen] = {}
+        self._versions: dict[str, list[str | None]] = {}
+        self._quiet: dict[str, float] = {}
         self._looked = time.monotonic()
 
     def look(self) -> dict[str, V1Lease]:
         leases = {name_of(lease): lease for lease in _all(self._cluster)}
         now = time.monotonic()
-        # Where the server did not answer for longer, the holders could not renew either.
-        passed = min(now - self._looked, RENEWAL)
-        self._looked = now
+        # While the server did not answer, holders could not renew either.
+        passed, self._looked = min(now - self._looked, RENEWAL), now
         for name, lease in leases.items():
-            version, before = meta_of(lease).resource_version, self._seen.get(name)
-            if before is None or before.version != version:
-                self._seen[name] = _Seen(version, 0.0, renewed=before is not None)
+            version, known = meta_of(lease).resource_version, self._versions.setdefault(name, [])
+            if known[-1:] == [version]:
+                self._quiet[name] += passed
             else:
-                self._seen[name] = before._replace(quiet=before.quiet + passed)
+                known.append(version)
+                self._quiet[name] = 0.0
         return leases
 
-    def quiet(self, lease: V1Lease) -> float:
-        return self._seen[name_of(lease)].quiet
-
     def renewed(self, lease: V1Lease) -> bool:
-        return self._seen[name_of(lease)].renewed
+        return len(self._versions[name_of(lease)]) > 1
 
     def expired(self, lease: V1Lease) -> bool:
-        if not _spec(lease).holder_identity:
-            return True
-        return self.quiet(lease) > _promised(lease) or self.stale(lease)
-
-    def stale(self, lease: V1Lease) -> bool:
-        """Whether it has expired by its own word, at first sight."""
-        renewed = _spec(lease).renew_time
-        if renewed is None:
-            return False
-        return (self._cluster.now() - renewed).total_seconds() > max(STALE, _promised(lease))
+        return self._quiet[name_of(lease)] > DURATION or _stale(lease)
 
 
-def _promised(lease: V1Lease) -> float:
-    """Seconds for which a holder need not renew: one that has promised less may not know better; more is believed."""
-    return max(DURATION, _spec(lease).lease_duration_seconds or 0)
+def _stale(lease: V1Lease) -> bool:
+    renewed = lease.spec.renew_time if lease.spec else None
+    now = datetime.datetime.now(datetime.UTC)
+    return renewed is not None and (now - renewed).total_seconds() > STALE
 
 
-def _waits_for(watched: _Watched, wanted: Iterable[V1Lease]) -> str:
-    """Whose these are. The words must change only when the situation does: they are shown whenever they change."""
-    silent = f" (silent: taken over after {DURATION:.0f} s of that)"
-    texts = [
-        describe_lease(lease) + (silent if watched.quiet(lease) > 2 * RENEWAL else "") for lease in wanted
-    ]
-    first, *others = dict.fromkeys(texts)  # one has several Leases
-    return f"{first} and {len(others)} more" if others else first
+def _holder(lease: V1Lease) -> str:
+    return (lease.spec and lease.spec.holder_identity) or ""
 
 
-def _delete(cluster: Cluster, lease: V1Lease) -> bool:
-    """Delete a Lease in that very state; False where it has changed. Raises ClusterError."""
+def _delete(cluster: Cluster, lease: V1Lease, *, as_seen: bool = True) -> bool:
+    """Delete a Lease, `as_seen` only in that very state; return False if it has changed. Raises ClusterError."""
     meta = meta_of(lease)
-    state = V1Preconditions(uid=meta.uid, resource_version=meta.resource_version)
+    state = V1Preconditions(uid=meta.uid, resource_version=meta.resource_version if as_seen else None)
     delete, body = cluster.coordination.delete_namespaced_lease, V1DeleteOptions(preconditions=state)
     try:
         call(delete, name_of(lease), cluster.namespace, body=body, seconds=RELEASE)
@@ -360,25 +278,3 @@ def _delete(cluster: Cluster, lease: V1Lease) -> bool:
 
 def _all(cluster: Cluster) -> list[V1Lease]:
     return call(cluster.coordination.list_namespaced_lease, cluster.namespace, label_selector=SELECTOR).items
-
-
-def _read(cluster: Cluster, name: str, seconds: float = PATIENCE) -> V1Lease | None:
-    read = cluster.coordination.read_namespaced_lease
-    try:
-        return call(read, name, cluster.namespace, seconds=seconds, _request_timeout=TIMEOUT)
-    except RefusedError as error:
-        if error.status != 404:
-            raise
-        return None
-
-
-def _spec(lease: V1Lease) -> V1LeaseSpec:
-    if lease.spec is None:
-        lease.spec = V1LeaseSpec()
-    return lease.spec
-
-
-def _now(cluster: Cluster) -> datetime.datetime:
-    now = cluster.now()
-    # The server refuses a time without a fraction, which is how Python writes a whole second.
-    return now.replace(microsecond=now.microsecond or 1)

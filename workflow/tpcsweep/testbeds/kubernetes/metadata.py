@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, labels and owners of a deployment's objects, and what an object says of itself. Pure."""
+"""Names, labels and owners of a deployment's objects. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import psutil
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
 PYTHON = "/usr/bin/python3"
-"""What runs it there."""
+"""The interpreter in pods."""
 POD = "tpcsweep.testbeds.kubernetes.pod"
-"""The package of what runs in pods."""
+"""The package of programs that run in pods."""
 DEPLOYMENT = "tpcsweep/deployment"
-"""The label whose value is a deployment's identifier."""
+"""The label with a deployment's identifier."""
 ROLE = "tpcsweep/role"
 SIDE = "tpcsweep/side"
 MANAGED = {"app.kubernetes.io/name": "tpcsweep", "app.kubernetes.io/managed-by": "tpcsweep"}
@@ -27,25 +27,27 @@ SELECTOR = "app.kubernetes.io/managed-by=tpcsweep"
 SWEEP = "tpcsweep/sweep"
 CELLS = "tpcsweep/cells"
 OWNER = "tpcsweep/owner"
-"""Annotations of every object: whose it is."""
+"""Annotations of every object: who made it, and for which cells."""
 
 
 @dataclass(frozen=True)
 class Naming:
-    """Whose objects these are."""
+    """A deployment as its objects name it."""
 
     identifier: str
     sweep: str
     deployment: str
+    everywhere: bool = True
+    """Whether its nodes are kept from deployments of all namespaces, or of its own alone."""
 
     @classmethod
     def new(cls, sweep: str, deployment: str) -> Naming:
-        """With an identifier that no other deployment has: hundreds may be there at a time."""
+        """Return one with an identifier of its own."""
         return cls(secrets.token_hex(5), sweep, deployment)
 
     @property
     def prefix(self) -> str:
-        """What all names begin with, and that of the client's Job."""
+        """The name of the client's Job, which begins all other names."""
         return f"tpc-{self.identifier}"
 
     def meta(
@@ -56,7 +58,7 @@ class Naming:
         side: str | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> V1ObjectMeta:
-        """Metadata of an object: whose it is, and with which Job it goes; of a pod also `role` and `side`."""
+        """Return the metadata of an object that the cluster deletes with the Job `owner`."""
         labels = {**MANAGED, DEPLOYMENT: self.identifier, ROLE: role, SIDE: side}
         return V1ObjectMeta(
             name=name,
@@ -72,7 +74,7 @@ class Naming:
 
 
 def reference(owner: V1Job) -> V1OwnerReference:
-    """What an object has that is to go with this Job."""
+    """Return the reference of an object that the cluster deletes with this Job."""
     uid = meta_of(owner).uid or ""
     return V1OwnerReference(api_version="batch/v1", kind="Job", name=name_of(owner), uid=uid)
 
@@ -82,7 +84,7 @@ def selector(identifier: str) -> str:
 
 
 def whose(identifier: str, notes: Mapping[str, str]) -> str:
-    """Whose a deployment is, in words, by the annotations of any of its objects."""
+    """Describe a deployment by the annotations of any of its objects."""
     cells, sweep = notes.get(CELLS) or "the only deployment", notes.get(SWEEP) or "(unknown)"
     return f"{identifier}: {cells} of sweep {sweep} by {notes.get(OWNER) or '(unknown)'}"
 
@@ -96,12 +98,12 @@ def name_of(item: Any) -> str:
 
 
 def job_of(pod: V1Pod) -> str:
-    """The name of the Job that has made a pod."""
+    """Return the name of the Job of a pod."""
     return next((each.name for each in meta_of(pod).owner_references or [] if each.kind == "Job"), "")
 
 
 def deployment_of(item: Any) -> str:
-    """The identifier of the deployment that an object belongs to."""
+    """Return the identifier of the deployment of an object."""
     return (meta_of(item).labels or {}).get(DEPLOYMENT, "")
 
 

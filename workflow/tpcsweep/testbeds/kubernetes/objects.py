@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of a deployment, as typed objects of the Kubernetes API. Pure.
+"""The manifests of a deployment. Pure.
 
 Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMaps, NetworkPolicy,
-Jobs tpc-<id>-src1 …, -srcm, -dst1 …, -dstm (of each one pod: servers and agent)
+Jobs tpc-<id>-src1 …, -srcm, -dst1 …, -dstm (each with one pod: servers and agent)
 
-Every pod has a Job of its own, which never gives it a successor: a deployment in which a server is younger than the
-others is not what was asked for. One Job with an index would do for servers that differ in nothing but their numbers;
-these have addresses and places of their own.
+Every pod has a Job of its own, which never replaces it: a deployment with one younger server is not the one asked for.
+One Job with an index would do only for servers without addresses and nodes of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubernetes import client as k8s
@@ -32,65 +31,55 @@ from tpcsweep.xrootd import servers as xrootd
 USER = 10940
 """User and group of all processes, as in the image, unless a template says otherwise."""
 SERVER_MEMORY = 1 << 30
-"""Memory of a server beside its files, bytes."""
+"""Bytes of memory of a server beside its files."""
 PACKAGE = "package"
 STATE_SIZE = "64Mi"
 FINISHED_SECONDS = 30
-"""How long a Job that has ended stays, so that it can be seen why."""
+"""Seconds for which a Job that has ended remains, so that people can see why."""
 GRACE_SECONDS = 2
 NETWORK = "net1"
 """The interface of an attached network, as Multus names the first."""
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
-"""The annotation in which Multus tells a pod's networks."""
+"""The annotation in which Multus describes a pod's networks."""
 NODE = "kubernetes.io/hostname"
-"""The label that tells nodes apart."""
+"""The label by which nodes differ."""
 SECRETS: Mapping[str, Callable[[str], bool]] = {
     CLIENT: lambda name: name.startswith(("ca", "user", places.COMPLETE)),
     "servers": lambda name: not name.startswith("user"),
 }
-"""Which credentials the client has in a Secret, and which the servers."""
+"""The Secrets of a deployment, and which credentials are in each."""
 PORTS = (xrootd.PORT, xrootd.CMSD_PORT, xrootd.USUAL.agent, xrootd.USUAL.probe)
-"""Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
+"""TCP ports of a server's pod, the only ones by which pods of a deployment reach each other."""
 SCRAPED = {
     "prometheus.io/scrape": "true",
     "prometheus.io/port": str(places.METRICS_PORT),
     "prometheus.io/path": places.METRICS_PATH,
 }
-"""Annotations by which most Prometheus servers find what they are to ask."""
+"""Annotations by which most Prometheus servers find their targets."""
 NOBODY = xrootd.LOOPBACK
-"""The name server of all pods, at which nobody listens.
+"""The name server of all pods, which does not exist: look-ups fail at once.
 
-Everything is called by its address, and whoever looks for a name nevertheless is refused at once. XRootD looks for its
-peers' as it starts: for ten seconds where a name server is asked that the network lets nothing through to.
+Pods use addresses alone, but XRootD looks up its peers' names as it starts. It would wait ten seconds for a name server
+that the network does not let it reach.
 """
 
 
-def client_job(
-    naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True
-) -> k8s.V1Job:
-    """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds.
-
-    `everywhere` is explained by `apart`.
-    """
-    placed = settings.client
+def client_job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
+    """Return the Job of client and hub, which owns all other objects and ends after `deadline` seconds."""
+    placed, scraped = settings.client, SCRAPED if settings.metrics else {}
     address = placed.addresses[0] if placed.addresses else None
-    scraped = SCRAPED if settings.metrics else {}
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}", *(["metrics"] if scraped else [])]
-    containers = [
-        _container(CLIENT, settings.image, settings, ["client"]),
-        _container(HUB, settings.image, settings, hub),
+    spec = _pod_spec(naming, settings, "client")
+    spec["containers"] = [
+        _container(CLIENT, settings.image, settings, "client"),
+        _container(HUB, settings.image, settings, *hub),
     ]
-    annotations = {**scraped, **attachment(placed.network, address)}
-    pod = naming.meta("", role="client", annotations=annotations)
-    spec = _pod_spec(settings, containers, _volumes(naming, "client"))
+    meta = naming.meta("", role="client", annotations={**scraped, **attachment(placed.network, address)})
     limits = {CLIENT: sizes.CLIENT, HUB: sizes.HUB}
-    whole = _whole(pod, spec, placed.podTemplate, limits, settings.qos, apart(naming, everywhere=everywhere))
-    made = _job(naming.meta(naming.prefix), whole, deadline)
-    assert made.spec
-    made.spec.ttl_seconds_after_finished = FINISHED_SECONDS
-    return made
+    template = _merged(naming, settings, meta, spec, placed.podTemplate, limits)
+    return _job(naming.meta(naming.prefix), template, deadline, ttlSecondsAfterFinished=FINISHED_SECONDS)
 
 
 def server_job(
@@ -102,14 +91,10 @@ def server_job(
     streams: int,
     owner: k8s.V1Job | None,
     deadline: float,
-    *,
-    everywhere: bool = True,
 ) -> k8s.V1Job:
-    """The Job of a server at its spot; its pod has the servers' container, and the agent's.
+    """Return the Job of a server and its agent at a spot, which ends after `deadline` seconds.
 
-    It ends after `deadline` seconds.
-
-    `streams` is the most that a cell has; `everywhere` is explained by `apart`.
+    `streams` is the largest number of a cell.
     """
     origin, ports = server.role == "server", server.ports
     side, image = server.name[:3], settings.server_image or settings.image
@@ -120,34 +105,32 @@ def server_job(
         AGENT: sizes.agent(wanted, streams),
     }
     command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
-    files = [_mount("files", places.FILES)]
-    servers = _container(SERVERS, image, settings, command, files)
+    servers = _container(SERVERS, image, settings, *command)
     listening = (ports.server, ports.cmsd, ports.agent, ports.probe)
-    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in listening]
-    watching = ["agent", *([str(spot.port)] if spot.port else [])]
-    emulates = settings.paths.kind == "netem" and origin
-    user = (templates.spec_of(spot.template, "securityContext") or {}).get("runAsUser") or USER
-    agent = _container(AGENT, image, settings, watching, files, emulates_as=user if emulates else None)
-    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(spot.memory))]
-    spec = _pod_spec(settings, [servers, agent], volumes)
-    assert spec.security_context
-    spec.security_context.sysctls = pod_sysctls(settings, wanted)
-    spread = k8s.V1TopologySpreadConstraint(  # the origins of a side on as many nodes as there are
-        max_skew=1,
-        topology_key=NODE,
-        when_unsatisfiable="ScheduleAnyway",
-        label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
-    )
-    spec.topology_spread_constraints = [spread]
-    name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
-    pod = naming.meta("", role=role, side=side, annotations=attachment(spot.network, spot.address))
-    kept = apart(naming, everywhere=everywhere)
-    whole = _whole(pod, spec, spot.template, limits, settings.qos, kept)
-    return _job(naming.meta(name, owner), whole, deadline)
+    servers["ports"] = [{"containerPort": port} for port in listening]
+    agent = _container(AGENT, image, settings, "agent", *([str(spot.port)] if spot.port else []))
+    if settings.paths.kind == "netem" and origin:
+        user = (templates.spec_of(spot.template, "securityContext") or {}).get("runAsUser") or USER
+        _let_emulate(agent, user)
+    for each in (servers, agent):
+        each["volumeMounts"].append({"name": "files", "mountPath": str(places.FILES)})
+    spec = _pod_spec(naming, settings, "servers")
+    spec["containers"] = [servers, agent]
+    spec["volumes"].append(_in_memory("files", str(spot.memory)))
+    if sysctls := pod_sysctls(settings, wanted):
+        spec["securityContext"]["sysctls"] = sysctls
+    spread = {"matchLabels": {DEPLOYMENT: naming.identifier, SIDE: side}}
+    spec["topologySpreadConstraints"] = [  # each origin of a side on a node of its own, if there are enough
+        {"maxSkew": 1, "topologyKey": NODE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": spread}
+    ]
+    role, annotations = "origin" if origin else "redirector", attachment(spot.network, spot.address)
+    meta = naming.meta("", role=role, side=side, annotations=annotations)
+    template = _merged(naming, settings, meta, spec, spot.template, limits)
+    return _job(naming.meta(f"{naming.prefix}-{server.name}", owner), template, deadline)
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
-    """Credentials of `servers` or of the `client`."""
+    """Return the Secret with credentials `of` the servers or the client."""
     data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
     metadata = naming.meta(f"{naming.prefix}-{of}", owner)
     return k8s.V1Secret(metadata=metadata, type="Opaque", immutable=True, data=data)
@@ -158,14 +141,14 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 
 def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
-    """What pods run of this package."""
+    """Return the ConfigMap with the modules of this package that run in pods."""
     data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(archive.package_archive()).decode()}
     metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
 
 
 def network_policy(naming: Naming, owner: k8s.V1Job, *, metrics: bool = False) -> k8s.V1NetworkPolicy:
-    """The pods of a deployment talk to each other by PORTS and to nobody else; `metrics`: anybody asks for those."""
+    """Return the policy by which pods of a deployment reach each other alone; `metrics` are open to everybody."""
     ours = {"matchLabels": {DEPLOYMENT: naming.identifier}}
     peers = [{"podSelector": ours}]
     *ports, asked = [{"port": port, "protocol": "TCP"} for port in (*PORTS, places.METRICS_PORT)]
@@ -179,20 +162,20 @@ def network_policy(naming: Naming, owner: k8s.V1Job, *, metrics: bool = False) -
     return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 
 
-def pod_sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sysctl] | None:
-    """What is set in the network of a server's pod.
+def pod_sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[Tree]:
+    """Return the sysctls of a server's pod.
 
-    Buffers are safe sysctls since Kubernetes 1.32; another congestion control than the nodes' own is an unsafe one,
+    Buffers are safe sysctls since Kubernetes 1.32. Another congestion control than the nodes' own is an unsafe one,
     which kubelets must allow. https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/
     """
     values = {} if settings.tcp_buffer is not None else xrootd.buffer_sysctls(wanted.tcp_buffer)
     if wanted.congestion_control != settings.congestion_controls[0]:
         values["net.ipv4.tcp_congestion_control"] = wanted.congestion_control
-    return [k8s.V1Sysctl(name=name, value=value) for name, value in values.items()] or None
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def attachment(network: str | None, address: str | None) -> dict[str, str]:
-    """The annotation by which Multus attaches a pod to a network, with its address or the network's own."""
+    """Return the annotation by which Multus attaches a pod to a network, with its address or the network's own."""
     if network is None:
         return {}
     namespace, _, name = network.rpartition("/")
@@ -204,11 +187,10 @@ def attachment(network: str | None, address: str | None) -> dict[str, str]:
     return {NETWORKS: json.dumps([attached])}
 
 
-def apart(naming: Naming, *, everywhere: bool) -> Tree:
-    """The term of anti-affinity by which a node has no pod of another deployment, by whatever the node is chosen.
+def apart(naming: Naming) -> Tree:
+    """Return the term of anti-affinity that keeps pods of other deployments off a node, and this one off theirs.
 
-    The scheduler sees to it, both ways round, and asks nobody for a right. With `everywhere` the deployments of all
-    namespaces count, which a quota may forbid (CrossNamespacePodAffinity); without it, those of this namespace.
+    A quota may forbid terms for all namespaces (CrossNamespacePodAffinity); `naming.everywhere` tells.
     https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#namespace-selector
     """
     of_another = [
@@ -216,176 +198,130 @@ def apart(naming: Naming, *, everywhere: bool) -> Tree:
         {"key": DEPLOYMENT, "operator": "NotIn", "values": [naming.identifier]},
     ]
     term = {"labelSelector": {"matchExpressions": of_another}, "topologyKey": NODE}
-    return {**term, "namespaceSelector": {}} if everywhere else term  # an empty one selects all
+    return {**term, "namespaceSelector": {}} if naming.everywhere else term  # an empty one selects all
 
 
-def checks(settings: Kubernetes, sizes_of: k8s.V1ResourceRequirements | None) -> list[k8s.V1Container]:
-    """Containers that look at each image, and end badly where it lacks what its pods need: for a trial's pod.
-
-    They have the same requests and limits as its hub.
-    """
+def checks(settings: Kubernetes, sizes_of: Any) -> list[k8s.V1Container]:
+    """Return init containers, with the hub's resources, that fail if an image lacks a program of its pods."""
     programs = [] if settings.releases else ["xrootd", "cmsd"]
     programs += ["ip", *(["tc", "setpriv"] if settings.paths.kind == "netem" else [])]
     needed: dict[str, list[str]] = {settings.image: [], settings.server_image or settings.image: programs}
-    return [
-        k8s.V1Container(
-            name=f"image-{number}",
-            image=image,
-            image_pull_policy=settings.pull_policy,
-            command=[PYTHON, "-c", inspect.getsource(able), *programs],
-            resources=sizes_of,
-            termination_message_policy="FallbackToLogsOnError",
-            security_context=_contained(),
-        )
-        for number, (image, programs) in enumerate(needed.items(), 1)
-    ]
+    made = []
+    for number, (image, programs) in enumerate(needed.items(), 1):
+        container = _container(f"image-{number}", image, settings, "able")
+        del container["volumeMounts"], container["env"]  # the image must have all of it
+        container["command"] = [PYTHON, "-c", inspect.getsource(able), *programs]
+        made.append(k8s.V1Container.model_validate({**container, "resources": sizes_of}))
+    return made
 
 
-def _whole(
-    pod: k8s.V1ObjectMeta,
-    spec: k8s.V1PodSpec,
+def _merged(
+    naming: Naming,
+    settings: Kubernetes,
+    meta: k8s.V1ObjectMeta,
+    spec: Tree,
     template: Tree,
     limits: Mapping[str, Mapping[str, str]],
-    qos: str,
-    kept: Tree,
-) -> k8s.V1PodTemplateSpec:
-    """The template of a pod with the testbed's merged over it.
+) -> Tree:
+    """Return a pod's template with the testbed's merged over it.
 
     Args:
-        pod: Its own metadata.
-        spec: Its own specification, whose containers have no resources yet.
+        naming: Its deployment.
+        settings: The testbed, whose `qos` decides which part of its limits a container requests.
+        meta: The pod's own metadata.
+        spec: The pod's own specification, without resources.
         template: The testbed's.
-        limits: Of its containers, by their names, where the testbed says nothing else.
-        qos: The testbed's, which decides what is requested of limits.
-        kept: The term of anti-affinity that it has in any case.
+        limits: Limits by container, unless the testbed says otherwise.
     """
-    own = _words(k8s.V1PodTemplateSpec(metadata=pod, spec=spec))
-    whole = templates.pruned(templates.merged(own, template))
+    own = {"metadata": words(meta), "spec": spec}
+    whole: Tree = templates.pruned(templates.merged(own, template))
     for each in whole["spec"]["containers"]:
         name = each["name"]
-        said = {kind: templates.resources(whole, name, kind) for kind in ("limits", "requests")}
-        own_and_said = resources(limits[name], said["limits"], said["requests"], qos)
-        each["resources"] = {**each.get("resources", {}), **own_and_said}
+        limited, requested = (templates.resources(whole, name, kind) for kind in ("limits", "requests"))
+        said = resources(limits[name], limited, requested, settings.qos)
+        each["resources"] = {**each.get("resources", {}), **said}
     rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
-    rules[REQUIRED] = [*rules.get(REQUIRED, []), kept]
-    return k8s.V1PodTemplateSpec.model_validate(whole)
+    rules[REQUIRED] = [*rules.get(REQUIRED, []), apart(naming)]
+    return whole
 
 
 def template_of(job: k8s.V1Job) -> Tree:
-    """The template of a Job's pod, in Kubernetes' own words."""
+    """Return the template of a Job's pod, as Kubernetes writes it."""
     assert job.spec
-    return _words(job.spec.template)
+    return words(job.spec.template)
 
 
-def _words(template: k8s.V1PodTemplateSpec) -> Tree:
-    return template.model_dump(mode="json", by_alias=True, exclude_none=True)
+def words(model: Any) -> Tree:
+    """Return an object of the API as Kubernetes writes it."""
+    made: Tree = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return made
 
 
-def _job(meta: k8s.V1ObjectMeta, template: k8s.V1PodTemplateSpec, deadline: float) -> k8s.V1Job:
-    """A Job of one pod, which has no successor: neither when it has ended, nor while it is being deleted."""
-    return k8s.V1Job(
-        api_version="batch/v1",
-        kind="Job",
-        metadata=meta,
-        spec=k8s.V1JobSpec(
-            backoff_limit=0,
-            pod_replacement_policy="Failed",
-            active_deadline_seconds=round(deadline),
-            template=template,
-        ),
-    )
+def _job(meta: k8s.V1ObjectMeta, template: Tree, deadline: float, **more: int) -> k8s.V1Job:
+    """Return a Job with one pod, which gets no successor when it ends or is being deleted."""
+    spec = {"backoffLimit": 0, "podReplacementPolicy": "Failed", "activeDeadlineSeconds": round(deadline)}
+    made = {"apiVersion": "batch/v1", "kind": "Job", "spec": {**spec, **more, "template": template}}
+    return k8s.V1Job.model_validate({**made, "metadata": words(meta)})
 
 
-def _pod_spec(
-    settings: Kubernetes, containers: list[k8s.V1Container], volumes: list[k8s.V1Volume]
-) -> k8s.V1PodSpec:
-    return k8s.V1PodSpec(
-        containers=containers,
-        volumes=volumes,
-        restart_policy="Never",
-        termination_grace_period_seconds=GRACE_SECONDS,
-        automount_service_account_token=False,
-        enable_service_links=False,
-        host_network=settings.host_network or None,
-        dns_policy="None",
-        dns_config=k8s.V1PodDNSConfig(nameservers=[NOBODY]),
-        security_context=k8s.V1PodSecurityContext(
-            run_as_non_root=True,
-            run_as_user=USER,
-            run_as_group=USER,
-            fs_group=USER,
-            seccomp_profile=k8s.V1SeccompProfile(type="RuntimeDefault"),
-        ),
-    )
-
-
-def _container(
-    name: str,
-    image: str,
-    settings: Kubernetes,
-    command: Sequence[str],
-    mounts: Sequence[k8s.V1VolumeMount] = (),
-    *,
-    emulates_as: int | None = None,
-) -> k8s.V1Container:
-    """A container of any pod; `command` is a module of `pod` and its arguments.
-
-    One that emulates as a user begins as root, with the rights to become that user and to keep NET_ADMIN for what it
-    starts, as no container can be told to by Kubernetes.
-    """
-    module, *arguments = command
-    run = [PYTHON, "-m", f"{POD}.{module}", *arguments]
-    emulates = emulates_as is not None
-    if emulates:
-        become = [f"--reuid={emulates_as}", f"--regid={emulates_as}", "--clear-groups"]
-        run = ["/usr/bin/setpriv", *become, "--inh-caps=+net_admin", "--ambient-caps=+net_admin", *run]
-    return k8s.V1Container(
-        name=name,
-        image=image,
-        image_pull_policy=settings.pull_policy,
-        command=run,
-        env=[k8s.V1EnvVar(name="PYTHONPATH", value=str(places.PACKAGE))],
-        volume_mounts=[
-            _mount(PACKAGE, places.PACKAGE.parent, read_only=True),
-            _mount("state", places.STATE),
-            # XRootD writes there, whatever it is told.
-            k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
-            _mount("credentials", places.CREDENTIALS, read_only=True),
-            _mount("configuration", places.CONFIGURATION, read_only=True),
-            *mounts,
+def _pod_spec(naming: Naming, settings: Kubernetes, of: str) -> Tree:
+    """Return a pod's specification without containers, with the credentials `of` servers or client."""
+    # Certificates and configuration contain the pods' addresses, so both exist later than the pods.
+    secret = {"secretName": f"{naming.prefix}-{of}", "optional": True, "defaultMode": 0o440}
+    user = {"runAsUser": USER, "runAsGroup": USER, "fsGroup": USER, "runAsNonRoot": True}
+    return {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "hostNetwork": settings.host_network or None,
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": [NOBODY]},
+        "securityContext": {**user, "seccompProfile": {"type": "RuntimeDefault"}},
+        "volumes": [
+            {"name": PACKAGE, "configMap": {"name": f"{naming.prefix}-{PACKAGE}"}},
+            _in_memory("state", STATE_SIZE),
+            {"name": "credentials", "secret": secret},
+            {"name": "configuration", "configMap": {"name": naming.prefix, "optional": True}},
         ],
-        termination_message_policy="FallbackToLogsOnError",
-        security_context=_contained(emulates=emulates),
-    )
+    }
 
 
-def _contained(*, emulates: bool = False) -> k8s.V1SecurityContext:
-    added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
-    return k8s.V1SecurityContext(
-        run_as_user=0 if emulates else None,
-        run_as_non_root=False if emulates else None,
-        allow_privilege_escalation=False,
-        read_only_root_filesystem=True,
-        capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
-    )
+def _container(name: str, image: str, settings: Kubernetes, module: str, *arguments: str) -> Tree:
+    """Return a container of any pod, which runs a module of `pod`."""
+    folders = {
+        PACKAGE: places.PACKAGE.parent,
+        "credentials": places.CREDENTIALS,
+        "configuration": places.CONFIGURATION,
+    }
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": settings.pull_policy,
+        "command": [PYTHON, "-m", f"{POD}.{module}", *arguments],
+        "env": [{"name": "PYTHONPATH", "value": str(places.PACKAGE)}],
+        "volumeMounts": [
+            {"name": "state", "mountPath": str(places.STATE)},
+            {"name": "state", "mountPath": "/tmp", "subPath": "tmp"},  # noqa: S108, XRootD always writes there
+            *({"name": of, "mountPath": str(path), "readOnly": True} for of, path in folders.items()),
+        ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
 
 
-def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
-    # Certificates and configuration hold the pods' addresses, so they come when the pods are there already.
-    secret = k8s.V1SecretVolumeSource(secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440)
-    configuration = k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
-    code = k8s.V1ConfigMapVolumeSource(name=f"{naming.prefix}-{PACKAGE}")
-    return [
-        k8s.V1Volume(name=PACKAGE, config_map=code),
-        _in_memory("state", STATE_SIZE),
-        k8s.V1Volume(name="credentials", secret=secret),
-        k8s.V1Volume(name="configuration", config_map=configuration),
-    ]
+def _let_emulate(agent: Tree, user: int) -> None:
+    """Have an agent start as root and become `user` with NET_ADMIN, as Kubernetes gives it to root alone."""
+    become = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    kept = ["--inh-caps=+net_admin", "--ambient-caps=+net_admin"]
+    agent["command"] = ["/usr/bin/setpriv", *become, *kept, *agent["command"]]
+    agent["securityContext"] |= {"runAsUser": 0, "runAsNonRoot": False}
+    agent["securityContext"]["capabilities"]["add"] = ["NET_ADMIN", "SETGID", "SETUID"]
 
 
-def _in_memory(name: str, size: str) -> k8s.V1Volume:
-    return k8s.V1Volume(name=name, empty_dir=k8s.V1EmptyDirVolumeSource(medium="Memory", size_limit=size))
-
-
-def _mount(name: str, path: Any, *, read_only: bool = False) -> k8s.V1VolumeMount:
-    return k8s.V1VolumeMount(name=name, mount_path=str(path), read_only=read_only or None)
+def _in_memory(name: str, size: str) -> Tree:
+    return {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": size}}

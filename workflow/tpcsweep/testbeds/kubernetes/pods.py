@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of a deployment on the cluster: made, running, filled with what their addresses decide, and read back."""
+"""The objects of a deployment on the cluster, from the first Job to the logs of its containers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from tpcsweep.configuration.placements import CLIENT, spots
 from tpcsweep.configuration.templates import node_selector
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
-from tpcsweep.testbeds.kubernetes.faults import spec_of
 from tpcsweep.testbeds.kubernetes.leases import Leases
 from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, meta_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
@@ -41,27 +40,25 @@ POKED = "tpcsweep/filled"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a deployment goes: the pair whose nodes it holds."""
+    """The pair of a deployment, whose Leases it holds."""
 
     cluster: Cluster
     pair: Pair
     held: Leases
     naming: Naming
-    everywhere: bool
-    """Whether its nodes are kept from deployments of all namespaces, or of this one alone."""
     among: int
-    """How many pairs it was chosen from."""
+    """The number of pairs to choose from."""
 
     @property
     def chosen(self) -> str:
-        """Say which pair it is of those that were found."""
-        source, destination = (
-            node_selector(placed.podTemplate)[objects.NODE] for _, placed in self.pair.sides
-        )
+        """Name the pair, if the nodes of a cluster make it."""
+        source, destination = (node_selector(side.podTemplate)[objects.NODE] for _, side in self.pair.sides)
         return f" on {source} and {destination}, one of {self.among} pairs of nodes"
 
 
 class Pods:
+    """The objects of a deployment."""
+
     def __init__(
         self,
         place: Place,
@@ -71,9 +68,15 @@ class Pods:
         deadline: float,
         tell: Callable[[str], None],
     ) -> None:
-        """Make the Jobs, which end after `deadline` seconds, and all that can be made before pods have addresses.
+        """Create the Jobs and all objects that do not depend on the pods' addresses. Raises ClusterError.
 
-        `streams` is the most that a cell has; `tell` is called with what pods wait for. Raises ClusterError.
+        Args:
+            place: Where the pods run.
+            settings: The testbed, with the pair's client.
+            wanted: The deployment.
+            streams: The largest number of a cell.
+            deadline: Seconds after which the Jobs end.
+            tell: Is called with the reason for which pods do not run.
         """
         self._cluster = place.cluster
         self._settings = settings
@@ -85,9 +88,7 @@ class Pods:
         }
         self._before = self._cluster.requests
         self.began = time.monotonic()
-        """When the first of them was asked for."""
-        everywhere = place.everywhere
-        client = objects.client_job(self._naming, settings, deadline, everywhere=everywhere)
+        client = objects.client_job(self._naming, settings, deadline)
         self._owner = create_object(self._cluster, client)
         place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming, tell=tell)
@@ -96,28 +97,24 @@ class Pods:
             objects.network_policy(self._naming, self._owner, metrics=settings.metrics),
         ]
         self.templates = {CLIENT: objects.template_of(client)}
-        """Of the client's pod, and of the first origin's of each side, as the cluster got them."""
-        for side, places_of_side in self._spots.items():
+        """The templates of the client's pod, and of the first origin's of each side."""
+        for side, of_side in self._spots.items():
+            servers = zip(of_side, self._blank(side).servers, strict=True)
             jobs = [
                 objects.server_job(
-                    *(self._naming, settings, spot, server, wanted, streams, self._owner, deadline),
-                    everywhere=everywhere,
+                    self._naming, settings, spot, server, wanted, streams, self._owner, deadline
                 )
-                for spot, server in zip(places_of_side, self._blank(side).servers, strict=True)
+                for spot, server in servers
             ]
             bodies += jobs
             self.templates[side] = objects.template_of(jobs[-wanted.origins])
         self._create(bodies)
         self.by_name: dict[str, V1Pod] = {}
-        """Those that run, by the names of their servers, and `client`."""
+        """The running pods by the names of their servers, and `client`."""
         self.sides: dict[str, xrootd.SideServers] = {}
 
     def run(self) -> None:
-        """Wait until all run, then give them what holds their addresses.
-
-        Raises:
-            ClusterError: What keeps them from running.
-        """
+        """Wait until all pods run, and create the objects that contain their addresses. Raises ClusterError."""
         count = 1 + sum(map(len, self._spots.values()))
         running = self.watch.running(count, self._settings.start_time).values()
         self.by_name = {_name(pod, self._naming): pod for pod in running}
@@ -134,9 +131,9 @@ class Pods:
 
     @contextlib.contextmanager
     def poked(self) -> Iterator[None]:
-        """Have kubelets look again at what their pods mount, until the end of the `with`.
+        """Have kubelets update the mounts of their pods at once, for the length of a `with`.
 
-        They do so when a pod's annotations change, and by themselves once a minute:
+        Kubelets do so when a pod's annotations change, and otherwise once a minute:
         https://kubernetes.io/docs/tasks/configure-pod-container/configure-pod-configmap/
         """
         ended = threading.Event()
@@ -144,7 +141,7 @@ class Pods:
 
         def annotate(count: int, pod: str) -> None:
             body = {"metadata": {"annotations": {POKED: str(count)}}}
-            with contextlib.suppress(ClusterError):  # whatever is wrong with a pod is noticed elsewhere
+            with contextlib.suppress(ClusterError):  # the watch reports faults of pods
                 call(self._cluster.core.patch_namespaced_pod, pod, self._cluster.namespace, body, seconds=5)
 
         def poke() -> None:
@@ -162,10 +159,10 @@ class Pods:
                 ended.set()
 
     def close(self, logs: Path) -> None:
-        """Look no more, and save what the containers have said. They are still there."""
+        """End the watch, and save the logs of the containers."""
         pods = self.watch.pods().values()
         self.watch.close()
-        containers = [(pod, container.name) for pod in pods for container in spec_of(pod).containers]
+        containers = [(pod, container.name) for pod in pods if pod.spec for container in pod.spec.containers]
         with ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(lambda container: self._save_log(logs, *container), containers))
 
@@ -183,7 +180,7 @@ class Pods:
         ]
 
     def _blank(self, side: str) -> xrootd.SideServers:
-        """A side's servers before they have addresses."""
+        """Return a side's servers without their addresses."""
         return self._with(side, [side] * len(self._spots[side]))
 
     def _with(self, side: str, addresses: list[str]) -> xrootd.SideServers:
@@ -206,7 +203,7 @@ class Pods:
         self._create(bodies)
 
     def _introduced(self, server: xrootd.Server) -> xrootd.Server:
-        """An origin on its node's network gets to its redirector by way of its agent (`network.introduce`)."""
+        """Have an origin in its node's network reach its redirector through its agent (`network.introduce`)."""
         if server.role == "manager" or not (server.manager and self._settings.host_network):
             return server
         return replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
@@ -216,7 +213,7 @@ class Pods:
         try:
             text = call(read, name_of(pod), space, container=container, seconds=0)
         except ClusterError:
-            return  # it has never run, or its node is gone
+            return  # the container has never run, or its node is gone
         if text:
             logs.mkdir(parents=True, exist_ok=True)
             path = logs / f"{container}.{_name(pod, self._naming)}.log"
@@ -224,7 +221,7 @@ class Pods:
 
 
 def address_of(pod: V1Pod, *, attached: bool = False) -> str:
-    """Return a pod's address, or that by which Multus has `attached` it; raises ClusterError where it has none."""
+    """Return a pod's address, or that of its `attached` network; raises ClusterError if it has none."""
     assert pod.status
     if not attached:
         return pod.status.pod_ip or ""
@@ -237,12 +234,12 @@ def address_of(pod: V1Pod, *, attached: bool = False) -> str:
 
 
 def _name(pod: V1Pod, naming: Naming) -> str:
-    """The name of a pod's server, by that of its Job; pods have names that the cluster makes up."""
+    """Return the name of a pod's server, from the name of its Job."""
     return job_of(pod).removeprefix(naming.prefix).removeprefix("-") or CLIENT
 
 
 def _credentials(addresses: list[str]) -> dict[str, bytes]:
-    """The files of a deployment's credentials, with names that a Secret may have."""
+    """Create credentials for these addresses, and return their files by names that a Secret may have."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "credentials"
         credentials.create_credentials(made, addresses, (os.getuid(), os.getgid()))

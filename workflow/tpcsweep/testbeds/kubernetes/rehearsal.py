@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a cluster would take the deployments of a sweep: it is asked by dry runs, and nothing is made."""
+"""Ask a cluster, by dry runs alone, whether it would accept the deployments of a sweep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import datetime
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from kubernetes import client as k8s
@@ -27,9 +29,9 @@ from tpcsweep.xrootd import servers as xrootd
 
 NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0
-"""Between the clocks of this machine and of the API server: credentials are valid by the former."""
+"""Difference of the clocks of this machine, by which credentials are valid, and of the API server."""
 RIGHTS: Mapping[tuple[str, str], str] = {
-    ("", "pods"): "create list watch patch delete deletecollection",
+    ("", "pods"): "create list watch patch deletecollection",
     ("", "pods/log"): "get",
     ("", "pods/exec"): "get",
     ("", "events"): "list",
@@ -37,7 +39,7 @@ RIGHTS: Mapping[tuple[str, str], str] = {
     ("", "configmaps"): "create list deletecollection",
     ("batch", "jobs"): "create list deletecollection",
     ("networking.k8s.io", "networkpolicies"): "create list deletecollection",
-    ("coordination.k8s.io", "leases"): "create get list update delete",
+    ("coordination.k8s.io", "leases"): "create list patch delete",
 }
 """Verbs that sweeps need, by API group and resource; `config/kubernetes/rbac.yaml` grants them."""
 
@@ -45,66 +47,81 @@ Usage = dict[str, Decimal]
 
 
 def dry_run(cluster: Cluster, *bodies: Any) -> list[Any]:
-    """Have the API server say whether objects could be made, and make none. Raises ClusterError."""
+    """Return objects as the API server would create them. Raises ClusterError."""
     return [
         call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All") for body in bodies
     ]
 
 
 def refusal(cluster: Cluster, job: k8s.V1Job) -> str:
-    """Return why the cluster would refuse a Job or its pod, or would change it; empty where it would not."""
-    assert job.spec and job.metadata
-    template = job.spec.template
-    assert template.metadata
-    metadata = template.metadata.model_copy(update={"name": job.metadata.name})
+    """Return why the cluster would refuse a Job or its pod, or would change it; empty if it would not."""
     try:
-        dry_run(cluster, job)
-        [pod] = dry_run(cluster, k8s.V1Pod(metadata=metadata, spec=template.spec))
+        _, pod = dry_run(cluster, job, _pod(job))
     except RefusedError as error:
         return str(error)
     fault = faults.diagnose(pod)
     return fault.text if fault else ""
 
 
+def within_quota(cluster: Cluster, settings: Kubernetes, naming: Naming) -> Naming:
+    """Return `naming`, with `everywhere` as quotas of the namespace allow it.
+
+    The cluster reports refused pods of Jobs late, and in events alone; a dry run raises RefusedError.
+    """
+
+    def refused(of: Naming) -> RefusedError | None:
+        try:
+            dry_run(cluster, _pod(objects.client_job(of, settings, settings.start_time)))
+        except RefusedError as error:
+            return error
+        return None
+
+    error, alone = refused(naming), replace(naming, everywhere=False)
+    if error and (error.status != 403 or refused(alone)):
+        raise error
+    return alone if error else naming
+
+
 def distinct_jobs(
-    configuration: Configuration, pairs: Sequence[Pair], *, everywhere: bool
+    configuration: Configuration, pairs: Sequence[Pair], naming: Naming = NAMING
 ) -> list[tuple[str, k8s.V1Job]]:
-    """Return the Jobs of a sweep whose pods differ in more than names, each with words for it. Pure."""
+    """Return the Jobs of a sweep whose pods differ in more than names, each with a name for people. Pure."""
     settings = configuration.testbed
     assert isinstance(settings, Kubernetes)
     found: dict[str, tuple[str, k8s.V1Job]] = {}
     for wanted, streams in _deployments(configuration):
         for pair in pairs:
             if settings.serves(pair, wanted):
-                for job in deployment_jobs(settings, pair, wanted, streams, everywhere=everywhere):
-                    found.setdefault(_likeness(job), (_name(job, wanted), job))
+                for job in deployment_jobs(settings, pair, wanted, streams, naming):
+                    found.setdefault(_likeness(job), (_name(job, naming, wanted), job))
     return list(found.values())
 
 
 def deployment_jobs(
-    settings: Kubernetes, pair: Pair, wanted: DeploymentParameters, streams: int, *, everywhere: bool
+    settings: Kubernetes, pair: Pair, wanted: DeploymentParameters, streams: int, naming: Naming = NAMING
 ) -> Iterator[k8s.V1Job]:
     """Yield all Jobs of a deployment, the client's first. Pure."""
     own = settings.model_copy(update={"client": pair.client})
-    yield objects.client_job(NAMING, own, settings.start_time, everywhere=everywhere)
+    yield objects.client_job(naming, own, settings.start_time)
     for name, side in (("src", pair.source), ("dst", pair.destination)):
         placed = spots(side, wanted.origins, host_network=settings.host_network)
         ports = [places.block(spot.port) for spot in placed]
         made = xrootd.side(name, name, [name] * wanted.origins, places.STATE, places.FILES, ports)
         for spot, server in zip(placed, made.servers, strict=True):
-            rest = wanted, streams, None, settings.start_time
-            yield objects.server_job(NAMING, settings, spot, server, *rest, everywhere=everywhere)
+            yield objects.server_job(
+                naming, settings, spot, server, wanted, streams, None, settings.start_time
+            )
 
 
 def findings(
-    cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair], *, everywhere: bool
+    cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair], naming: Naming
 ) -> Iterator[Finding]:
-    """Yield what a cluster has and lacks for a sweep, but for what takes a pod to see."""
+    """Yield a finding for each need of a sweep that the API server alone can confirm."""
     settings = configuration.testbed
     assert isinstance(settings, Kubernetes)
     yield _clock(cluster)
     yield from _rights(cluster)
-    for name, job in distinct_jobs(configuration, pairs, everywhere=everywhere):
+    for name, job in distinct_jobs(configuration, pairs, naming):
         why = refusal(cluster, job)
         yield Finding(name, "policies", "failed" if why else "ok", why)
     yield from _quota(cluster, configuration, pairs)
@@ -115,12 +132,12 @@ def findings(
                 yield _attachment(cluster, placed.network)
     own = settings.congestion_controls[0]
     if others := {wanted.congestion_control for wanted, _ in _deployments(configuration)} - {own}:
-        why = f"whether kubelets allow net.ipv4.tcp_congestion_control ({', '.join(sorted(others))}) is seen by pods"
+        why = f"net.ipv4.tcp_congestion_control ({', '.join(sorted(others))}): a pod alone shows if kubelets allow it"
         yield Finding(cluster.namespace, "sysctls", "skipped", why)
 
 
 def exceeded(quota: k8s.V1ResourceQuota, asked: Usage) -> list[str]:
-    """Return what a deployment takes more of than a quota leaves. Pure."""
+    """Return the resources of which a deployment needs more than a quota leaves. Pure."""
     status = quota.status or k8s.V1ResourceQuotaStatus()
     hard, used = status.hard or {}, status.used or {}
     return [
@@ -131,7 +148,7 @@ def exceeded(quota: k8s.V1ResourceQuota, asked: Usage) -> list[str]:
 
 
 def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
-    """Return what a deployment counts for in quotas. Pure."""
+    """Return the resources of a deployment that quotas count. Pure."""
     total: Usage = defaultdict(Decimal)
     for job in jobs:
         assert job.spec and job.spec.template.spec
@@ -146,7 +163,7 @@ def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
 
 
 def _deployments(configuration: Configuration) -> list[tuple[DeploymentParameters, int]]:
-    """The deployments of a sweep, each with the most streams of its cells."""
+    """Return the deployments of a sweep, each with the most streams of a cell."""
     most: dict[DeploymentParameters, int] = {}
     names = DeploymentParameters.model_fields
     for cell in configuration.grid.cells:
@@ -156,7 +173,7 @@ def _deployments(configuration: Configuration) -> list[tuple[DeploymentParameter
 
 
 def _likeness(job: k8s.V1Job) -> str:
-    """A text that is the same for pods which differ by nothing but names."""
+    """Return a text that is equal for pods that differ only in names."""
     template = objects.template_of(job)
     template["metadata"]["labels"].pop("tpcsweep/side", None)
     spec = template["spec"]
@@ -166,15 +183,22 @@ def _likeness(job: k8s.V1Job) -> str:
     return json.dumps(template, sort_keys=True)
 
 
-def _name(job: k8s.V1Job, wanted: DeploymentParameters) -> str:
-    assert job.metadata
-    server = (job.metadata.name or "").removeprefix(NAMING.prefix).removeprefix("-")
+def _pod(job: k8s.V1Job) -> k8s.V1Pod:
+    """Return the pod that a Job makes, under the Job's name."""
+    assert job.spec and job.spec.template.metadata
+    metadata = job.spec.template.metadata.model_copy(update={"name": name_of(job)})
+    return k8s.V1Pod(metadata=metadata, spec=job.spec.template.spec)
+
+
+def _name(job: k8s.V1Job, naming: Naming, wanted: DeploymentParameters) -> str:
+    server = name_of(job).removeprefix(naming.prefix).removeprefix("-")
     cores = "" if wanted.cores is None else f", cores={plain(wanted.cores)}"
     return f"pod {server} (origins={wanted.origins}{cores})" if server else "pod client"
 
 
 def _clock(cluster: Cluster) -> Finding:
-    ahead = (cluster.now() - datetime.datetime.now(datetime.UTC)).total_seconds()
+    _, _, headers = call(k8s.VersionApi(cluster.http).get_code_with_http_info)
+    ahead = (parsedate_to_datetime(headers["Date"]) - datetime.datetime.now(datetime.UTC)).total_seconds()
     words = f"the API server's is {ahead:+.0f} s from this machine's"
     return Finding(cluster.name, "clock", "failed" if abs(ahead) > MOST_SECONDS else "ok", words)
 
@@ -214,8 +238,7 @@ def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]
     largest: Usage = defaultdict(Decimal)
     for wanted, streams in _deployments(configuration) if quotas else []:
         for pair in (pair for pair in pairs if settings.serves(pair, wanted)):
-            jobs = deployment_jobs(settings, pair, wanted, streams, everywhere=True)
-            for name, amount in usage(jobs).items():
+            for name, amount in usage(deployment_jobs(settings, pair, wanted, streams)).items():
                 largest[name] = max(largest[name], amount)
     for quota in quotas:
         over = "; ".join(exceeded(quota, largest))
@@ -228,7 +251,11 @@ def _nodes(cluster: Cluster, subject: str, labels: Mapping[str, str]) -> Finding
         items = call(cluster.core.list_node, label_selector=chosen, seconds=0).items
     except ClusterError as error:
         return Finding(subject, "nodes", "skipped", str(error))
-    return Finding(subject, "nodes", "ok" if items else "failed", faults.room(items, []))
+    if not items:
+        return Finding(subject, "nodes", "failed", f"no node has the labels {chosen}")
+    shut = sum(bool(item.spec and item.spec.unschedulable) for item in items)
+    names = ", ".join(name_of(item) for item in items[:4]) + (", …" if len(items) > 4 else "")
+    return Finding(subject, "nodes", "ok", f"{len(items)} nodes ({names}), {shut} of them unschedulable")
 
 
 def _attachment(cluster: Cluster, network: str) -> Finding:

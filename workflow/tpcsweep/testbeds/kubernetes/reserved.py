@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pod templates of a testbed, held to Kubernetes' own schema and kept off the fields that tpcsweep depends on. Pure."""
+"""Check the pod templates of a testbed by Kubernetes' schema, and refuse fields that tpcsweep sets itself. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_POD: Mapping[str, str] = {
     "shareProcessNamespace": "CPU is counted by the processes of each container",
     "automountServiceAccountToken": "pods of a deployment ask no API server",
 }
-"""Fields of a pod's specification that are tpcsweep's own, and why."""
+"""Fields of a pod's specification that tpcsweep sets, with the reason."""
 OF_CONTAINER: Mapping[str, str] = {
     "command": "tpcsweep starts its own programs in it",
     "args": "tpcsweep starts its own programs in it",
@@ -40,26 +40,23 @@ FOLDERS = ("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE.parent)
 
 
 def problems(settings: Kubernetes) -> list[Problem]:
-    """List what is wrong with the templates of a testbed, each at its own key."""
+    """Return the problems of a testbed's templates, each with its key."""
     return [problem for place, role in _roles(settings) for problem in _of_role(settings, place, role)]
 
 
 def _roles(settings: Kubernetes) -> Iterator[tuple[tuple[str | int, ...], Role]]:
-    for name in ("server", "agent", "client", "source", "destination"):
-        yield (name,), getattr(settings, name)
+    """Yield all roles of a testbed and of its pairs, with their places in the file."""
+    sides = ("source", "destination")
+    holders: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]]
+    holders = [((), settings, ("server", "agent", "client", *sides))]
     for index, pair in enumerate(settings.paths.given):
-        place = ("paths", *settings.paths.place(index))
-        yield (*place, "client"), pair.client
-        yield from (((*place, name), side) for name, side in pair.sides)
-    for place, role in _sides(settings):
-        yield from (((*place, *at), server) for at, server in servers_of(role))
-
-
-def _sides(settings: Kubernetes) -> Iterator[tuple[tuple[str | int, ...], Side]]:
-    yield ("source",), settings.source
-    yield ("destination",), settings.destination
-    for index, pair in enumerate(settings.paths.given):
-        yield from ((("paths", *settings.paths.place(index), name), side) for name, side in pair.sides)
+        holders.append((("paths", *settings.paths.place(index)), pair, ("client", *sides)))
+    for place, holder, names in holders:
+        for name in names:
+            role = getattr(holder, name)
+            yield (*place, name), role
+            if isinstance(role, Side):
+                yield from (((*place, name, *at), server) for at, server in servers_of(role))
 
 
 def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> Iterator[Problem]:
@@ -82,7 +79,7 @@ def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> 
 
 
 def _unknown(content: Any, known: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the fields that Python's client knows by a name of its own, such as node_selector."""
+    """Yield fields that have the names of Python's client, such as node_selector, with Kubernetes' names."""
     if isinstance(content, list):
         for index, (item, its) in enumerate(zip(content, known, strict=True)):
             yield from (((index, *place), name) for place, name in _unknown(item, its))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job's end of the hub: ask it, hear what it says, and lose nothing when the connection to the cluster drops."""
+"""The job's conversation with the hub, which survives a dropped connection to the cluster."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ ANSWER_SECONDS = 90.0
 PAUSE = 0.5
 POLL = 0.05
 CLOSE_SECONDS = 5.0
-"""The client connects without a time limit, and a proxy may keep it waiting for ever."""
+"""The client connects without a time limit, so a proxy may keep it waiting."""
 KEEP_ALIVE = 5.0
-"""Seconds after which the hub is told what has arrived, and that somebody is there."""
+"""Seconds between confirmations to the hub of the messages that have arrived."""
 
 
 class SessionError(BrokenError):
@@ -49,9 +49,13 @@ class Session:
     def __init__(
         self, cluster: Cluster, pod: str, longest: float, heard: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        """Begin the conversation with the hub in a pod; the cluster may be out of reach for `longest` seconds.
+        """Begin the conversation.
 
-        `heard` is called, in a thread of the session's, with every message that is no answer.
+        Args:
+            cluster: Where the hub is.
+            pod: The name of the hub's pod.
+            longest: Seconds for which the cluster may be out of reach.
+            heard: Is called in the session's thread, with every message that is not an answer.
         """
         self._cluster = cluster
         self._pod = pod
@@ -69,15 +73,11 @@ class Session:
         self._thread.start()
 
     def ask(self, verb: str, seconds: float = ANSWER_SECONDS, /, **arguments: object) -> Any:
-        """Ask the hub, and wait for its answer.
-
-        Raises:
-            SessionError: The words of whoever refused, or that no answer has come within `seconds`.
-        """
+        """Ask the hub and return its answer; raises SessionError for a refusal, and after `seconds` without answer."""
         return self.start(verb, seconds, **arguments)()
 
     def start(self, verb: str, seconds: float = ANSWER_SECONDS, /, **arguments: object) -> Callable[[], Any]:
-        """Ask, and do something else before calling what is returned, for the answer. Raises as `ask` does."""
+        """Ask the hub and return a function that waits for the answer, as `ask` does."""
         number = next(self._numbers)
         line = json.dumps({"id": number, "do": verb, "with": arguments}).encode() + b"\n"
         future: Future[Any] = Future()
@@ -99,28 +99,26 @@ class Session:
         return answer
 
     def tell(self, to: list[str], verb: str, /, **arguments: object) -> dict[str, Any]:
-        """Ask agents, all at once; their answers by name."""
-        answers: dict[str, Any] = self.ask("tell", to=to, verb=verb, arguments=arguments)
-        return answers
+        """Ask agents at once, and return their answers by name."""
+        return dict(self.ask("tell", to=to, verb=verb, arguments=arguments))
 
     def close(self) -> None:
-        """End the conversation; the hub waits for the next one."""
+        """End the conversation; the hub then waits for another."""
         self._ended.set()
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         self._heard_at = time.monotonic()
         refused_at: float | None = None
-        proxied = f", by {self._cluster.proxy}" if self._cluster.proxy else ""
         while not self._ended.is_set():
             why, refused = "it ended", False
             try:
                 with contextlib.closing(self._connect()) as connection:
                     self._converse(connection)
             except RefusedError as error:
-                why, refused = f"{error}{proxied}", not error.passing
+                why, refused = str(error), not error.passing
             except (WebSocketException, OSError, HTTPError, ClusterError) as error:
-                why = f"{str(error) or type(error).__name__}{proxied}"
+                why = str(error) or type(error).__name__
             now = time.monotonic()
             refused_at = (refused_at or now) if refused else None
             silent = now - self._heard_at
@@ -170,7 +168,7 @@ class Session:
     def _take(self, message: dict[str, Any]) -> None:
         number = message.pop("number")
         if number < self._next:
-            return  # again, after a reconnection
+            return  # repeated after a reconnection
         self._next = number + 1
         if "id" not in message:
             self._heard(message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site of a deployment on a cluster; everything in it goes through the hub."""
+"""The site of a deployment on a cluster, which it reaches through the hub."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from tpcsweep.testbeds.node.counters import throttling
 from tpcsweep.xrootd.monitoring import Copy
 
 SETTLE_SECONDS = 0.2
-"""Connections have so long to end by themselves before all servers restart."""
+"""Seconds for connections to end by themselves, before all servers restart."""
 POLL = 0.02
 FIRST_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
-"""Seconds in which the API reports a fault that was noticed by others first."""
+"""Seconds in which the API reports a fault that the hub noticed first."""
 GONE_SECONDS = 60.0
-"""The same for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
+"""Seconds for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
 _STATES = ("rtt", "cwnd", "connections", "thread", "waiting", "work", "slowed")
 
 
 class Inbox:
-    """Events of the hub, sorted: samples by agent, copies, lines of the client."""
+    """The messages of the hub: samples by agent, copies, and lines of the client."""
 
     def __init__(self, fault: Callable[[], str | None], own: Callable[[], bool]) -> None:
-        """`fault` describes what has broken, as Kubernetes sees it; `own` returns whether it was a server or tool."""
+        """`fault` returns the first fault in Kubernetes' words; `own` returns whether a server or tool caused it."""
         self._fault = fault
         self._own = own
         self.ahead = 0.0
-        """Seconds that this machine's clock is ahead of the hub's."""
+        """Seconds by which this machine's clock is ahead of the hub's."""
         self._samples: dict[str, ThinnedHistory[list[float | None]]] = {}
         self._copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         self._client: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -69,7 +69,7 @@ class Inbox:
             self._client.put(None)
 
     def lines(self) -> Iterator[bytes]:
-        """Return the client's lines, until it or another part of the deployment is gone."""
+        """Return the client's lines until a part of the deployment is gone."""
         return iter(self._client.get, None)
 
     def arrival(self, told: list[Any]) -> Arrival:
@@ -82,7 +82,7 @@ class Inbox:
 
     @property
     def stride(self) -> int:
-        """Return how many samples came for each kept one, at most."""
+        """Return the largest number of samples for each kept one."""
         with self._lock:
             return max((history.stride for history in self._samples.values()), default=1)
 
@@ -94,19 +94,19 @@ class Inbox:
             self._samples.clear()
 
     def explain(self, error: Exception) -> str | None:
-        """Describe what has broken behind an error, if anything has; Kubernetes needs a moment to notice."""
+        """Return the fault behind an error, or None; waits a moment, as Kubernetes may notice it later."""
         give_up = time.monotonic() + (GONE_SECONDS if self._gone else NOTICE_SECONDS)
         while not (why := self._fault()) and time.monotonic() < give_up:
             time.sleep(POLL)
         return f"{why} ({error})" if why else None
 
     def blame(self, error: Exception) -> None:
-        """Raise FaultError, in Kubernetes' words, if a fault explains an error."""
+        """Raise FaultError if a fault explains an error."""
         if why := self.explain(error):
             raise FaultError(why) from error
 
     def taken_away(self) -> bool:
-        """Return whether the cluster has taken a part away: something has broken that is no server and no tool."""
+        """Return whether the cluster has taken a part away, and no server or tool has ended by itself."""
         return bool(self._gone or self._fault()) and not self._own()
 
     def check(self) -> None:
@@ -119,7 +119,7 @@ class Inbox:
 
 
 class WatchedClient(Client):
-    """A client that also raises FaultError when anything else of the deployment breaks."""
+    """A client that also raises FaultError when another part of the deployment breaks."""
 
     def __init__(self, session: Session, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -149,7 +149,6 @@ class RemoteSampler:
         self._inbox.forget()
         before = time.monotonic()
         theirs = self._site.session.ask("clock")
-        # The hub's clock is another machine's.
         self._inbox.ahead = (before + time.monotonic()) / 2 - theirs
         self._site.session.ask("watch", to=self._site.origins, interval=self._interval)
         give_up = time.monotonic() + FIRST_SECONDS
@@ -181,13 +180,13 @@ class KubernetesSite(ServerSite):
     inbox: Inbox
     client: WatchedClient
     machines: Mapping[str, str]
-    """The machine of each origin and of the client: the counters of pods that share a machine count once."""
+    """The machine of each origin and of the client; the counters of a machine count once."""
     networks: Mapping[str, str]
-    """The network of each origin: pods without a network of their own share their node's."""
+    """The network of each origin; pods in the network of their node share one."""
     until: float = math.inf
-    """When its pods must be gone, by this machine's monotonic clock."""
+    """The end of its pods' time, by this machine's monotonic clock."""
     whose: Mapping[str, str] | None = None
-    """Labels of its metrics; None without metrics."""
+    """The labels of its metrics; None without metrics."""
 
     @property
     def origins(self) -> list[str]:
@@ -197,11 +196,11 @@ class KubernetesSite(ServerSite):
         return RemoteSampler(self, interval)
 
     def client_of(self, _tool: str) -> WatchedClient:
-        """Return the only client: configurations with tools that run elsewhere are refused."""
+        """Return the only client; configurations with tools that run elsewhere are refused."""
         return self.client
 
     def add_source(self, size: int, content: str, _streams: int) -> str:
-        """Make a source file of `size` bytes at every source origin, for all streams, and return its name."""
+        """Create a source file of `size` bytes at every source origin, and return its name."""
         self.inbox.check()
         names = self.session.tell(self.sides["src"].names, "add_source", size=size, content=content)
         return str(next(iter(names.values())))
@@ -214,32 +213,32 @@ class KubernetesSite(ServerSite):
         totals: dict[str, int | None] = {**throttling(periods)}
         for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
             drops = [told[origin][place] for origin in self.origins]
-            # Real networks do not report what they drop.
+            # Real networks do not report drops.
             totals[name] = None if None in drops else sum(drops)
         return totals
 
     def received(self, event: Event) -> Arrival:
-        """Return the arrival of a transfer that has ended; the hub has removed its file already."""
+        """Return the arrival of a transfer that has ended, whose file the hub has removed."""
         return self.inbox.arrival(event.get("arrival", [None, 0]))
 
     def present(self) -> dict[str, Arrival]:
-        """Return the arrivals of transfers that have not ended, as they were last sampled."""
+        """Return the last sampled arrivals of transfers that have not ended."""
         return {name: self.inbox.arrival(told) for name, told in self.session.ask("present").items()}
 
     def copies(self) -> list[Copy]:
         return self.inbox.copies()
 
     def settle(self) -> None:
-        """End what the servers still copy after the client has stopped, and remove what arrived.
+        """End copies that outlast their client, and remove the arrived files.
 
-        A server notices only at its next marker, up to 5 s later, that its client has gone. Cutting its connections
-        from outside takes a privilege that pods do not have; restarting it cuts them in 0.2 s, and drops the requests
-        that it has not read. All origins stop before the first one resumes: no old copy finds a new server.
+        A server notices up to 5 s later, at its next marker, that its client has gone. Pods lack the privilege to cut
+        its connections, so it restarts, which takes 0.2 s and drops unread requests. All origins stop before the first
+        one resumes, so that no old copy finds a new server.
 
         Raises BrokenError if a restarted server does not answer.
         """
         give_up = time.monotonic() + SETTLE_SECONDS
-        # Destinations are asked last: until a source is idle, it may push more files to them.
+        # Sources come first: until they are idle, they may push more files to destinations.
         while any(any(self.session.tell(side.names, "busy").values()) for side in self.sides.values()):
             if time.monotonic() > give_up:
                 self.session.tell(self.origins, "stop")
@@ -271,16 +270,16 @@ def combine(
     networks: Mapping[str, str],
     interval: float,
 ) -> list[Reading]:
-    """Combine the samples of all agents to readings of common moments. Pure.
+    """Combine the samples of all agents to readings at common times. Pure.
 
-    Each agent samples its pod by its own timer. Counters are interpolated between two samples, and states are those of
-    the last sample. Readings begin when all agents have begun, and end with the last moment that all know.
+    Each agent has its own timer. Counters are interpolated between two samples, and states are those of the last one.
+    Readings begin with the last agent to begin, and end with the first one to end.
 
     Args:
-        samples: by agent; empty, or without an agent, as long as nothing has come from it.
+        samples: by agent; an agent is missing until its first sample.
         sources: agents of the source.
         destinations: agents of the destination.
-        machines: by agent, and of the client; the counters of a machine count once.
+        machines: by agent and for the client; the counters of a machine count once.
         networks: by agent; interfaces and connections of a network count once for each side.
         interval: seconds between readings.
     """
@@ -323,7 +322,7 @@ def combine(
 
 
 class _Moments(NamedTuple):
-    """Samples of all agents at common moments, by agent and field."""
+    """Samples of all agents at common times, by agent and field."""
 
     times: NDArray[np.float64]
     fields: dict[str, dict[str, NDArray[np.float64]]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents and redirectors are limited to, where a testbed's file does not say: by streams and buffers. Pure."""
+"""Limits of agents and redirectors by streams and buffers, unless a template says otherwise. Pure."""
 
 from __future__ import annotations
 
@@ -8,33 +8,29 @@ from tpcsweep.testbeds.kubernetes.verify import probe_connections
 
 MIB = 2**20
 CLIENT = {"cpu": "2", "memory": "2Gi"}
-"""Of the client, unless a template says otherwise."""
+"""Limits of the client."""
 HUB = {"cpu": "250m", "memory": "128Mi"}
-"""Of the hub, which passes on what agents say ten times a second."""
+"""Limits of the hub, which passes on the samples of all agents ten times a second."""
 AGENT_CPU, AGENT_MEMORY = 250, 128
-"""Thousandths of a core and MiB of an agent beside few streams and before it looks at a path."""
+"""Thousandths of a core, and MiB, of an agent with few streams that verifies no path."""
 LOOK_CPU = 0.2
-"""Thousandths of a core for each stream: to look at a connection ten times a second takes half of that (8 µs a look,
+"""Thousandths of a core for each stream. Ten looks a second at a connection take half of that (8 µs a look,
 `linux.sockets`, 200 to 4,000 connections)."""
 REDIRECTOR_CPU, REDIRECTOR_MEMORY = 750, 512
-"""With its agent a core, as much as shared clusters let idle."""
+"""Thousandths of a core, and MiB: with its agent a core, which shared clusters let idle."""
 REDIRECT_CPU = 5
-"""Thousandths of a core for each stream that begins a file every second: the client, a HEAD and a GET come to a
-redirector, and each TLS handshake with its request takes it 1.5 ms (XRootD 5.5.3)."""
+"""Thousandths of a core for each stream that begins a file every second. A redirector gets the client's request, a HEAD
+and a GET, and each TLS handshake with its request takes 1.5 ms (XRootD 5.5.3)."""
 REDIRECT_MEMORY = 0.25
-"""MiB for each stream: XRootD holds a buffer of 1 MiB for each of these connections and touches what its request fills,
-so that 600 took less than 1 MiB; sockets and TLS come on top."""
+"""MiB for each stream. XRootD has a buffer of 1 MiB for each connection, but touches the part that a request fills: 600
+of them took less than 1 MiB, without sockets and TLS."""
 
 
 def agent(wanted: DeploymentParameters, streams: int) -> dict[str, str]:
-    """Give the limits of an agent.
+    """Return the limits of an agent, for the most streams of a cell.
 
-    What its looks at the path have under way counts as its memory where cgroups are of version 2: up to `tcp_buffer`
-    for each of their connections. With less, the kernel keeps their windows small, and they would not fill the path.
-
-    Args:
-        wanted: Buffers, and the path by which the connections of a look are counted.
-        streams: The most of a cell, all of which one origin may have.
+    With cgroups of version 2, data under way in a verification counts as its memory: up to `tcp_buffer` for each
+    connection. With less memory the kernel keeps windows too small to fill the path.
     """
     cpu = max(AGENT_CPU, AGENT_CPU / 2 + LOOK_CPU * streams)
     buffers = probe_connections(wanted, wanted.origins) * wanted.tcp_buffer / MIB
@@ -42,7 +38,7 @@ def agent(wanted: DeploymentParameters, streams: int) -> dict[str, str]:
 
 
 def redirector(streams: int) -> dict[str, str]:
-    """Give the limits of a redirector, by the most streams of a cell: it hears of every file, and carries none."""
+    """Return the limits of a redirector, for the most streams of a cell; it carries no file."""
     memory = max(REDIRECTOR_MEMORY, REDIRECTOR_MEMORY / 2 + REDIRECT_MEMORY * streams)
     return _limits(max(REDIRECTOR_CPU, REDIRECT_CPU * streams), memory)
 

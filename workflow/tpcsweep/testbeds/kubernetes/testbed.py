@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kubernetes testbed: deployments on the nodes of a cluster, side by side where the testbed has several pairs.
-
-A deployment is brought up, handed over and taken down here, from its first object to its last.
-"""
+"""The kubernetes testbed: deployments on the nodes of a cluster, side by side if the testbed has several pairs."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, rehearsal, state
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create_object
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
@@ -46,13 +43,13 @@ from tpcsweep.xrootd.servers import SideServers, place_of
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0
-"""Seconds that a deployment's Job may last beside its cells and its start."""
+"""Seconds that a deployment's Job may last beside its start and its cells."""
 OTHERS = (("src", "dst"), ("dst", "src"))
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0
-"""Seconds that the trial's Job may last beside its start, if nobody removes it."""
+"""Seconds that the trial's Job may last beside its start."""
 LET_GO_SECONDS = 5.0
-"""About so long a deployment that has let go of its nodes leaves them to others."""
+"""About how long a deployment leaves nodes to others that it could not get all of."""
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
 NEEDS = "docs/kubernetes.md#images has what the images of a testbed need"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
@@ -65,13 +62,11 @@ class RehearsalError(ClusterError):
 
 
 def require(settings: Kubernetes) -> None:
-    """Start, ask and remove one client pod, to see whether deployments can come up at all.
+    """Start, ask and remove one client pod.
 
     Raises:
-        ClusterError: What keeps every deployment from coming up, and what to do about it: pods cannot be as the
-            testbed says, the cluster cannot be found or reached, the namespace is missing, a right is lacking, the
-            nodes make no pair, or the image does not run within `start_time`, or does not answer.
-        TeardownError: The trial does not go.
+        ClusterError: No deployment could start; it names the reason and the remedy.
+        TeardownError: The client pod cannot be removed.
     """
     cluster = api.connect_cluster(settings)
     nodes.pairs_of(cluster, settings)
@@ -84,9 +79,9 @@ def require(settings: Kubernetes) -> None:
 
 @contextlib.contextmanager
 def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]:
-    """A deployment that is up, verified and ready, for the length of a `with`; nothing stays behind.
+    """Yield the site of a deployment whose path is verified and whose servers are ready, and remove it afterwards.
 
-    Waits for nodes, and removes what dead owners have left. Raises what is in EXPECTED.
+    It waits for nodes, and removes leftovers of dead owners. Raises the errors in EXPECTED.
     """
     with standing(settings, request) as (place, pods), contextlib.ExitStack() as undo:
         cluster = place.cluster
@@ -101,23 +96,21 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
             site.provenance["kubernetes"] |= {
                 "version": call(VersionApi(cluster.http).get_code).git_version,
                 "namespace": cluster.namespace,
-                "nodes_kept_from": "all namespaces" if place.everywhere else "this namespace",
+                "nodes_kept_from": "all namespaces" if place.naming.everywhere else "this namespace",
                 "requests": pods.requests,
             }
             yield site
         except (SessionError, ClientError) as error:
-            inbox.blame(error)  # in Kubernetes' words, where it knows why nothing is heard of the pods
+            inbox.blame(error)  # Kubernetes may know why the pods are silent
             raise
 
 
 def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
-    """Measure a cell as `measure.cell.measure` does, unless the cluster takes away what it is measured on.
-
-    An eviction or a node that is gone says nothing of a cell, which then has not failed: it is yet to be measured.
+    """Measure a cell as `measure.cell.measure` does. An eviction or a lost node does not make it a failed one.
 
     Raises:
-        FaultError: What the cluster has taken away in the midst of the cell, or that it would: its time is up.
-        BrokenError: Where the deployment was broken before anything was measured.
+        FaultError: The cluster has taken a pod away during the cell, or would: its time is up.
+        BrokenError: The deployment broke before the measurement.
     """
     if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
         raise FaultError("its pods may not run for longer (time_limit of the testbed)")
@@ -133,11 +126,10 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
 
 @contextlib.contextmanager
 def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Pods]]:
-    """Pods that run, on the nodes of the first pair that nobody uses, for the length of a `with`.
+    """Yield the running pods of a deployment, on the nodes of the first free pair.
 
-    Only the scheduler can tell that a node is in use that others call by another name, or whose users are in another
-    namespace. Such nodes are waited for as long as it takes. Now and then what is placed already lets go of its own, or
-    two might wait for each other, and it is the next pair's turn.
+    The scheduler alone knows of deployments that call a node by another label, or run in another namespace. So two
+    deployments could wait for each other's nodes: one lets go of its own after a while, and tries the next pair.
     """
     told = ""
     for turn in itertools.count():
@@ -145,7 +137,8 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
             place = undo.enter_context(placed(settings, request, turn))
             if not turn:
                 where = place.chosen if settings.paths.pairs == "all" else ""
-                request.stage(f"deploying {request.deployment}{where}{'' if place.everywhere else SHARED}")
+                shared = "" if place.naming.everywhere else SHARED
+                request.stage(f"deploying {request.deployment}{where}{shared}")
             try:
                 pods = undo.enter_context(running(place, settings, request))
             except OccupiedError as error:
@@ -156,47 +149,45 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
         if words != told:
             request.stage(f"waiting for nodes that other deployments use: {words}")
         told = words
-        signals.heed()  # the teardown has ignored what asks to end
+        signals.heed()  # the teardown has ignored signals
         time.sleep(LET_GO_SECONDS * random.uniform(0.5, 1.5))
 
 
 @contextlib.contextmanager
 def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Place]:
-    """Hold the Leases of the first pair that is free, without what dead owners left, for the length of a `with`.
-
-    Which comes first is the request's affair, and in another `turn` it is another one.
-    """
+    """Hold the Leases of the first free pair, counted from `request.turn + turn`, and remove leftovers."""
     cluster = api.connect_cluster(settings)
     pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
     first = (request.turn + turn) % len(pairs)
     pairs = [*pairs[first:], *pairs[:first]]
     naming = Naming.new(request.sweep, request.deployment)
-    alternatives = [locks(pair) for pair in pairs]
 
     def waiting(holder: str) -> None:
         request.stage(f"waiting for {holder}")
 
-    with leases.first_free(cluster, alternatives, naming, waiting) as held:
+    with leases.first_free(cluster, [locks(pair) for pair in pairs], naming, waiting) as held:
         for leftover in state.leftovers(cluster):
             request.stage(f"removing what is left of {leftover}")
             state.teardown(cluster, leftover.identifier)
-        everywhere = _everywhere(cluster, settings, naming)
-        yield Place(cluster, pairs[held.index], held, naming, everywhere, len(pairs))
+        naming = rehearsal.within_quota(cluster, settings, naming)
+        yield Place(cluster, pairs[held.index], held, naming, len(pairs))
 
 
 @contextlib.contextmanager
 def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Pods]:
-    """The objects of a deployment, its pods running, for the length of a `with`.
+    """Create the objects of a deployment, yield its running pods, and remove all of it.
 
-    Raises OccupiedError if other deployments use their nodes, ClusterError, and TeardownError.
+    Raises OccupiedError if other deployments use its nodes, ClusterError, and TeardownError.
     """
 
     def torn_down() -> None:
-        place.held.go_with(None)  # or the Leases would go with the Job, and pods may take longer
+        place.held.go_with(
+            None
+        )  # or the cluster would delete the Leases with the Job, before the pods have ended
         for line in state.teardown(place.cluster, place.naming.identifier):
             request.stage(line)
 
-    with contextlib.ExitStack() as undo:  # the last registered is the first to be done
+    with contextlib.ExitStack() as undo:
         undo.callback(torn_down)
         undo.callback(signals.ignore)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
@@ -210,12 +201,12 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
 
 
 def reap(settings: Kubernetes) -> list[str]:
-    """Remove what dead owners have left in the namespace; returns what it was. Raises ClusterError, TeardownError."""
+    """Remove leftovers of dead owners in the namespace, and describe them. Raises ClusterError, TeardownError."""
     return state.reap(api.connect_cluster(settings))
 
 
 def locks(pair: Pair) -> set[str]:
-    """The names of the Leases by which those wait that choose the same nodes: one for each way of choosing. Pure."""
+    """Return the names of a pair's Leases, one for each choice of nodes. Pure."""
 
     def nodes(template: Tree) -> str:
         rules = (spec_of(template, "affinity") or {}).get("nodeAffinity")
@@ -225,7 +216,7 @@ def locks(pair: Pair) -> set[str]:
 
 
 def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The release that all servers run: a node may have kept an older image under the same name. Pure."""
+    """Return the release that all servers run; raise ClusterError if a node has an older image. Pure."""
     (first, release), *others = releases.items()
     for name, another in others:
         if another != release:
@@ -237,41 +228,35 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def rehearse(configuration: Configuration) -> None:
-    """Have the API server say whether it would accept each distinct pod of a sweep. Raises ClusterError."""
-    settings = configuration.testbed
-    assert isinstance(settings, Kubernetes)
+    """Raise ClusterError if the API server would refuse a pod of a sweep."""
+    settings = _settings(configuration)
     cluster = api.connect_cluster(settings)
-    everywhere = _everywhere(cluster, settings, Naming.new("", TRIAL))
-    for name, job in rehearsal.distinct_jobs(
-        configuration, nodes.pairs_of(cluster, settings), everywhere=everywhere
-    ):
+    naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
+    for name, job in rehearsal.distinct_jobs(configuration, nodes.pairs_of(cluster, settings), naming):
         if refusal := rehearsal.refusal(cluster, job):
             raise RehearsalError(f"{cluster.name}: {name}: {refusal}")
 
 
 def manifests(configuration: Configuration) -> list[dict[str, Any]]:
-    """Return the Job of each distinct pod of a sweep, as the API gets it; asks a cluster for `pairs: all` alone."""
-    settings = configuration.testbed
-    assert isinstance(settings, Kubernetes)
+    """Return the Job of each distinct pod of a sweep; it asks a cluster for `pairs: all` alone."""
+    settings = _settings(configuration)
     all_of_them = settings.paths.pairs == "all"
     pairs = nodes.pairs_of(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
-    found = rehearsal.distinct_jobs(configuration, pairs, everywhere=True)
-    return [job.model_dump(mode="json", by_alias=True, exclude_none=True) for _, job in found]
+    return [objects.words(job) for _, job in rehearsal.distinct_jobs(configuration, pairs)]
 
 
 def check(configuration: Configuration) -> Iterator[Finding]:
-    """Yield what a sweep needs of its cluster, and whether it has that."""
-    settings, name = configuration.testbed, configuration.testbed_name
-    assert isinstance(settings, Kubernetes)
+    """Yield a finding for each need of a sweep on its cluster."""
+    settings, name = _settings(configuration), configuration.testbed_name
     try:
         cluster = api.connect_cluster(settings)
-        everywhere = _everywhere(cluster, settings, Naming.new("", TRIAL))
+        naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
         pairs = nodes.pairs_of(cluster, settings)
     except ClusterError as error:
         yield Finding(name, "cluster", "failed", str(error))
         return
     yield Finding(name, "cluster", "ok", cluster.name)
-    yield from rehearsal.findings(cluster, configuration, pairs, everywhere=everywhere)
+    yield from rehearsal.findings(cluster, configuration, pairs, naming)
     try:
         _try(cluster, settings)
     except EXPECTED as error:
@@ -280,20 +265,22 @@ def check(configuration: Configuration) -> Iterator[Finding]:
         yield Finding(settings.image, "image", "ok")
 
 
+def _settings(configuration: Configuration) -> Kubernetes:
+    assert isinstance(configuration.testbed, Kubernetes)
+    return configuration.testbed
+
+
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
-    """Make a Job like a deployment's until its pod answers. If others have its node, the first deployment waits."""
-    naming = Naming.new("", TRIAL)
-    everywhere = _everywhere(cluster, settings, naming)
-    job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
+    """Start a client pod until it answers, or other deployments use its node."""
+    naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
+    job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN)
     assert job.spec and job.spec.template.spec
-    job.spec.template.spec.init_containers = objects.checks(
-        settings, job.spec.template.spec.containers[-1].resources
-    )
+    spec = job.spec.template.spec
+    spec.init_containers = objects.checks(settings, spec.containers[-1].resources)
     with contextlib.ExitStack() as undo:
         lock = leases.name_for(naming.identifier)
         held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
-        undo.callback(state.teardown, cluster, naming.identifier)
-        undo.callback(held.go_with, None)
+        undo.callback(_remove_trial, cluster, naming, held)
         owner = create_object(cluster, job)
         held.go_with(owner)
         create_object(cluster, objects.package(naming, owner))
@@ -305,13 +292,12 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         except OccupiedError:
             return
         except PodError as error:
-            of_image = any(reason in str(error) for reason in IMAGE)
-            advice = (
-                "; correct `image`, `pull_policy` or imagePullSecrets of a podTemplate" if of_image else ""
-            )
+            advice = ""
             if "container image-" in str(error):
                 advice = f"; {NEEDS}"
-            raise PodError(f"the client pod does not come up: {error}{advice}") from error
+            elif any(reason in str(error) for reason in IMAGE):
+                advice = "; correct `image`, `pull_policy` or imagePullSecrets of a podTemplate"
+            raise PodError(f"the client pod does not start: {error}{advice}") from error
         annotated = {"metadata": {"annotations": {POKED: ""}}}
         call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
         session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
@@ -322,29 +308,10 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
             raise PodError(watch.fault() or str(error)) from error
 
 
-def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
-    """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
-
-    The cluster makes the pods of Jobs, and says in events alone, and late, why it may not; here RefusedError says it.
-    """
-
-    def refusal(*, everywhere: bool) -> RefusedError | None:
-        job = objects.client_job(naming, settings, settings.start_time, everywhere=everywhere)
-        assert job.spec
-        template = job.spec.template
-        assert template.metadata
-        metadata = template.metadata.model_copy(update={"name": naming.prefix})
-        pod = V1Pod(metadata=metadata, spec=template.spec)
-        try:
-            rehearsal.dry_run(cluster, pod)
-        except RefusedError as error:
-            return error
-        return None
-
-    refused = refusal(everywhere=True)
-    if refused and (refused.status != 403 or refusal(everywhere=False)):
-        raise refused
-    return refused is None
+def _remove_trial(cluster: Cluster, naming: Naming, held: leases.Leases) -> None:
+    with signals.held():  # Ctrl-C takes effect when nothing is left
+        held.go_with(None)
+        state.teardown(cluster, naming.identifier)
 
 
 def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox) -> KubernetesSite:
@@ -403,7 +370,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
 
 
 def _introduce(session: Session, sides: Iterable[SideServers]) -> None:
-    """Have servers on the network of their nodes take their addresses, or raise SessionError."""
+    """Have servers in the network of their nodes use their addresses; raises SessionError."""
     for server in itertools.chain.from_iterable(side.servers for side in sides):
         session.tell([server.name], "own", address=server.address)
         if server.role == "server" and server.manager:
@@ -428,7 +395,7 @@ def _provenance(
     measured: FoundPath,
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """The fields that every testbed has, of the first origin of a side where they are one machine's, and our own."""
+    """Return the fields of every testbed, from the first origin of each side, and those of this one."""
     first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
     addresses = {server.name: server.address for server in pods.servers}
     hosts = {name: node_of(pod) for name, pod in pods.by_name.items()}

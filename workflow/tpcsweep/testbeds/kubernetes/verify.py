@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify the path between the pods by their agents, before any cell.
+"""Verify the path between the pods by their agents, before the first cell.
 
-TCP measures the rate, as pods may use it without a privilege. Only rates of windows in which the path was full, by
-Little's law, count against a path: see docs/kubernetes.md.
+TCP measures the rate, as it needs no privilege. A low rate counts only if the path was full, by Little's law: see
+docs/kubernetes.md.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from tpcsweep.xrootd.servers import Server
 
 COUNT = 17
 CONNECTIONS = (4, 32)
-"""Of each source, at least and at most."""
+"""The fewest and the most connections of each source."""
 WARM_UP = (0.3, 10)
-"""Seconds, or RTTs where that is longer: slow start must be over."""
+"""Seconds, or RTTs if longer, until slow start is over."""
 WINDOW = 0.1
 """Seconds."""
 WINDOWS = 10
-"""In a look."""
+"""Windows of a look."""
 ENOUGH = 5
-"""Windows in which the path was full, for its rate to be known."""
+"""Windows with a full path from which its rate is known."""
 LOOKS = 3
 """Looks before a rate counts as unknown."""
 LATE = 0.03
-"""Seconds between two looks of an agent, at most: it is unknown whether a path was full in between."""
+"""The most seconds between two looks of an agent, as the path may not have been full in between."""
 HELD_BACK = 2
-"""Segments of a connection that a receiver may not have acknowledged though nothing follows (RFC 9293, 3.8.6.3)."""
+"""Segments of a connection that a receiver may acknowledge late (RFC 9293, 3.8.6.3)."""
 WINDOW_SHARE = 0.5
-"""Of a TCP buffer that is a window; the kernel counts its own bookkeeping too (ip-sysctl, tcp_adv_win_scale)."""
+"""The window's share of a TCP buffer; the rest is the kernel's bookkeeping (ip-sysctl, tcp_adv_win_scale)."""
 EMPTY_SECONDS = 5.0
-"""A path that is not empty after so long has other users, and is measured as it is."""
+"""Seconds after which a path that is not empty has other users, and is measured as it is."""
 DIRECTIONS = ("source to destination", "destination to source")
 
 Ends = tuple[Server, Server]
@@ -75,7 +75,7 @@ class Flow(NamedTuple):
     header: int
     """Bytes around it."""
     interface: str = ""
-    """The interface of its destination: pairs that share it have the same counts. Empty: it shares it with none."""
+    """The interface of its destination; flows that share it have the same counts. Empty: a flow shares it with none."""
 
 
 class Window(NamedTuple):
@@ -124,9 +124,9 @@ class FoundPath:
 def verify_pods(
     session: Session, wanted: DeploymentParameters, ends: list[Ends], *, strict: bool
 ) -> FoundPath:
-    """Measure the path and refuse it if it is not as asked, by CALM_LOOKS calm looks or after PATIENCE.
+    """Measure the path, and refuse it after CALM_LOOKS calm looks or PATIENCE if it is not as asked.
 
-    A path that is only too slow is refused only if `strict`. Raises PathError, and SessionError if no agent answers.
+    A path that is merely too slow is refused only if `strict`. Raises PathError, and SessionError if no agent answers.
     """
     give_up = time.monotonic() + PATIENCE
     calm = 0
@@ -149,7 +149,7 @@ def verify_pods(
 
 @contextlib.contextmanager
 def probed(session: Session, ends: list[Ends]) -> Iterator[None]:
-    """Open the origins' ports for probes for the length of a `with`; after an error they end with the pods."""
+    """Open the origins' ports for probes for the length of a `with`."""
     names = [server.name for pair in ends for server in pair]
     session.tell(names, "open_probes", word=secrets.token_hex(16))
     yield
@@ -174,29 +174,29 @@ def shortfalls(wanted: DeploymentParameters, measured: FoundPath) -> list[str]:
 
 
 def probe_connections(wanted: DeploymentParameters, sources: int) -> int:
-    """Return the connections of each source, whose windows hold twice what the path does (Little's law). Pure."""
+    """Return the number of connections of each source, whose windows hold twice the path's content. Pure."""
     fewest, most = CONNECTIONS
     needed = 2 * _held(wanted) / sources / (WINDOW_SHARE * wanted.tcp_buffer)
     return max(fewest, min(most, math.ceil(needed)))
 
 
 def fillable(wanted: DeploymentParameters, sources: int) -> bool:
-    """Return whether the windows of all these connections hold what the path does, and so do not bound it. Pure."""
+    """Return whether the windows of these connections hold the path's content, and do not bound its rate. Pure."""
     held = sources * probe_connections(wanted, sources) * WINDOW_SHARE * wanted.tcp_buffer
     return held > _held(wanted)
 
 
 def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
-    """Return the windows that flows of all pairs have in common. Pure.
+    """Return the common windows of flows, from `warm_up` seconds on. Pure.
 
-    `rtt` is that of the empty path in ms, and windows begin `warm_up` seconds after the flows.
+    `rtt` is that of the empty path, in ms.
     """
     every = [series for flow in flows for series in (flow.looks, flow.counts)]
     if not all(every):
         return []
     first = max(series[0][0] for series in every) + max(warm_up, rtt / 1000)
     last = min(series[-1][0] for series in every)
-    # A rounding error must not cost the last one.
+    # A rounding error must not cost the last window.
     number = max(0, math.floor((last - first) / WINDOW + 1e-6))
     shared: dict[str, list[Flow]] = {}
     for index, flow in enumerate(flows):
@@ -206,9 +206,9 @@ def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
 
 
 def rate_of(looked_at: Sequence[Window], asked: float) -> FoundRate:
-    """Return the rate that the windows of one or several looks show. Pure.
+    """Return the rate of the windows of one or several looks. Pure.
 
-    A path that was never full has the rate `asked`, in Gbit/s, if that arrived.
+    The rate of a path that was never full is known if the rate `asked`, in Gbit/s, arrived.
     """
     full = [window.rate for window in looked_at if window.full]
     enough = len(full) >= ENOUGH
@@ -227,13 +227,13 @@ def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
         np.diff(np.interp((begin, end), counts[:, 0], counts[:, column])).item() for column in (1, 2)
     )
     wire = wire_bytes({"rx_bytes": received, "rx_packets": packets}, flow.mss, flow.header)
-    # What arrives in a window was under way up to an RTT before.
+    # Data that arrives in a window was under way up to an RTT before.
     seen = [_during(np.array(each.looks, float), begin - rtt / 1000, end) for each in flows]
     times = [*(each[:, 0] for each in seen), _during(counts, begin, end)[:, 0]]
     punctual = max(np.diff(each).max(initial=0.0) for each in times) <= LATE
     held_back = HELD_BACK * sum(each.connections for each in flows)
     waiting = (sum(each[:, 1].min() for each in seen) - held_back) * (flow.mss + flow.header)
-    # The path was full if at every look more was under way than an empty path holds at the rate that arrived.
+    # A full path holds more at every look than an empty one at the rate that arrived.
     empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
     return Window(wire * GBIT / WINDOW, bool(punctual and waiting > empty))
 
@@ -246,7 +246,7 @@ def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarra
 
 
 def _held(wanted: DeploymentParameters) -> float:
-    """Return the bytes on the path when it is full and nothing waits."""
+    """Return the bytes on a full path without a queue."""
     return wanted.bandwidth * BYTES * wanted.rtt / 1000
 
 
@@ -289,9 +289,9 @@ def _place(server: Server) -> dict[str, Any]:
 
 
 def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> list[Window]:
-    """Load all pairs at once: alone each would find the whole path empty."""
+    """Load all pairs at once, as they share the path."""
     warm_up = max(WARM_UP[0], WARM_UP[1] * wanted.rtt / 1000)
-    # Both ends begin when they hear of it, and the source when it is connected.
+    # The source begins later, after it has connected.
     seconds = warm_up + 2 * wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
     number = probe_connections(wanted, len(ends))
     behind = session.ask("synchronise")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pods of a deployment, followed by a thread, and the first thing that goes wrong with any of them."""
+"""The pods of a deployment, followed by a thread, and the first fault of any of them."""
 
 from __future__ import annotations
 
@@ -24,30 +24,28 @@ from tpcsweep.testbeds.kubernetes.api import (
     call,
 )
 from tpcsweep.testbeds.kubernetes.metadata import Naming, meta_of, name_of, selector
-from tpcsweep.xrootd.servers import without_secrets
 
 WATCH_SECONDS = 60
-"""A watch is begun anew after so long, in case that it is dead and nobody has noticed."""
+"""A watch begins again after this time, in case that its connection is dead."""
 ASK = (2.0, 3.0)
-"""Seconds to connect and to wait, for what only makes a message better."""
+"""Seconds to connect and to wait, for requests that only improve a message."""
 LOOK_SECONDS = 2.0
-"""Until the first look for what no watch of pods shows: Jobs that may not make their pods."""
+"""Seconds until the first look at Jobs, as a watch of pods does not show those that may not make their pods."""
 MOST_LOOK_SECONDS = 15.0
-"""Between later looks: a hundred may ask a server why it is slow, and each has it read everybody's events."""
+"""Seconds between later looks: a hundred deployments may ask a slow server."""
 TELL_SECONDS = 4.0
-"""Until it is told what keeps pods from running: the scheduler needs a moment, and an image is pulled again at once."""
+"""Seconds until people are told why pods do not run: the scheduler needs a moment, and a pull is repeated at once."""
 SCALING = "TriggeredScaleUp"
-"""The event of a cluster's autoscaler that is making a node for a pod."""
-LOG_LINES = 5
+"""The event of an autoscaler that makes a node for a pod."""
 HOLD_SECONDS = 20.0
-"""About so long pods keep their nodes while others wait for nodes in use: of two deployments that wait for each other,
-one lets go first."""
+"""About how long pods keep their nodes while others of the deployment wait for nodes in use: of two deployments that
+wait for each other, one lets go first."""
 
 T = TypeVar("T")
 
 
 class PodError(ClusterError):
-    """Pods do not come up, and why."""
+    """Pods do not start."""
 
     def __init__(self, text: str, *, final: bool = False) -> None:
         super().__init__(text)
@@ -55,11 +53,11 @@ class PodError(ClusterError):
 
 
 class OccupiedError(PodError):
-    """Other deployments have the nodes that pods wait for."""
+    """Other deployments use the nodes that pods wait for."""
 
 
 class PodWatch:
-    """The pods of a deployment as they are now, followed by a thread. Close it before they are deleted on purpose."""
+    """The pods of a deployment as they are now, followed by a thread. Close it before you delete them."""
 
     def __init__(
         self,
@@ -69,10 +67,13 @@ class PodWatch:
         patient: bool = True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Look for the first time. Raises ClusterError where pods cannot be listed.
+        """List the pods for the first time. Raises ClusterError.
 
-        An image that cannot be pulled now, and nodes that are in use or do not fit, are waited for if that is to be
-        `patient`. `tell` is called with what pods wait for, when that has lasted for TELL_SECONDS.
+        Args:
+            cluster: Where they are.
+            naming: Their deployment.
+            patient: Wait for an image that cannot be pulled now, and for nodes that are in use or do not fit.
+            tell: Is called with the reason for which pods have not run for TELL_SECONDS.
         """
         self._tell = tell
         self._cluster = cluster
@@ -81,7 +82,7 @@ class PodWatch:
         self._changed = threading.Condition()
         self._pods: dict[str, V1Pod] = {}
         self._ran: set[str] = set()
-        self._first: tuple[faults.Fault, V1Pod] | None = None
+        self._first: faults.Fault | None = None
         self._told: str | None = None
         self._refused: tuple[float, str] | None = None
         self._version: str | None = None
@@ -96,69 +97,70 @@ class PodWatch:
             return dict(self._pods)
 
     def wait_for(self, condition: Callable[[dict[str, V1Pod]], bool], seconds: float) -> bool:
-        """Whether the condition has come true within so many seconds."""
+        """Return whether a condition has become true within `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: condition(dict(self._pods)), seconds)
 
     def running(self, count: int, seconds: float) -> dict[str, V1Pod]:
-        """Wait until so many pods run and are ready, and return them.
+        """Wait until `count` pods run and are ready, and return them.
 
         Raises:
-            OccupiedError: Some wait for nodes that other deployments have; for HOLD_SECONDS, if that is to be patient.
-            PodError: The time is over, or something has gone wrong that no waiting heals.
+            OccupiedError: Pods wait for nodes that other deployments use; if `patient`, for HOLD_SECONDS.
+            PodError: The time is over, or a fault is final.
         """
         give_up = time.monotonic() + seconds
         hold = HOLD_SECONDS * random.uniform(0.5, 1.5) if self._patient else 0.0
-        until = math.inf
+        until = hindered = math.inf
+        pause, told = LOOK_SECONDS, ""
 
         def settled(pods: dict[str, V1Pod]) -> bool:
             return self._first is not None or sum(map(faults.ready, pods.values())) >= count
 
-        pause = LOOK_SECONDS
-        told, hindered = "", math.inf
         while not self.wait_for(settled, max(0.0, min(pause, min(give_up, until) - time.monotonic()))):
             pause = min(2 * pause, MOST_LOOK_SECONDS if told else TELL_SECONDS)
-            now = time.monotonic()
+            now, pods = time.monotonic(), self.pods()
             late = now >= give_up
-            pods = self.pods()
-            occupied = next(filter(None, map(faults.nodes_in_use, pods.values())), None)
+            unscheduled = list(filter(None, map(faults.unscheduled, pods.values())))
+            occupied = next((words for words in unscheduled if faults.OCCUPIED in words), None)
             if occupied and now >= min(give_up, until):
                 raise OccupiedError(occupied)
             until = min(until, now + hold) if occupied else math.inf
             job = self._job_problem() if late or len(pods) < count else None
             if job and (late or job.final):
                 raise PodError(job.text, final=job.final)
-            hindered = min(hindered, now) if any(map(faults.hindered, pods.values())) else math.inf
-            if not late and not occupied and now >= hindered + TELL_SECONDS:
+            if late:
+                raise PodError(f"not running after {seconds:.0f} s: {self._unready(pods, count)}")
+            waits = unscheduled or any(map(faults.unpulled, pods.values()))
+            hindered = min(hindered, now) if waits else math.inf
+            if not occupied and now >= hindered + TELL_SECONDS:
                 words = self._unready(pods, len(pods))
-                if not self._patient and "Unschedulable" in words and SCALING not in words:
+                if not self._patient and unscheduled and SCALING not in words:
                     raise PodError(words)
                 if words != told:
                     self._tell(f"waiting: {words}")
                 told = words
-            if late:
-                raise PodError(f"not running after {seconds:.0f} s: {self._unready(pods, count)}")
         if why := self.fault():
             raise PodError(why)
         return self.pods()
 
     def fault(self) -> str | None:
-        """The first thing that has gone wrong with any pod, in one line; None while all is well.
+        """Return the first fault of any pod, in one line; None if there is none.
 
-        Costs nothing while all is well; the first time that it is not, events and logs are asked for.
+        It asks the API server once, for the Job, when there is a fault.
         """
         with self._changed:
             first, told = self._first, self._told
         if told is None and first is not None:
-            told = self._told = self._explain(*first)
+            job = self._job_problem()
+            told = self._told = f"{first}; {job.text}" if job else str(first)
         if told is None and (refused := self._refused) and time.monotonic() - refused[0] > REFUSED_SECONDS:
             told = refused[1]
         return told
 
     def own(self) -> bool:
-        """Whether what went wrong first is the end of a server or a tool."""
+        """Return whether the first fault is the end of a server or a tool."""
         with self._changed:
-            return self._first is not None and self._first[0].own
+            return self._first is not None and self._first.own
 
     def close(self) -> None:
         self._ended.set()
@@ -168,7 +170,7 @@ class PodWatch:
 
     def _run(self) -> None:
         pause = 0.1
-        while not self._ended.wait(0.05):  # never faster, should something on the way end watches at once
+        while not self._ended.wait(0.05):  # a proxy may end watches at once
             try:
                 if self._version is None:
                     self._list(seconds=0)
@@ -176,7 +178,7 @@ class PodWatch:
                 self._refused, pause = None, 0.1
             except (ApiException, HTTPError, ClusterError) as error:
                 status = getattr(error, "status", None)
-                if status == 410:  # what happened since is forgotten: see how it is now
+                if status == 410:  # the server has forgotten that version: list again
                     self._version = None
                 elif status in (401, 403):
                     since = self._refused[0] if self._refused else time.monotonic()
@@ -217,61 +219,37 @@ class PodWatch:
             self._version = watch.resource_version
 
     def _see(self, pod: V1Pod) -> None:
-        """Take note of a pod's state; the lock is held."""
+        """Store a pod's state; the lock is held."""
         known = self._pods.get(name_of(pod))
-        # Another of the same name: the first one went unseen.
+        # A pod of the same name has replaced it unseen.
         if known and meta_of(known).uid != meta_of(pod).uid:
             self._lose(known)
         self._pods[name_of(pod)] = pod
         fault = faults.diagnose(pod)
-        # Before a pod has run, there is time for what may heal; afterwards nothing may be wrong.
+        # Before a pod has run, faults may pass; afterwards every fault counts.
         hopeless = (fault and fault.final) or (faults.unpulled(pod) and not self._patient)
         if fault and (hopeless or meta_of(pod).uid in self._ran):
-            self._blame(fault, pod)
+            self._first = self._first or fault
         elif faults.ready(pod):
             self._ran.add(meta_of(pod).uid or "")
 
     def _lose(self, pod: V1Pod) -> None:
-        """Take note of a pod's end; the lock is held."""
+        """Store a pod's end; the lock is held."""
         self._pods.pop(name_of(pod), None)
-        self._blame(faults.gone(pod), pod)
-
-    def _blame(self, fault: faults.Fault, pod: V1Pod) -> None:
-        if self._first is None:
-            self._first = (fault, pod)
-
-    def _explain(self, fault: faults.Fault, pod: V1Pod) -> str:
-        parts = [str(fault)]
-        if log := self._log(pod):
-            parts.append(f"its last words: {log}")
-        if job := self._job_problem():
-            parts.append(job.text)
-        return "; ".join(parts)
+        self._first = self._first or faults.gone(pod)
 
     def _unready(self, pods: dict[str, V1Pod], count: int) -> str:
-        alike: dict[str, list[V1Pod]] = {}
-        for pod in sorted(pods.values(), key=name_of):
+        """Say why pods do not run, with the same reason once."""
+        alike: dict[str, list[str]] = {}
+        for name, pod in sorted(pods.items()):
             if not faults.ready(pod):
-                events = self._events("Pod", name_of(pod))
+                events = self._events("Pod", name)
                 fault = faults.diagnose(pod, events)
-                alike.setdefault(fault.text if fault else faults.progress(pod, events), []).append(pod)
-        texts = []
-        for text, members in alike.items():
-            names = ", ".join(map(name_of, members))
-            nodes = f"; {self._room(members[0])}" if text.startswith("Unschedulable") else ""
-            texts.append(f"{'pods' if len(members) > 1 else 'pod'} {names}: {text}{nodes}")
+                alike.setdefault(fault.text if fault else faults.progress(pod, events), []).append(name)
+        texts = [f"pod{'s' * (len(names) > 1)} {', '.join(names)}: {text}" for text, names in alike.items()]
         if len(pods) < count:
             texts.append(f"{count - len(pods)} of {count} pods do not exist")
         return "; ".join(texts)
-
-    def _room(self, pod: V1Pod) -> str:
-        labels = sorted((faults.spec_of(pod).node_selector or {}).items())
-        chosen = ",".join(f"{key}={value}" for key, value in labels)
-        try:
-            nodes = call(self._cluster.core.list_node, label_selector=chosen, _request_timeout=ASK, seconds=0)
-        except ClusterError as error:
-            return f"nodes cannot be listed: {error}"
-        return faults.room(nodes.items, faults.requested(pod))
 
     def _job_problem(self) -> faults.Fault | None:
         listing, space = self._cluster.batch.list_namespaced_job, self._cluster.namespace
@@ -288,18 +266,8 @@ class PodWatch:
         events = self._ask(core.list_namespaced_event, space, field_selector=of)
         return events.items if events else []
 
-    def _log(self, pod: V1Pod) -> str:
-        """What a container that failed has said last, unless that is known already."""
-        ends = [(container.name, faults.terminated(container)) for container in faults.containers_of(pod)]
-        silent = [name for name, end in ends if end and end.exit_code and not end.message]
-        if not silent:
-            return ""
-        read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
-        log = self._ask(read, name_of(pod), space, container=silent[0], tail_lines=LOG_LINES)
-        return faults.one_line(without_secrets(log or ""))
-
     def _ask(self, question: Callable[..., T], *arguments: str, **options: Any) -> T | None:
-        """An answer that only makes a message better, and that may be missing."""
+        """Return an answer that only improves a message; None if it fails."""
         try:
             return call(question, *arguments, seconds=0, _request_timeout=ASK, **options)
         except ClusterError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an image has what its pods need: ends with what it lacks.
+"""Fail with the programs that an image lacks.
 
-Runs once before the first deployment, as `python3 -c`, so in words that a Python understands that is too old.
+Runs before the first deployment as `python3 -c`, in a syntax that old Pythons understand.
 Usage: able.py PROGRAM…
 """
 
@@ -12,7 +12,7 @@ PYTHON = (3, 11)
 
 
 def lacking(programs: "list[str]", version: "tuple[int, ...]") -> "list[str]":
-    """What there is not of some programs and of a Python that is new enough, in words."""
+    """Return the missing programs, and Python if its version is too old."""
     missing = [name for name in programs if shutil.which(name) is None]
     if tuple(version[:2]) < PYTHON:
         missing.insert(0, "Python {}.{} or later (it has {}.{})".format(*PYTHON, *version[:2]))

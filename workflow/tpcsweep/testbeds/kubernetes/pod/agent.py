@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent beside a server: starts the server, samples its pod and removes its files, as the hub asks over TLS.
+"""The agent of a server: it starts the server, samples its pod and removes its files, as the hub asks over TLS.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.agent [FIRST-PORT-OF-ITS-SERVER]
 """
@@ -53,7 +53,7 @@ class Agent:
             **{verb: partial(self.servers, verb) for verb in passed_on},
             "remove": lambda name: self._look().files.remove(name),
             "present": lambda: self._look().files.present(),
-            # Servers that were stopped and resumed are asked for the ready file again.
+            # Resumed servers are asked for the ready file again.
             "clear": lambda: self._look().files.clear(keep=xrootd.READY_FILE),
             "totals": self.totals,
             "busy": lambda: self._look().busy(),
@@ -75,7 +75,7 @@ class Agent:
             writer.close()
 
     async def describe(self, peers: list[str]) -> dict[str, Any]:
-        """Describe the machine and its network towards the other side's origins, and watch these from now on."""
+        """Describe the machine and its network towards the other side's origins, and watch connections to them."""
         description = await asyncio.to_thread(network.describe_network, peers)
         self._watched = Watched(self._servers, self._ports.server, description["interfaces"], peers)
         return {
@@ -85,7 +85,7 @@ class Agent:
         }
 
     async def servers(self, verb: str, **arguments: object) -> Any:
-        """Pass a request on to the server container; raises RuntimeError with its words."""
+        """Pass a request on to the server container; raises RuntimeError with its error."""
 
         def tell() -> dict[str, Any]:
             self._lines.write(json.dumps({"do": verb, "with": arguments}) + "\n")
@@ -126,7 +126,7 @@ class Agent:
 
 @contextmanager
 def telling_copies(writer: asyncio.StreamWriter, port: int) -> Iterator[None]:
-    """Pass on the copies that XRootD's monitoring reports, as they come."""
+    """Pass on the copies that XRootD's monitoring reports."""
     plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     monitor = Monitor([plain], port)
 

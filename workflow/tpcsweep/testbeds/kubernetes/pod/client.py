@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client container: the client of every testbed, with the hub at the other end of its standard input and output."""
+"""The client container: the client of every testbed, whose standard input and output lead to the hub."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def main() -> None:
     folder = contained.credentials()
     home = STATE / "client"
     home.mkdir(mode=0o700)
-    # Two, since reading one makes it non-blocking, for both directions.
+    # Two connections, as a read makes one non-blocking in both directions.
     for number, connection in enumerate(contained.taken(2)):
         with connection:
             os.dup2(connection.fileno(), number)

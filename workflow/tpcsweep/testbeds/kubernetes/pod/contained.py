@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container whose CPU is measured: it waits for the credentials and passes its CPU counters on as open files.
+"""A container whose CPU is measured: it waits for credentials and passes its CPU counters on as open files.
 
-So the reader of the counters needs to share neither the container's cgroup nor its processes.
+The reader of the counters then shares neither the container's cgroup nor its processes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tpcsweep.testbeds.kubernetes.pod import places
 
 POLL = 0.05
 WHOLE = "..data"
-"""A link in a kubelet's mounts that appears with all files at once; the files' own names come later, one by one and in
-any order (kubernetes, pkg/volume/util/atomic_writer.go)."""
+"""A link in a kubelet's mount to a folder with all files; their own names appear later, one by one (kubernetes,
+pkg/volume/util/atomic_writer.go)."""
 
 
 def end_on_term() -> None:
-    """Have SIGTERM end this process: a container's first process lacks the kernel's default for it."""
+    """Have SIGTERM end this process; the kernel's default does not hold for a container's first process."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 
 def credentials() -> Path:
-    """Wait for the credentials and lay them out as servers and tools need them; returns their folder."""
+    """Wait for the credentials, and return a folder with them as servers and tools need them."""
     while not all(
         (folder / WHOLE / places.COMPLETE).exists() for folder in (places.CREDENTIALS, places.CONFIGURATION)
     ):
@@ -53,10 +53,7 @@ def credentials() -> Path:
 
 
 def taken(connections: int = 1) -> list[socket.socket]:
-    """Wait for the agent or hub beside this container, and pass CPU counters and /proc on; returns its connections.
-
-    These files go over the first connection.
-    """
+    """Wait for the agent or hub, pass CPU counters and /proc on by its first connection, and return all of them."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(places.CONTAINED))
         listener.listen(connections)
@@ -71,6 +68,6 @@ def taken(connections: int = 1) -> list[socket.socket]:
 
 
 def fail(message: str) -> None:
-    """End the container with a reason, which its pod's status then shows. Callable from any thread."""
+    """End the container, from any thread, with a reason that its pod's status shows."""
     print(message, file=sys.stderr, flush=True)  # noqa: T201, a container's log is its standard error
     os._exit(1)

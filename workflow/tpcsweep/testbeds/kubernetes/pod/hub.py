@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hub beside the client: joins the agents of all servers, the client, and the job that measures.
+"""The hub beside the client: it connects the agents of all servers, the client, and the job that measures.
 
-The job connects through `relay` (an exec into this container). Messages to it are numbered and kept until it confirms
-them, so that a dropped connection loses nothing; a request that it repeats is done once. If no job comes for some time
-the hub ends, and with it the deployment's Job and everything that the Job owns.
+The job connects through `relay` (an exec into this container). The hub numbers its messages and keeps them until the
+job confirms them, so a dropped connection loses nothing; it executes a repeated request once. Without a job for some
+time the hub ends, and with it the deployment's Job and all objects that the Job owns.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY [metrics]
 """
@@ -38,13 +38,13 @@ CLIENT = "client"
 
 
 class AgentLink:
-    """The connection to the agent beside a server."""
+    """The connection to the agent of a server."""
 
     def __init__(
         self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, say: Callable[..., None]
     ) -> None:
         self.behind = 0.0
-        """Seconds that its clock is behind this one."""
+        """Seconds by which its clock is behind this one."""
         self._name = name
         self._writer = writer
         self._say = say
@@ -54,7 +54,7 @@ class AgentLink:
         detach(self._listen(reader))
 
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Return its answer; raises RuntimeError with its name and its words, or that it is gone."""
+        """Return the agent's answer; raises RuntimeError with its error, or if it is gone."""
         if self._gone:
             raise self._error("it is gone")
         number = next(self._numbers)
@@ -63,7 +63,7 @@ class AgentLink:
         return await future
 
     async def synchronise(self) -> None:
-        """Find how far its clock is behind: from the quickest of a few round trips, by its middle."""
+        """Measure `behind`, from the middle of the quickest of a few round trips."""
         looks = []
         for _ in range(PINGS):
             began = time.monotonic()
@@ -73,7 +73,7 @@ class AgentLink:
         self.behind = min(looks)[1]
 
     def arrival(self, first_byte: float | None, size: int) -> tuple[float | None, int]:
-        """Return the arrival of a file with its time in this clock."""
+        """Return the arrival of a file by this clock."""
         return None if first_byte is None else first_byte + self.behind, size
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
@@ -105,13 +105,13 @@ class AgentLink:
 
 
 class Outbox:
-    """Numbered messages to the job, kept until it confirms that it has them."""
+    """Numbered messages to the job, kept until it confirms them."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
         self._first = 0
         self.writer: asyncio.StreamWriter | None = None
-        """The job's connection, if there is one."""
+        """The job's connection, if it has one."""
 
     def say(self, **fields: object) -> None:
         number = self._first + len(self._lines)
@@ -120,13 +120,13 @@ class Outbox:
             self.writer.write(self._lines[-1])
 
     def attach(self, writer: asyncio.StreamWriter, number: int) -> None:
-        """Send to a connection from now on; the job has all messages before `number`."""
+        """Send to this connection from `number` on, as the job has all earlier messages."""
         self.forget(number)
         self.writer = writer
         writer.write(b"".join(self._lines))
 
     def forget(self, number: int) -> None:
-        """Drop all messages before `number`."""
+        """Delete all messages before `number`."""
         while self._lines and self._first < number:
             self._lines.popleft()
             self._first += 1
@@ -137,9 +137,9 @@ class Hub:
         self.outbox = Outbox()
         self.running = metrics.Running()
         self.agents: dict[str, AgentLink] = {}
-        """By server."""
+        """Agents by server."""
         self.seen = time.monotonic()
-        """When the job last said something."""
+        """The time of the job's last message."""
         self._done: set[int] = set()
         self._client: Contained
         self._destinations: list[str] = []
@@ -153,7 +153,7 @@ class Hub:
         }
 
     async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection of the job, whose first line has the number of the first message that it lacks."""
+        """Serve a connection of the job; its first line names the first message that it lacks."""
         try:
             self.outbox.attach(writer, json.loads(await reader.readline())["from"])
             while line := await reader.readline():
@@ -166,7 +166,7 @@ class Hub:
         except (OSError, ValueError):
             pass
         finally:
-            if self.outbox.writer is writer:  # else another has come
+            if self.outbox.writer is writer:  # no newer connection
                 self.outbox.writer = None
             writer.close()
 
@@ -180,7 +180,7 @@ class Hub:
     async def connect(
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
     ) -> dict[str, Any]:
-        """Wait for credentials, client and agents; returns the machine of this pod and its tools' versions."""
+        """Wait for credentials, client and agents; return the machine of this pod and the versions of its tools."""
         self._tls = starting.user_context(await asyncio.to_thread(contained.credentials))
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
@@ -207,17 +207,17 @@ class Hub:
                 await asyncio.sleep(POLL)
 
     async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Ask several agents at once, and return their answers; raises RuntimeError with the name of one."""
+        """Ask several agents at once, and return their answers; raises RuntimeError."""
         answers = await asyncio.gather(*(self.agents[name].ask(verb, arguments) for name in to))
         return dict(zip(to, answers, strict=True))
 
     async def synchronise(self) -> dict[str, float]:
-        """Return how many seconds the agents' clocks are behind this one."""
+        """Return the seconds by which the agents' clocks are behind this one."""
         await asyncio.gather(*(agent.synchronise() for agent in self.agents.values()))
         return {name: agent.behind for name, agent in self.agents.items()}
 
     async def ready(self, redirector: str | None, origins: list[str]) -> None:
-        """Wait until a side is ready, whose servers are given by address and port; raises TimeoutError."""
+        """Wait until the servers of a side, given by address and port, are ready; raises TimeoutError."""
 
         def get(place: str) -> tuple[int, str]:
             family = socket.AF_INET6 if place.startswith("[") else socket.AF_INET
@@ -234,7 +234,7 @@ class Hub:
         self._client.connections[0].sendall(line.encode())
 
     async def watch(self, to: list[str], interval: float) -> None:
-        """Have agents send samples, and sample the client container beside this one."""
+        """Have agents send samples, and sample the client container."""
         await self.synchronise()
         await self.tell(to, "watch", {"interval": interval})
         if self._sampling:
@@ -247,7 +247,7 @@ class Hub:
         await self.tell(to, "unwatch", {})
 
     async def totals(self, to: list[str]) -> dict[str, Any]:
-        """Return the agents' counters that are read only before and after a cell, and the client's periods."""
+        """Return the counters that are read before and after a cell: those of agents, and the client's periods."""
         return {**await self.tell(to, "totals", {}), CLIENT: self._client.periods()}
 
     async def _sample_client(self, interval: float) -> None:
@@ -272,7 +272,7 @@ class Hub:
 
     async def _listen_to_client(self) -> None:
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)
-        # Files are removed at once, as the next transfers need the memory. Events keep their order nevertheless.
+        # Files are removed at once, as the next transfers need the memory; events keep their order.
         events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue()
         detach(self._pass_on(events))
         while line := await reader.readline():
@@ -290,20 +290,20 @@ class Hub:
         try:
             told = await self.tell(self._destinations, "remove", {"name": event["name"]})
         except RuntimeError:
-            return event  # an agent that is gone is reported elsewhere
-        # The file was at one of them; at the others nothing arrived.
+            return event  # the link reports an agent that is gone
+        # One destination had the file; the others report size 0.
         name, arrival = max(told.items(), key=lambda item: item[1][1])
         return event | {"arrival": self.agents[name].arrival(*arrival)}
 
 
 async def main(start: float, longest: float, *also: str) -> None:
-    """Serve until no job has come for `longest` seconds; at first `start` seconds more, in which pods may start."""
+    """Serve until no job has connected for `longest` seconds, and at first `start` seconds more for pods to start."""
     contained.end_on_term()
     hub = Hub()
     hub.seen += start
     if "metrics" in also:
         metrics.serve_metrics(hub.running)
-    # Not `async with`: since Python 3.12 its end waits for sessions that are open.
+    # `async with` would wait for open sessions since Python 3.12.
     listening = await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST)
     while time.monotonic() - hub.seen < longest:
         await asyncio.sleep(1)

@@ -12,7 +12,7 @@ from typing import Any
 LONGEST = 1 << 22
 
 _running: set[asyncio.Task[Any]] = set()
-"""Tasks that nobody waits for, which an event loop alone does not keep."""
+"""Tasks that nobody awaits, as an event loop keeps no reference to them."""
 
 
 def encoded(**fields: object) -> bytes:
@@ -20,14 +20,14 @@ def encoded(**fields: object) -> bytes:
 
 
 def detach(doing: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in a task that nobody waits for."""
+    """Run a coroutine in a task that nobody awaits."""
     task = asyncio.create_task(doing)
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
 async def perform(verbs: Mapping[str, Callable[..., Any]], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what a request asks, and return its answer with `ok` or `error`."""
+    """Execute a request, and return its answer with `ok` or `error`."""
     try:
         result = verbs[request["do"]](**request.get("with", {}))
         if inspect.isawaitable(result):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cell that is measured, as OpenMetrics for scrapers of the client pod, if the testbed's file asks for it.
+"""The running cell as OpenMetrics for scrapers of the client pod, if the testbed sets `metrics`.
 
-Metrics have the names of the exported dataset (`exporting`). Rates and sums over a cell are counters:
-`rate(tpcsweep_source_cpu_seconds_total[10s])` will be `tpcsweep_source_cpu_cores`.
+Metrics have the names of the exported dataset (`exporting`). Its rates and sums are counters here:
+`rate(tpcsweep_source_cpu_seconds_total[10s])` becomes `tpcsweep_source_cpu_cores`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tpcsweep.variables import METRICS_END, metric_head, metric_labels, metric_n
 
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PATIENCE = 5.0
-"""Seconds that a scraper may take for its request; the next one waits."""
+"""Seconds that a scraper has for its request."""
 
 
 class Metric(NamedTuple):
@@ -29,13 +29,13 @@ class Metric(NamedTuple):
     called: str
     unit: str
     field: str
-    """Of `Sample`."""
+    """A field of `Sample`."""
     of: str
-    """Begins the names of the origins that have it."""
+    """The prefix of the names of origins with this metric."""
     meaning: str
     kind: str = "counter"
     scale: float = 1.0
-    """Turns the field into the unit."""
+    """The factor from the field to the unit."""
 
 
 METRICS = (
@@ -59,7 +59,7 @@ METRICS = (
 
 
 class Running:
-    """The state of the cell that is measured; one thread writes it, and another one reads it."""
+    """The state of the running cell; one thread writes it, and another one reads it."""
 
     def __init__(self) -> None:
         self._whose: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Running:
         self._well = self._failed = 0
 
     def begin(self, whose: dict[str, str], cell: dict[str, str]) -> None:
-        """Begin a cell; `whose` labels everything, and `cell` has the labels of the cell alone."""
+        """Begin a cell; `whose` are labels of all metrics, and `cell` those of the cell's own."""
         self._whose, self._cell = whose, cell
 
     def hear(self, message: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ class Running:
                 self._active = 0
 
     def lines(self) -> Iterator[str]:
-        """Return OpenMetrics text, which has no metrics before the first cell."""
+        """Yield OpenMetrics text, without metrics before the first cell."""
         if self._whose:
             yield from self._about()
             samples = dict(self._samples)
@@ -125,7 +125,7 @@ class Running:
 
 
 def serve_metrics(running: Running, port: int = METRICS_PORT) -> socketserver.TCPServer:
-    """Answer scrapers from now on, one after the other, in a thread of its own."""
+    """Answer scrapers one after the other, in a thread."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = PATIENCE
@@ -153,7 +153,7 @@ def serve_metrics(running: Running, port: int = METRICS_PORT) -> socketserver.TC
 
 
 class _Server(socketserver.TCPServer):
-    """Unlike `HTTPServer` it does not look up this machine's name when it begins."""
+    """A server that, unlike `HTTPServer`, does not look up this machine's name."""
 
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     allow_reuse_address = True

@@ -3,10 +3,10 @@
 
 An emulated path delays, limits and drops packets to the other side alone, which needs NET_ADMIN:
 
-    htb ── directly: everything else
+    htb ── directly: all other packets
         └─ class 4, chosen by the other side's addresses: netem (half of the RTT, loss) ── tbf (rate)
 
-Both sides do it for what they send, so that together they make the path; each origin gets its share of the rate.
+Both sides do it for packets that they send. Each origin gets its share of the rate.
 Sources: tc-htb(8), tc-u32(8), tc-netem(8), tc-tbf(8).
 """
 
@@ -30,9 +30,9 @@ BLOCK = 1 << 16
 
 SYSCTLS = ("tcp_rmem", "tcp_wmem", "tcp_no_metrics_save", "tcp_congestion_control")
 PASS = f"rate 200gbit burst 1m cburst 1m quantum {plan.SUPER_PACKET}"
-"""A class that lets everything through: more than any path may have."""
+"""A class with a higher rate than any path."""
 _emulated: list[str] = []
-"""The interface with an emulated path, where there is one."""
+"""The interface with an emulated path, if any."""
 
 
 def interface_to(address: str) -> str:
@@ -43,7 +43,7 @@ def interface_to(address: str) -> str:
 
 
 def identity() -> str:
-    """Return a text that is unique to this network: pods may share the network of a node."""
+    """Return a text that is unique to this network; pods may share the network of a node."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}/{Path('/proc/self/ns/net').stat().st_ino}"
 
@@ -84,15 +84,15 @@ def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
 
 
 def share(path: plan.Path, origins: int) -> plan.Path:
-    """Return the part of a path that each origin makes: it has a rate and a queue of its own. Pure."""
+    """Return the part of a path that each origin emulates, with a rate and queue of its own. Pure."""
     limit = None if path.queue_limit is None else max(1, path.queue_limit // origins)
     return replace(path, bandwidth=path.bandwidth / origins, queue_limit=limit)
 
 
 def emulate(peers: list[str], **asked: Any) -> list[str]:
-    """Emulate a path, given by the fields of `plan.Path`, to the other side's addresses; returns tc's input.
+    """Emulate a path, with the fields of `plan.Path`, to the other side's addresses, and return tc's input.
 
-    Raises RuntimeError with tc's words, for instance if the kernel lacks sch_netem.
+    Raises RuntimeError with tc's error, for instance if the kernel lacks sch_netem.
     """
     path = plan.Path(**asked)
     interface = interface_to(peers[0])
@@ -109,7 +109,7 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
 
 
 def drops() -> tuple[int | None, int | None]:
-    """Return the packets that the emulated path dropped, and those of them that found its queue full."""
+    """Return the packets that the emulated path dropped, and the number of those that met a full queue."""
     if not _emulated:
         return None, None
     show = ["tc", "-s", "-j", "qdisc", "show", "dev", _emulated[0]]
@@ -119,16 +119,16 @@ def drops() -> tuple[int | None, int | None]:
 
 def drop_counts(drops: Mapping[str, int]) -> tuple[int, int]:
     """Return all drops and those of the queue, from the drops of each qdisc by its handle. Pure."""
-    # netem's own count holds what its child refused.
+    # netem's count contains the packets that its child refused.
     return drops.get("40:", drops["41:"]), drops["41:"]
 
 
 async def introduce(port: int, address: str, redirector: str) -> None:
     """Relay a port of the loopback to the redirector's address and port, from an address of this node.
 
-    A redirector sends clients to the address from which an origin's cmsd connects (XrdCmsNode.cc, `setName`). The
-    kernel chooses that address by the route, and XRootD cannot: all origins of a node would share one. So cmsd connects
-    to the agent beside it. Raises OSError if the port is taken.
+    A redirector sends clients to the address from which an origin's cmsd connects (XrdCmsNode.cc, `setName`). All
+    origins of a node would share the one of its route, as XRootD cannot choose another. So cmsd connects to its agent.
+    Raises OSError if the port is in use.
     """
     place = parts_of(redirector)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's part in the verification of a path: it sends, and it receives from agents that know a word.
+"""An agent's part in the verification of a path: it sends data, and receives it from agents that know a word.
 
-TCP connections measure RTT, MTU and rate, as they need no privilege: RTT of the handshake and path MTU are the kernel's
-own figures (tcp(7), struct tcp_info in linux/tcp.h).
+TCP connections measure RTT, MTU and rate, as they need no privilege. RTT of the handshake and path MTU are the kernel's
+figures (tcp(7), struct tcp_info in linux/tcp.h).
 
-The measuring job chooses the word, and agents hear it over TLS. The port is open during the verification. Handshakes
-carry nothing; everything else begins with the word, or is cut off.
+The measuring job chooses the word, and agents get it over TLS. The port is open during the verification; a connection
+with data that does not begin with the word is cut.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.network import identity, interface_to
 
 _PATH = struct.Struct("=16xI40xI4xI")
-"""Of struct tcp_info: snd_mss, pmtu, rtt in µs."""
+"""Fields of struct tcp_info: snd_mss, pmtu, rtt in µs."""
 _UNDER_WAY = struct.Struct("=24xIIII")
 """unacked, sacked, lost, retrans (packets_out and what tcp_packets_in_flight takes off and adds, net/tcp.h)."""
 _ABORT = struct.pack("ii", 1, 0)
-"""SO_LINGER: closing drops what has not been sent, and resets (socket(7))."""
+"""SO_LINGER: closing drops unsent data, and resets the connection (socket(7))."""
 LOOKS = (0.002, 0.01)
-"""Seconds between looks at what is under way, at least and at most."""
+"""The fewest and the most seconds between looks at segments under way."""
 SECONDS = 10.0
 BLOCK = bytes(1 << 18)
 
@@ -72,16 +72,16 @@ class Probes:
 
 
 class Swallower(asyncio.BufferedProtocol):
-    """The other end of a probe: reads at as little CPU as possible, and closes after the last byte."""
+    """The receiver of a probe: it reads with as little CPU as possible, and closes after the last byte."""
 
     _buffer = bytearray(1 << 18)
-    """One for all connections: its content is used at once, or not at all."""
+    """One buffer for all connections, as its content is used at once."""
     _transport: asyncio.Transport
 
     def __init__(self, word: bytes) -> None:
         self._word = word
         self._said: bytes | None = b""
-        """The first bytes, until they are known to be the word; None afterwards."""
+        """The first bytes until they are compared with the word; None afterwards."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -119,14 +119,12 @@ def round_trips(address: str, port: int, count: int, word: bytes) -> tuple[list[
 
 
 def pour(address: str, port: int, connections: int, seconds: float, word: bytes) -> dict[str, Any]:
-    """Keep a path full by several connections, each with the word first, and see how much is under way.
-
-    Data that has not left when the time is over is dropped.
+    """Keep a path full by several connections, each with the word first, and count segments under way.
 
     Returns:
-        `looks`: times in s of CLOCK_MONOTONIC, each with the segments under way of all connections; always before
-        they are given more to send, so that one that had run out of it is seen so. `mss` and `header`: bytes of
-        payload in a segment, and of all headers around it, with Ethernet's.
+        `looks`: times in s of CLOCK_MONOTONIC, each with the segments under way of all connections before more is
+        sent, so that a connection without data counts as such. `mss` and `header`: bytes of payload in a segment, and
+        of all headers around it, with Ethernet's.
     """
     looks: list[tuple[float, int]] = []
     with contextlib.ExitStack() as undo, selectors.DefaultSelector() as writable:
@@ -152,11 +150,11 @@ def pour(address: str, port: int, connections: int, seconds: float, word: bytes)
 
 
 def arriving(address: str, seconds: float) -> dict[str, Any]:
-    """Count what the interface to an address receives.
+    """Count bytes and packets that the interface to an address receives.
 
     Returns:
-        `counts`: times in s of CLOCK_MONOTONIC, with bytes and packets. A look that took long is skipped, as the time
-        of its reading is unknown. `interface`: the interface's identity, as servers of a node may share it.
+        `counts`: times in s of CLOCK_MONOTONIC, with bytes and packets, without looks that took long. `interface`:
+        the interface's identity, as servers of a node may share it.
     """
     interface = interface_to(address)
     counts = []
@@ -177,14 +175,14 @@ def emptied(address: str, port: int, rtt: float, seconds: float) -> bool:
     while time.monotonic() < give_up:
         with _connected(address, port) as connection:
             *_, taken = _PATH.unpack_from(_information(connection))
-        if 0 < taken <= rtt * 1000:  # 0 where the first packet was lost: nothing is known of that handshake
+        if 0 < taken <= rtt * 1000:  # 0 if the first packet was lost
             return True
         time.sleep(LOOKS[1])
     return False
 
 
 def under_way(information: bytes) -> int:
-    """Return the segments that are sent and neither acknowledged nor lost, from a struct tcp_info. Pure."""
+    """Return the sent segments that are neither acknowledged nor lost, from a struct tcp_info. Pure."""
     unacknowledged, apart, lost, again = map(int, _UNDER_WAY.unpack_from(information))
     return unacknowledged - apart - lost + again
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins standard input and output to the hub, for the length of one exec.
+"""Connect standard input and output with the hub, for the length of one exec.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.relay
 """

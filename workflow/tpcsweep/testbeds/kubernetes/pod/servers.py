@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server container: runs the XRootD programs of one server, and ends and starts xrootd when told to.
+"""The server container: it runs the XRootD programs of one server, as its agent asks.
 
-Obeys lines of JSON from the agent beside it, answered with `ok` or `error`. A program that ends by itself ends the
-container. Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE RELEASE CMSD-PORT PROGRAM…
+Requests and answers are lines of JSON. A program that ends by itself ends the container.
+
+Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE RELEASE CMSD-PORT PROGRAM…
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LOGIN_SECONDS = 30.0
 
 class ServerPrograms:
     def __init__(self, name: str, role: str, release: str, port: int, programs: Sequence[str]) -> None:
-        """`port` is its cmsd's."""
+        """`port` is the cmsd's."""
         self.role = role
         self.programs = programs
         self._name = name
@@ -52,7 +53,7 @@ class ServerPrograms:
         starting.start_servers([self], ServerPrograms._run, ServerPrograms._wait_for_cmsd)
 
     def stop(self) -> None:
-        """End xrootd with all its connections and requests; cmsd runs on, so that `resume` takes 0.2 s."""
+        """End xrootd with all connections and requests; cmsd continues, so that `resume` takes 0.2 s."""
         process = self._running["xrootd"]
         self._expected.add(process.pid)
         process.kill()
@@ -81,7 +82,7 @@ class ServerPrograms:
         return self._logged_in
 
     def _watch(self, program: str, process: subprocess.Popen[bytes]) -> None:
-        """Pass on what a cmsd logs, until its end; a program that ends by itself ends the container."""
+        """Pass on the log of a cmsd; a program that ends by itself ends the container."""
         for line in process.stderr or ():
             sys.stderr.buffer.write(line)
             sys.stderr.buffer.flush()
@@ -102,7 +103,7 @@ def main(name: str, role: str, release: str, port: int, programs: list[str]) -> 
         "start": servers.start,
         "stop": servers.stop,
         "resume": servers.resume,
-        # Here, not in the agent: what is kept in memory counts against the container that wrote it.
+        # Not in the agent, as memory counts against the container that wrote it.
         "add_source": partial(add_source, FOLDER),
     }
     with connection, connection.makefile("rw") as lines:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent's view of its pod: the container beside it, the interface on the path, connections, files, the machine."""
+"""An agent's view of its pod: the server container, the interface on the path, connections, files, the machine."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ POLL = 0.05
 
 
 class Contained(Programs):
-    """The programs in the container whose CPU is measured, and connections to the container."""
+    """The programs in the container whose CPU is measured, and connections to it."""
 
     def __init__(self, connections: int = 1) -> None:
-        """Wait for the container. The counters come over the first connection."""
+        """Wait for the container, and get its counters by the first connection."""
         self.connections = [_connected() for _ in range(connections)]
         unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # what `contained.taken` sends
         usage, stat, proc = files
@@ -42,7 +42,7 @@ class Contained(Programs):
         )
 
     def readings(self, machine: Machine) -> dict[str, Any]:
-        """Return the fields that every sample has: the container's CPU, and its machine's condition."""
+        """Return the fields of every sample: the container's CPU, and its machine's condition."""
         cores, waiting = self.threads()
         condition = machine.look()._asdict()
         periods, throttled = self.periods()
@@ -57,7 +57,7 @@ class Contained(Programs):
 
 
 class Watched(OriginCounters):
-    """Everything of an origin's pod that is sampled, opened once."""
+    """The counters of an origin's pod, opened once."""
 
     def __init__(
         self, contained: Contained, port: int, interfaces: Collection[str], peers: Collection[str]
@@ -72,7 +72,7 @@ class Watched(OriginCounters):
         self.files = DestinationFiles(FOLDER, _first_bytes())
 
     def sample(self) -> Sample:
-        """Read all counters. Files come first, then the interface: what has arrived has then crossed it."""
+        """Read all counters: files before the interface, which all arrived bytes have then crossed."""
         payload = self.files.arrived()
         counted = parse_net_dev(self._net.read().decode())
         net = [counted[interface] for interface in self._interfaces]
@@ -94,10 +94,7 @@ class Watched(OriginCounters):
         )
 
     def busy(self) -> bool:
-        """Return whether the server copies, has requests of clients before it, or may have them.
-
-        Nodes whose security modules hide a container's open files from the others of its pod leave that unknown.
-        """
+        """Return whether the server copies, or has requests; True on nodes that hide a container's open files."""
         try:
             return self.unfinished() > 0
         except PermissionError:
@@ -105,10 +102,7 @@ class Watched(OriginCounters):
 
 
 async def repeat(look: Callable[[], None], interval: float) -> None:
-    """Look every `interval` seconds until cancelled.
-
-    A late look does not shift those that follow; what was missed is skipped.
-    """
+    """Look every `interval` seconds until cancelled; a late look shifts no other, and missed ones are skipped."""
     due = time.monotonic()
     while True:
         due = max(due + interval, time.monotonic())
@@ -117,7 +111,7 @@ async def repeat(look: Callable[[], None], interval: float) -> None:
 
 
 def _first_bytes() -> FirstBytes | None:
-    """Return None if the node has no watch left; transfers then have no first byte."""
+    """Return None if the node has no inotify watch left; transfers then have no first byte."""
     try:
         return FirstBytes(FOLDER)
     except OSError as error:
