@@ -3,8 +3,8 @@
 /* Preloaded library for user-mode-linux 6.1 on a CPU with AMX.
  *
  * User-mode-linux saves and restores the registers of its processes by ptrace(2), in a buffer that is large enough for
- * AVX-512 only. With AMX the registers are four times as large, and the host sets all of them or none, so that the first
- * process dies. Therefore this library appends the current values of the other registers, which are unused: the
+ * AVX-512 only. With AMX the registers are four times as large, and the host sets all of them or none, so that the
+ * first process dies. Therefore this library appends the current values of the other registers, which are unused: the
  * processes may not use AMX. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
