@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into a server: its threads go on late after or before some calls, as they would had they lost the CPU there.
-// A program that is right without these delays is right with them. Each LATE adds one:
-//   1  epoll_wait returns 5 ms after there were events
-//   2  every other eventfd_write returns 8 to 16 ms after it wrote
+// Preloaded library that delays some calls of a server's threads, as if they lost the CPU there. Correct programs stay
+// correct with these delays. Each value of LATE adds one:
+//   1  epoll_wait returns 5 ms late if there are events
+//   2  every other eventfd_write returns 8 to 16 ms late, after writing
 //   3  every fourth epoll_ctl(EPOLL_CTL_MOD) begins 8 to 24 ms late
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -35,7 +35,7 @@ from pathlib import Path
 CLIENTS = 32
 CORES = 0.1
 LATE = {"poll": 1, "wait": 2, "enable": 3}
-"""Number of active delays of late.c: the polling thread's, those of its waiters, those that enable."""
+"""Value of LATE in late.c: the number of active delays."""
 WAIT = 5.0
 """Seconds that a client waits for the server."""
 USER = "nobody"

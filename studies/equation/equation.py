@@ -109,7 +109,7 @@ def _with(
 
 
 def _cores(each: float, coherency: float) -> float | None:
-    """Solve 1/c + γ max(c − 1, 0) = `each` for an origin's cores c; no solution for γ (`coherency`) gives None."""
+    """Solve 1/c + γ max(c − 1, 0) = `each` for the cores c; None without solution. γ is `coherency`."""
     if each >= 1:
         return 1 / each
     half = (coherency + each) / 2
@@ -133,5 +133,5 @@ def _stream(origin: float, path: Path, constants: Mapping[str, float], origins: 
 
 
 def _most(origin: float, path: Path, constants: Mapping[str, float]) -> float:
-    """Return the Gbit/s of a stream without window limit. Its single core is a limit that `combined` lacks."""
+    """Return the Gbit/s of a stream without window limit; `combined` lacks the limit of its one core."""
     return min(constants["efficiency"] * path.bandwidth, origin, constants["per_core"])

@@ -165,7 +165,7 @@ def exposition(summary: xr.Dataset) -> Iterator[str]:
 
 
 def _about(summary: xr.Dataset, ended: str) -> Iterator[str]:
-    """Yield facts about the whole dataset with the time of the last cell, because history loaders need a time."""
+    """Yield facts about the dataset, with the time of its last cell, because history loaders need one."""
     said = {name: str(summary.attrs.get(name, "")) for name in ABOUT}
     said |= {str(name): _text(value.item()) for name, value in summary.coords.items() if not value.dims}
     info = metric_name("sweep")

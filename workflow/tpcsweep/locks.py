@@ -111,7 +111,7 @@ def holder(path: Path) -> int | None:
 
 
 def _opened(path: Path) -> int:
-    """Open a lock's file for those who may write to its folder; links, which may lead elsewhere, are refused."""
+    """Open a lock's file for all who may write to its folder; refuse links, which may lead elsewhere."""
     writers = path.parent.stat().st_mode & 0o222
     mode = writers | writers << 1  # they may read it, too
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)

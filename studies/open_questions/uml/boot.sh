@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 
-# init of a user-mode-linux whose root is the host's by hostfs. What it writes to is mounted anew (/run);
-# anything else would be written to the host.
-# From the kernel's command line: RUN_SCRIPT runs with bash, RUN_OUT gets its output, RUN_CODE its exit code.
+# init of a user-mode-linux whose root is the host's file system (hostfs). Written paths are mounted separately (/run),
+# because other writes would reach the host.
+# Parameters of the kernel's command line: RUN_SCRIPT, a script for bash; RUN_OUT, file for its output; RUN_CODE, file
+# for its exit code.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run LC_ALL=C
 mount -t proc proc /proc
 mount -t sysfs sys /sys

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* Preloaded into user-mode-linux 6.1 on a CPU with AMX.
+/* Preloaded library for user-mode-linux 6.1 on a CPU with AMX.
  *
- * It saves and restores the registers of the processes inside by ptrace(2), in a buffer that holds AVX-512 and no
- * more. With AMX the registers are four times as large, and the host sets all of them or none: the first process dies.
- * So what is set is completed here with what the process has of the rest, which is nothing: it may not use AMX. */
+ * User-mode-linux saves and restores the registers of its processes by ptrace(2), in a buffer that is large enough for
+ * AVX-512 only. With AMX the registers are four times as large, and the host sets all of them or none, so that the
+ * first process dies. Therefore this library appends the current values of the other registers, which are unused: the
+ * processes may not use AMX. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -26,7 +27,7 @@ long ptrace(enum __ptrace_request request, ...) {
     if (!original)
         original = (long (*)(enum __ptrace_request, ...))dlsym(RTLD_NEXT, "ptrace");
 
-    /* The kernel inside has one CPU, so one caller at a time, and stacks that are smaller than this. */
+    /* Static, because the calling kernel's stacks are smaller; it has one CPU, so calls do not overlap. */
     static char registers[LARGEST];
     struct iovec whole = {registers, sizeof registers};
     if (request == PTRACE_SETREGSET && address == (void *)NT_X86_XSTATE &&

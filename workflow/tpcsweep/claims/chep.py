@@ -202,7 +202,7 @@ def near_limit(claim: Claim, cells: CellTable) -> Finding:
 
 
 def _by_path(cells: CellTable, rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Group rows by bandwidth and TCP buffer, smallest first, because a better path is no evidence on others."""
+    """Group rows by bandwidth and TCP buffer, smallest first; a better path is no evidence on others."""
     words = {"bandwidth": "on a path of"}
     if "tcp_buffer" in cells.axes:
         words["tcp_buffer"] = "with buffers of"

@@ -58,7 +58,7 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # older click has no a
     name = "amount"
 
     def __init__(self, known: units.Quantity | str, *, several: bool = False) -> None:
-        """Take the dimension and bounds from `known`, or from the object of that name in `configuration.units`.
+        """Take the dimension and bounds from `known`, an object or the name of one in `configuration.units`.
 
         With `several`, commas separate several quantities.
         """

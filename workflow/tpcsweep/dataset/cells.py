@@ -211,7 +211,7 @@ def _in_processes(
 
 
 def _reduce(reader: Reader, pairs: Sequence[_Pair]) -> list[Reduced | Exception]:
-    """Reduce cells up to the first rejected one, and append its error, because an earlier batch may fail later."""
+    """Reduce cells up to the first rejected one, and append its error; earlier batches may fail later."""
     cells: list[Reduced | Exception] = []
     for source, wanted in pairs:
         try:

@@ -180,7 +180,7 @@ def _complete(file: Path, name: str) -> None:
 def _later(
     group: xr.Dataset, today: Mapping[str, Variable], like: str, columns: Mapping[str, NDArray[Any]]
 ) -> xr.Dataset:
-    """Return the current variables that a group lacks, shaped like `like`, with values of `columns` or NaN."""
+    """Return current variables that a group lacks, shaped like `like`, with values of `columns` or NaN."""
     nothing = np.broadcast_to(np.nan, group[like].shape)
     return xr.Dataset(
         {

@@ -207,7 +207,7 @@ def _indices(places: NDArray[np.int64]) -> NDArray[np.int64] | slice:
 
 
 def _box(shape: Sequence[int], most: int) -> tuple[int, ...]:
-    """Return the shape of blocks of at most `most` points: whole trailing axes, part of one, one of the others."""
+    """Return the shape of blocks of up to `most` points: trailing axes whole, then one in part."""
     sizes: list[int] = []
     for size in reversed(shape):
         sizes.append(max(1, min(size, most // math.prod(sizes))))  # one, beyond the axis that is divided

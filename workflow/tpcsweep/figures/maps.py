@@ -347,7 +347,7 @@ def _mark_surface(
 
 
 def _patches(values: NDArray[np.float64]) -> bool:
-    """Return whether four neighbours have values, which a surface needs; otherwise only points are visible."""
+    """Return whether any four neighbours have values, because a surface without such a patch is invisible."""
     known = np.isfinite(values)
     return bool((known[1:, 1:] & known[:-1, 1:] & known[1:, :-1] & known[:-1, :-1]).any())
 

@@ -294,7 +294,7 @@ def _cut(signal: pd.DataFrame) -> list[int]:
 
 
 def _test(used: pd.DataFrame, mean: pd.DataFrame, first: int, place: int, end: int) -> tuple[bool, float]:
-    """Return whether a side of a place has fewer than LEAST runs, and the p-value of the sides' difference."""
+    """Return whether a side of a place has fewer than LEAST runs, and the p-value of their difference."""
     few = min(place - first, end - place) < LEAST
     smallest = _p(mean[first:place], mean[place:end])
     cells = used.shape[1]
@@ -304,7 +304,7 @@ def _test(used: pd.DataFrame, mean: pd.DataFrame, first: int, place: int, end: i
 
 
 def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
-    """Return the smallest p-value of the columns by Student's t with one variance for both sides; 1 without a test.
+    """Return the columns' smallest p-value by Student's t with equal variances; 1 without a test.
 
     One variance also suits sides of two runs, for which Welch's test finds too many differences.
     """

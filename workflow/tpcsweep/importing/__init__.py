@@ -116,7 +116,7 @@ def history_line(settings: Import, folded: Folded, file: Path) -> str:
 def _numbers(
     table: pd.DataFrame, column: Column, dimension: Dimension, file: Path, *, gaps: bool = False
 ) -> NDArray[np.float64]:
-    """Return a column's values in the dimension's base unit; reject negative and infinite values, and text.
+    """Return a column in the dimension's base unit; reject negative and infinite values, and text.
 
     With `gaps`, empty cells are NaN.
     """

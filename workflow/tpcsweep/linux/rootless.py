@@ -95,7 +95,7 @@ def explained(said: str) -> str:
 
 
 def quota_refusal() -> str:
-    """Return why this user's programs cannot have CPU quotas, and the fix; "" if systemd delegates a group."""
+    """Return why this user's programs cannot have CPU quotas, and the fix; "" if they can."""
     if not (mount := mounted()):
         return (
             "the cpu controller is not in a cgroup hierarchy of version 2, the one that can be delegated: "
@@ -215,7 +215,7 @@ def _pass_on(child: int, first: int, ours: int) -> NoReturn:
 
 
 def _mounts(group: Path | None) -> None:
-    """Mount the separate parts: RUN with links to the machine's entries, /proc of the PID namespace, cgroups."""
+    """Mount RUN with links to the machine's entries, /proc of the PID namespace, and cgroups."""
     elsewhere = ".machine"
     _mount("none", Path("/"), "", _MS_REC | _MS_PRIVATE)
     # It is prepared at /proc, which is mounted over later, because mounting over RUN hides the original.

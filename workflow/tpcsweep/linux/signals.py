@@ -120,7 +120,7 @@ def end_with(pid: int, number: int = signal.SIGTERM) -> None:
 
 
 def workers(processes: int) -> ProcessPoolExecutor:
-    """Return a pool of processes that end with this one, even by kill -9. Ctrl-C reaches this process only.
+    """Return a pool of processes that end with this one, even by kill -9, and ignore Ctrl-C.
 
     They are forked, because other start methods would import, and thereby run, a script of Snakemake again.
     """

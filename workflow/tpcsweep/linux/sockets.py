@@ -171,7 +171,7 @@ def _tcp_inodes(folder: str) -> Iterator[int]:
 
 @contextmanager
 def _as_owner(path: str) -> Iterator[None]:
-    """Let this thread read files as a path's owner; root in a container may lack access to others' processes."""
+    """Let this thread read as a path's owner; a container's root may not read others' processes."""
     owner = Path(path).stat()
     group, user = _LIBC.setfsgid(owner.st_gid), _LIBC.setfsuid(owner.st_uid)
     try:
@@ -226,7 +226,7 @@ def _connection(message: bytes) -> Connection | None:
 
 
 def _info(message: bytes) -> bytes:
-    """Return a message's struct tcp_info, if any. Called a thousand times a second: no generator, no slices."""
+    """Return a message's struct tcp_info, if any, without generators and slices: 1000 calls a second."""
     offset, last = _MESSAGE_SIZE, len(message) - _ATTRIBUTE.size
     while offset <= last:
         length, kind = _ATTRIBUTE.unpack_from(message, offset)

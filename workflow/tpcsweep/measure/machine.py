@@ -114,7 +114,7 @@ def pressure(text: bytes) -> float:
 
 
 def _pressure_file() -> CounterFile | None:
-    """Return None if the kernel has no file (before 4.20), or does not allow opening or reading it (psi=0)."""
+    """Return None if the kernel has no file (before 4.20), or refuses to open or read it (psi=0)."""
     try:
         Path(PRESSURE).read_bytes()
         return CounterFile(PRESSURE)

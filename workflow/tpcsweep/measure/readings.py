@@ -132,7 +132,7 @@ def mean(values: NDArray[np.float64]) -> float:
 
 
 def _even(read: NDArray[np.float64], interval: float) -> NDArray[np.float64]:
-    """Return evenly spaced times from the first to the last reading, tolerating a rounding error at the end."""
+    """Return evenly spaced times from the first to the last reading, despite a rounding error at the end."""
     return np.asarray(read[0] + interval * np.arange(math.floor((read[-1] - read[0]) / interval + 1e-6) + 1))
 
 

@@ -60,7 +60,7 @@ def over_time(told: SweepHistory) -> dict[str, Any]:
 
 
 def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[str, Any]:
-    """Return the mean of all cells for each run and between changes, relative to that before the first change."""
+    """Return the mean of all cells by run and between changes, relative to that before the first one."""
     mean = np.log(mean_cell(told.cells)["throughput"].values)
     edges = [0, *(change.place for change in told.changes), len(mean)]
     parts = [mean[slice(*pair)] for pair in itertools.pairwise(edges)]

@@ -259,7 +259,7 @@ def _best(
 
 
 def _gains(covariance: Floats, noise: Floats, rows: Rows, wanted: Mask) -> Floats:
-    """Return how much measuring each row lowers the sum of variances: its own, and the shared part of others."""
+    """Return how much measuring each row lowers the sum of variances, its own and others' shared part."""
     own = np.maximum(covariance[rows, rows], 0.0)
     shared = (covariance[np.ix_(rows, np.flatnonzero(wanted))] ** 2).sum(axis=1) - own**2
     return np.asarray(own + shared / np.maximum(own + noise[rows] ** 2, 1e-300))

@@ -119,7 +119,7 @@ class Rounds:
     def _learn(
         self, measured: Mask, available: Mask, predicted: tuple[Belief, list[int]] | None
     ) -> Belief | None:
-        """Learn from all cells and from the predictions for the last round; log, decide whether to stop, publish."""
+        """Learn from all cells and the last round's predictions; log, decide whether to stop, publish."""
         folded = self.fold()
         throughput = self.throughput(folded.summary)
         if predicted is not None:

@@ -167,7 +167,7 @@ class _Job:
         raise AssertionError  # for the type checker: count has no end
 
     def _left(self) -> bool:
-        """Return whether cells remain; if none does, first queue failed and disturbed cells again, within bounds."""
+        """Return whether cells remain; if not, first queue failed and disturbed cells again, within bounds."""
         if not self.todo and not self._retried:
             self._retried = True
             measured = [task for task in self._tasks if task.cell.path in self._measured]
@@ -177,7 +177,11 @@ class _Job:
         return bool(self.todo)
 
     def _cells(self, site: Deployment) -> tuple[bool, str]:
-        """Measure cells until none remains or the deployment breaks; return whether one succeeded, and why it broke."""
+        """Measure cells until none remains or the deployment breaks.
+
+        Returns:
+            Whether a measurement succeeded, and why the deployment broke, or "".
+        """
         origin = provenance.workflow(site.provenance)
         well = False
         while self._left():

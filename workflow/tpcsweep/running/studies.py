@@ -80,7 +80,7 @@ class Studies(dict[str, Study]):
     """Studies of a workflow by the names of their folders."""
 
     def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
-        """Read the workflow's `config`, with files relative to `root`. Raise ConfigurationError if any is wrong."""
+        """Read the workflow's `config`, with files relative to `root`. Raises ConfigurationError if wrong."""
         super().__init__(studies(config, root or Path()))
         self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")

@@ -156,7 +156,7 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
 
 
 def _digest(folder: Path) -> str:
-    """Return a hash of a release's programs and libraries, because a site may rebuild its own under one name."""
+    """Return a hash of a release's programs and libraries; a site may rebuild its own under one name."""
     total = hashlib.sha256()
     paths = [folder / "bin" / name for name in PROGRAMS]
     paths += sorted(path for name in ("lib", "lib64") for path in (folder / name).glob("libXrd*.so*"))
