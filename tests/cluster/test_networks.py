@@ -163,7 +163,7 @@ def test_a_dhcp_server_assigns_the_addresses_of_attached_networks(
 @pytest.mark.parametrize("kind", ["six", "dual"])
 def test_a_sweep_runs_over_the_pods_own_network(kind: str, networked: Networked, tmp_path: Path) -> None:
     _, nodes = networked
-    tools = ["curl", "gfal-copy", "native"] if kind == "six" else ["curl"]
+    tools = ["curl", "gfal-copy"] if kind == "six" else ["curl"]
     found = measured(networked, tmp_path, of_own(kind), tool=tools)
     for name, addresses in found.items():
         own = attached.addresses_6 if kind == "six" else attached.addresses

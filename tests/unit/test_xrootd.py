@@ -91,11 +91,12 @@ def context(purpose: ssl.Purpose, folder: Path, name: str) -> ssl.SSLContext:
     return made
 
 
-def test_server_and_user_accept_each_other_by_the_strict_rules(tmp_path: Path) -> None:
+@pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1"])
+def test_server_and_user_accept_each_other_by_the_strict_rules(address: str, tmp_path: Path) -> None:
     folder = tmp_path / "credentials"
-    credentials.create_credentials(folder, ["10.0.0.1"], (os.getuid(), os.getgid()))
+    credentials.create_credentials(folder, [address], (os.getuid(), os.getgid()))
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = context(ssl.Purpose.SERVER_AUTH, folder, "user").wrap_bio(down, up, server_hostname="10.0.0.1")
+    client = context(ssl.Purpose.SERVER_AUTH, folder, "user").wrap_bio(down, up, server_hostname=address)
     server = context(ssl.Purpose.CLIENT_AUTH, folder, "host").wrap_bio(up, down, server_side=True)
     for _ in range(4):  # each goes on until it waits for the other
         for end in (client, server):

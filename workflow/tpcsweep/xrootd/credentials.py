@@ -100,7 +100,10 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
     )
     if authority:
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-        names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        found = [ipaddress.ip_address(address) for address in addresses]
+        names: list[x509.GeneralName] = [x509.IPAddress(address) for address in found]
+        # davix compares names alone with the host of a URL, which has brackets around an address of IPv6.
+        names += [x509.DNSName(f"[{address}]") for address in found if address.version == 6]
         if names:
             usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
