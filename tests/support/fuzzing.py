@@ -70,7 +70,10 @@ def _shipped(*folders: str) -> list[str]:
 TEXTS = {
     "sweep": _shipped("config/sweeps", "config/published"),
     "testbed": _shipped("config/testbeds"),
-    "import": _shipped("config/imports"),
+    "import": [
+        *_shipped("config/imports"),
+        (ROOT / "docs/importing.md").read_text().split("```yaml\n")[1].split("```")[0],
+    ],
     "config": [
         "{sweep: [nodes, demo@netns], testbed: kubernetes, results: results, notify: 'true'}",
         "{sweep: 'demo,smoke', testbed: netns, dataset: null}",

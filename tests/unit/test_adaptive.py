@@ -106,6 +106,15 @@ def test_cells_that_tell_the_same_are_not_chosen_together() -> None:
     assert next_points(space, belief, open_, Costs(10.0, 1.0), 1) in ([0, 2], [1, 2])
 
 
+def test_of_a_large_grid_whole_deployments_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tpcsweep.planning.choice._MOST", 20)
+    space = space_of(rtt=list(range(20)), streams=list(range(1, 9)))
+    open_ = np.ones(len(space), bool)
+    ways = {tuple(next_points(space, belief_of(space), open_, COSTS, 4, seed)) for seed in range(5)}
+    assert all(1 <= len({space.deployment[row] for row in way}) <= 2 for way in ways)
+    assert len(ways) > 1
+
+
 @pytest.mark.parametrize(
     ("errors", "left", "reason"),
     [

@@ -69,6 +69,7 @@ class MemorySite:
     interval: float = 0.1
     folders: tuple[str, str] = ("/source", "/destination")
     told: int = 0
+    stopped: bool = False
 
     @property
     def spent(self) -> float:
@@ -105,7 +106,9 @@ class MemorySite:
             self.told += 1
         return found
 
-    stop = events
+    def stop(self) -> list[Event]:
+        self.stopped = True
+        return self.events()
 
     def received(self, event: Event) -> Arrival:
         return Arrival(event["start"], 0 if event["failure"] else WANTED.file_size)
@@ -198,6 +201,7 @@ def test_a_steady_cell_has_every_figure(measured: Measured) -> None:
     assert (summary["fairness"], summary["xrootd_share"]) == (1, 1)
     assert summary["transfers"] == summary["xrootd_transfers"] == 2 * site.told
     assert summary["path_drops"] == 3 * site.told
+    assert site.stopped
     assert (summary["source_cpu"], summary["source_cpu_busiest"]) == pytest.approx((0.75, 0.5))
     assert summary["length_rtts"] == pytest.approx((summary["duration"] - summary["warmup"]) / 0.01)
     assert summary["bandwidth_found"] == 1.1

@@ -222,6 +222,8 @@ def test_every_number_has_a_unit(kind: str, tmp_path: Path) -> None:
             lacking = {name for name in numbers - named if not content[name].attrs.get("units")}
             # Those of before the provenance of cells had one stay as they were measured.
             assert lacking <= ({"provenance"} if kind == "earlier" else set())
+            plain = {name for name in numbers if content[name].ndim and not content[name].encoding["zlib"]}
+            assert plain <= {"started"}  # all others are compressed
 
 
 def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) -> None:

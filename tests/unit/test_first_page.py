@@ -27,7 +27,7 @@ from tpcsweep.pages import making
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.forecast import gains
-from tpcsweep.templates import as_json, render
+from tpcsweep.templates import as_json, percent, render
 from tpcsweep.variables import LIMIT_NAMES, LIMIT_REMEDIES, LIMITS
 
 from tests.support.large import large
@@ -205,6 +205,11 @@ def test_a_series_is_kept_as_means(folded: Folded) -> None:
     assert made["points"] == goodput.shape[1]
     again = levels / 254 * np.array(made["top"], float)[:, None]
     assert np.nanmax(np.abs(again - goodput)) <= np.nanmax(goodput) / 150
+
+
+def test_some_of_very_many_cells_are_not_none() -> None:
+    shares = (0, 0), (0, 9), (1, 1000), (1, 200), (1, 100), (9, 9)
+    assert [percent(*share) for share in shares] == ["0", "0", "< 1", "< 1", "1", "100"]
 
 
 @pytest.mark.parametrize("repeat", ["cells", "deployments"])

@@ -16,6 +16,7 @@ from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
+from tpcsweep.testbeds.simulation.result import SAMPLES
 from tpcsweep.variables import SUMMARY
 
 from tests.support.projects import study_of
@@ -56,6 +57,8 @@ def test_cells_are_in_the_order_of_the_grid(tmp_path: Path, measurement: Any, mo
         assert about == (1, "ok", [], 1)
         assert cell["summary"].keys() == SUMMARY.keys() and cell["limit"]
         assert ("simgrid" in cell["provenance"]["software"]) == bool(measurement)
+        # A constant course needs few samples.
+        assert measurement or 1 <= len(cell["samples"]["goodput"]) <= SAMPLES
 
 
 def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path: Path) -> None:
