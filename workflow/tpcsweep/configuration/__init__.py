@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be asked for: sweeps, testbeds and runs, read from files and checked before anything is deployed."""
+"""Sweeps, testbeds and runs as files configure them, checked before anything is deployed."""

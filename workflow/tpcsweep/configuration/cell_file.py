@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell's file as a text: JSON whose last key is a checksum of the others. Pure."""
+"""A cell's file as bytes: JSON whose last key is a checksum of the other keys. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _CHECKSUM = "checksum"
 
 
 class DamagedError(ValueError):
-    """A text that is no whole cell's file; the message names the damage."""
+    """Bytes that are not a complete cell file; the message names the damage."""
 
 
 def text_of(content: Mapping[str, Any]) -> bytes:
-    """Return the text of a cell's file: its content in this order, then the checksum."""
+    """Return the bytes of a cell's file: the content in its order, then the checksum."""
     return orjson.dumps({**content, _CHECKSUM: _checksum(content)})
 
 
 def content_of(text: bytes) -> dict[str, Any]:
-    """Return the content of a cell's file, without the checksum. Earlier files have no checksum and are not verified.
+    """Return the content of a cell's file without its checksum; older files without one are not verified.
 
     Raises:
-        DamagedError: for a text that is not JSON, has no specification, or was changed after it was written.
+        DamagedError: for bytes that are not JSON, contain no specification, or have another checksum.
     """
     try:
         content = orjson.loads(text)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a testbed can do what a sweep asks, settled before anything is deployed.
+"""Check whether a testbed can run a sweep, before anything is deployed.
 
-Rules of every testbed are here; those of one kind of testbed are in its module `limits`.
+This module contains the rules of every testbed; the package of each kind contains its own in `checks`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def require_supported(configuration: Configuration) -> None:
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """List everything that the sweep asks for and the testbed cannot do: unsupported parameters, then its checks."""
-    # By name, as a testbed's modules import this one, and a run needs those of one kind alone.
+    """List the parameters that the testbed does not support, and the problems that its own checks find."""
+    # Imported by name: a testbed's modules import this one, and a run needs only its own kind.
     of_testbed = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.checks")
     problems: list[Problem] = of_testbed.check(configuration)
     return [*broken(_unsupported(configuration), configuration), *problems]
 
 
 def _unsupported(configuration: Configuration) -> list[Rule]:
-    """A parameter without effect on a testbed has its default there."""
+    """Return rules that require the default of each parameter that the testbed does not support."""
     testbed = configuration.testbed
     known = Parameters().model_copy(update=testbed.defaults(chosen(configuration.sweep.parameters)))
 
@@ -47,11 +47,11 @@ def _unsupported(configuration: Configuration) -> list[Rule]:
 
 
 def extras(configuration: Configuration) -> list[str]:
-    """List the extras that measuring or simulating a sweep needs, by its testbed, tools and releases."""
+    """List the installation extras that a sweep needs, by its testbed, tools and releases."""
     testbed = configuration.testbed
     if testbed.simulated:
         return [] if configuration.sweep.measurement.until == "steady" else ["simulation"]
-    if not isinstance(testbed, Netns):  # tools run elsewhere
+    if not isinstance(testbed, Netns):  # the tools run in pods or on the client's own installation
         return []
     tools = {TOOLS[str(tool)].extra for (tool,) in _combinations(configuration.grid, ("tool",))}
     releases = (str(name) for (name,) in _combinations(configuration.grid, ("xrootd",)))
@@ -61,15 +61,18 @@ def extras(configuration: Configuration) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition on some parameters of a cell together; the first of them is the one to change."""
+    """A condition on several parameters of a cell; the user should change the first of them."""
 
     names: tuple[str, ...]
     allowed: Callable[..., str | None]
-    """Returns None for values in the order of the names that are fine, otherwise the allowed ones."""
+    """Returns None for valid values, given in the order of the names; otherwise the allowed values."""
 
 
 def everywhere(memory: int, memory_of: str) -> list[Rule]:
-    """Return the rules of every testbed. The files of a cell must fit into `memory`, B, which `memory_of` describes."""
+    """Return the rules of every testbed; `memory` is the space for a cell's files, in bytes.
+
+    `memory_of` describes the memory in messages.
+    """
 
     def files(size: int, streams: int, content: str, layer: str) -> str | None:
         if (count := files_of(layer, streams, content).memory) * size <= memory:
@@ -89,26 +92,26 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
 
 
 class Files(NamedTuple):
-    """The number of files of a cell that exist at a time."""
+    """The largest number of files of a cell that exist at the same time."""
 
     memory: int
     disk: int
 
 
 def files_of(layer: str, streams: int, content: str) -> Files:
-    """Count the files of both sides together, without sparse ones, which need no room."""
-    # Each stream keeps one file at the destination; two more are being written or deleted meanwhile.
+    """Count the files of both sides. Sparse files need no space and are not counted."""
+    # Each stream keeps one destination file; two more may be in creation or deletion.
     arriving, source = streams + 2, int(content == "random")
     if layer == "memory_to_memory":
         return Files(arriving + source, 0)
     if layer == "memory_to_disk":
         return Files(source, arriving)
-    # From a disk each stream reads a file of its own.
+    # With disk_to_disk each stream reads its own source file.
     return Files(0, arriving + streams) if layer == "disk_to_disk" else Files(0, 0)
 
 
 def _of_tools() -> list[Rule]:
-    """What the tool of a cell can do, by the functions below; each returns the allowed values for a wrong one."""
+    """Return the rules of tools. Each function below returns the allowed values for an invalid one."""
 
     def allowed(of_tool: Callable[..., str | None], value: Value, name: str, *others: Value) -> str | None:
         # Another rule refuses an unknown tool.
@@ -176,7 +179,7 @@ def _endpoint(value: str, tool: Tool, origins: int) -> str | None:
 
 
 def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:
-    """List the rules that cells of a configuration break, each combination of values once."""
+    """List the problems of cells that break rules, one for each combination of values."""
     problems = []
     for rule in rules:
         name, *names = rule.names
@@ -191,14 +194,14 @@ def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]
 
 
 def rounded(size: int) -> str:
-    """Return a size that was found rather than written, rounded down to MiB if it is larger than one."""
+    """Return a computed size for messages, rounded down to MiB if it is larger than 1 MiB."""
     return show(size - size % 2**20 if size > 2**20 else size, SIZE)
 
 
 def _combinations(grid: Grid, names: tuple[str, ...]) -> list[tuple[Value, ...]]:
-    """The distinct values that cells have for these parameters together, in the order of the grid."""
+    """Return the distinct combinations of values of these parameters, in the order of the grid."""
     cells: Iterable[Cell] = grid.cells
-    # Where the names are of one kind, a cell of each kind is enough: a grid can have 10⁵ cells.
+    # If all names belong to deployments or all to settings, one cell of each is enough: a grid may have 10⁵ cells.
     if all(name in DEPLOYMENT for name in names):
         cells = {cell.deployment.path: cell for cell in grid.cells}.values()
     elif not any(name in DEPLOYMENT for name in names):

@@ -14,12 +14,11 @@ from tpcsweep.configuration.problems import fault, validated
 from tpcsweep.files import is_file
 
 FILE = Path("config/CITATION.cff")
-"""The citation of datasets that are made with the configuration beside it. The file in the root of a checkout is that
-of the software."""
+"""The citation of datasets that this configuration makes; CITATION.cff in the root cites the software."""
 
 
 class _Part(BaseModel):
-    """A part of the format; its other keys are ignored."""
+    """A part of the Citation File Format; keys that tpcsweep does not use are ignored."""
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=lambda name: name.replace("_", "-")
@@ -27,7 +26,7 @@ class _Part(BaseModel):
 
 
 class Author(_Part):
-    """A person, or an entity that has one name."""
+    """A person, or an organization with a single name."""
 
     name: Text | None = None
     given_names: Text | None = None
@@ -55,25 +54,25 @@ class Author(_Part):
 
 
 class Citation(_Part):
-    """Authors and licence of something that can be cited."""
+    """Authors and licence of measurements."""
 
     title: Text
     authors: Annotated[tuple[Author, ...], Field(min_length=1)]
     license: Annotated[Text, Field(pattern="^[A-Za-z0-9.+-]+$")]
-    """By its identifier of SPDX, such as CC-BY-4.0."""
+    """The SPDX identifier, such as CC-BY-4.0."""
     doi: Text | None = None
     keywords: tuple[Text, ...] = ()
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes of a dataset, by the names of ACDD 1.3."""
+        """Dataset attributes, named as in ACDD 1.3."""
         columns: dict[str, list[str | None]] = {
             "creator_name": [author.called for author in self.authors],
             "creator_type": ["person" if author.person else "institution" for author in self.authors],
             "creator_email": [author.email for author in self.authors],
             "creator_url": [author.orcid or author.website for author in self.authors],
         }
-        # Each has a place for every author, or is left out.
+        # Lists have one entry per author, empty if unknown; lists without any known entry are omitted.
         told = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
         institutions = dict.fromkeys(author.affiliation for author in self.authors if author.affiliation)
         told |= {"institution": ", ".join(institutions), "license": self.license}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of testbeds of kind endpoints: storage that already runs, and the limits within which it is used."""
+"""Settings of testbeds of kind endpoints: existing storage, and limits on its use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tpcsweep.configuration.sweep import Cell, Grid
 
 UNKNOWN_BANDWIDTH = 10_000.0
-"""The bandwidth in Gbit/s of pairs that declare none: more than any path has, so that no figure is held against it."""
+"""Bandwidth in Gbit/s of pairs that declare none; larger than any path, so no result is implausible."""
 
 
 def _url(text: str) -> str:
@@ -37,16 +37,16 @@ Url = Annotated[AnyText, AfterValidator(_url)]
 
 
 class Login(Strict):
-    """The credentials that tpcsweep shows to a server. Values are paths, and may contain $VARIABLES and ~."""
+    """The credentials that tpcsweep shows to a server. File names may contain $VARIABLES and ~."""
 
     proxy: Text | None = None
     """file of a proxy certificate with its key, such as $X509_USER_PROXY"""
     certificate: Text | None = None
-    """file of a certificate"""
+    """certificate file"""
     key: Text | None = None
-    """file of the certificate's key"""
+    """private key file of the certificate"""
     token_file: Text | None = None
-    """file of a bearer token, such as $BEARER_TOKEN_FILE"""
+    """file with a bearer token, such as $BEARER_TOKEN_FILE"""
     token_command: Text | None = None
     """shell command that prints a bearer token, such as oidc-token NAME; it runs before each cell"""
 
@@ -71,19 +71,19 @@ class Login(Strict):
 
 
 class End(Strict):
-    """One end of a pair: a folder of a storage endpoint, by one or several of its doors."""
+    """One end of a pair: a folder of a storage endpoint, reached through one or several doors."""
 
     urls: tuple[Url, ...] = Field(
-        min_length=1, description="the folder at each door; streams use them in turn"
+        min_length=1, description="URL of the folder at each door; streams use the doors in turn"
     )
     credentials: Login | None = None
     """credentials for this end; null: those of the testbed"""
     file: Annotated[AnyText, Field(pattern=r"^[\w.+-][\w./+-]*$")] | None = None
-    """source only: a file in the folder that is copied; null: tpcsweep uploads one"""
+    """source only: a file in the folder to copy; null: tpcsweep uploads one"""
 
 
 class EndpointPair(Strict):
-    """A source and a destination."""
+    """A source endpoint and a destination endpoint."""
 
     name: Word
     """its value on the axis `pair`"""
@@ -92,44 +92,44 @@ class EndpointPair(Strict):
     destination: End
     """folder that files are copied to"""
     rtt: Annotated[float | None, replace(units.ROUND_TRIP, null="unknown")] = None
-    """RTT between source and destination, as declared; it is not measured"""
+    """RTT between source and destination, as declared; tpcsweep does not measure it"""
     bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="unknown")] = None
-    """bandwidth between them, as declared; it is not measured"""
+    """bandwidth between source and destination, as declared; tpcsweep does not measure it"""
 
     @property
     def doors(self) -> list[tuple[str, str]]:
-        """The folders of source and destination that streams use in turn: each door of both ends at least once."""
+        """Source and destination folders that streams use in turn; together they use every door of both ends."""
         sources, destinations = self.source.urls, self.destination.urls
         count = max(len(sources), len(destinations))
         return [(sources[n % len(sources)], destinations[n % len(destinations)]) for n in range(count)]
 
 
 class Budget(Strict):
-    """The most that a sweep may use."""
+    """Limits on the bytes and the time of a sweep."""
 
     bytes: Annotated[int, units.MEMORY]
-    """bytes that a run of the sweep may move, cells that are measured again and transfers that fail included"""
+    """bytes that a run of the sweep may transfer, including retried cells and failed transfers"""
     time: Annotated[float, units.TIME]
     """time that a run of the sweep may take"""
 
 
 class Endpoints(Settings):
-    """Storage endpoints that already run. Nothing is deployed."""
+    """Storage endpoints that already run. tpcsweep deploys nothing there."""
 
     supports: ClassVar[str] = "pair tool copy_mode tcp_streams file_size streams"
     deploy_seconds: ClassVar[float] = 5.0
     cell_seconds: ClassVar[float] = 8.0
 
     kind: Literal["endpoints"]
-    """storage that already runs"""
+    """existing storage endpoints"""
     pairs: tuple[EndpointPair, ...] = Field(min_length=1)
-    """the pairs, the values of the axis `pair`"""
+    """the pairs of endpoints, which are the values of the axis `pair`"""
     budget: Budget
-    """the most that a sweep may use"""
+    """limits on the bytes and the time of a sweep"""
     max_streams: Annotated[int, units.STREAMS]
-    """the most transfers at a time"""
+    """largest number of concurrent transfers"""
     credentials: Login = Field(default_factory=Login)
-    """credentials for ends that have none of their own; none: nobody is asked for any"""
+    """credentials for ends without their own; none: anonymous access"""
     ca: Text | None = None
     """CA file, or folder such as /etc/grid-security/certificates; null: those of the system"""
 
@@ -156,14 +156,14 @@ class Endpoints(Settings):
         return {pair.name: pair for pair in self.pairs}[name]
 
     def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:
-        """Return the folders of the cell's pair: a cell that was measured between others is stale."""
+        """Return the folders of the cell's pair, so that cells become stale when these change."""
         pair = next((pair for pair in self.pairs if pair.name == wanted.pair), None)
         return (
             {side: " ".join(getattr(pair, side).urls) for side in ("source", "destination")} if pair else {}
         )
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
-        """Return the first pair, and what is declared of all pairs alike; uploaded files have random content."""
+        """Return the first pair, RTT and bandwidth if all pairs declare the same, and random content."""
         rtts, bandwidths = ({getattr(pair, name) for pair in self.pairs} for name in ("rtt", "bandwidth"))
         known = max((pair.bandwidth or UNKNOWN_BANDWIDTH) for pair in self.pairs)
         rtt = rtts.pop() if len(rtts) == 1 else None
@@ -175,7 +175,7 @@ class Endpoints(Settings):
         }
 
     def most_bytes(self, grid: Grid) -> float:
-        """Return the most bytes that a sweep moves if no transfer fails; inf without files and without a bandwidth."""
+        """Return the most bytes that a sweep transfers without failures; inf if nothing limits them."""
         how, total = grid.sweep.measurement, 0.0
         for cells in grid.deployments.values():
             each = sorted((self._most_bytes(cell, how.files, how.bounds[1]) for cell in cells), reverse=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How data from elsewhere are read: what config/imports/*.yaml may say."""
+"""Settings of imported tables of measurements: the files config/imports/*.yaml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DIMENSIONS = {
 }  # fmt: skip
 """The dimension of a variable, by its unit in the dataset."""
 TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *TRANSFERS, *BESIDE, *DIMENSIONS}
-"""Names of the dataset's variables and dimensions, which no axis of an import may have."""
+"""Names of the dataset's variables and dimensions; axes of an import need other names."""
 _BOUNDS = ("throughput_low", "throughput_high")
 
 
@@ -30,17 +30,17 @@ class Column(Strict):
     """A column of numbers."""
 
     column: Text = Field(description="name of the column")
-    unit: AnyText = Field(default="", description="unit of its numbers")
+    unit: AnyText = Field(default="", description="unit of the numbers")
     unit_column: Text | None = Field(
-        default=None, description="column with the unit of each row, instead of one unit"
+        default=None, description="column that contains the unit of each row, instead of one unit"
     )
 
 
 class Axis(Column):
-    """A column of which an axis is made."""
+    """A column that becomes an axis."""
 
     group: Text | tuple[Text, ...] = ()
-    """how far values may be apart to become one, their median: a share, a distance, or both"""
+    """largest distance between values that are merged into their median: a share, a difference, or both"""
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -48,29 +48,29 @@ class Axis(Column):
 
 
 class Import(Strict):
-    """A table of measurements that others made, a row for each."""
+    """A table of measurements from another source, with one measurement per row."""
 
     description: AnyText = ""
-    """what the data are"""
+    """description of the data"""
     citation: AnyText = ""
-    """how to cite those who measured them"""
+    """how to cite the authors of the data"""
     file: Text | None = None
-    """the CSV or Parquet file; null: the command line names it"""
+    """CSV or Parquet file; null: named on the command line"""
     where: Text | None = None
-    """condition on columns that rows must meet, such as state == 'DONE' and streams <= 64; null: all"""
+    """condition on columns for imported rows, such as state == 'DONE' and streams <= 64; null: all"""
     axes: dict[str, Axis] = Field(default_factory=dict)
-    """columns of which axes are made"""
+    """columns that become axes"""
     variables: dict[str, Column]
-    """columns of which variables are made, throughput needed"""
+    """columns that become variables; throughput is required"""
     fixed: dict[str, str | int | float] = Field(default_factory=dict)
-    """parameters that are the same for all rows"""
+    """parameters with the same value in all rows"""
     decimal: Literal[".", ","] | None = None
-    """mark before the decimals of numbers in text; null: found by all numbers of the import"""
+    """decimal mark of numbers in text columns; null: detected from all numbers of the import"""
     confidence: Annotated[float | None, replace(units.CONFIDENCE, null="no interval")] = None
-    """confidence of throughput_low and throughput_high"""
+    """confidence level of throughput_low and throughput_high"""
 
     def tolerance(self, axis: str) -> tuple[float, float]:
-        """Return the distance at which values of an axis become one: as a share, and in base units."""
+        """Return the distances within which values of an axis are merged: as a share, and in base units."""
         dimension = axis_dimension(axis)
         share = distance = 0.0
         for text in self.axes[axis].groups:
@@ -81,7 +81,7 @@ class Import(Strict):
         return share, distance
 
     def fixed_values(self) -> dict[str, Value]:
-        """Return the fixed parameters in base units, in the order of `Parameters`, then others."""
+        """Return the fixed parameters in base units: those of `Parameters` in their order, then others."""
         order = {name: place for place, name in enumerate(Parameters.model_fields)}
         names = sorted(self.fixed, key=lambda name: order.get(name, len(order)))
         return {name: _fixed(name, self.fixed[name]) for name in names}
@@ -114,7 +114,7 @@ class Import(Strict):
 
 
 def axis_dimension(name: str) -> Dimension | None:
-    """Return the dimension of an axis; None for words and for names that are no parameter."""
+    """Return the dimension of an axis; None for text parameters and for names that are not parameters."""
     known = quantity(name)
     return known.dimension if known else None
 
@@ -124,7 +124,7 @@ def variable_dimension(name: str) -> Dimension:
 
 
 def _fixed(name: str, value: str | float) -> Value:
-    """A fixed value in base units, without bounds: others may have done what our testbeds cannot do."""
+    """Return a fixed value in base units, without checking bounds: imported data may exceed what testbeds support."""
     dimension = axis_dimension(name)
     if dimension is not None:
         return parse(value, dimension)

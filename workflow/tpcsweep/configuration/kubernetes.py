@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of testbeds of kind kubernetes."""
+"""Settings of testbeds of kind kubernetes."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def _image(text: str) -> str:
 
 _EMULATED = f"at most {show(LARGEST, RATE)}, what emulators of paths are asked for"
 Label = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
-"""A namespace's name (RFC 1123)."""
+"""The name of a namespace (RFC 1123)."""
 
 
 class Pair(Strict):
-    """A path: where the source is, where the destination is, and the RTT between them."""
+    """A path: the pods of both sides, and the RTT between them."""
 
     rtt: Annotated[float | None, replace(units.ROUND_TRIP, null="whatever is asked for")] = None
-    """RTT of the path; left out with netem, which makes any"""
+    """RTT of the path; omit it with netem, which emulates the RTT of each deployment"""
     bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="the testbed's")] = None
     """bandwidth of the path; null: the testbed's"""
     mtu: Annotated[int | None, replace(units.MTU, null="the testbed's")] = None
@@ -56,7 +56,7 @@ class Pair(Strict):
     destination: Side = Field(default_factory=Side)
     """pods of the destination side"""
     client: Client = Field(default_factory=Client)
-    """the client pod, where it differs from the testbed's"""
+    """the client pod, if it differs from the testbed's"""
 
     @property
     def sides(self) -> tuple[tuple[str, Side], ...]:
@@ -73,20 +73,21 @@ class Paths(Strict):
     """The paths between source and destination."""
 
     kind: Literal["nodes", "networks", "netem"]
-    """nodes: real paths between nodes; networks: attached networks; netem: emulated in the pods"""
+    """nodes: real paths between nodes; networks: additional attached networks; netem: emulated in the pods"""
     pairs: Annotated[
         Annotated[Literal["all"], BeforeValidator(_all), Tag(VALUE_TAG)]
         | Annotated[tuple[Pair, ...], Field(min_length=1), Tag(LIST_TAG)],
         Discriminator(tag),
     ]
-    """the paths, of which disjoint ones are used side by side; all: as many as the nodes make that
-    `each` selects, no node in two of them"""
+    """the paths; deployments run in parallel on disjoint ones; all: as many pairs as the nodes that `each`
+    selects allow, each node in at most one pair
+    """
     each: Pair | None = None
-    """pairs: all: the RTT of every pair, and labels by which both sides' nodes are found"""
+    """with pairs: all: the RTT of every pair, and the labels that select the nodes of both sides"""
 
     @property
     def given(self) -> tuple[Pair, ...]:
-        """The pairs as the file gives them, or `each` with `pairs: all`."""
+        """The pairs as written in the file, or `each` with `pairs: all`."""
         if self.pairs == "all":
             assert self.each is not None
             return (self.each,)
@@ -161,52 +162,54 @@ class Kubernetes(Settings):
     namespace: Label | None = None
     """namespace of all objects; null: that of the context"""
     image: Annotated[str, AfterValidator(_image)] = Field(strict=True)
-    """image of all pods, best by digest"""
+    """image of all pods, preferably by digest"""
     server_image: Annotated[str, AfterValidator(_image), Field(strict=True)] | None = None
-    """image of servers, of any make that has XRootD, Python 3.11 and iproute2; null: that of all pods"""
+    """image of server pods, with XRootD, Python 3.11 and iproute2; null: the image of all pods"""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """when nodes pull the image"""
     releases: tuple[Word, ...] = ()
-    """releases of XRootD that the image has beside its system's"""
+    """releases of XRootD in the image, in addition to its system release"""
     paths: Paths
     """the paths between source and destination"""
     parallel_deployments: Annotated[int, units.PARALLEL] = 1
-    """deployments that run side by side: the number of pairs that share neither a node nor a link"""
+    """number of deployments in parallel: at most the number of pairs that share neither a node nor a link"""
     bandwidth: Annotated[float, units.BANDWIDTH]
-    """bandwidth of the paths; with netem the largest that may be asked for"""
+    """bandwidth of the paths; with netem the largest that a sweep may use"""
     mtu: Annotated[int, units.MTU] = 1500
     """MTU of the paths"""
     path: PathRule = "measure"
     congestion_controls: tuple[Word, ...] = Field(default=("cubic",), min_length=1)
-    """what nodes use by themselves, then others that pods may set by sysctl"""
+    """default congestion control of the nodes, then others that pods may set by sysctl"""
     tcp_buffer: Annotated[int | None, replace(units.TCP_BUFFER, null="pods set their own")] = None
-    """largest TCP buffers of the nodes, where pods cannot set their own"""
+    """largest TCP buffer of the nodes, if pods cannot set their own"""
     memory: Annotated[int, units.MEMORY] = 4 * 2**30
     """memory for files of each origin"""
     qos: Literal["guaranteed", "near", "burstable"] = "guaranteed"
-    """guaranteed: pods request what they are limited to; near: five sixths, so that limits are 20 %
-    above requests; burstable: little; templates may say otherwise"""
+    """guaranteed: requests equal limits; near: requests are five sixths of the limits, so limits are at
+    most 20 % above requests; burstable: small requests; pod templates override the resources
+    """
     host_network: bool = Field(default=False, strict=True)
-    """pods use the network of their nodes; each server has ports of its own there"""
+    """whether pods use their node's network; each server then has its own ports"""
     server: Role = Field(default_factory=Role)
     """pods of all servers"""
     agent: Role = Field(default_factory=Role)
-    """pods with an agent, which are those of servers: its container is `agent`"""
+    """pods with an agent, which are the server pods; the agent's container is `agent`"""
     client: Client = Field(default_factory=Client)
     """the client pod"""
     source: Side = Field(default_factory=Side)
-    """pods of source sides: what pairs do not say themselves"""
+    """pods of source sides, for keys that a pair does not set"""
     destination: Side = Field(default_factory=Side)
-    """pods of destination sides: what pairs do not say themselves"""
+    """pods of destination sides, for keys that a pair does not set"""
     metrics: bool = Field(default=False, strict=True)
-    """everybody may ask the client pod for metrics of the cell that runs (Prometheus)"""
+    """whether the client pod serves Prometheus metrics of the current cell, without authentication"""
     start_time: Annotated[float, units.START_TIME] = 300.0
-    """longest time from creating pods to their running, pulling images included"""
+    """longest time for pods to start, including image pulls"""
     orphan_time: Annotated[float, units.ORPHAN_TIME] = 120.0
-    """time after which the cluster removes what nobody comes for any more; out of reach for half of
-    it, a deployment counts as broken"""
+    """time after which the cluster removes objects whose owner no longer renews them; a deployment that is
+    unreachable for half of this time is broken
+    """
     time_limit: Annotated[float | None, replace(units.TIME_LIMIT, null="none")] = None
-    """longest time that pods may run; cells that do not fit are measured in another deployment"""
+    """longest lifetime of pods; the remaining cells are measured in another deployment"""
 
     @model_validator(mode="before")
     @classmethod
@@ -236,7 +239,7 @@ class Kubernetes(Settings):
             yield ("congestion_controls",), ", ".join(controls), f"the one that the nodes use, {cannot}"
 
     def _of_pods(self) -> Iterator[Fault]:
-        """Yield the faults of sides, each once, at its place in a pair or in the testbed."""
+        """Yield the faults of all sides, each once, located in the pair or the testbed that sets the value."""
         found: dict[tuple[str | int, ...], tuple[str, str]] = {}
         for index, (given, pair) in enumerate(zip(self.paths.given, self.pairs, strict=True)):
             place = ("paths", *self.paths.place(index))
@@ -254,7 +257,7 @@ class Kubernetes(Settings):
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs with the testbed's keys that they lack, and merged templates."""
+        """The pairs with missing keys taken from the testbed, and pod templates merged."""
         return tuple(map(self._whole, self.paths.given))
 
     def _whole(self, pair: Pair) -> Pair:
@@ -280,13 +283,13 @@ class Kubernetes(Settings):
         return self.parallel_deployments
 
     def serves(self, pair: Pair, wanted: DeploymentParameters) -> bool:
-        """Return whether one of `pairs` has the RTT, bandwidth and MTU of a deployment, or emulates them."""
+        """Return whether a pair has or can emulate the RTT, bandwidth and MTU of a deployment."""
         if self.paths.kind == "netem":
             return wanted.bandwidth <= (pair.bandwidth or 0) and wanted.mtu == pair.mtu
         return (pair.rtt, pair.bandwidth, pair.mtu) == (wanted.rtt, wanted.bandwidth, wanted.mtu)
 
     def defaults(self, given: Given = MappingProxyType({})) -> dict[str, Value]:
-        """Return the defaults of a sweep's parameters, from the first path with a given RTT."""
+        """Return defaults for a sweep, from the first pair with one of its RTTs, or the first pair."""
         rtts = given.get("rtt")
         asked = rtts if isinstance(rtts, tuple) else (rtts,)
         first = next((pair for pair in self.pairs if pair.rtt in asked), self.pairs[0])
@@ -299,7 +302,7 @@ class Kubernetes(Settings):
 
 
 def _replaced(given: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield a fault for each former key, with the lines that replace it."""
+    """Yield a fault for each obsolete key, with the lines that replace it."""
     if secrets := given.get("pull_secrets"):
         names = [{"name": name} for name in secrets] if isinstance(secrets, list | tuple) else secrets
         written = {"podTemplate": {"spec": {"imagePullSecrets": names}}}
@@ -307,6 +310,6 @@ def _replaced(given: Mapping[str, Any]) -> Iterator[Fault]:
     sizes = {"cpu": given.get("client_cores"), "memory": given.get("client_memory")}
     for key, (name, value) in zip(("client_cores", "client_memory"), sizes.items(), strict=True):
         if key in given:
-            text = re.sub(r"\s*([KMGT]i?)B$", r"\1", str(value))  # 2 GiB is 2Gi to Kubernetes
+            text = re.sub(r"\s*([KMGT]i?)B$", r"\1", str(value))  # Kubernetes writes 2 GiB as 2Gi
             limits = {"containers": [{"name": CLIENT, "resources": {"limits": {name: text}}}]}
             yield (key,), quoted(given[key]), instead({"client": {"podTemplate": {"spec": limits}}})

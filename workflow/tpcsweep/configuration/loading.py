@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Studies read from the workflow's configuration: sweeps on testbeds, or a dataset from elsewhere."""
+"""Load the studies of the workflow's configuration: sweeps on testbeds, or an existing dataset."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ KINDS: dict[str, type[Testbed]] = {
     "endpoints": Endpoints,
     "simulation": Simulation,
 }
-"""The kinds of testbeds, by the name that `kind` gives them."""
+"""Settings of each kind of testbed, by the value of `kind`."""
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 SHIPPED = _CHECKOUT if (_CHECKOUT / "workflow/Snakefile").is_file() else Path(__file__).parents[1] / "shipped"
-"""The checkout, or the same files in an installed package: the rules, and the sweeps and testbeds that ship."""
+"""The checkout, or its copy in an installed package: rules, and the default sweeps and testbeds."""
 
 FORMAT = 1
-"""The version of a cell's specification. Another one makes every cell stale."""
+"""The version of cell specifications. Changing it makes all cells stale."""
 
 CONFIG_FILE = "config/config.yaml or --config"
-"""The workflow's configuration, in errors: Snakemake does not tell where a value came from."""
+"""The workflow's configuration, in error messages: Snakemake does not record where a value came from."""
 
 _FOLDERS = {"sweep": ("sweeps", "published"), "testbed": ("testbeds",), "import": ("imports",)}
-"""The folders of config/ that are searched for each kind of file, the first one first."""
+"""The folders of config/ that are searched for each type of file, in order."""
 _A_WORD = "letters, digits, '.', '_' and '-'"
 _AS_TYPED = 'text: numbers and dates in a file for --configfile need quotes ("007")'
 _PLAIN = re.compile(r"(\w|\.{0,2}/)(.*[^'\"])?|")
@@ -71,7 +71,7 @@ Part = TypeVar("Part")
 
 
 def _typed(value: object) -> object:
-    """Refuse a value that YAML has not read as text: the text itself is lost, as 007 is 7."""
+    """Refuse a value that YAML has not read as text, because its original text is lost: 007 becomes 7."""
     if value is not None and not isinstance(value, str):
         raise fault(_AS_TYPED)
     return value
@@ -84,7 +84,7 @@ def _place(value: object) -> object:
 
 
 def _names(value: object) -> object:
-    """Split a text at its commas: `--config` has no lists. The path of a file that exists is one name."""
+    """Split a text at its commas, because `--config` has no lists. The path of an existing file is a single name."""
     if isinstance(value, str):
         one = any(is_file(Path(path)) for path in (value, value.rpartition("@")[0]))
         value = [value] if one else value.split(",")
@@ -108,38 +108,41 @@ class WorkflowSettings(Strict):
     """The keys of config/config.yaml and of `--config`."""
 
     sweep: Names
-    """sweeps to run, a list or with commas: each the name of a file in config/sweeps or
-    config/published, or a path that ends in .yaml; NAME@TESTBED runs one on another testbed"""
+    """sweeps to run, a list or separated by commas: each the name of a file in config/sweeps or
+    config/published, or a path that ends in .yaml; NAME@TESTBED runs a sweep on another testbed
+    """
     testbed: TypedText
-    """testbed of the sweeps without an @: a file in config/testbeds, or a path that ends in .yaml"""
+    """testbed of the sweeps without an @: the name of a file in config/testbeds, or a .yaml path"""
     results: Annotated[Text, BeforeValidator(_place)] = "results"
     """folder for results"""
     dataset: Annotated[AnyText, BeforeValidator(_place)] | None = None
-    """dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of
-    it, and no sweep is measured"""
+    """existing dataset, a path that ends in .nc or .zarr: makes its figures, models and page, and measures
+    no sweep
+    """
     scale: Factor | None = None
-    """factor for the bandwidths, cores, files and buffers of the sweeps, such as 1/200"""
+    """factor for the bandwidths, cores, file sizes and buffers of the sweeps, such as 1/200"""
     only: TypedText | None = None
-    """JSON file with a list of paths of cells, to which the sweep is limited"""
+    """JSON file with a list of cell paths; the sweep is limited to these cells"""
     notify: TypedText | None = None
-    """shell command for the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its
-    environment"""
+    """shell command that runs at the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its
+    environment
+    """
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A study of a dataset from elsewhere."""
+    """A study of an existing dataset."""
 
     name: str
     file: Path
     """The dataset, NetCDF or Zarr."""
     folder: Path
-    """The folder of its results."""
+    """The folder for the study's results."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A study of a sweep on a testbed, valid in itself; `checks` says whether the testbed can run it."""
+    """A valid sweep and a valid testbed; `checks` decides whether the testbed can run the sweep."""
 
     name: str
     sweep: Sweep
@@ -156,7 +159,7 @@ class Configuration:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes of the dataset that no cell contains: the scale, the authors, how a cell is measured again."""
+        """Dataset attributes that no cell contains: scale, authors, and the command that measures cells again."""
         found: dict[str, Any] = {}
         if not self.testbed.simulated:
             found = {"command": self.command, "cells": f"{self.folder}/cells", "repeat": self.sweep.repeat}
@@ -167,21 +170,21 @@ class Configuration:
 
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
-        """The notebooks that the sweep asks for, each with the axes that it shows."""
+        """The sweep's notebooks, each with the axes that it shows."""
         return {**self.sweep.notebooks.places, **({"hardware": {}} if self.testbed.has_alternatives else {})}
 
     @property
     def folder(self) -> Path:
-        """The folder of the results: the sweep's name, with @TESTBED on other testbeds than this machine's.
+        """The results folder: the sweep's name, followed by @TESTBED unless the testbed is of kind netns.
 
-        No name of a sweep contains an @.
+        Names of sweeps contain no @.
         """
         here = self.testbed.kind == "netns"
         return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
 
     @cached_property
     def shared(self) -> dict[str, dict[str, Any]]:
-        """The part of the specification that all cells share, made once for up to 10⁵ of them."""
+        """The part of the specification that all cells share, computed once for up to 10⁵ cells."""
         testbed = {"name": self.testbed_name, "kind": self.testbed.kind, **self.testbed.identity}
         return {"measurement": self.sweep.measurement.model_dump(), "testbed": testbed}
 
@@ -190,7 +193,7 @@ class Configuration:
 
     @property
     def cells_file(self) -> Path:
-        """The one file of all cells of a simulated study: JSON lines, each as a cell's file."""
+        """The file of all cells of a simulated study: JSON lines, each with the content of a cell's file."""
         return self.folder / "cells.jsonl"
 
     @property
@@ -202,9 +205,9 @@ Study = Configuration | Imported
 
 
 def config_arguments(config: Mapping[str, object]) -> list[str]:
-    """Return the arguments of which `as_typed` makes these texts."""
+    """Return command-line arguments that `as_typed` reads as these texts."""
     texts = {key: str(value) for key, value in config.items()}
-    # Snakemake strips quotes from both ends, reads the rest as YAML, and ends if that is nothing, such as a comment.
+    # Snakemake strips quotes, reads the rest as YAML, and fails if the result is empty, as for a comment.
     tagged = {key: f"!!str {json.dumps(text, ensure_ascii=False)} " for key, text in texts.items()}
     return [
         "--config",
@@ -213,9 +216,10 @@ def config_arguments(config: Mapping[str, object]) -> list[str]:
 
 
 def as_typed(config: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """Return the workflow's `config` with the texts that follow --config, which Snakemake has read as YAML.
+    """Return the workflow's `config` with the values of --config as typed, before YAML parsing.
 
-    `given` has Snakemake's arguments, and its reading of them. The configuration of a module may have other values.
+    `given` contains Snakemake's arguments and its parsed values. A module's configuration may replace
+    those values.
     """
     typed = dict(argument.split("=", 1) for argument in given.config_args)
     read = [key for key in typed.keys() & config if repr(config[key]) == repr(given.config.get(key))]
@@ -225,13 +229,13 @@ def as_typed(config: Mapping[str, Any], given: Any) -> dict[str, Any]:
 
 
 def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
-    """Read all studies of the workflow's `config`, by the names of their folders.
+    """Load all studies of the workflow's `config`, by the names of their folders.
 
-    Files are looked up below `root`. A folder of `config` that `root` lacks is that of the checkout: another workflow,
-    which uses this one as a module, may have sweeps of its own and use the testbeds that ship.
+    Files are relative to `root`. A folder of config/ that `root` lacks is taken from the checkout, because a workflow
+    that uses this one as a module may define its own sweeps and use the default testbeds.
 
     Raises:
-        ConfigurationError: with a line for everything that is wrong in the configuration and all files.
+        ConfigurationError: with one line for each problem in the configuration and in all files.
     """
     settings = validated(WorkflowSettings, dict(config), CONFIG_FILE)
     results = Path(settings.results)
@@ -253,7 +257,7 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
 
 
 def load(config: Mapping[str, Any], root: Path) -> Configuration:
-    """Read the study as `studies` does. Raise ConfigurationError unless it is one sweep."""
+    """Load a single sweep with `studies`. Raises ConfigurationError for several sweeps and for a dataset."""
     found = list(studies(config, root).values())
     if len(found) > 1:
         raise refused("sweep", ", ".join(study.name for study in found), "one sweep", CONFIG_FILE)
@@ -263,13 +267,13 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
 
 
 def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FILE) -> Imported:
-    """Return the study of a dataset from elsewhere, by the dataset's path.
+    """Return the study of an existing dataset, by the dataset's path.
 
-    Its name is that of the file, or that of the results folder for a file that is called dataset.nc. `place` is where
-    the path was given, for errors.
+    The study's name is the file's stem, or the folder's name if the file is dataset.nc. `place` names the option with
+    the path, for error messages.
 
     Raises:
-        ConfigurationError: if there is no such dataset, or its name cannot name a folder.
+        ConfigurationError: for a missing dataset, and for a name that cannot be a folder.
     """
     path = root / dataset
     if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):
@@ -284,7 +288,7 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FI
 
 
 def load_import(name: str, root: Path) -> tuple[str, Import]:
-    """Read a file of config/imports, by its name or path: the name of its study, and the settings."""
+    """Read a file of config/imports by name or path; return the name of its study and its settings."""
     read = _read("import", name, root)
     if any(is_file(known / f"{read.name}.yaml") for known in _known("sweep", root)):
         raise refused("import", repr(name), "a name that no sweep has")
@@ -324,13 +328,13 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
 
 
 def source_files(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
-    """Return the files that a configuration was read from: those of its sweep, and of its testbed with all bases."""
+    """Return the files of a configuration's sweep, and of its testbed with all base testbeds."""
     sweep, testbed = (_read(key, configuration.asked[key], root) for key in ("sweep", "testbed"))
     return {"sweep": [sweep.path], "testbed": [file.path for file in _with_bases(testbed, root)]}
 
 
 def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
-    """Return the specification that a cell's file must embed. A cell with another one is stale.
+    """Return the specification that a cell's file must contain. Other cells are stale.
 
     The specification contains only what affects the measurement, so adding a value to an axis does not invalidate
     existing cells. It survives a round trip through JSON.
@@ -350,7 +354,7 @@ class _File(NamedTuple):
     name: str
     """The file's stem, which names results."""
     shown: str
-    """The name in errors."""
+    """The file's name in error messages."""
     path: Path
     content: dict[str, Any]
 
@@ -360,7 +364,7 @@ def _known(key: str, root: Path) -> list[Path]:
 
 
 def _read(key: str, name: str, root: Path) -> _File:
-    """Read the file that a name or a path means. Its stem names results, and so must be a word."""
+    """Read a file by name or path. Its stem must be a word, because it names results."""
     known, place = _known(key, root), "" if key == "import" else CONFIG_FILE
     if name.endswith(".yaml"):
         path = _ours_or_shipped(root, Path(name), is_file)
@@ -379,13 +383,13 @@ def _read(key: str, name: str, root: Path) -> _File:
 
 
 def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:
-    """Return a path below the root if it exists there or not in the checkout; otherwise that of the checkout."""
+    """Return a path below the root, or below the checkout if it exists only there."""
     ours, theirs = root / path, SHIPPED / path
     return theirs if not is_there(ours) and is_there(theirs) else ours
 
 
 def _attempt(problems: list[Problem], read: Callable[[], Part]) -> Part | None:
-    """What `read_yaml` returns, or None with its problems kept, so that those of all files are said together."""
+    """Return the result of `read`, or None after adding its problems, so that one error reports all files."""
     try:
         return read()
     except ConfigurationError as error:
@@ -404,7 +408,7 @@ def _testbed(file: _File, root: Path) -> Testbed:
 
 
 def _with_bases(file: _File, root: Path) -> list[_File]:
-    """A testbed's file, and behind it, for a simulated one, the file that it is based on, and so on."""
+    """Return a testbed's file, followed for a simulated one by its base, the base's base, and so on."""
     files = [file]
     while files[-1].content.get("kind") == "simulation":
         shown, base = files[-1].shown, files[-1].content.get("base")
@@ -421,7 +425,7 @@ def _with_bases(file: _File, root: Path) -> list[_File]:
 
 
 def _over(below: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
-    """A testbed's content over that of its base: parameter by parameter, and the claims of both."""
+    """Merge a testbed's content over that of its base: parameters by name, and the claims of both."""
     joined = {**below, **content}
     empties: dict[str, Any] = {"parameters": {}, "assumptions": {}, "inputs": []}
     for key, empty in empties.items():
@@ -434,7 +438,7 @@ def _over(below: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _only(grid: Grid, name: str, root: Path) -> Grid:
-    """The cells of a grid that a file lists; its axes stay as they are."""
+    """Limit a grid to the cells that a file lists; the axes keep all values."""
     allowed = f"a JSON file with a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
     try:
         kept = set(map(str, json.loads((root / name).read_text())))

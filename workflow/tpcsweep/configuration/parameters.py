@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a cell: meaning, unit, default and bounds of each.
+"""The parameters of a cell with their units, defaults and bounds.
 
-The order of the fields is the order of the axes in paths and datasets: parameters of the deployment are first.
+The order of the fields is the order of axes in paths and datasets: parameters of the deployment come first.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Value = str | int | float | None
 """The value of a parameter, in base units."""
 
 WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-"""The pattern of words, which become parts of file names."""
+"""The pattern of words that become parts of file names."""
 Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
 AnyText = Annotated[str, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
 MOST_VALUES = 1000
-"""Values of an axis, and entries of `exclude` and `include`: each is compared with each."""
+"""Limit on values of an axis and on entries of `exclude` and `include`; all pairs are compared."""
 
 
 class Strict(BaseModel):
@@ -53,21 +53,21 @@ class Strict(BaseModel):
         return self
 
     def _faults(self) -> Iterable[Fault]:
-        """Return what is wrong with fields that are valid one by one."""
+        """Return faults that involve several fields."""
         return ()
 
 
 class DeploymentParameters(Strict):
-    """What changes servers or paths: another value is another deployment."""
+    """Parameters of servers and paths: each combination of their values is a deployment."""
 
     pair: Word = "only"
-    """pair of storage endpoints, by its name in the testbed"""
+    """name of a pair of storage endpoints in the testbed"""
     xrootd: Word = SYSTEM
-    """release of XRootD that the servers are: system, a version, or a testbed's own"""
+    """release of XRootD on the servers: system, a version, or a name that the testbed defines"""
     origins: Annotated[int, units.ORIGINS] = 1
-    """XRootD origins of each side; more than one has a redirector"""
+    """XRootD origins on each side; more than one need a redirector"""
     cores: Annotated[float | None, replace(units.QUOTA, null="no quota")] = None
-    """CPU cores of each side, in total over its origins; null: no quota"""
+    """CPU cores of each side, shared by its origins; null: no quota"""
     rtt: Annotated[float, units.ROUND_TRIP] = 0.0
     """round-trip time that the path adds; 0: none"""
     bandwidth: Annotated[float, units.BANDWIDTH] = 1.0
@@ -75,42 +75,44 @@ class DeploymentParameters(Strict):
     loss: Annotated[float, units.LOSS] = 0.0
     """share of packets that the path loses, in each direction"""
     queue_limit: Annotated[int | None, replace(units.QUEUE_LIMIT, null="sized to the path")] = None
-    """packets that may be under way in each direction, as netem's limit; null: sized to the path"""
+    """packets that may be in flight in each direction, as netem's limit; null: sized to the path"""
     mtu: Annotated[int, units.MTU] = 9000
-    """largest packet of the path"""
+    """MTU of the path"""
     tcp_buffer: Annotated[int, units.TCP_BUFFER] = 64 * 2**20
-    """largest TCP buffer of a connection, each for sending and receiving"""
+    """largest TCP send buffer and receive buffer of a connection"""
     congestion_control: Word = "cubic"
     """TCP congestion control of the servers"""
     layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = "memory_to_memory"
-    """where the files of source and destination are; network: none"""
+    """storage of the source and destination files; network: no files"""
     authorization: Literal["usual", "macaroons", "none"] = "usual"
-    """whom servers let in: holders of their macaroons, or everybody; usual: as is usual with the tool"""
+    """whether servers require their macaroons or admit anonymous clients; usual: the tool's default"""
 
 
 class Parameters(DeploymentParameters):
-    """All the parameters of a cell, in base units."""
+    """All parameters of a cell, in base units."""
 
     tool: Word = "gfal-copy"
-    """what moves the bytes"""
+    """tool that transfers the data"""
     copy_mode: Literal["pull", "push"] = "pull"
-    """which side opens the connections: pull is the destination"""
+    """side that opens the connections: the destination with pull, the source with push"""
     encryption: Literal["usual", "tls", "none"] = "usual"
-    """how the data go from side to side; usual: as is usual with the tool"""
+    """encryption of the data between the sides; usual: the tool's default"""
     endpoint: Literal["redirector", "direct"] = "redirector"
-    """whom clients ask: the redirector of a side, or its origins in turn; one origin has none"""
+    """servers that clients contact: the redirector of a side, or its origins in turn; a single origin has
+    no redirector
+    """
     tcp_streams: Annotated[int, units.TCP_STREAMS] = 1
-    """TCP connections inside one transfer, as many as the tool can have"""
+    """TCP connections of one transfer; the maximum depends on the tool"""
     file_size: Annotated[int, units.FILE_SIZE] = 256 * 2**20
     """size of each file"""
     source_content: Literal["sparse", "random"] = "sparse"
-    """content of the source files: holes, or random bytes kept in memory"""
+    """content of the source files: sparse files, or random bytes kept in memory"""
     streams: Annotated[int, units.STREAMS] = 1
-    """concurrent single-file transfers, kept active"""
+    """concurrent transfers of one file each; the client starts the next one immediately"""
 
 
 DEPLOYMENT = tuple(DeploymentParameters.model_fields)
-"""Names of the parameters that change the deployment, in order."""
+"""Names of the parameters of deployments, in order."""
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the other parameters, in order."""
 
@@ -120,25 +122,25 @@ BEFORE: Mapping[str, Value] = {
     "authorization": "usual",
     "encryption": "usual",
 }
-"""The values of newer parameters in cells that are older than the parameter, and whose files do not name it."""
+"""Values of newer parameters in older cells, whose files do not contain the parameter."""
 
 CONDITIONS = "conditions"
-"""The key of a specification for consequences of a cell's parameters on its testbed; most cells have none."""
+"""The key of a specification for effects of a cell's parameters on its testbed; most cells have none."""
 
 
 def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell's specification with the parameters that are newer than the cell's file."""
+    """Return a cell's specification with parameters that its file lacks because they are newer."""
     return {**specification, "parameters": {**BEFORE, **specification.get("parameters", {})}}
 
 
 def quantity(name: str) -> Quantity | None:
-    """Return the dimension and bounds of a parameter; None for words and for names that are no parameter."""
+    """Return the dimension and bounds of a parameter; None for text parameters and unknown names."""
     field = Parameters.model_fields.get(name)
     return next((item for item in field.metadata if isinstance(item, Quantity)), None) if field else None
 
 
 def show_value(name: str, value: Value) -> str:
-    """Return a value of a parameter, or of `repetition`, for people."""
+    """Return a parameter's value, or a repetition, for messages."""
     if value is None or isinstance(value, str):
         return "null" if value is None else value
     known = quantity(name)
@@ -146,9 +148,9 @@ def show_value(name: str, value: Value) -> str:
 
 
 def value_text(name: str, value: Any) -> str:
-    """Return a coordinate of a dataset for people: inf is null, which means no limit, or what the parameter says."""
-    value = value.item() if hasattr(value, "item") else value  # of numpy, which pods may not have
-    if isinstance(value, bool):  # no sweep has an axis of bool, but a dataset may be edited
+    """Return a dataset's coordinate for messages. inf is null, in the parameter's words or as no limit."""
+    value = value.item() if hasattr(value, "item") else value  # a numpy scalar; pods may not have numpy
+    if isinstance(value, bool):  # sweeps have no bool axes, but datasets may be edited
         return str(value)
     if isinstance(value, float) and math.isinf(value):
         known = quantity(name)
@@ -157,7 +159,7 @@ def value_text(name: str, value: Any) -> str:
 
 
 def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
-    # Some file systems take the folders of names that differ only by case for one.
+    # Some file systems ignore case, so folders of such names would collide.
     names = [value.casefold() if isinstance(value, str) else value for value in values]
     times = Counter(names)
     if twice := dict.fromkeys(value for value, name in zip(values, names, strict=True) if times[name] > 1):
@@ -166,12 +168,12 @@ def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
 
 
 def tag(value: object) -> str:
-    """Return the tag of a value in a union of one value and a list."""
+    """Return the tag of a value in a union of a single value and a list."""
     return LIST_TAG if isinstance(value, list | tuple) else VALUE_TAG
 
 
 def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
-    """A model in which every parameter is optional, and is one value or a list of values."""
+    """Return a model in which every parameter is optional and accepts one value or a list."""
     fields: dict[str, Any] = {}
     hints = get_type_hints(Parameters, include_extras=True)
     for parameter, info in Parameters.model_fields.items():
@@ -181,7 +183,7 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
         either = Annotated[
             Annotated[single, Tag(VALUE_TAG)] | Annotated[several, Tag(LIST_TAG)], Discriminator(tag)
         ]
-        # A factory keeps the default out of the schema where a missing parameter means any value.
+        # A factory keeps the default out of the schema if a missing parameter means any value.
         default = {"default": info.default} if defaults else {"default_factory": lambda: None}
         fields[parameter] = (either, Field(description=info.description, **default))
     return create_model(name, __base__=Strict, __doc__=doc, **fields)
@@ -192,6 +194,6 @@ Selection = _selection("Selection", "Values of some parameters, by which cells a
 
 
 def chosen(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
-    """Return the parameters that a `Given` or `Selection` sets, in the order of the fields; lists are tuples."""
+    """Return the parameters that a `Given` or `Selection` sets, in field order, with tuples for lists."""
     names = Parameters.model_fields  # a `Question` has more fields
     return {name: getattr(selection, name) for name in names if name in selection.model_fields_set}

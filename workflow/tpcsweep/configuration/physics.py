@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of the simulated testbed: each with its unit, a value, the range that it may have, and its source."""
+"""Parameters of the simulated testbed, each with a unit, a value, a range and a source."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from tpcsweep.configuration.units import NUMBER, Quantity
 from tpcsweep.numbers import plain
 
 _LEAST = 1e-6
-"""Below this nothing that must be above 0 means anything, in any of the units."""
+"""Lower bound of positive values in every unit; smaller values are meaningless."""
 _MOST = {"Gbit/s": 1e5, "s": 3600.0, "ms": 2000.0, "1": 1e4, "cores": 1e5, "B": 65536.0, "MB": 1e6}
-"""The most that is of any sense, by unit: a hundred of the fastest interfaces, an hour, the longest path, …"""
+"""Upper bounds by unit: a hundred times the fastest interfaces, an hour, the longest path, and so on."""
 _VALUE = Quantity(NUMBER, at_least=0, at_most=max(_MOST.values()), why="what any unit allows")
 
 
 class Estimate(Strict):
-    """What is known of a parameter."""
+    """The value of a parameter with its range and source."""
 
     value: Annotated[float | None, replace(_VALUE, null="no such bound")]
-    """what is simulated; null: no such bound, or what the parameter says"""
+    """simulated value; null: no limit, or the parameter's meaning of null"""
     low: Annotated[float | None, replace(_VALUE, null="the value")] = None
-    """the least that it may be; left out: the value"""
+    """smallest plausible value; default: the value"""
     high: Annotated[float | None, replace(_VALUE, null="the value")] = None
-    """the most that it may be; left out: the value"""
+    """largest plausible value; default: the value"""
     unit: AnyText
     """unit of value, low and high"""
     source: Text
-    """where it comes from: published hardware, a measurement, or an assumption"""
+    """source of the numbers: published hardware data, a measurement, or an assumption"""
 
     @property
     def range(self) -> tuple[float | None, float | None]:
-        """From where to where it may be; both ends are the value where nothing else is said."""
+        """The smallest and largest plausible value; each defaults to the value."""
         low = self.value if self.low is None else self.low
         return low, self.value if self.high is None else self.high
 
@@ -45,7 +45,7 @@ class Estimate(Strict):
 def _check(
     unit: str, estimate: Estimate, /, *, null: bool = False, positive: bool = False, share: bool = False
 ) -> Estimate:
-    """Refuse another unit, a range that does not hold the value, and values that mean nothing."""
+    """Refuse a wrong unit, a range that excludes the value, and meaningless values."""
     value, (low, high) = estimate.value, estimate.range
     if estimate.unit != unit:
         raise fault(repr(unit), f"unit {estimate.unit!r}")
@@ -79,44 +79,50 @@ _Bytes = Annotated[Estimate, _in("B")]
 
 
 class Physics(Strict):
-    """What the simulated servers, files' set-up and path are like. docs/simulation.md has the formulas."""
+    """Parameters of simulated servers, file set-up and path. docs/simulation.md has the formulas."""
 
-    # A new one comes last: random sets are drawn in this order, and those of the others stay as they were.
-    # A file with a base gives some of them: which are missing is told once both are read together.
+    # Append new fields: random sets are drawn in this order, and must not change for existing fields. Files with a base
+    # omit fields; missing ones are detected after the merge.
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required"))
 
-    setup_time: _Time = Field(
-        description="wall time of a transfer in which no byte moves, without round trips"
-    )
+    setup_time: _Time = Field(description="wall time of a transfer before data flow, without round trips")
     setup_rtts: _Number = Field(description="round trips of a transfer before its first byte")
-    setup_cpu: _Time = Field(description="CPU time of each side for a transfer, whatever its size")
-    redirector_time: _Time = Field(description="what a redirector adds to setup_time")
-    redirector_rtts: _Number = Field(description="what a redirector adds to setup_rtts")
-    initial_window: _Positive = Field(description="segments that a connection begins with")
-    window_share: _Share = Field(description="share of tcp_buffer that is a window in the end")
-    core_rate_source: _Rate = Field(description="what a core sends while data under way fit into the cache")
-    core_rate_destination: _Rate = Field(description="the same for receiving")
+    setup_cpu: _Time = Field(description="CPU time of each side for a transfer of any size")
+    redirector_time: _Time = Field(description="time that a redirector adds to setup_time")
+    redirector_rtts: _Number = Field(description="round trips that a redirector adds to setup_rtts")
+    initial_window: _Positive = Field(description="segments in the initial window of a connection")
+    window_share: _Share = Field(description="share of tcp_buffer that the window finally reaches")
+    core_rate_source: _Rate = Field(
+        description="rate at which a core sends while data in flight fit into the cache"
+    )
+    core_rate_destination: _Rate = Field(
+        description="rate at which a core receives while data in flight fit into the cache"
+    )
     instance_cores: _Cores = Field(description="cores that one XRootD instance can use")
-    host_cores: _Cores = Field(description="cores of a server, all its origins together")
-    contention: _Number = Field(description="CPU lost for each runnable stream above one a core")
-    spill: _Number = Field(description="by how much a byte costs more when all of it leaves the cache")
+    host_cores: _Cores = Field(description="cores of a server for all its origins")
+    contention: _Number = Field(description="share of CPU lost for each runnable stream above one per core")
+    spill: _Number = Field(description="relative extra cost of a byte when all data leave the cache")
     cache: Annotated[Estimate, _in("MB", positive=True)] = Field(description="last-level cache of a server")
-    server_rate: _Ceiling = Field(description="ceiling of a server whatever its cores; null: none")
-    nic_rate: _Ceiling = Field(description="interface of each origin; null: the path's alone")
-    framing: _Bytes = Field(description="bytes on the path for each packet beyond the MTU")
-    saturation: _Share = Field(description="share of a full path that congestion control fills")
-    queue_use: _Share = Field(description="share of what a queue limit lets through that is used")
+    server_rate: _Ceiling = Field(
+        description="throughput limit of a server with any number of cores; null: none"
+    )
+    nic_rate: _Ceiling = Field(description="interface rate of each origin; null: limited by the path only")
+    framing: _Bytes = Field(description="bytes on the path per packet in addition to the MTU")
+    saturation: _Share = Field(description="share of the path's bandwidth that congestion control can use")
+    queue_use: _Share = Field(description="share of a queue limit that streams use")
     queue_delay: _Share = Field(description="share of the RTT that packets spend in one queue")
     queue_segments: _Positive = Field(
-        description="fewest segments in what a queue limit counts as one packet"
+        description="minimum number of segments that a queue limit counts as one packet"
     )
-    base_rtt: Annotated[Estimate, _in("ms", positive=True)] = Field(description="least RTT of a path")
+    base_rtt: Annotated[Estimate, _in("ms", positive=True)] = Field(description="smallest RTT of a path")
     disk_read_rate: _Ceiling = Field(
-        description="what a server's disk reads, all its streams together; null: there is none"
+        description="read rate of a server's disk for all streams; null: no disk"
     )
-    disk_write_rate: _Ceiling = Field(description="the same for writing")
+    disk_write_rate: _Ceiling = Field(
+        description="write rate of a server's disk for all streams; null: no disk"
+    )
     queue_pacing: _Number = Field(
-        description="rate at which TCP paces a stream over its own, by which packets grow; 0: they do not"
+        description="ratio of TCP's pacing rate to a stream's rate, which makes packets grow; 0: constant size"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the pods of a kubernetes testbed run, what they may use there, and by what address they are asked for."""
+"""Nodes, resources and addresses of the pods of a kubernetes testbed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tpcsweep.configuration.units import SIZE, show
 
 CPU, MEMORY = "cpu", "memory"
 OWN = (CPU, MEMORY, "ephemeral-storage")
-"""What may be requested less of than it is limited to; of all else Kubernetes requests what is the limit."""
+"""Resources whose request may be below the limit; Kubernetes requests the limit for all others."""
 SERVERS, AGENT = "servers", "agent"
 """Containers of a server's pod."""
 CLIENT, HUB = "client", "hub"
@@ -32,13 +32,13 @@ CLIENT, HUB = "client", "hub"
 _SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _QUANTITY = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,9})?)(?P<suffix>[KMGTPE]i|[numkMGTPE]?)")
 WITHIN = Decimal("1.2")
-"""How many times the requests limits may be, where a cluster wants them near each other."""
+"""The largest ratio of limits to requests in clusters that require them to be close."""
 
 
 def amount_of(text: str) -> Decimal:
-    """Return the amount of a quantity of Kubernetes, in cores, bytes or pieces; 0 for another text.
+    """Return the amount of a Kubernetes quantity in cores, bytes or units; 0 for any other text.
 
-    Exponents (1e3) are left out: YAML reads them as numbers, and nobody writes them.
+    Exponents (1e3) are not supported: YAML reads them as numbers, and they are rare.
     https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
     """
     parts = _QUANTITY.fullmatch(text)
@@ -51,7 +51,7 @@ def amount_of(text: str) -> Decimal:
 
 
 def near(limits: Mapping[str, str]) -> dict[str, str]:
-    """Give the least that may be requested where limits must be within 20 % of it: of CPU and memory, rounded up."""
+    """Return the smallest requests for limits that may exceed them by 20 %: CPU and memory, rounded up."""
     requests = dict(limits)
     for name, (unit, suffix) in {CPU: (Decimal("0.001"), "m"), MEMORY: (Decimal(1), "")}.items():
         if name in limits:
@@ -60,7 +60,7 @@ def near(limits: Mapping[str, str]) -> dict[str, str]:
 
 
 def little(limits: Mapping[str, str]) -> dict[str, str]:
-    """Give what is requested where that is to be little: of extended resources all, and never more than the limit."""
+    """Return small CPU and memory requests, never above the limit. Extended resources request their limit."""
     small = {CPU: "10m", MEMORY: "32Mi"}
     requests = {name: min(text, limits.get(name, text), key=amount_of) for name, text in small.items()}
     return requests | {name: text for name, text in limits.items() if name not in OWN}
@@ -69,15 +69,16 @@ def little(limits: Mapping[str, str]) -> dict[str, str]:
 REQUESTS: Mapping[str, Callable[[Mapping[str, str]], dict[str, str]]] = MappingProxyType(
     {"guaranteed": dict, "near": near, "burstable": little}
 )
-"""What containers request of what they are limited to, by the testbed's `qos`."""
+"""Functions that return a container's requests for its limits, by the testbed's `qos`."""
 
 
 def resources(
     own: Mapping[str, str], limits: Mapping[str, str], requests: Mapping[str, str], qos: str
 ) -> dict[str, dict[str, str]]:
-    """Give requests and limits of a container, of its `own` limits and what a template says instead. Pure.
+    """Return requests and limits of a container from its `own` limits and a template's values. Pure.
 
-    Its own limits are no less than what is requested; `qos` is which of REQUESTS is requested of what is not said.
+    Own limits are raised to the template's requests. `qos` selects a function of REQUESTS for resources that the
+    template does not request.
     """
     limited = {name: max(text, requests.get(name, text), key=amount_of) for name, text in own.items()}
     limited |= limits
@@ -85,9 +86,9 @@ def resources(
 
 
 BLOCK = 5
-"""Ports that a server on the network of its node has: XRootD's, and those that follow it (`pod.places`)."""
+"""Consecutive ports of a server on its node's network, beginning with XRootD's (`pod.places`)."""
 FIRST_PORT = 8080
-"""Of the first server that says none."""
+"""The first port of servers whose port is not configured."""
 
 
 _WITH_LENGTH = "an address with prefix length, such as 10.1.0.1/24"
@@ -105,17 +106,17 @@ Address = Annotated[AnyText, AfterValidator(lambda text: _ip(text, "/", _WITH_LE
 """An IP address with its prefix length."""
 _HOST = "an IP address, such as 10.1.0.1 or fd00::1, or with its prefix length behind it"
 Host = Annotated[AnyText, AfterValidator(lambda text: _ip(text, "", _HOST))]
-"""An IP address, with its prefix length or without."""
+"""An IP address, with or without prefix length."""
 
 
 class Role(Strict):
-    """Pods, described in Kubernetes' own words."""
+    """Pods of one role, described by a Kubernetes pod template."""
 
     containers: ClassVar[tuple[str, str]] = (SERVERS, AGENT)
-    """The container that does the pods' work, and the one that watches it."""
+    """The main container of the pods, and the container that monitors it."""
 
     podTemplate: Template = Field(default_factory=dict)  # noqa: N815, Kubernetes' own word
-    """a PodTemplateSpec of Kubernetes, merged over that of tpcsweep"""
+    """a Kubernetes PodTemplateSpec, merged over tpcsweep's own"""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,16 +127,17 @@ class Role(Strict):
 
 
 class Placement(Role):
-    """Pods of a role or side, and the network that they are attached to."""
+    """Pods of a role or side, and their network attachment."""
 
     network: AnyText | None = None
     """paths of kind networks: the network attachment (Multus)"""
     addresses: tuple[Address, ...] = ()
-    """paths of kind networks: addresses with prefix length, of the redirector and of each origin; none: those that
-    the network assigns"""
+    """paths of kind networks: addresses with prefix length, of the redirector and then of each origin;
+    empty: assigned by the network
+    """
 
     def without_network(self, place: tuple[str | int, ...], why: str) -> Iterator[Fault]:
-        """Give faults where a network is given though there is none, which `why` says."""
+        """Yield faults for network settings that have no effect, for the reason `why`."""
         if self.network is not None:
             yield (*place, "network"), repr(self.network), f"nothing: {why}"
         if self.addresses:
@@ -149,15 +151,16 @@ class Client(Placement):
 
 
 class Origin(Role):
-    """One server of a side: what differs from its side."""
+    """One server of a side: settings that differ from its side's."""
 
     network: AnyText | None = None
-    """paths of kind networks: its attachment, instead of its side's"""
+    """paths of kind networks: network attachment of this server, instead of its side's"""
     address: Host | None = None
-    """what it is asked for by: with host_network an address of its node, with networks one with prefix
-    length; null: its pod's"""
+    """address that clients use: with host_network an address of the node, with paths of kind networks one
+    with prefix length; null: the pod's address
+    """
     port: Annotated[int | None, replace(units.FIRST_PORT, null="one that is free")] = None
-    """with host_network: XRootD's port, the first of five in a row; null: one that is free"""
+    """with host_network: XRootD's port, the first of five consecutive ports; null: a free one"""
 
 
 class Side(Placement):
@@ -166,30 +169,30 @@ class Side(Placement):
     memory: Annotated[int | None, replace(units.MEMORY, null="the testbed's")] = None
     """memory for files of each origin; null: the testbed's"""
     origins: tuple[Origin, ...] = ()
-    """the origins one by one, where they have nodes, addresses or ports of their own"""
+    """settings of single origins, such as their nodes, addresses or ports"""
     redirector: Origin = Field(default_factory=Origin)
-    """the redirector, where it differs from the origins"""
+    """settings of the redirector that differ from the origins'"""
 
 
 class Spot(NamedTuple):
-    """Where one server of a side goes."""
+    """Pod template, network, ports and memory of one server."""
 
     template: Tree
-    """Of its pod."""
+    """The pod template."""
     network: str | None
     address: str | None
-    """With its prefix length, where it is written with one; None: its pod's."""
+    """The configured address, possibly with prefix length; None: the pod's."""
     port: int | None
-    """The first of BLOCK that follow each other; None: the usual ones, in a network of its own."""
+    """The first of BLOCK consecutive ports; None: the default ports, in the pod's own network."""
     memory: int
-    """Of an origin, for its files, bytes."""
+    """Memory for an origin's files, bytes."""
 
 
 Some = TypeVar("Some", bound=Role)
 
 
 def over(below: Some, above: Role) -> Some:
-    """Give a role with what another one was given instead, key by key, and with both templates merged. Pure."""
+    """Return a role with the settings and templates of `above` merged over those of `below`. Pure."""
     known = type(below).model_fields
     given = {name: getattr(above, name) for name in above.model_fields_set if name in known}
     given["podTemplate"] = merged(below.podTemplate, above.podTemplate)
@@ -197,7 +200,7 @@ def over(below: Some, above: Role) -> Some:
 
 
 def spots(side: Side, origins: int, *, host_network: bool) -> list[Spot]:
-    """Give where the servers of a side go, with so many origins: first the redirector of several. Pure."""
+    """Return the placement of a side's servers; with several origins the redirector comes first. Pure."""
     servers: list[Origin] = [side.redirector] if origins > 1 else []
     servers += [side.origins[n] if n < len(side.origins) else Origin() for n in range(origins)]
     said = [server.port for _, server in servers_of(side) if server.port]
@@ -216,13 +219,13 @@ def spots(side: Side, origins: int, *, host_network: bool) -> list[Spot]:
 
 
 def servers_of(side: Side) -> list[tuple[tuple[str | int, ...], Origin]]:
-    """All servers of a side of which anything is said, with their places."""
+    """Return the configured servers of a side, each with its location in the file."""
     origins = [(("origins", number), origin) for number, origin in enumerate(side.origins)]
     return [(("redirector",), side.redirector), *origins]
 
 
 def most_origins(side: Side, kind: str) -> tuple[int, str] | None:
-    """How many origins a side can have on paths of a kind, and what bounds them; None where nothing does. Pure."""
+    """Return the largest number of origins of a side and its reason; None without a limit. Pure."""
     if side.origins:
         return len(side.origins), f"{len(side.origins)} origins"
     if kind != "networks" or not side.addresses:
@@ -232,7 +235,7 @@ def most_origins(side: Side, kind: str) -> tuple[int, str] | None:
 
 
 def faults(side: Side, kind: str, *, host_network: bool) -> Iterator[Fault]:
-    """Give what a side says that cannot be on paths of a kind, or contradicts itself or what is measured."""
+    """Yield settings of a side that contradict each other, the path's kind or the sweep's files."""
     if side.origins and side.addresses:
         yield ("addresses",), ", ".join(side.addresses), "nothing beside origins, which have an address each"
     for place, server in servers_of(side):
@@ -262,9 +265,9 @@ def _unfit(place: tuple[str | int, ...], server: Origin, kind: str, *, host_netw
 
 
 def _clashes(side: Side) -> Iterator[Fault]:
-    """Servers of a side that may be on one node and want the same ports.
+    """Yield servers of a side that may share a node and use the same ports.
 
-    Their addresses do not tell them apart: XRootD listens at all that a node has (XrdInet.cc, `Bind`).
+    Different addresses do not help: XRootD listens on all addresses of a node (XrdInet.cc, `Bind`).
     """
     servers = [(place, server, server.port) for place, server in servers_of(side) if server.port]
     for (one, first, port), (another, second, wanted) in itertools.combinations(servers, 2):
@@ -279,17 +282,17 @@ def _clashes(side: Side) -> Iterator[Fault]:
 
 
 def server_templates(side: Side) -> list[Tree]:
-    """The templates that servers of a side can have: origins of which nothing is said have their side's. Pure."""
+    """Return all templates of a side's servers; origins without settings use their side's template. Pure."""
     return [_template(side, server) for server in (side.redirector, *(side.origins or (Origin(),)))]
 
 
 def _near(port: int, others: Iterable[int]) -> bool:
-    """Whether BLOCK ports from this one on are also of those from another one on."""
+    """Return whether BLOCK ports from `port` overlap BLOCK ports from one of the others."""
     return any(abs(port - other) < BLOCK for other in others)
 
 
 def _template(side: Side, server: Origin) -> Tree:
-    """A redirector has devices as the origins have, and cores and memory of its own."""
+    """Return a server's template. Redirectors have the devices of origins, but their own CPU and memory."""
     of_side = side.podTemplate
     if server is side.redirector:
         of_side = templates.without_resources(of_side, SERVERS, OWN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with an input, in one form: the file, the key, what was given and what is allowed."""
+"""Problems of configurations: the file, the key, the given value and the allowed values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ALLOWED = {
     "too_short": "a list of at least one value",
     "too_long": "a list of at most {max_length} values",
 }
-"""The allowed values that pydantic's own message does not name, by the type of its error."""
+"""Allowed values by the type of pydantic error, for errors whose message does not name them."""
 
 VALUE_TAG = "<value>"
 LIST_TAG = "<list>"
-"""Tags of a union of one value or a list, which pydantic puts into the places of errors."""
+"""Tags of unions of one value or a list; pydantic includes them in error locations."""
 
 _MOST = 50  # problems that an error lists
 _REPR = reprlib.Repr()
@@ -37,12 +37,12 @@ _REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = 10
 
 Model = TypeVar("Model", bound=BaseModel)
 Fault = tuple[tuple[str | int, ...], str, str]
-"""A mistake in a model: its place, the given value, and the allowed ones."""
+"""A fault in a model: its location, the given value, and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong; its text is one line."""
+    """A problem of a configuration; its text is one line."""
 
     key: str
     given: str
@@ -55,7 +55,7 @@ class Problem:
 
 
 class ConfigurationError(ValueError):
-    """Wrong input, found before anything is deployed. Its text has a line for each problem."""
+    """Invalid configuration, found before anything is deployed. Its text has one line per problem."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -64,7 +64,7 @@ class ConfigurationError(ValueError):
 
 
 def quoted(value: object) -> str:
-    """Return a given value for people: as Python writes it, but short."""
+    """Return a short repr of a given value for messages."""
     return _REPR.repr(value)
 
 
@@ -79,7 +79,7 @@ def raise_any(problems: Iterable[Problem]) -> None:
 
 @contextmanager
 def in_file(file: str) -> Iterator[None]:
-    """Name a file in all problems that are raised meanwhile."""
+    """Set the file of all problems raised in the block."""
     try:
         yield
     except ConfigurationError as error:
@@ -87,13 +87,13 @@ def in_file(file: str) -> Iterator[None]:
 
 
 def key(place: Iterable[str | int]) -> str:
-    """Return a place in nested mappings and lists, as people write it: parameters.rtt[1]."""
+    """Return a location in nested mappings and lists as text, such as parameters.rtt[1]."""
     names = (part for part in place if part not in (VALUE_TAG, LIST_TAG))
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names).removeprefix(".")
 
 
 def suggest(given: str, known: Iterable[str], most: int | None = None) -> str:
-    """List the known words, or at most so many of them, led by the one that was probably meant."""
+    """List known words, at most `most` of them, beginning with the most similar one."""
     known = list(known)
     close = difflib.get_close_matches(given, known, n=1)
     meant = f"{close[0]}? " if close else ""
@@ -102,13 +102,13 @@ def suggest(given: str, known: Iterable[str], most: int | None = None) -> str:
 
 
 def fault(allowed: str, given: str | None = None) -> PydanticCustomError:
-    """Make the error of a validator. Without `given` the error names the validated value."""
+    """Return the error of a validator. Without `given` it shows the validated value."""
     context = {"allowed": allowed} if given is None else {"allowed": allowed, "given": given}
     return PydanticCustomError("settings", "{allowed}", context)
 
 
 def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
-    """Raise ValidationError with all the faults, if there are any: each at its own place, not at the model's."""
+    """Raise ValidationError with all faults, each at its own location instead of the model's."""
     errors = [
         InitErrorDetails(type=fault(allowed, given), loc=place, input=None)
         for place, given, allowed in faults
@@ -118,13 +118,13 @@ def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
 
 
 def validated(model: type[Model], content: Mapping[str, Any], file: str = "") -> Model:
-    """Return a model with the content of a file. Raise ConfigurationError with everything that is wrong."""
+    """Return a validated model. Raises ConfigurationError with every problem of the content."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
         schema = model.model_json_schema()
         details = error.errors(include_url=False)
-        # A list counts only its valid items, and so is too short for its wrong ones too.
+        # pydantic counts only valid items, so an invalid item also makes its list too short.
         around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
         told = [one for one in details if one["type"] != "too_short" or one["loc"] not in around]
         raise ConfigurationError([replace(_problem(one, schema), file=file) for one in told]) from error
@@ -151,7 +151,7 @@ def _keys(schema: Mapping[str, Any], place: Sequence[str | int], definitions: Ma
     if not place:
         return list(schema.get("properties", ()))
     head, *rest = place
-    # A mapping with names of its own, such as the axes of an import, has one schema for all its values.
+    # A mapping with free keys, such as the axes of an import, has one schema for all values.
     named = schema.get("properties", {}).get(head, schema.get("additionalProperties"))
     inner = schema.get("items") if isinstance(head, int) else named
     return _keys(inner, rest, definitions) if isinstance(inner, Mapping) else []

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A published sweep scaled to a smaller machine: one factor for every rate. Pure.
+"""Scale a published sweep to a smaller machine by one factor. Pure.
 
-Bandwidth and cores are multiplied by the factor, and so are file sizes and TCP buffers: then a transfer, its share of
-the path and its window take the same times, and fill the same shares, as in the published set-up. RTTs, streams and
-origins are as published.
+Bandwidths, cores, file sizes and TCP buffers are multiplied by the factor. Transfer times and the shares of path and
+window then match the published set-up. RTTs, streams and origins do not change.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ RATES = ("bandwidth", "cores")
 SIZES = ("file_size", "tcp_buffer")
 
 SMALLEST = {"file_size": 2**20, "tcp_buffer": 2**16}
-"""Bytes below which set-up, or a handful of packets, is all that would be measured."""
-FEWEST_PACKETS = 100  # packets below which a queue loses those of every burst, whatever the RTT
+"""Bytes below which a measurement would show only set-up or a few packets."""
+FEWEST_PACKETS = 100  # packets below which a queue drops packets of every burst, at any RTT
 FEWEST_CORES = 0.1
-"""Cores below which an origin's quota has a period of its own (`linux.cgroups`), in which it is stopped for longer."""
+"""Cores below which an origin's quota has a longer period (`linux.cgroups`), with longer stops."""
 MOST_STREAMS = 64
-"""The limit on testbeds of kind netns, where each stream is a process on the machine that measures."""
+"""Limit on testbeds of kind netns, where each stream is a process on the measuring machine."""
 FEWEST_STREAMS = 3  # the fewest values of streams that show the shape of a curve
 ON_SITE = 1.0
-"""RTTs below this, in ms, were those of the published hosts alone: here none is added to the machine's own."""
+"""Limit in ms of RTTs that the published hosts had by themselves; the scaled sweep adds none."""
 
 
 def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
-    """Scale a sweep for a testbed of a kind. The `scale` of the new sweep has the factor and all other differences.
+    """Scale a sweep for a kind of testbed; `scale` of the new sweep records the factor and its notes.
 
     Raises:
-        ConfigurationError: for values that cannot be scaled by so much, with the reason.
+        ConfigurationError: for values that cannot be scaled by this factor, with the reason.
     """
     by = Scale(by=scale).factor
     parameters = chosen(sweep.parameters)
@@ -52,7 +51,7 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
         if kind == "netns":
             _streams(values, notes)
         _on_site(values, notes)
-    # Lists became tuples when they were validated, of which pydantic warns.
+    # Validation turned lists into tuples, which makes pydantic warn.
     content = sweep.model_dump(mode="json", exclude_unset=True, warnings=False)
     content["parameters"] = {
         name: several if isinstance(parameters[name], tuple) else several[0]

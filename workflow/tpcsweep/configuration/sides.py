@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sides of a comparison, as users name them: `results/demo`, `demo:tool=curl`, `other/dataset.nc:rtt=20 ms`."""
+"""The sides of a comparison as users type them, such as `demo:tool=curl` or `other/dataset.nc`."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ SUFFIX = ".nc"
 STORE = ".zarr"
 """The ending of paths of Zarr stores."""
 RESULTS = Path("results")
-"""The folder in which the name of a study is looked up."""
+"""The folder that contains the results of studies by name."""
 _LISTED = 8  # datasets that an error lists
 
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One of two datasets that are compared, or the part of it with some values of its axes."""
+    """A dataset to compare, or the part of it with given axis values."""
 
     key: str
-    """The name of the side in errors: base or new."""
+    """The name of the side in error messages: base or new."""
     text: str
     dataset: Path
     chosen: Mapping[str, Value]
-    """Values of axes, in base units."""
+    """Axis values, in base units."""
 
 
 def find_dataset(where: str | Path, key: str = "dataset") -> Path:
-    """Return the dataset of a results folder, of a study's name (a folder in results/), or the file itself.
+    """Return the dataset of a results folder or of a study in results/, or the given file.
 
-    Raise ConfigurationError if there is none; it calls the text `key`.
+    Raises ConfigurationError, with `key` as its location, if no dataset exists.
     """
     found = _found(Path(where))
     if not found:
@@ -48,9 +48,10 @@ def find_dataset(where: str | Path, key: str = "dataset") -> Path:
 
 
 def read_side(key: str, text: str) -> ComparedSide:
-    """Read the dataset of a side as `find_dataset`, then values of axes after a colon: AXIS=VALUE,AXIS=VALUE.
+    """Find a side's dataset with `find_dataset`, and parse axis values after a colon.
 
-    A path may contain colons: the longest beginning of the text that is a dataset is the path.
+    The text is DATASET:AXIS=VALUE,AXIS=VALUE. Paths may contain colons: the longest prefix that is a
+    dataset is the path.
     """
     ends = [len(text), *(at for at in range(len(text) - 1, -1, -1) if text[at] == ":")]
     end = next((at for at in ends if _found(Path(text[:at]))), ends[-1])
@@ -89,7 +90,7 @@ def _value(key: str, name: str, text: str) -> Value:
     if text == "null" and known.null:
         return math.inf
     value: str | float = text
-    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):  # `parse` wants a unit of text
+    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):  # `parse` requires a unit in text
         value = int(text) if known.dimension.whole and "." not in text else float(text)
     try:
         return parse(value, known.dimension)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep and its grid: axes → cells → deployments. Pure: no files, no clock, no machine."""
+"""A sweep and its grid: axes → cells → deployments. Pure: no files, no clock."""
 
 from __future__ import annotations
 
@@ -34,41 +34,43 @@ from tpcsweep.configuration.problems import Fault, Problem, fault, raise_any
 from tpcsweep.configuration.units import DURATION, canonical, show
 
 ONLY_DEPLOYMENT = "deployment=only"
-"""The path of the deployment of a sweep whose axes leave it unchanged: a path must not be empty."""
+"""The deployment's path in sweeps without deployment axes, because a path must not be empty."""
 
 REPETITION = "repetition"
 
 EARLIEST = 30.0
-"""Seconds before which no cell ends as it is steady: narrow intervals of shorter ones are too often narrow by luck."""
+"""Seconds before which no cell ends as steady: earlier, intervals are too often narrow by chance."""
 
 Values = Mapping[str, tuple[Value, ...]]
-"""Values of some parameters, in base units."""
+"""Values of parameters, in base units."""
 
 
 class Measurement(Strict):
-    """How a cell is measured."""
+    """Duration and precision of a cell's measurement."""
 
     until: Literal["steady", "seconds", "files"] = "steady"
-    """when a cell ends: after max_time, or earlier from 30 s on if its throughput is known well enough; after a fixed
-    time; or when each stream has transferred a number of files"""
+    """when a cell ends: steady: when its throughput is known to `precision`, after 30 s at the earliest, or
+    after max_time; seconds: after a fixed time; files: when each stream has transferred a number of
+    files
+    """
     interval: Annotated[float, units.INTERVAL] = 0.1
     """time between samples"""
     min_time: Annotated[float, units.TIME] = 4.0
-    """shortest time that a cell is measured until steady, if it is more than 30 s"""
+    """with until: steady, the shortest time of a cell if it exceeds 30 s"""
     max_time: Annotated[float, units.TIME] = 20.0
-    """longest time that a cell is measured until steady or until its files are there"""
+    """longest time of a cell with until: steady or files"""
     seconds: Annotated[float | None, replace(units.TIME, null="another rule")] = None
-    """how long a cell is measured with until: seconds"""
+    """duration of a cell with until: seconds"""
     files: Annotated[int | None, replace(units.FILES, null="another rule")] = None
-    """how many files each stream transfers with until: files"""
+    """number of files of each stream with until: files"""
     precision: Annotated[float, units.PRECISION] = 0.05
-    """half-width of the confidence interval over the mean at which a cell ends"""
+    """half-width of the confidence interval relative to the mean, at which a cell ends"""
     confidence: Annotated[float, units.CONFIDENCE] = 0.95
-    """confidence of the interval"""
+    """confidence level of the interval"""
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The shortest and longest time that a cell may take, s."""
+        """The shortest and longest duration of a cell, s."""
         if self.until == "seconds":
             assert self.seconds is not None
             return self.seconds, self.seconds
@@ -95,24 +97,24 @@ class Measurement(Strict):
 _USED = {
     "steady": ("min_time", "max_time"),
     "seconds": ("seconds",),
-    # Whole files may take any time: the default of max_time would cut them short unasked.
+    # Whole files may take any time; the default of max_time could stop them unexpectedly.
     "files": ("files", "max_time"),
 }
-"""The keys that each rule uses, times from the shortest; what another rule uses is refused rather than ignored."""
+"""The keys that each rule uses, times in ascending order; keys of other rules are refused, not ignored."""
 
 
 class Curves(Strict):
     """The axes of a figure of curves."""
 
-    x: Word = Field(description="the axis that everything is drawn over")
-    curve: Word = Field(description="the axis that has a curve for each of its values")
+    x: Word = Field(description="horizontal axis of the figure")
+    curve: Word = Field(description="axis with a curve for each value")
 
 
 class Notebooks(Strict):
     """The notebooks of a sweep's report, each with the axes that it shows."""
 
-    # The notebook `notebooks/NAME.ipynb` receives a dataset, a folder for figures, and an axis for each key of its
-    # model. It writes the figure NAME, and the table NAME.csv beside it.
+    # `notebooks/NAME.ipynb` receives a dataset, a folder for figures, and an axis for each key of its model. It writes
+    # the figure NAME and the table NAME.csv.
     curves: Curves | None = None
     """throughput over one axis, a curve for each value of another"""
     releases: Curves | None = None
@@ -123,7 +125,7 @@ class Notebooks(Strict):
         return self.model_dump(exclude_none=True)
 
     def problems(self, axes: Iterable[str]) -> Iterator[Problem]:
-        """Yield the names that are no axes of the sweep, or are used twice in a notebook."""
+        """Yield names that are not axes of the sweep, or occur twice in a notebook."""
         for name, places in self.places.items():
             free = list(axes)
             for place, axis in places.items():
@@ -144,16 +146,16 @@ def _factor(text: object) -> object:
 
 
 Factor = Annotated[str, BeforeValidator(_factor), Field(json_schema_extra={"pattern": f"^{_ONE_OVER}$"})]
-"""A factor for bandwidths, cores, files and buffers: 1/200."""
+"""A scaling factor such as 1/200."""
 
 
 class Scale(Strict):
-    """The scale of a sweep; `configuration.scaling` writes it."""
+    """The scale of a sweep, written by `configuration.scaling`."""
 
     by: Factor
-    """what bandwidths, cores, files and buffers were multiplied by"""
+    """factor of bandwidths, cores, file sizes and buffers"""
     notes: tuple[str, ...] = ()
-    """what the sweep has not, or has otherwise than by the factor"""
+    """other differences from the published sweep"""
 
     @property
     def factor(self) -> Fraction:
@@ -165,37 +167,39 @@ class Scale(Strict):
 
 
 class Sweep(Strict):
-    """A named grid: axes with values, fixed parameters, how to measure."""
+    """A grid of cells: axes with values, fixed parameters, and the measurement."""
 
     description: AnyText = ""
-    """what the sweep is for"""
+    """purpose of the sweep"""
     parameters: Given = Field(default_factory=Given)  # type: ignore[valid-type]
     """parameters: one value, or a list for an axis"""
     exclude: tuple[Selection, ...] = Field(default=(), max_length=MOST_VALUES)  # type: ignore[valid-type]
-    """cells to leave out: those with one of the given values in every given key"""
+    """cells to exclude: those with one of the given values for every given key"""
     include: tuple[Selection, ...] = Field(default=(), max_length=MOST_VALUES)  # type: ignore[valid-type]
-    """cells to add: given values of some axes, with all values of the other axes"""
+    """cells to add: the given values of some axes, with all values of the other axes"""
     repetitions: Annotated[int, units.CELLS] = 1
-    """how often each cell is measured"""
+    """number of measurements of each cell"""
     repeat: Literal["cells", "deployments"] = "cells"
-    """what is repeated: cells, in one deployment, or deployments with all their cells, so that
-    repetitions differ in whatever deployments differ in, such as their nodes"""
+    """cells: repeat cells in one deployment; deployments: repeat deployments with all their cells, so that
+    repetitions also differ in deployment conditions such as nodes
+    """
     seed: Annotated[int, units.SEED] = 0
-    """shuffles the order of deployments and of the cells in each, and the pairs that deployments go to"""
+    """seed for the order of deployments, the order of cells in each, and the pair of each deployment"""
     max_cells: Annotated[int, units.CELLS] = 10_000
-    """more cells than this, before exclude, are taken for an accident"""
+    """limit on the number of cells before exclude, to catch mistakes"""
     measurement: Measurement = Field(default_factory=Measurement)
-    """how a cell is measured"""
+    """duration and precision of a cell's measurement"""
     retry_share: Annotated[float, units.SHARE] = 0.2
-    """largest share of a deployment's cells that are measured again in it: failed ones, and those
-    where the machine was disturbed or saturated; 0: none"""
+    """largest share of a deployment's cells that are retried in it: failed ones, and those on a disturbed
+    or saturated machine; 0: none
+    """
     notebooks: Notebooks = Field(default_factory=Notebooks)
     """notebooks for the report, with the axes that they show"""
     scale: Scale | None = None
-    """how the sweep was scaled; the key `scale` of the workflow writes it"""
+    """how the sweep was scaled; the workflow's key `scale` sets it"""
 
     def _faults(self) -> Iterator[Fault]:
-        # One cell of defaults is what a mistyped or forgotten key would measure.
+        # Such a sweep, from a mistyped or forgotten key, would measure a single cell of defaults.
         if not chosen(self.parameters):
             example = "parameters: {streams: [1, 4, 16]}"
             yield (
@@ -207,7 +211,7 @@ class Sweep(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Values of the axes of a deployment, or of the other axes, with the path that names them."""
+    """Values of a deployment's axes or of the other axes, and the path that they form."""
 
     path: str
     values: Mapping[str, Value] = field(hash=False)
@@ -215,14 +219,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid with its repetition. Cells share points and defaults, and so are cheap."""
+    """One point of the grid with a repetition. Cells share points and defaults to save memory."""
 
     defaults: Parameters = field(hash=False, repr=False)
     deployment: Point
     setting: Point
     repetition: int
     cell_path: str
-    """The cell's name in its deployment: copy_mode=pull/streams=4/repetition=1."""
+    """The cell's path within its deployment: copy_mode=pull/streams=4/repetition=1."""
 
     @property
     def path(self) -> str:
@@ -230,7 +234,7 @@ class Cell:
 
     @property
     def axes(self) -> dict[str, Value]:
-        """The cell's coordinates: values of the axes, with the repetition."""
+        """The cell's coordinates: axis values and the repetition."""
         return {**self.deployment.values, **self.setting.values, REPETITION: self.repetition}
 
     def value(self, name: str) -> Value:
@@ -242,12 +246,12 @@ class Cell:
 
     @property
     def parameters(self) -> Parameters:
-        # Values were validated with their axis: 10⁵ cells are not validated again.
+        # Axes are already validated; validating 10⁵ cells again would be slow.
         return self.defaults.model_copy(update={**self.deployment.values, **self.setting.values})
 
 
 def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """Group cells by the paths of their deployments, such as origins=2/cores=0.5/rtt=50."""
+    """Group cells by deployment path, such as origins=2/cores=0.5/rtt=50."""
     held: dict[str, list[Cell]] = {}
     for cell in cells:
         held.setdefault(cell.deployment.path, []).append(cell)
@@ -260,9 +264,9 @@ class Grid:
 
     sweep: Sweep
     axes: Values
-    """Values of each axis in the order of the sweep, `repetition` last."""
+    """Values of each axis in the order of the sweep, with `repetition` last."""
     cells: tuple[Cell, ...]
-    """In the order of the axes."""
+    """All cells in the order of the axes."""
 
     @cached_property
     def _held(self) -> dict[str, list[Cell]]:
@@ -270,7 +274,7 @@ class Grid:
 
     @cached_property
     def deployments(self) -> Mapping[str, tuple[Cell, ...]]:
-        """The cells of each deployment, in the order in which they are measured."""
+        """The cells of each deployment in measuring order."""
         return {
             path: tuple(sorted(cells, key=lambda cell: self._shuffled(path, cell.cell_path)))
             for path, cells in self._held.items()
@@ -278,16 +282,16 @@ class Grid:
 
     @cached_property
     def rank(self) -> Mapping[str, int]:
-        """The place of each deployment in the shuffled order. The highest is first, as job priorities are."""
+        """Priority of each deployment in shuffled order; the highest runs first, as with Snakemake's jobs."""
         order = sorted(self.deployments, key=self._shuffled)
         return {path: rank for rank, path in enumerate(order, start=1)}
 
     @cached_property
     def turns(self) -> Mapping[str, int]:
-        """A number for each deployment, from 0 on, in another shuffled order, where repetitions are neighbours.
+        """A number for each deployment, from 0, in a shuffled order that keeps repetitions next to each other.
 
-        A deployment with a choice of places tries the one of its number first, counted around. So all places are used
-        alike, and repetitions of a setting use different ones.
+        A deployment that may run in several places tries first the one at its number, modulo their count. Deployments
+        thus use all places equally, and repetitions of a setting use different ones.
         """
 
         def key(path: str) -> tuple[bytes, int]:
@@ -297,12 +301,12 @@ class Grid:
         return {path: turn for turn, path in enumerate(sorted(self._held, key=key))}
 
     def _shuffled(self, *names: str) -> bytes:
-        """A sort key that depends on the name alone, so that a new value keeps the order of the others."""
+        """Return a sort key of the names and the seed alone, so that a new value keeps the others' order."""
         return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
 
     @cached_property
     def groups(self) -> Mapping[tuple[str, ...], list[str]]:
-        """The deployments that have the same cells, by the paths of these below their deployments."""
+        """Deployments with identical cells, by the paths of these cells."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for path, cells in self._held.items():
             alike.setdefault(tuple(cell.cell_path for cell in cells), []).append(path)
@@ -310,7 +314,7 @@ class Grid:
 
     @property
     def excluded(self) -> list[int]:
-        """Places of the flattened grid without a cell."""
+        """Indices of the flattened grid without a cell."""
         if math.prod(map(len, self.axes.values())) == len(self.cells):
             return []
         held = {tuple(cell.axes.values()) for cell in self.cells}
@@ -323,13 +327,13 @@ class Grid:
 
 
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
-    """Make the grid of a sweep: the product of its axes, less the excluded points, plus the included ones.
+    """Expand a sweep into its grid: the product of its axes, without excluded points, with included ones.
 
-    Parameters that the sweep leaves out have the values of `defaults`, or those of `Parameters`.
+    Parameters that the sweep does not set take their value from `defaults`, then from `Parameters`.
 
     Raises:
-        ConfigurationError: for too many cells or none, an exclude that matches nothing, an include that adds
-            nothing or names a parameter that is no axis, and a notebook that shows one.
+        ConfigurationError: for too many cells or none, an exclude without matches, an include that adds nothing or
+            names a parameter that is not an axis, and a notebook with such a parameter.
     """
     given = chosen(sweep.parameters)
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
@@ -368,9 +372,8 @@ def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.
 
     Args:
         grid: The grid of the sweep.
-        deploy_seconds: The time that a deployment needs beside its cells, s.
-        cell_seconds: The time that a cell needs beside its measuring, s. The longest duration measures as many cells
-            again as allowed.
+        deploy_seconds: Overhead of a deployment, s.
+        cell_seconds: Overhead of a cell, s. The longest duration includes the maximum number of retries.
     """
     cells = len(grid.cells)
     base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
@@ -384,7 +387,7 @@ def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:
 
 
 def _text(entry: Values) -> str:
-    """An exclude or include for people: rtt: 5 ms, 20 ms; streams: 4."""
+    """Return an exclude or include for messages: rtt: 5 ms, 20 ms; streams: 4."""
     return "; ".join(f"{name}: {_listed(name, values)}" for name, values in entry.items()) or "nothing"
 
 
@@ -402,7 +405,7 @@ def _unknown_axes(includes: Sequence[Values], axes: Values) -> Iterator[Problem]
 
 
 def _never_matching(excludes: Sequence[Values], axes: Values, defaults: Parameters) -> Iterator[Problem]:
-    """Values of excludes that no cell has: a typo would otherwise go unseen."""
+    """Yield values of excludes that match no cell, which are probably typing errors."""
     for index, entry in enumerate(excludes):
         for name, values in entry.items():
             held = axes.get(name, (getattr(defaults, name),))
@@ -413,7 +416,7 @@ def _never_matching(excludes: Sequence[Values], axes: Values, defaults: Paramete
 
 
 def _too_many(sweep: Sweep, axes: Values, includes: Sequence[Values]) -> Iterator[Problem]:
-    """Counted before anything is expanded, as the product may be beyond any memory."""
+    """Check the number of cells before expansion, because the product may not fit in memory."""
     grids = [axes, *({**axes, **entry} for entry in includes)]
     cells = sweep.repetitions * sum(math.prod(map(len, values.values())) for values in grids)
     if cells > sweep.max_cells:
@@ -425,7 +428,7 @@ def _too_many(sweep: Sweep, axes: Values, includes: Sequence[Values]) -> Iterato
 
 
 def _merged(axes: Values, includes: Sequence[Values]) -> dict[str, tuple[Value, ...]]:
-    """The axes with the values that only includes bring: numbers before the first that is larger."""
+    """Add the values of includes to the axes, each number before the first larger one."""
     merged = {name: list(values) for name, values in axes.items()}
     for name, new in itertools.chain.from_iterable(entry.items() for entry in includes):
         values = merged[name]
@@ -442,7 +445,7 @@ def _is_larger(other: Value, value: Value) -> bool:
 def _without(axes: Values, excludes: Sequence[Values]) -> dict[tuple[Value, ...], None]:
     kept: dict[tuple[Value, ...], None] = dict.fromkeys(itertools.product(*axes.values()), None)
     for entry in excludes:
-        # A key that is no axis holds for every cell: one that holds for none was refused before.
+        # An excluded key that is not an axis matches every cell: others were refused before.
         for point in itertools.product(*(entry.get(name, values) for name, values in axes.items())):
             kept.pop(point, None)
     return kept
@@ -467,7 +470,7 @@ def _cells(
 
 
 def _repeated(deployment: Point, sweep: Sweep) -> list[Point]:
-    """The deployment of each repetition: always the same, or each one of its own."""
+    """Return the deployment of each repetition: one shared deployment, or a separate one each."""
     if sweep.repeat == "cells":
         return [replace(deployment, path=deployment.path or ONLY_DEPLOYMENT)] * sweep.repetitions
     numbers = (f"deployment={n}" for n in range(1, sweep.repetitions + 1))
@@ -481,7 +484,7 @@ def _point(names: Sequence[str], values: Sequence[Value]) -> Point:
 
 
 def paths_of(axes: Mapping[str, Value], repeat: str) -> tuple[str, str]:
-    """Return the paths of a cell's deployment and of the cell in it, by its coordinates and the sweep's `repeat`."""
+    """Return the paths of a cell's deployment and of the cell within it, for the sweep's `repeat`."""
     parts = [(name, f"{name}={path_text(value)}") for name, value in axes.items() if name != REPETITION]
     deployment = [text for name, text in parts if name in DEPLOYMENT]
     if repeat == "deployments":
@@ -491,7 +494,7 @@ def paths_of(axes: Mapping[str, Value], repeat: str) -> tuple[str, str]:
 
 
 def path_text(value: Value) -> str:
-    """Return a value in the paths of cells: 50, 0.5, none, pull."""
+    """Return a value as in the paths of cells: 50, 0.5, none, pull."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else canonical(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pod templates in Kubernetes' own words: merged as `kubectl patch` merges, and the lines for keys of before. Pure."""
+"""Kubernetes pod templates, merged as `kubectl patch` does, and replacements of obsolete keys. Pure."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ MERGE_KEYS = {
     "volumeMounts": "mountPath",
     "sysctls": "name",
 }
-"""The key by which items of a list are the same one, by the list's name: `x-kubernetes-patch-merge-key` of Kubernetes'
-OpenAPI. It has none for `sysctls`, which would be replaced."""
+"""The key that identifies list items, by the list's name.
+
+These are `x-kubernetes-patch-merge-key` in Kubernetes' OpenAPI, and `sysctls`, a list that Kubernetes
+would replace.
+"""
 APPENDED = ("tolerations",)
-"""Lists whose items have no such key: those of both templates hold."""
+"""Lists without a merge key whose items are appended."""
 
 Tree = dict[str, Any]
 
 
 def _with_quantities(content: Tree) -> Tree:
-    """Quantities as text: YAML reads `cpu: 2` as a number, and Kubernetes accepts both."""
+    """Convert quantities to text: YAML reads `cpu: 2` as a number, and Kubernetes accepts both."""
     return {name: _texts(value, quantities=name in ("requests", "limits")) for name, value in content.items()}
 
 
@@ -50,11 +53,11 @@ def _text(value: Any) -> Any:
 
 
 Template = Annotated[Tree, AfterValidator(_with_quantities)]
-"""A PodTemplateSpec of Kubernetes, with the fields that are to be added or replaced; null removes one."""
+"""Fields to add to or replace in a Kubernetes PodTemplateSpec; null removes a field."""
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
-    """Return a template with another one merged over it strategically. What is null remains, for `pruned`."""
+    """Return `above` merged strategically over `below`. Null values remain; `pruned` removes them."""
     result = dict(below)
     for name, value in above.items():
         known = result.get(name)
@@ -70,14 +73,14 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
 
 
 def pruned(value: Any) -> Any:
-    """Return a template without what is null in it."""
+    """Return a template without null values."""
     if isinstance(value, Mapping):
         return {name: pruned(each) for name, each in value.items() if each is not None}
     return [pruned(each) for each in value] if isinstance(value, list) else value
 
 
 def spec_of(template: Mapping[str, Any], name: str) -> Any:
-    """Return a field of a template's pod specification; None where it has none."""
+    """Return a field of a template's pod specification, or None."""
     spec = template.get("spec")
     return spec.get(name) if isinstance(spec, Mapping) else None
 
@@ -88,7 +91,7 @@ def node_selector(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def container(template: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return what a template says of a container; empty where it says nothing."""
+    """Return a template's container by name, or an empty mapping."""
     return next((each for each in containers(template) if each.get("name") == name), {})
 
 
@@ -98,14 +101,14 @@ def containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def resources(template: Mapping[str, Any], of: str, kind: str) -> dict[str, Any]:
-    """Return the `requests` or `limits` that a template has for a container."""
+    """Return a container's `requests` or `limits` in a template."""
     found = container(template, of).get("resources")
     values = found.get(kind) if isinstance(found, Mapping) else None
     return dict(values) if isinstance(values, Mapping) else {}
 
 
 def without_resources(template: Tree, of: str, names: tuple[str, ...]) -> Tree:
-    """Return a template in which a container neither requests nor is limited to some resources."""
+    """Return a template in which a container has no requests and limits for the named resources."""
     if not container(template, of):
         return template
     others = {
@@ -130,15 +133,15 @@ def _by_key(below: list[Any], above: list[Any], key: str) -> list[Any]:
     return result
 
 
-# Keys of before
+# Obsolete keys
 
 
 def replaced(given: Mapping[str, Any], containers: tuple[str, str]) -> Iterator[Fault]:
-    """Yield a fault for each key of before in a placement, with the lines to write instead.
+    """Yield a fault for each obsolete key of a placement, with the lines that replace it.
 
     Args:
-        given: The placement as a file has it.
-        containers: The container that does the work of its pods, and the one that watches.
+        given: The placement as read from the file.
+        containers: The main container of its pods, and the container that monitors it.
     """
     for name, value in given.items():
         match name:
@@ -155,7 +158,7 @@ def replaced(given: Mapping[str, Any], containers: tuple[str, str]) -> Iterator[
 
 
 def instead(lines: Mapping[str, Any]) -> str:
-    """Say what to write instead of a key, in one line of YAML."""
+    """Return the replacement of a key for messages, as one line of YAML."""
     text = yaml.safe_dump(dict(lines), default_flow_style=True, width=10_000, sort_keys=False).strip()
     return f"in its place {text.removeprefix('{').removesuffix('}')}"
 

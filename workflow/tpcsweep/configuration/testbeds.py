@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of testbeds: what config/testbeds/*.yaml may say. Those of kind kubernetes are in `kubernetes`."""
+"""Settings of testbeds: the files config/testbeds/*.yaml. Two kinds have modules of their own."""
 
 from __future__ import annotations
 
@@ -23,16 +23,13 @@ if TYPE_CHECKING:
     from tpcsweep.configuration.sweep import Grid
 
 DISK = "/var/lib/tpcsweep"
-"""Where the netns testbed has files on a disk, unless its file says otherwise."""
+"""Default folder on a disk for files of netns testbeds."""
 
 Given = Mapping[str, Value | tuple[Value, ...]]
-"""The parameters that a sweep sets: values, and tuples for axes."""
+"""The parameters that a sweep sets: single values, and tuples for axes."""
 PathRule = Annotated[
     Literal["measure", "strict"],
-    Field(
-        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
-        "(measure), or it is refused (strict)"
-    ),
+    Field(description="if only the rate of a path is too low: measure flags its cells, strict refuses it"),
 ]
 
 # fmt: off
@@ -55,40 +52,41 @@ ClaimName = Literal[
     "terena2005.disk", "terena2005.climb", "terena2005.records",
 ]
 # fmt: on
-"""The identifiers of all published claims, `publication.claim`; `claims` has the claims themselves."""
+"""The identifiers of all published claims, `publication.claim`; `claims` defines them."""
 
 
 class Settings(Strict):
-    """The settings of a testbed, of any kind."""
+    """Common settings of all kinds of testbeds."""
 
     simulated: ClassVar[bool] = False
-    """Whether cells are computed: at once, side by side, and never to be mixed with measured ones."""
+    """Whether cells are computed, many at a time, and never mixed with measured ones."""
     supports: ClassVar[str]
-    """Names of the parameters that have an effect, with spaces. The others must have their default."""
+    """Parameters that have an effect, separated by spaces. All others must keep their default."""
     deploy_seconds: ClassVar[float]
-    """Time to start a deployment, verify its path and tear it down, for the expected duration."""
+    """Seconds to start a deployment, verify its path and tear it down, for the expected duration."""
     cell_seconds: ClassVar[float] = 1.0
-    """Time that a cell needs beside its measuring."""
+    """Overhead of a cell, s."""
 
     @property
     def has_alternatives(self) -> bool:
-        """Whether some deployments may be measured on one hardware or another."""
+        """Whether a deployment may run on different hardware."""
         return False
 
     @property
     def places(self) -> int:
-        """The number of deployments that may run side by side without disturbing each other."""
+        """Number of deployments that may run in parallel without disturbing each other."""
         return 1
 
     @property
     def identity(self) -> dict[str, str]:
-        """The part of the testbed, beside its name, that a cell's specification contains."""
+        """The part of the testbed that a cell's specification contains in addition to its name."""
         return {}
 
     def conditions(self, _wanted: DeploymentParameters) -> dict[str, Value]:
-        """Return unusual conditions under which cells with these parameters are measured; a change makes them stale.
+        """Return unusual measuring conditions of these parameters; a change makes the cells stale.
 
-        Usual conditions are not named, so that cells keep their specification when a condition is introduced.
+        Usual conditions are omitted, so that cells keep their specification when a new condition is
+        introduced.
         """
         return {}
 
@@ -96,7 +94,7 @@ class Settings(Strict):
         return {}
 
     def most_bytes(self, _grid: Grid) -> float | None:
-        """Return the most bytes that a sweep moves over other people's networks; None: it moves none."""
+        """Return the most bytes that a sweep sends over external networks; None if it uses none."""
         return None
 
 
@@ -104,17 +102,17 @@ DEPLOYED = (
     "xrootd origins cores rtt bandwidth loss queue_limit mtu tcp_buffer congestion_control layer "
     "authorization tool copy_mode encryption endpoint tcp_streams file_size source_content streams"
 )
-"""The parameters that have an effect where servers are deployed."""
+"""Parameters that have an effect on testbeds that deploy servers."""
 
 Folder = Annotated[AnyText, Field(pattern="^/")]
 """An absolute path."""
 
 
 class OwnRelease(Strict):
-    """A release of XRootD that a site has built itself."""
+    """A release of XRootD built by the site."""
 
-    name: Word = Field(description="what the parameter `xrootd` calls it")
-    path: Folder = Field(description="folder with its bin/ and lib/ or lib64/, as `make install` leaves it")
+    name: Word = Field(description="its value of the parameter `xrootd`")
+    path: Folder = Field(description="folder with bin/ and lib/ or lib64/, as installed by `make install`")
 
 
 class Netns(Settings):
@@ -122,7 +120,7 @@ class Netns(Settings):
 
     supports: ClassVar[str] = " ".join(
         [
-            DEPLOYED,  # and, a line each, the parameters that pods do not support
+            DEPLOYED,  # followed by parameters that pods do not support, one per line
         ]
     )
     deploy_seconds: ClassVar[float] = 6.0
@@ -130,23 +128,23 @@ class Netns(Settings):
     kind: Literal["netns"]
     """network namespaces on this machine"""
     cpus: Annotated[int | None, replace(units.CPUS, null="all")] = None
-    """CPUs that both sides together may be given; null: all that this process may use"""
+    """CPUs of both sides together; null: all that this process may use"""
     max_bandwidth: Annotated[float, units.EMULATED] = 5.0
-    """bandwidth that a path can carry on this machine"""
+    """largest bandwidth of a path on this machine"""
     max_rtt: Annotated[float, units.ROUND_TRIP] = 500.0
-    """largest RTT that a path can make"""
+    """largest RTT of a path"""
     memory: Annotated[int | None, replace(units.MEMORY, null="half of what is available")] = None
-    """memory for files; null: half of what is available"""
+    """memory for files; null: half of the available memory"""
     disk: Folder = DISK
-    """folder on a disk for the files of layers that have one; made where it is missing"""
+    """folder on a disk for layers with a disk; created if it is missing"""
     releases: tuple[OwnRelease, ...] = ()
-    """releases of XRootD that were built here, for the parameter `xrootd`"""
+    """locally built releases of XRootD, for the parameter `xrootd`"""
     path: PathRule = "measure"
 
     def _faults(self) -> Iterator[Fault]:
         names = [release.name for release in self.releases]
         for index, name in enumerate(names):
-            if name == SYSTEM or name[0].isdigit():  # as XRootD's own releases are named
+            if name == SYSTEM or name[0].isdigit():  # names of XRootD's own releases
                 yield ("releases", index), name, f"a name that begins with a letter and is not {SYSTEM}"
             elif name in names[:index]:
                 yield ("releases", index), f"{name} again", "each name once"
@@ -157,24 +155,24 @@ class Netns(Settings):
 
     @property
     def identity(self) -> dict[str, str]:
-        """Give the client's side. Cells without it are older: their client had a leg in both sides' networks."""
+        """The client's side. Older cells lack it: their client was connected to both sides."""
         return {"client": "source"}
 
     def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:
-        """Give the scheduling period of small CPU quotas, in µs; all others have the usual one."""
+        """Return the scheduling period of small CPU quotas, in µs; larger quotas have the default period."""
         if wanted.cores is None:
             return {}
-        # Fewer cores are refused before they are measured; what is there may be looked at.
+        # A quota below FEWEST_CORES is refused before measuring, but its cells may still be listed.
         period = quota(max(wanted.cores / wanted.origins, FEWEST_CORES)).period
         return {} if period == PERIOD else {"cpu_period": period}
 
     def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
-        """Give the release that sweeps have that name none: not the system's, which may crash."""
+        """Return the recommended XRootD release, because the system's may crash."""
         return {"xrootd": RECOMMENDED}
 
 
 class Simulation(Settings):
-    """A model of servers and path, computed: nothing is deployed and nothing is measured."""
+    """A model of servers and path: nothing is deployed or measured."""
 
     simulated: ClassVar[bool] = True
     supports: ClassVar[str] = (
@@ -185,30 +183,32 @@ class Simulation(Settings):
     cell_seconds: ClassVar[float] = 0.1
 
     kind: Literal["simulation"]
-    """a model of servers and path, computed"""
+    """computed model of servers and path"""
     base: AnyText | None = None
-    """testbed of this kind that has what is not given here: a file in config/testbeds, or a path that
-    ends in .yaml"""
+    """testbed of kind simulation with defaults for keys not given here: the name of a file in
+    config/testbeds, or a path that ends in .yaml
+    """
     inputs: tuple[ClaimName, ...] = ()
-    """claims that values were chosen by: no predictions; those of the base count too"""
+    """claims that were used to choose values and are not predictions; those of the base count too"""
     assumptions: dict[ClaimName, Text] = Field(default={})
-    """claims that follow nearly by hand from something that was assumed, here or in the sweeps made
-    for this testbed, each with what it is: no predictions either; those of the base count too"""
+    """claims that nearly follow from an assumption, here or in the sweeps for this testbed, each with the
+    assumption; they are not predictions either, and those of the base count too
+    """
     tools: tuple[Word, ...] = Field(default=("gfal-copy", "curl", "gfal2", "native"), min_length=1)
-    """tools whose set-up and cost the parameters are those of"""
+    """tools whose set-up and cost the parameters describe"""
     encryption: Literal["usual", "none"] = "usual"
-    """how the data go that the parameters are of; none: in the clear, and nobody shows credentials"""
+    """encryption of the data that the parameters describe; none: without encryption and credentials"""
     memory: Annotated[int, units.MEMORY] = 4 * 10**12
-    """memory for files, of both sides together"""
+    """memory for files of both sides together"""
     queues: Literal["origin", "path"] = "origin"
-    """what has a queue with queue_limit of its own: each origin, or the path"""
+    """owner of a queue with queue_limit: each origin, or the path"""
     draws: Annotated[int, units.DRAWS] = 200
-    """random parameter sets behind each interval"""
+    """number of random parameter sets for intervals"""
     parameters: Physics
-    """what servers, set-up and path are like"""
+    """parameters of servers, set-up and path"""
 
     @property
     def identity(self) -> dict[str, str]:
-        """What stands for everything that cells are computed from: another one makes them stale."""
+        """A digest of all settings that cells are computed from; another digest makes cells stale."""
         text = self.model_dump_json(exclude={"base", "memory", "tools", "encryption"})
         return {"digest": hashlib.sha256(text.encode()).hexdigest()[:16]}

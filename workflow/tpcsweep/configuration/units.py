@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities with units, such as "64 MiB", "50 ms", "2 Gbit/s" and "5 %", and the bounds of those in files.
+"""Quantities with units, such as "64 MiB", "50 ms", "2 Gbit/s" and "5 %", and their bounds in files.
 
-Every dimension has one base unit, in which values are kept and bare numbers are read. Units are written as
-the field writes them, in any spelling that means one thing: "Gbps", "Gb/s" and "gbit" are Gbit/s, and "GBps" is GB/s.
-Spellings that could be bits or bytes, 1000 or 1024, are refused and never guessed: tc reads "gbps" as bytes and vendors
-as bits, "Mb" is no size, and "KB" is 1000 bytes to some and 1024 to others.
+Each dimension has a base unit for stored values and for numbers without a unit. A unit may have several unambiguous
+spellings: "Gbps", "Gb/s" and "gbit" mean Gbit/s, and "GBps" means GB/s. Spellings that may mean bits or bytes, 1000 or
+1024, are refused: tc reads "gbps" as bytes and vendors as bits, "Mb" is not a size, and "KB" is 1000 or 1024 bytes.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from tpcsweep.paths import plan
 Number = int | float
 
 LARGEST = 2**63 - 1
-"""The largest whole number that files of cells and datasets can hold."""
+"""The largest integer that cell files and datasets can store."""
 
 
 class UnitError(ValueError):
-    """A value that is no quantity of the dimension. The text names the value and the allowed ones."""
+    """An invalid value of a dimension. The text names the value and the allowed ones."""
 
     def __init__(self, value: object, allowed: str) -> None:
         self.given, self.allowed = quoted(value), allowed
@@ -39,24 +38,24 @@ class UnitError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
-    """A kind of quantity and the units that it is written in; each is equal to itself alone."""
+    """A kind of quantity with its units; each instance equals only itself."""
 
     name: str
     base: str = ""
-    """The unit of bare numbers and of kept values; empty for plain numbers."""
+    """The unit of stored values and of numbers without a unit; empty for plain numbers."""
     units: Mapping[str, Decimal] = field(default_factory=dict)
-    """Size of each unit in base units. Decimal, so that "0.1 s" is exactly 100 ms."""
+    """Size of each unit in base units, as Decimal so that "0.1 s" is exactly 100 ms."""
     spellings: Mapping[str, str] = field(default_factory=dict)
-    """Other ways to write a unit, each with the unit that it means."""
+    """Alternative spellings, each with its unit."""
     also: str = ""
-    """The spellings, for people: not one by one where there are many."""
+    """Summary of the spellings for messages, because there may be many."""
     shown: tuple[str, ...] = ()
-    """The units that `show` picks from, smallest first."""
+    """The units that `show` uses, in ascending order."""
     example: str = ""
     whole: bool = False
 
     def describe(self, *, bare: bool = True) -> str:
-        """Describe the allowed values, without bounds; numbers without a unit only if `bare`."""
+        """Describe the allowed values without bounds; `bare` includes numbers without a unit."""
         if not self.units:
             return self.name
         number = f", or a number of {self.base}" if self.base else ", or a plain number"
@@ -64,7 +63,7 @@ class Dimension:
         return f'{self.name} such as "{self.example}" ({", ".join(self.units)}{also}){number if bare else ""}'
 
     def size(self, unit: str) -> Decimal | None:
-        """Return the size of a unit in base units, however it is spelled; None for an unknown unit."""
+        """Return the size of a unit, in any spelling, in base units; None for an unknown unit."""
         return self.units.get(self.spellings.get(unit, unit))
 
 
@@ -77,7 +76,7 @@ _BYTES |= {f"{prefix}iB": Decimal(1024**power) for power, prefix in enumerate("K
 _SECONDS = _table(ns="1e-9", us="1e-6", ms="1e-3", s="1", min="60", h="3600")
 _BITS = _table(bit="1", kbit="1e3", Mbit="1e6", Gbit="1e9", Tbit="1e12")
 _BITS |= {f"{prefix}ibit": Decimal(1024**power) for power, prefix in enumerate("KMGT", start=1)}
-# With "bit" in full the case of its prefix says nothing: tc writes "mbit", and nobody means a thousandth.
+# With "bit" in full, the prefix's case is irrelevant: tc writes "mbit", and millibits do not exist.
 _RATES = {
     f"{name}{per}": f"{unit}/s"
     for unit in _BITS
@@ -85,9 +84,9 @@ _RATES = {
     for per in ("", "/s", "/sec")
     if f"{name}{per}" != f"{unit}/s"
 }
-# Case alone tells "b" from "B", so its prefix needs the right case too: anyone who writes "gb/s" ignores case.
+# Only case distinguishes "b" from "B", so the prefix needs the right case too; "gb/s" is ambiguous.
 _RATES |= {f"{prefix}b{per}": f"{prefix}bit/s" for prefix in "kMGT" for per in ("/s", "ps")}
-# "Bps" is one slip away from "bps", which is bytes to tc and bits to others.
+# "Bps" looks like "bps", which means bytes in tc and bits elsewhere.
 _RATES |= {f"{unit}ps": f"{unit}/s" for unit in _BYTES if unit != "B"}
 _GBIT = Decimal(10**9)
 
@@ -101,7 +100,7 @@ SIZE = Dimension(
     spellings={"byte": "B", "bytes": "B"},
     also="bytes",
 )
-# The micro sign (U+00B5) and the Greek letter (U+03BC) look alike, and keyboards have either.
+# Keyboards have either the micro sign (U+00B5) or the similar Greek letter (U+03BC).
 _TIMES: dict[str, Any] = {
     "spellings": {"µs": "us", "μs": "us", "usec": "us", "msec": "ms", "sec": "s"},
     "also": "µs, usec, msec, sec",
@@ -129,13 +128,13 @@ _TEXT = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>\S*)")
 
 
 def parse(value: object, dimension: Dimension) -> Number:
-    """Return a value in the dimension's base unit: an int where the dimension is whole, else a float.
+    """Return a value in the dimension's base unit: an int if the dimension is whole, otherwise a float.
 
-    Text needs a unit: YAML hands over numbers that it did not recognize, such as 1e3, as text.
+    Text needs a unit, because YAML returns unrecognized numbers such as 1e3 as text.
 
     Raises:
-        UnitError: for a unit that is missing, unknown or of another dimension, a bool, and a number that is negative,
-            not finite, or, where the dimension is whole, a fraction or more than LARGEST.
+        UnitError: for a missing, unknown or wrong unit, a bool, and a number that is negative or not finite or, in a
+            whole dimension, a fraction or larger than LARGEST.
     """
     exact = _exact(value, dimension)
     if exact is not None and exact >= 0:
@@ -159,7 +158,7 @@ def _exact(value: object, dimension: Dimension) -> Decimal | None:
 
 
 def show(value: Number, dimension: Dimension) -> str:
-    """Return a value for people, in the unit that needs the fewest digits; `parse` reads it back to AXIS_DIGITS."""
+    """Return a value in the unit that needs the fewest digits; `parse` reads it back to AXIS_DIGITS."""
     exact = rounded(value, AXIS_DIGITS)
     if not dimension.shown:
         return written_out(exact)
@@ -169,7 +168,7 @@ def show(value: Number, dimension: Dimension) -> str:
         text = f"{written_out(number)} {unit}"
         if number >= 1 and _exact(text, dimension) == exact:
             fitting.append(text)
-    # A point weighs double: 1280 B rather than 1.25 KiB. Of equals the larger unit, which comes later.
+    # A decimal point counts double: 1280 B rather than 1.25 KiB. If equal, the larger unit wins; it comes later.
     if fitting:
         return min(reversed(fitting), key=lambda text: len(text.split()[0].replace(".", "..")))
     unit = dimension.base or dimension.shown[0]
@@ -177,7 +176,7 @@ def show(value: Number, dimension: Dimension) -> str:
 
 
 def canonical(value: Number) -> str:
-    """Return the one text of a number in file names: 50 and 50.0 are both "50", other floats their shortest form."""
+    """Return the unique text of a number in file names: "50" for 50 and 50.0, otherwise the shortest repr."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return repr(value)
@@ -185,21 +184,21 @@ def canonical(value: Number) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """The annotation of a pydantic field that holds a quantity: its dimension and bounds in base units.
+    """Annotation of a pydantic field: a dimension with bounds in base units.
 
-    Every error of the field lists all that is allowed.
+    Every error of the field lists all allowed values.
     """
 
     dimension: Dimension
     at_least: Number = 0
     at_most: Number | None = None
     why: str = ""
-    """The reason for the bounds; with two parts, the first is that of the lower bound."""
+    """The reason for the bounds; if it has two parts, the first is for the lower bound."""
     null: str = ""
-    """The meaning of null; empty where null is refused."""
+    """The meaning of null; empty if null is refused."""
 
     def allowed(self, *, bare: bool = True) -> str:
-        """Describe the allowed values, with the bounds and their reason; see `Dimension.describe`."""
+        """Describe the allowed values with bounds and reason; see `Dimension.describe` for `bare`."""
         parts = [self.dimension.describe(bare=bare)]
         if self.at_most is not None:
             parts += [
@@ -210,7 +209,7 @@ class Quantity:
         return ", ".join(parts) + (f" ({self.why})" if self.why else "")
 
     def read(self, value: object) -> Number | None:
-        """Return the value in base units; raises PydanticCustomError with the allowed ones."""
+        """Return the value in base units. Raises PydanticCustomError with the allowed values."""
         if value is None and self.null:
             return None
         try:
@@ -239,11 +238,11 @@ class Quantity:
         return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 
-# The bounds of numbers in files keep out values that are meaningless everywhere, such as a wrong unit makes them.
-# Testbeds are stricter: `checks`, and `limits` of each kind.
+# These bounds refuse values that are meaningless on every testbed, such as from a wrong unit. Each kind of testbed has
+# stricter ones in `checks`.
 _HOUR = 3600.0
 
-# The parameters of a cell.
+# Parameters of a cell.
 ORIGINS = Quantity(COUNT, 1, 1024, "16 servers on each of 64 hosts")
 QUOTA = Quantity(CORES, 0.001, 100_000, "a millisecond in each second; more than 64 hosts have")
 ROUND_TRIP = Quantity(RTT, 0, plan.LONGEST_RTT, "by a geostationary satellite it is 600 ms")
@@ -259,7 +258,7 @@ TCP_STREAMS = Quantity(COUNT, 1, 100, "XRootD's limit")
 FILE_SIZE = Quantity(SIZE, 1, 2**44, "the largest file of ext4")
 STREAMS = Quantity(COUNT, 1, 10_000, "each is a process beside the servers")
 
-# How cells are measured, and how many.
+# Measurement and number of cells.
 INTERVAL = Quantity(DURATION, 0.001, _HOUR, "a look at all counters takes milliseconds")
 TIME = Quantity(DURATION, 0.01, 720 * _HOUR, "a few samples; a month")
 FILES = Quantity(COUNT, 1, 10**6, "each is listed in the cell's file")
@@ -287,7 +286,7 @@ TIME_LIMIT = Quantity(
 )
 DRAWS = Quantity(COUNT, 20, 10_000, "an interval; minutes of computing")
 
-# Questions to fitted models.
+# Questions for fitted models.
 TARGET = Quantity(RATE, plan.SMALLEST_BANDWIDTH, 10_000, "as of a path")
 PROBABILITY = Quantity(FRACTION, 0.01, 0.99, "nobody has seen the tails of a few hundred cells")
 RATIO = Quantity(FRACTION, 0.01, 1, "a hundredth of base; base itself")

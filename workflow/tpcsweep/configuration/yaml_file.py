@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading YAML that people wrote. Text that YAML reads silently as something else is an error."""
+"""Read YAML written by people, and refuse text that YAML would silently misread."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _INT, _FLOAT, _BOOL, _TIMESTAMP = (
 
 
 class _Loader(CSafeLoader):
-    """A loader that refuses a repeated key; YAML's own silently keeps the last value.
+    """A loader that refuses repeated keys; YAML's own silently keeps the last value.
 
-    Only decimal numbers are numbers: YAML 1.1 reads 010 as 8, 1:30 as 90 and 2026-01-02 as a date. Here they are text,
-    which every quantity refuses without a unit. Only true and false are booleans, as in YAML 1.2: on and off are words.
+    Numbers are decimal: YAML 1.1 reads 010 as 8, 1:30 as 90 and 2026-01-02 as a date. This loader reads them as text,
+    which quantities refuse because the unit is missing. Only true and false are booleans, as in YAML 1.2; on and off
+    are text.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
@@ -40,7 +41,7 @@ class _Loader(CSafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# Python refuses to read a number of 4300 digits.
+# Python cannot convert numbers with more than 4300 digits.
 _Loader.add_implicit_resolver(_INT, re.compile(r"-?(0|[1-9][0-9]{0,99})$"), list("-0123456789"))
 _Loader.add_implicit_resolver(_BOOL, re.compile(r"true$|True$|TRUE$|false$|False$|FALSE$"), list("tTfF"))
 _Loader.add_implicit_resolver(
@@ -49,10 +50,10 @@ _Loader.add_implicit_resolver(
 
 
 def read_yaml(path: Path, name: str) -> dict[str, Any]:
-    """Return the mapping that a YAML file contains. Errors call the file by `name`.
+    """Return the mapping in a YAML file. Errors refer to the file as `name`.
 
     Raises:
-        ConfigurationError: for an unreadable file, broken YAML, a repeated key, and content that is no mapping.
+        ConfigurationError: for an unreadable file, invalid YAML, a repeated key, and content that is not a mapping.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader

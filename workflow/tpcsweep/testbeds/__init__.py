@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a sweep runs: one folder for each kind of testbed, each with a module `testbed` that has what is here."""
+"""Interface of testbeds. Each kind is a package whose module `testbed` implements `Testbed`."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """One deployment that is to come up."""
+    """A deployment that a testbed should start."""
 
     sweep: str
     deployment: str
-    """Its path, such as origins=2/rtt=20."""
+    """The deployment's path, such as origins=2/rtt=20."""
     parameters: DeploymentParameters
     tools: Sequence[str]
-    """The tools that its cells use."""
+    """The tools of the deployment's cells."""
     seconds: float
-    """How long its cells may take at most, together."""
+    """The longest total duration of its cells, s."""
     logs: Path
-    """The folder for everything that servers and commands say."""
+    """The folder for logs of servers and commands."""
     stage: Callable[[str], None]
-    """Tells people what is being done or waited for."""
+    """Reports the current step to the user."""
     streams: int = 1
-    """The most streams that a cell has."""
+    """The largest number of streams of a cell."""
     testbed: str = ""
     """The testbed's name."""
     arriving: int = 0
-    """Bytes of the files that arrive in memory at a time, the most that a cell has."""
+    """The largest total size of a cell's destination files in memory, bytes."""
     turn: int = 0
-    """Which of a testbed's places comes first where there are several, counted around."""
+    """Index of the preferred place, modulo the number of places of the testbed."""
 
 
 class TeardownError(Exception):
-    """Something of a deployment is still there; the message says what."""
+    """Parts of a deployment could not be removed; the message names them."""
 
 
 def take_all_steps(
     identifier: str, steps: Iterable[Callable[[], object]], *expected: type[Exception]
 ) -> None:
-    """Take every step of a deployment's teardown, whatever became of the others.
+    """Run all steps of a deployment's teardown, even if some fail.
 
     Raises:
-        TeardownError: What was raised in them of what is expected, if anything.
+        TeardownError: with the messages of all TeardownErrors and expected errors of the steps.
     """
     problems = []
     handled: tuple[type[Exception], ...] = (TeardownError, *expected)
@@ -67,17 +67,17 @@ def take_all_steps(
 
 
 class Deployment(Protocol):
-    """What a run needs of a deployment that is up; what measuring needs of it is the testbed's own affair."""
+    """A running deployment, as far as the runner uses it; measuring depends on the testbed."""
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        """Where and with what its cells are measured."""
+        """Hardware, software and settings with which cells are measured."""
 
     def check(self) -> None:
-        """Raise BrokenError if something of it has died."""
+        """Raise BrokenError if a part of the deployment has failed."""
 
     def explain(self, error: BrokenError) -> str:
-        """Say for people what has broken."""
+        """Return the cause of a failure for messages."""
 
 
 @dataclass(frozen=True)
@@ -85,43 +85,44 @@ class Finding:
     """The outcome of one check of a testbed, a row of `tpcsweep check`."""
 
     subject: str
-    """The thing that was checked, such as a server, a pair or a node."""
+    """The checked object, such as a server, a pair or a node."""
     check: str
     status: Literal["ok", "failed", "skipped"]
     reason: str = ""
-    """Why the check failed or was skipped; or the value that was found."""
+    """The reason of a failed or skipped check, or the value found."""
 
 
 class Testbed(Protocol):
-    """A kind of testbed.
+    """The module `testbed` of a kind of testbed.
 
-    A module may also have `check(configuration)`, which yields findings; `rehearse(configuration)`, which raises what
-    is in EXPECTED if the deployments of a sweep would be refused; and `manifests(configuration)`, their objects.
+    Optional functions are `check(configuration)`, which yields findings; `rehearse(configuration)`, which raises an
+    error of EXPECTED if the deployments of a sweep would be refused; and `manifests(configuration)`, which returns
+    their objects.
     """
 
     EXPECTED: tuple[type[Exception], ...]
-    """What may go wrong, with messages that need no traceback. An error whose `final` is true is not retried."""
+    """Errors whose messages need no traceback. An error whose `final` is true is not retried."""
 
     def require(self, settings: Any) -> None:
-        """Raise what is in EXPECTED if no deployment could come up; called once, before the first one."""
+        """Raise an error of EXPECTED if no deployment can start; called once, before the first one."""
 
     def deployed(self, settings: Any, request: Request) -> AbstractContextManager[Any]:
-        """Give a deployment that is up and verified for the length of a `with`; nothing stays behind."""
+        """Return a context manager that starts and verifies a deployment, and removes it completely."""
 
     measure: Callable[..., dict[str, Any]]
-    """Measures a cell in a deployment that is up, or computes it; called as `measure.cell.measure` is."""
+    """Measures or computes a cell of a running deployment; has the signature of `measure.cell.measure`."""
 
     def reap(self, settings: Any) -> list[str]:
-        """Remove what dead owners have left, and say what it was."""
+        """Remove leftovers of dead processes and return their descriptions."""
 
 
 def of(kind: str) -> Testbed:
-    """Import the testbed of a kind; the libraries of the others are not loaded."""
+    """Import the testbed of a kind, without the libraries of other kinds."""
     return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
 
 
 def require(configuration: Configuration) -> None:
-    """Raise what is in EXPECTED of the testbed if deployments of a sweep could not come up."""
+    """Raise an error of the testbed's EXPECTED if the deployments of a sweep cannot start."""
     testbed = of(configuration.testbed.kind)
     if rehearse := getattr(testbed, "rehearse", None):
         rehearse(configuration)
@@ -129,7 +130,7 @@ def require(configuration: Configuration) -> None:
 
 
 def findings(configuration: Configuration) -> Iterable[Finding]:
-    """Check a testbed itself, whatever the sweep: its own checks, or whether a deployment can start at all."""
+    """Check a testbed for any sweep: by its own checks, or by whether a deployment can start."""
     testbed, name = of(configuration.testbed.kind), configuration.testbed_name
     if own := getattr(testbed, "check", None):
         yield from own(configuration)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that several kinds of testbeds check. Pure."""
+"""Rules for sweeps that several kinds of testbeds use. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tpcsweep.configuration.units import CORES, COUNT, RATE, RTT, Dimension, sho
 from tpcsweep.xrootd.servers import MOST_ORIGINS
 
 PORTS = 28_232
-"""Ports of an address for connections that it opens: net.ipv4.ip_local_port_range is 32768 to 60999."""
+"""Ephemeral ports of an address: net.ipv4.ip_local_port_range is 32768 to 60999."""
 
 
 def at_most(name: str, limit: float, unit: Dimension, source: str = "") -> Rule:
-    """A parameter has an upper limit in its base unit, which None does not reach; `source` follows it in messages."""
+    """Limit a parameter in its base unit; None is allowed. Messages end with `source`."""
 
     def allowed(value: float | None) -> str | None:
         return None if value is None or value <= limit else f"at most {show(limit, unit)}{source}"
@@ -23,7 +23,7 @@ def at_most(name: str, limit: float, unit: Dimension, source: str = "") -> Rule:
 
 
 def enough_cores(least: float, why: str) -> Rule:
-    """Each origin has at least so many cores, where there is a quota; `why` follows in messages."""
+    """Require a minimum of cores for each origin with a quota. Messages end with the reason `why`."""
 
     def allowed(cores: float | None, origins: int) -> str | None:
         fewest = round(least * origins, 6)
@@ -35,14 +35,16 @@ def enough_cores(least: float, why: str) -> Rule:
 
 
 def one_of(name: str, values: Collection[object], allowed: str) -> Rule:
-    """A parameter has one of a few values; `allowed` says in words which, and why."""
+    """Restrict a parameter to a few values; `allowed` describes them and the reason."""
     return Rule((name,), lambda value: None if value in values else allowed)
 
 
 def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
-    """Give the rules of testbeds that make their paths, with the smallest RTT above 0 in ms.
+    """Return the rules of testbeds that emulate paths.
 
-    The largest bandwidth, in Gbit/s, is that of paths with an RTT or a loss.
+    Args:
+        smallest_rtt: The smallest RTT above 0, ms.
+        largest_bandwidth: The largest bandwidth of paths with an RTT or a loss, Gbit/s.
     """
 
     def rtt(value: float) -> str | None:
@@ -67,7 +69,7 @@ def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
 
 
 def served() -> list[Rule]:
-    """Give the rules of testbeds that run servers."""
+    """Return the rules of testbeds that run servers."""
 
     def tcp_streams(count: int, streams: int, origins: int) -> str | None:
         most = PORTS * origins // streams

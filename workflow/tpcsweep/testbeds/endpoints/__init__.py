@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage that already runs: third-party copies between its doors, with the user's credentials, within a budget."""
+"""Existing storage: third-party copies between its doors with the user's credentials, within a budget."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a sweep on endpoints: those of the tools there, and the user's budget."""
+"""Check a sweep on endpoints against the tools that work there and the user's budget."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP and WebDAV requests to the doors of an endpoint, with the credentials of its end. Tokens are in no error text.
+"""HTTP and WebDAV requests to the doors of an endpoint. Error texts contain no tokens.
 
 RFC 4918 (WebDAV: MKCOL, PROPFIND), RFC 3230 (digests), RFC 9110 (Retry-After).
 """
@@ -18,10 +18,10 @@ from tpcsweep.tools.base import Credentials
 from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head
 
 PATIENCE = 60.0
-"""Seconds without a byte after which a door is given up."""
+"""Timeout of a door that sends no byte, s."""
 BUSY = (429, 503)
 TRIES = 4
-"""Requests to a door that asks for fewer, before it is given up."""
+"""Requests to a busy door before giving up."""
 LONGEST_WAIT = 30.0
 BLOCK = 1 << 20
 FIXES = {
@@ -33,28 +33,28 @@ FIXES = {
     r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
     r"certificate verify failed|self.signed|unable to get local issuer": "set ca to the CA of the server's certificate",
 }
-"""What to do about failures, by what the servers and tools say of them."""
+"""Fixes of failures, by a pattern in the messages of servers and tools."""
 _HREF = re.compile(r"<(?:\w+:)?href>([^<]*)</")
 
 Body = Callable[[], Iterable[bytes]]
 
 
 class DoorError(Exception):
-    """A request that failed; the text names the method, the URL, the answer, and what to do about it."""
+    """A failed request; the text names the method, the URL, the answer and the fix."""
 
     def __init__(self, text: str) -> None:
         super().__init__(explained(text))
 
 
 def explained(failure: str) -> str:
-    """Return a failure with what to do about it, if that is known."""
+    """Return a failure, followed by its fix if one is known."""
     fix = next((fix for said, fix in FIXES.items() if re.search(said, failure, re.IGNORECASE)), "")
     return f"{failure}. Fix: {fix}" if fix and fix not in failure else failure
 
 
 @dataclass(frozen=True)
 class Answer(Head):
-    """An answer of a door with its body."""
+    """A door's answer with its body."""
 
     body: bytes
 
@@ -64,7 +64,7 @@ class Answer(Head):
 
 
 def tls_context(credentials: Credentials, *, identified: bool) -> ssl.SSLContext:
-    """Return a context that trusts the CAs of a folder of credentials, and may show its certificate."""
+    """Return a context that trusts the credentials' CAs and, if `identified`, shows their certificate."""
     tls = ssl.create_default_context(cafile=str(credentials.authority))
     if identified:
         tls.load_cert_chain(credentials.certificate, credentials.key)
@@ -72,10 +72,10 @@ def tls_context(credentials: Credentials, *, identified: bool) -> ssl.SSLContext
 
 
 class Doors:
-    """Requests to one end, `source` or `destination`."""
+    """Requests to the doors of one end, `source` or `destination`."""
 
     def __init__(self, credentials: Credentials, role: str) -> None:
-        """Raise OSError for certificates that cannot be used."""
+        """Raise OSError for unusable certificates."""
         self.credentials, self.role = credentials, role
         self.by_token = credentials.token_file(role) is not None
         self.tls = tls_context(credentials, identified=credentials.needed and not self.by_token)
@@ -92,10 +92,10 @@ class Doors:
         body: Body | None = None,
         size: int = 0,
     ) -> Answer:
-        """Send a request, follow redirections, and wait within bounds if the door is busy.
+        """Send a request, follow redirections, and retry a limited number of times if the door is busy.
 
         Raises:
-            DoorError: without an answer.
+            DoorError: if no answer arrives.
         """
         own = {**self.authorization(), **(headers or {})}
         for attempt in range(TRIES):
@@ -142,7 +142,7 @@ class Doors:
                 for block in body() if body else ():
                     connection.send(block)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # a door that redirects or refuses an upload answers before its end
+                pass  # doors answer early when they redirect or refuse an upload
             answer = connection.getresponse()
             found = {name.lower(): value for name, value in answer.getheaders()}
             return Answer(answer.status, answer.reason, found, answer.read())
@@ -150,7 +150,7 @@ class Doors:
             connection.close()
 
     def ok(self, method: str, url: str, *allowed: int, **how: object) -> Answer:
-        """Send a request, and raise DoorError unless its answer is a success or one of the allowed statuses."""
+        """Send a request. Raises DoorError unless the answer is a success or has an allowed status."""
         answer = self.request(method, url, **how)  # type: ignore[arg-type]
         if not answer.well and answer.status not in allowed:
             raise DoorError(f"{method} {url}: {answer}")
@@ -160,7 +160,7 @@ class Doors:
         self.ok("PUT", url, body=content, size=size)
 
     def make_folder(self, url: str) -> None:
-        """Make a folder; one that exists is kept."""
+        """Create a folder unless it exists."""
         self.ok("MKCOL", url, 405)
 
     def delete(self, url: str) -> bool:
@@ -168,12 +168,12 @@ class Doors:
         return self.ok("DELETE", url, 404).status != 404
 
     def names(self, folder: str) -> list[str]:
-        """List a folder; one that does not exist is empty."""
+        """List a folder; a missing folder is empty."""
         answer = self.ok("PROPFIND", f"{folder}/", 404, headers={"Depth": "1"})
         here = urlsplit(folder).path.strip("/").split("/")[-1]
         found = (unquote(href).rstrip("/").rpartition("/")[2] for href in _HREF.findall(answer.body.decode()))
         return [] if answer.status == 404 else [name for name in found if name not in ("", here)]
 
     def empty(self, folder: str) -> int:
-        """Delete all files in a folder of tpcsweep's own; return their number."""
+        """Delete all files in one of tpcsweep's own folders; return their number."""
         return sum(self.delete(f"{folder}/{quote(name)}") for name in self.names(folder))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between implementations of HTTP third-party copies, each with its source. Pure."""
+"""Differences between implementations of HTTP third-party copies, with their sources. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 
 class Implementation(NamedTuple):
-    """A storage system as its answers show it."""
+    """A storage system, recognized by its answers."""
 
     name: str
     word: str
-    """A word of its `Server` header, in lower case."""
+    """A lower-case word of its `Server` header."""
     note: str
 
 
@@ -35,11 +35,14 @@ KNOWN = (
     ),
 )
 ALWAYS = {"Credential": "none", "X-No-Delegate": "true"}
-"""Headers by which no server asks for GridSite delegation: dCache's, whose default for X.509 is delegation (User Guide,
-WebDAV: authorising the data transfer), and DPM's, as gfal2 sends it (gfal_http_plugin.cpp)."""
+"""Headers that prevent GridSite delegation on all servers.
+
+dCache delegates by default with X.509 (User Guide, WebDAV: authorising the data transfer). gfal2 sends DPM's header
+(gfal_http_plugin.cpp).
+"""
 
 
 def recognized(headers: Mapping[str, str]) -> Implementation | None:
-    """Return the implementation that answered with some headers, whose names are in lower case."""
+    """Return the implementation that sent these headers, whose names are in lower case."""
     server = headers.get("server", "").lower()
     return next((one for one in KNOWN if one.word in server), None)

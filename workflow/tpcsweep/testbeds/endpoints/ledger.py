@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger: which folders this user's runs have made on endpoints. It survives kill -9, and `reap` works it off.
+"""The ledger of folders that this user's runs created on endpoints. `reap` deletes those of dead runs.
 
-An entry is a file that is written before its folders are made, and removed after they are gone. The kernel's lock on
-it tells whether its run still lives.
+An entry is a file, written before its folders are created and removed after they are deleted, so it survives kill -9.
+The entry's lock shows whether its run is alive.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.tools import Credentials
 
 LINGER = 6.0
-"""Seconds that a server may carry on with a copy whose client has gone; XRootD notices at its next marker, after 5."""
+"""Seconds that a server may continue a copy without its client; XRootD checks at each marker, after 5 s."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The folders of one run."""
+    """The folders of a run."""
 
     file: Path
     pair: str
@@ -46,7 +46,7 @@ def place() -> Path:
 
 
 def begin(held: ExitStack, name: str, pair: str, folders: Mapping[str, str], private: Path) -> Entry:
-    """Write an entry and lock it until `held` is closed."""
+    """Write an entry, and lock it until `held` is closed."""
     file = place() / f"{name}.json"
     held.callback(os.close, locks.take(file.with_suffix(".lock"), name))
     write_json(file, {"pair": pair, "folders": dict(folders), "secrets": str(private)})
@@ -59,7 +59,7 @@ def end(entry: Entry) -> None:
 
 
 def dead() -> Iterator[Entry]:
-    """Yield the entries whose runs have ended without removing them; their lock is held meanwhile."""
+    """Yield entries of runs that ended without removing them; each entry is locked while it is used."""
     for file in sorted(place().glob("*.json")):
         try:
             descriptor = locks.take(file.with_suffix(".lock"), "tpcsweep reap")
@@ -73,7 +73,7 @@ def dead() -> Iterator[Entry]:
 
 
 def cleared(doors: Mapping[str, Doors], folders: Mapping[str, str]) -> tuple[int, list[str]]:
-    """Delete folders with their files; return the number of files, and what could not be deleted."""
+    """Delete folders with their files; return the number of files, and the errors."""
     count, problems = 0, []
     for role, folder in folders.items():
         try:
@@ -85,7 +85,7 @@ def cleared(doors: Mapping[str, Doors], folders: Mapping[str, str]) -> tuple[int
 
 
 def reap(settings: Endpoints) -> tuple[list[str], list[str]]:
-    """Delete the folders of dead runs on the endpoints of a testbed; return what was deleted, and what was not."""
+    """Delete the folders of dead runs on a testbed's endpoints; return the deleted ones, and the errors."""
     done, problems = [], []
     for entry in dead():
         pair = next((pair for pair in settings.pairs if pair.name == entry.pair), None)
@@ -99,7 +99,7 @@ def reap(settings: Endpoints) -> tuple[list[str], list[str]]:
         try:
             doors = {role: Doors(Credentials(private), role) for role in entry.folders}
             count, wrong = cleared(doors, entry.folders)
-            if count and not wrong:  # a server may finish a copy after its client has gone
+            if count and not wrong:  # a server may finish a copy after its client is gone
                 time.sleep(LINGER)
                 more, wrong = cleared(doors, entry.folders)
                 count += more

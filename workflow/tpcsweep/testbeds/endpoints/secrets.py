@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's credentials as a private folder in the form that tools read, with links to the user's files."""
+"""A private folder with a user's credentials in the tools' format, with links to the user's files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ COMMAND_SECONDS = 60.0
 
 
 class CredentialError(Exception):
-    """A credential of the testbed that cannot be used; the text names it, and the remedy."""
+    """An unusable credential of the testbed; the text names it and the fix."""
 
 
 def written(settings: Endpoints, pair: EndpointPair) -> Path:
-    """Make the folder for a pair; `shutil.rmtree` removes it. Raises CredentialError."""
+    """Create the folder for a pair; delete it with `shutil.rmtree`. Raises CredentialError."""
     memory = next((path for path in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm") if _usable(path)), None)  # noqa: S108
-    folder = Path(tempfile.mkdtemp(prefix="tpcsweep-", dir=memory))  # of mode 700
+    folder = Path(tempfile.mkdtemp(prefix="tpcsweep-", dir=memory))  # has mode 700
     try:
         _write(folder, settings, pair)
     except BaseException:
@@ -91,7 +91,7 @@ def _authorities(folder: Path, given: str | None) -> None:
     )
     if place.is_dir():
         (folder / "ca").symlink_to(place.absolute())
-        # Files of hashed names are the certificates, those that end in .pem or .crt may be the same.
+        # Files with hashed names are the certificates; .pem and .crt files may duplicate them.
         files = sorted(place.glob("*.[0-9]")) or sorted([*place.glob("*.pem"), *place.glob("*.crt")])
     elif place.is_file():
         files = [place]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site of endpoints: what measuring can see from outside, which is when each file was there."""
+"""The site of endpoints. Only completed files are visible to measurements from outside."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tpcsweep.variables import BYTES
 from tpcsweep.xrootd.monitoring import Copy
 
 DELETERS = 8
-"""Files that are deleted at a time, at most."""
+"""The largest number of concurrent deletions."""
 UNKNOWN: Any = math.nan
 TOTALS = (
     *("path_drops", "path_queue_drops", "client_throttled", "client_periods"),
@@ -40,7 +40,7 @@ TOTALS = (
 
 
 class Span(NamedTuple):
-    """A transfer that ended, by CLOCK_MONOTONIC, with the bytes that arrived."""
+    """An ended transfer in CLOCK_MONOTONIC time, with the number of arrived bytes."""
 
     stream: int
     start: float
@@ -49,7 +49,7 @@ class Span(NamedTuple):
 
 
 def arrived(times: np.ndarray[Any, Any], spans: list[Span]) -> np.ndarray[Any, Any]:
-    """Return the bytes that had arrived at some times, (times,): those of each file spread evenly over its transfer."""
+    """Return the bytes that had arrived at `times`, (times,); each file arrives evenly over its transfer."""
     if not spans:
         return np.zeros(len(times))
     table = np.array(spans, dtype=float)
@@ -63,10 +63,10 @@ def arrived(times: np.ndarray[Any, Any], spans: list[Span]) -> np.ndarray[Any, A
 
 
 def known_until(spans: list[Span], streams: int) -> float:
-    """Return the time until which the bytes of all streams are known; -inf before each has ended a transfer.
+    """Return the time until which the bytes of all streams are known.
 
-    It is the end of the last transfer of the stream that is furthest behind: what a stream has moved of a file that
-    has not ended is not visible.
+    It is the smallest end time of the streams' last transfers, because bytes of incomplete files are not visible; -inf
+    until every stream has ended a transfer.
     """
     last: dict[int, float] = {}
     for span in spans:
@@ -75,7 +75,7 @@ def known_until(spans: list[Span], streams: int) -> float:
 
 
 class OutsideReadings:
-    """Readings of the client's machine, with the bytes that are known by the files that arrived."""
+    """Readings of the client's machine, with byte counts from completed files."""
 
     def __init__(self, site: EndpointsSite, interval: float) -> None:
         self._site, self._sampler = site, Sampler(site.look, interval)
@@ -92,7 +92,7 @@ class OutsideReadings:
         return self._sampler.interval
 
     def readings(self) -> list[Reading]:
-        """Return the readings until the bytes of all streams are known, or all of them without bytes before that."""
+        """Return the readings until `known_until`; before that time is known, all readings without bytes."""
         read, spans = self._sampler.readings(), list(self._site.spans)
         limit = known_until(spans, self._site.streams)
         if not math.isfinite(limit):
@@ -110,9 +110,9 @@ class EndpointsSite:
 
     pair: EndpointPair
     folders_made: Mapping[str, str]
-    """URLs of tpcsweep's own folders by role; streams use them at each door in turn."""
+    """URLs of tpcsweep's own folders by role; streams use them through each door in turn."""
     name: str
-    """The last part of these URLs."""
+    """The last part of the folders' URLs."""
     doors: Mapping[str, Doors]
     client: Client
     process: subprocess.Popen[bytes]
@@ -121,7 +121,7 @@ class EndpointsSite:
     spending: Spending
     provenance: dict[str, Any]
     rtt_idle: float = math.nan
-    """The declared RTT in ms, NaN where it is unknown."""
+    """The declared RTT in ms; NaN if unknown."""
     streams: int = 1
     spans: list[Span] = field(default_factory=list)
     bandwidth_found: float | None = None
@@ -139,7 +139,7 @@ class EndpointsSite:
         self._deleter = self.doors["destination"]
 
     def begin(self, wanted: Parameters, files: int | None) -> None:
-        """Prepare for a cell: renew tokens, forget the transfers of the last one."""
+        """Prepare a cell: renew tokens, and forget the previous cell's transfers."""
         try:
             secrets.renew(self.private, self.logins)
         except secrets.CredentialError as error:
@@ -152,12 +152,12 @@ class EndpointsSite:
         return self.client
 
     def pairs(self, _endpoint: str) -> list[tuple[str, str]]:
-        """Return the folders of source and destination for each pair of doors."""
+        """Return the source and destination folders for each pair of doors."""
         own = "" if self.pair.source.file else f"/{self.name}"
         return [(f"{source}{own}", f"{destination}/{self.name}") for source, destination in self.pair.doors]
 
     def add_source(self, size: int, content: str, _streams: int) -> str:
-        """Upload a source file unless it exists, or check the one that the user named; return its name."""
+        """Upload a source file unless it exists, or check the size of the configured one; return its name."""
         door, name = self.doors["source"], self.pair.source.file or f"{content}.{size}"
         url = f"{self.pairs('')[0][0]}/{name}"
         try:
@@ -187,11 +187,11 @@ class EndpointsSite:
         return OutsideReadings(self, interval)
 
     def totals(self) -> dict[str, int | None]:
-        """Return no counters: they are not visible from outside."""
+        """Return no counters, because they are not visible from outside."""
         return dict.fromkeys(TOTALS)
 
     def received(self, event: Event) -> Arrival:
-        """Note a transfer that ended, and have its destination file deleted."""
+        """Record an ended transfer, and delete its destination file in the background."""
         size = 0 if event["failure"] else self._size
         self.spans.append(Span(event["stream"], event["start"], event["end"], size))
         destinations = [destination for _, destination in self.pairs("")]
@@ -212,7 +212,7 @@ class EndpointsSite:
         return []
 
     def settle(self) -> None:
-        """Delete what is left of the cell, and wait until servers have noticed that the client has gone."""
+        """Delete the cell's remaining files, and wait until servers have noticed that the client is gone."""
         for pending in self._pending:
             pending.result()
         self._pending.clear()
@@ -227,7 +227,7 @@ class EndpointsSite:
         self.check()
 
     def check(self) -> None:
-        """Raise BrokenError if files cannot be deleted, the budget is spent, or the client has ended."""
+        """Raise BrokenError if a deletion failed, the budget is exhausted, or the client has ended."""
         self._note_bytes(len(self.spans))
         if self._problems:
             raise BrokenError(f"files are left behind: {self._problems[0]}")
@@ -236,7 +236,7 @@ class EndpointsSite:
             raise BrokenError(f"the client ended with exit code {self.process.returncode}")
 
     def _note_bytes(self, transfers: int) -> None:
-        """Note the most that so many transfers of the cell can have moved."""
+        """Record the most bytes that the cell's `transfers` can have moved."""
         declared = self.pair.bandwidth
         most = math.inf if declared is None else declared * BYTES * max(time.monotonic() - self._began, 0.0)
         self.spending.note(min(transfers * self._size, most))
@@ -245,7 +245,7 @@ class EndpointsSite:
         return str(error)
 
     def ready(self) -> None:
-        """Raise BrokenError unless a door of each end answers now."""
+        """Raise BrokenError unless a door of each end answers."""
         for role, folder in self.folders_made.items():
             try:
                 self.doors[role].request("HEAD", f"{folder}/")
@@ -259,7 +259,7 @@ class EndpointsSite:
 
 
 def random_blocks(size: int) -> Iterator[bytes]:
-    """Yield random content, which no server compresses or deduplicates."""
+    """Yield random content, which servers cannot compress or deduplicate."""
     whole, rest = divmod(size, BLOCK)
     yield from (os.urandom(BLOCK) for _ in islice(range(whole), whole))
     yield os.urandom(rest)

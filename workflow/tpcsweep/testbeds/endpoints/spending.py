@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes and the time that a run of a sweep has used of its budget, kept in a file: a run has several jobs."""
+"""The bytes and time that a run has used of its budget, kept in a file because a run has several jobs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tpcsweep.flags import BrokenError
 
 
 class BudgetError(BrokenError):
-    """The budget of the testbed is spent: no other deployment helps."""
+    """The testbed's budget is exhausted, also for other deployments."""
 
     final = True
 
 
 class Spending:
-    """What a run has used. A transfer that failed counts as a whole file: how far it came is not visible."""
+    """The use of a run. A failed transfer counts as a whole file, because its progress is not visible."""
 
     def __init__(self, file: Path, run: str, budget: Budget, testbed: str) -> None:
-        """Continue with the file if `run` wrote it, or begin at zero."""
+        """Continue with the file if `run` wrote it, otherwise start at zero."""
         self._file, self._run, self._budget, self._testbed = file, run, budget, testbed
         try:
             kept = json.loads(file.read_text())
@@ -35,14 +35,14 @@ class Spending:
         self._before, self._began, self._cell = kept["bytes"], kept["began"], 0
 
     def add(self, size: int) -> None:
-        """Add bytes that belong to no cell, such as those of a source file."""
+        """Add bytes outside of cells, such as those of a source file."""
         self._before += size
 
     def begin_cell(self) -> None:
         self._before, self._cell = self._before + self._cell, 0
 
     def note(self, size: float) -> None:
-        """Note the bytes of the current cell so far."""
+        """Record the current cell's bytes."""
         self._cell = max(self._cell, round(size))
 
     def save(self) -> None:
@@ -50,7 +50,7 @@ class Spending:
         write_json(self._file, used)
 
     def check(self) -> None:
-        """Raise BudgetError if the budget is spent."""
+        """Raise BudgetError if the budget is exhausted."""
         used, seconds = self._before + self._cell, time.time() - self._began
         if used > self._budget.bytes:
             key, spent, allowed = "bytes", rounded(used), rounded(self._budget.bytes)

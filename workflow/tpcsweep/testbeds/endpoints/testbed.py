@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The endpoints testbed: nothing is deployed. A deployment is a folder of tpcsweep's own at each end of a pair."""
+"""The endpoints testbed. A deployment consists of a folder at each end of a pair."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ EXPECTED = (DoorError, secrets.CredentialError, ClientError, TeardownError)
 
 
 def require(settings: Endpoints) -> None:
-    """Raise CredentialError for credentials that cannot be used."""
+    """Raise CredentialError for unusable credentials."""
     for pair in settings.pairs:
         shutil.rmtree(secrets.written(settings, pair))
 
 
 @contextlib.contextmanager
 def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
-    """Make folders at both ends of a pair and show that files can be deleted there; delete the folders at the end."""
+    """Create a folder at each end of a pair, check that files can be deleted, and delete it at the end."""
     pair = settings.pair(request.parameters.pair)
     run = psutil.Process(signals.starter())
     used = ledger.place() / f"{request.testbed}.{request.sweep}.spent"
@@ -104,7 +104,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
     if process.stdin:
-        process.stdin.close()  # the client ends what runs
+        process.stdin.close()  # the client ends its tools
     try:
         process.wait(timeout=10)
     except subprocess.TimeoutExpired:
@@ -116,7 +116,7 @@ def _cleared(doors: dict[str, Doors], entry: ledger.Entry, _kind: object, error:
     """Delete the folders of a deployment; an error that ended it is not hidden by one here."""
     count, problems = ledger.cleared(doors, entry.folders)
     if count and not problems:
-        # Source files are alone on their side; more at the destination was being written.
+        # A source folder contains no arriving files; the destination may receive another one after this.
         time.sleep(ledger.LINGER)
         _, problems = ledger.cleared(doors, entry.folders)
     if problems and isinstance(error, DoorError):
@@ -153,14 +153,14 @@ def measure(
     prefix: str,
     show: Callable[[Steady, float], None],
 ) -> dict[str, Any]:
-    """Measure a cell as `measure.cell.measure` does; limits of servers and paths are not visible from outside."""
+    """Measure a cell like `measure.cell.measure`, without limits of servers and paths."""
     site.begin(wanted, how.files)
     result = cell.measure(site, wanted, how, f"{prefix}-{random.token_hex(4)}", show)
     return {**result, "message": explained(result["message"])}
 
 
 def reap(settings: Endpoints) -> list[str]:
-    """Delete the folders of dead runs, and return what they were; raises TeardownError with what is left."""
+    """Delete the folders of dead runs, and return them. Raises TeardownError with the remaining ones."""
     done, problems = ledger.reap(settings)
     if problems:
         raise TeardownError(
@@ -170,6 +170,6 @@ def reap(settings: Endpoints) -> list[str]:
 
 
 def check(configuration: Configuration) -> Iterator[Finding]:
-    """Yield what works at each end and for each pair, with the reason of each failure."""
+    """Yield the checks of each end and pair, with reasons of failures."""
     assert isinstance(configuration.testbed, Endpoints)
     yield from trial.findings(configuration.testbed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials of endpoints for `tpcsweep check`: each end by itself, then each pair, with the reason of each failure."""
+"""Trials of endpoints for `tpcsweep check`: each end, then each pair, with reasons of failures."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from tpcsweep.tools.native import Progress, failure
 
 CONNECT_SECONDS = 10.0
 CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)
-"""The file that is tried: 1 MiB."""
+"""The content of the trial file: 1 MiB."""
 DAYS_LEFT = 7
-"""A certificate that ends sooner is a failure."""
+"""A certificate that expires within so many days is a failure."""
 
 
 class Unfit(Exception):  # noqa: N818
-    """A check that failed; the text is the reason."""
+    """A failed check; the text is the reason."""
 
 
 Row = Iterator[Finding]
 Step = tuple[str, Callable[[], str]]
-"""A check by its name, with the function that returns the value found."""
+"""The name of a check, and a function that returns the value found."""
 
 
 def findings(settings: Endpoints) -> Row:
-    """Yield a row for each check of each end and pair."""
+    """Yield one row for each check of each end and pair."""
     for pair in settings.pairs:
         try:
             private = secrets.written(settings, pair)
@@ -60,7 +60,7 @@ def findings(settings: Endpoints) -> Row:
 
 
 class _Trial:
-    """The trial of one pair. Checks that depend on one that failed are skipped."""
+    """The trial of one pair. Checks that depend on a failed one are skipped."""
 
     def __init__(
         self, settings: Endpoints, pair: EndpointPair, credentials: Credentials, undo: ExitStack
@@ -94,7 +94,7 @@ class _Trial:
             yield Finding(self._pair.name, "nothing left", "failed" if left else "ok", reason)
 
     def _end(self, role: str) -> Row:
-        """Check the network to each door of an end, then the folder and a file in it by each of them."""
+        """Check the network to each door of an end, then a folder and a file through each door."""
         subject = f"{self._pair.name} {role}"
         first, *others = getattr(self._pair, role).urls
         for url in (first, *others):
@@ -148,7 +148,7 @@ class _Trial:
         yield Finding(self._pair.name, "performance markers", status, seen if usable else "an end failed")
 
     def _secured(self, where: SplitResult) -> str:
-        """Check the chain by the CAs, and return the end of the server's certificate."""
+        """Verify the server's certificate against the CAs, and return its expiry date."""
         host, port = where.hostname, where.port or 443
         tls = ssl.create_default_context(cafile=str(self._credentials.authority))
         with (
@@ -212,7 +212,7 @@ class _Trial:
         return ""
 
     def _copied(self, doors: tuple[str, str], mode: str, connections: int) -> str:
-        """Copy the file between two doors by one COPY, compare it, and delete it."""
+        """Copy the file between two doors with one COPY, compare it, and delete it."""
         roles = ("destination", "source") if mode == "pull" else ("source", "destination")
         source, target = f"{doors[0]}/{self._name}/file", f"{doors[1]}/{self._name}/{mode}{connections}"
         self._doors["source"].upload(source, lambda: [CONTENT], len(CONTENT))
@@ -239,7 +239,7 @@ class _Trial:
 
 
 def _in_turn(subject: str, steps: list[Step]) -> Row:
-    """Take steps until one fails; the others are skipped. A LookupError is a feature that is missing or unused."""
+    """Run steps until one fails, and skip the rest. LookupError means a missing or unused feature."""
     needed = ""
     for name, step in steps:
         if needed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a sweep on the netns testbed: those of the testbed's file and of this machine."""
+"""Check a sweep against the limits of the netns testbed: its file and this machine."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class NetnsMachine:
     memory: int
     """Available bytes."""
     smallest_rtt: float
-    """The smallest RTT above 0 of a path, in ms."""
+    """The smallest RTT above 0 of an emulated path, ms."""
     congestion_controls: Collection[str]
     disk: int
-    """Free bytes on the disk of the testbed."""
+    """Free bytes on the testbed's disk."""
     disk_kind: str
-    """The file system of that disk."""
+    """The file system of the testbed's disk."""
     largest_bandwidth: float = LARGEST
-    """The largest of a path with an RTT or a loss, in Gbit/s."""
+    """The largest bandwidth of a path with an RTT or a loss, Gbit/s."""
     no_quotas: str = ""
-    """The reason for which this user's programs cannot have CPU quotas, with the remedy."""
+    """Why this user's programs cannot have CPU quotas, and the fix; empty if they can."""
     disk_writable: bool = True
 
 
 def this_machine(disk: str) -> NetnsMachine:
-    """Return the capacity of this machine for this process; the folder `disk` need not exist yet."""
+    """Return this machine's capacity for this process; the folder `disk` may not exist yet."""
     folder = next(path for path in (Path(disk), *Path(disk).parents) if path.is_dir()).resolve()
     made_by = emulator()
     kinds = {Path(mount.mountpoint): mount.fstype for mount in psutil.disk_partitions(all=True)}
@@ -64,7 +64,7 @@ def this_machine(disk: str) -> NetnsMachine:
 
 
 def check(configuration: Configuration, machine: NetnsMachine | None = None) -> list[Problem]:
-    """Return everything that the sweep asks for beyond the limits of a machine; None: this machine."""
+    """List the problems of a sweep on a machine, by default this one."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Netns)
     machine = machine or this_machine(testbed.disk)

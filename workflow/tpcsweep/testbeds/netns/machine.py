@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The needs of the netns testbed on this machine, and the emulator of its paths."""
+"""Requirements of the netns testbed on this machine, and the emulator of its paths."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ PROGRAMS = {
     "mount": ("mount",),
     "gcc": ("cc",),
 }
-"""Programs of a deployment by their Debian packages, without those of extras."""
+"""Programs that deployments need, by Debian package, without those of extras."""
 TUN = Path("/dev/net/tun")
 TUNGETFEATURES = 0x800454CF
-"""A question that tun alone answers (linux/if_tun.h)."""
+"""An ioctl that only tun devices answer (linux/if_tun.h)."""
 
 
 class MachineError(Exception):
-    """The machine lacks something; the message names it, and the remedy."""
+    """The machine lacks requirements; the message names them and the fix."""
 
 
 def enter() -> None:
-    """Move an ordinary user's process to namespaces of its own, in which it may deploy.
+    """Move an ordinary user's process to its own namespaces, in which it may deploy.
 
-    Must come before any thread starts. If namespaces are refused, nothing happens, and `require` raises the reason.
+    Call it before any thread starts. It does nothing if namespaces are refused; `require` then raises the reason.
     """
     if os.geteuid() != 0 and not rootless.refusal():
         rootless.enter_namespaces()
 
 
 def require_machine(tools: Iterable[str] = ()) -> None:
-    """Raise MachineError with everything that keeps deployments for some tools from coming up here."""
+    """Raise MachineError with everything that this machine lacks for deployments with these tools."""
     if problems := [*_problems(), *missing({extra for tool in tools if (extra := TOOLS[tool].extra)})]:
         raise MachineError("\n- ".join(["the netns testbed cannot run on this machine:", *problems]))
 
@@ -70,12 +70,12 @@ def _problems() -> Iterable[str]:
         yield f"programs are missing: {programs}; as root run `make setup`, or apt-get install {packages}"
     elif emulator() == "delayline" and (lacks := _tun()):
         yield f"the kernel has no sch_netem, and {TUN} for the delay line that replaces it {lacks}"
-    if os.geteuid() == 0:  # others do without
+    if os.geteuid() == 0:  # ordinary users can deploy without cgroups
         try:
             cgroups.hierarchy().group(f"tpc-trial-{os.getpid()}").create().remove()
         except cgroups.CgroupError as error:
             yield str(error)
-    if (most := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < 1024:  # the usual limit
+    if (most := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) < 1024:  # the default limit
         yield f"a process may open no more than {most} files: ulimit -n 1024, or more for many streams"
     try:
         pwd.getpwnam(USER)
@@ -85,8 +85,8 @@ def _problems() -> Iterable[str]:
 
 def _tun() -> str:
     try:
-        with os.fdopen(os.open(TUN, os.O_RDWR)) as device:  # one without its driver may exist
-            fcntl.ioctl(device, TUNGETFEATURES, bytes(4))  # and a file or another device may have its name
+        with os.fdopen(os.open(TUN, os.O_RDWR)) as device:  # the device may exist without its driver
+            fcntl.ioctl(device, TUNGETFEATURES, bytes(4))  # another file or device may have its name
     except OSError as error:
         remedy = f"modprobe tun and chmod 666 {TUN}, as udev makes it (container: pass the device in)"
         return f"is of no use ({error.strerror}): as root modprobe sch_netem, or {remedy}"
@@ -94,7 +94,7 @@ def _tun() -> str:
 
 
 def emulator() -> Emulator:
-    """Return the emulator of paths. netem counts as absent if it cannot be tried."""
+    """Return the emulator of paths. netem counts as missing if the test of it fails."""
     try:
         return "netem" if netem_works() else "delayline"
     except (PathError, FileNotFoundError):

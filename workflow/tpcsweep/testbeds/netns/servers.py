@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the processes of a deployment in its namespaces, and wait until each server has answered a real request."""
+"""Start the processes of a deployment in namespaces, and wait until every server answers a request."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ USER = "xrootd"
 PLACES: tuple[Place, ...] = ("source", "destination")
 START_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
-"""A server that was ready before, and idles, has so long to answer."""
+"""Time limit for the answer of an idle server that was ready before, s."""
 POLL = 0.01
 LOG_TAIL = 8
-"""Lines of each of a server's logs that an error quotes."""
+"""Lines of each server log in error messages."""
 LONGEST = 300
-"""Characters of a server's last words."""
+"""Limit in characters on the last log line in messages."""
 _WITH_HOSTS = '[ ! -e /etc/hosts ] || mount --bind "$0" /etc/hosts && exec "$@"'
 
 
 def owner() -> tuple[int, int]:
-    """Return the user and group that own the servers' files, as this process sees them."""
+    """Return the user and group of the servers' files, as seen by this process."""
     user = pwd.getpwnam(USER)
     return (0, 0) if is_alone() else (user.pw_uid, user.pw_gid)
 
 
 def user_prefix() -> list[str]:
-    """Return a prefix for a command line that runs the command as USER, as XRootD does not run as root.
+    """Return a command prefix that runs a command as USER, because XRootD refuses to run as root.
 
-    An ordinary user who is root of a user namespace becomes USER in another one below it. The command ends with the
-    job, also with one that is killed.
+    The root of a user namespace becomes USER in a nested user namespace. The command ends with the job, even if the job
+    is killed.
     """
     end = ["--pdeathsig", "KILL"]
     if is_alone():
@@ -67,17 +67,17 @@ class DeploymentError(Exception):
 
 
 class DeploymentProcess(NamedTuple):
-    """A process that lives as long as its deployment."""
+    """A process with the lifetime of its deployment."""
 
     name: str
     child: subprocess.Popen[bytes]
     logs: tuple[Path, ...]
-    """Logs with its last words; the first one that is not empty counts."""
+    """Log files for the last log line, in order of preference."""
     again: Callable[[], object] | None = None
-    """Starts it once more; None if it must not be started again."""
+    """Starts the process again; None if it must not restart."""
 
     def end(self) -> str | None:
-        """Describe how it has ended, with its last words; None while it runs."""
+        """Describe how the process ended, with its last log line; None while it runs."""
         code = self.child.poll()
         if code is None:
             return None
@@ -91,14 +91,14 @@ class DeploymentProcess(NamedTuple):
 
 @dataclass
 class DeploymentProcesses:
-    """The long-lived processes of a deployment, each in a namespace and a cgroup of its own."""
+    """The long-lived processes of a deployment, each in its own namespace and cgroup."""
 
     folder: Path
-    """The deployment's."""
+    """The deployment's folder."""
     tree: Hierarchy
     commands: Commands
     children: list[subprocess.Popen[bytes]]
-    """All that were started: the caller must wait for them in the end."""
+    """All started processes; the caller must wait for them."""
     _running: list[DeploymentProcess] = field(default_factory=list)
 
     def name(self, node: str) -> str:
@@ -108,12 +108,12 @@ class DeploymentProcesses:
     def start(
         self, node: str, command: list[str], folder: Path, stdin: int = subprocess.DEVNULL, program: str = ""
     ) -> subprocess.Popen[bytes]:
-        """Start a command in a folder that gets its logs; its standard output is a pipe if its standard input is.
+        """Start a command whose logs go to `folder`; standard output is a pipe if standard input is one.
 
-        A node with several commands has a name for each program; only those are started again by `revive`.
+        A node with several commands names each `program`. `revive` restarts only commands with a program.
         """
         name = self.name(node)
-        # Disks that the machine mounts later are mounted for the servers too, where its mounts are shared.
+        # If the machine shares its mounts, disks that it mounts later are mounted for the servers too.
         own_mounts = ["unshare", "--mount", "--propagation", "slave"]
         named = [*own_mounts, "sh", "-c", _WITH_HOSTS, str(self.folder / "hosts"), *command]
         whole = [*self.tree.group(name).entry(), *inside(name, named)]
@@ -127,7 +127,7 @@ class DeploymentProcesses:
                 stdin=stdin,
                 stdout=stdin,
                 stderr=errors,
-                # A session of its own: Ctrl-C is for the job, which then ends them in its own order.
+                # In a separate session Ctrl-C reaches only the job, which ends the processes in order.
                 start_new_session=True,
             )
         self.children.append(child)
@@ -137,7 +137,7 @@ class DeploymentProcesses:
         return child
 
     def revive(self) -> None:
-        """Start crashed programs again, each once: XRootD 5.5.3 crashes now and then as it comes up."""
+        """Restart crashed programs, each once: XRootD 5.5.3 sometimes crashes during its start."""
         for process in list(self._running):
             if process.again and process.child.poll() == -signal.SIGSEGV:
                 self.commands.note(f"# {process.end()}; started again")
@@ -146,13 +146,13 @@ class DeploymentProcesses:
                 self._running[-1] = self._running[-1]._replace(again=None)
 
     def fault(self) -> str | None:
-        """Describe how the first one that does not run has ended; None while all run."""
+        """Describe how the first ended process ended; None while all run."""
         return next((end for process in self._running if (end := process.end())), None)
 
 
 @dataclass
 class NamespaceServers:
-    """The XRootD servers of both sides, and the servers that tools bring along."""
+    """The XRootD servers of both sides, and the servers of tools."""
 
     processes: DeploymentProcesses
     sides: topology.Sides
@@ -160,7 +160,7 @@ class NamespaceServers:
     release: Release
     tools: Sequence[Tool]
     streams: int
-    """The most that a cell has."""
+    """The largest number of streams of a cell."""
     authorization: str
     _up: bool = False
     """Whether all have answered: a server that crashes from then on is a fault."""
@@ -212,7 +212,7 @@ class NamespaceServers:
         (server.folder / "xrootd.cfg").write_text(text)
 
     def _run(self, server: Server, program: str) -> None:
-        # Beside the file of its pid it writes another one, which older releases leave in /tmp otherwise.
+        # cmsd writes another file next to its pid file; older releases leave that one in /tmp otherwise.
         pid = server.folder / f"{program}.{server.name}.pid"
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program)), "-s", str(pid)]
         command = [*user_prefix(), *self.release.command(program), *files]
@@ -235,7 +235,7 @@ class NamespaceServers:
         return port in listening(self.processes.name(server.name))
 
     def _get(self, side: str, context: ssl.SSLContext, place: str) -> tuple[int, str]:
-        """Get the ready file from its side's router, so that a long path takes no time; see `starting.get`."""
+        """Get the ready file from the router of a side, to avoid a long path; see `starting.get`."""
         return starting.get(place, context, self._socket(topology.ROUTER[side]))
 
     def _socket(self, node: str) -> socket.socket:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site of a deployment in network namespaces: endpoints, the client, files, counters."""
+"""The site of a deployment in network namespaces: endpoints, client, files and counters."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from tpcsweep.xrootd.monitoring import Copy, Monitor
 from tpcsweep.xrootd.servers import READY_FILE
 
 SETTLE_SECONDS = 30.0
-"""A deployment is broken if its servers finish no connection for so long after a cell."""
+"""Seconds without a finished connection after a cell, after which a deployment is broken."""
 MEASURED = ("source", "destination", "client")
 
 
 class Counters:
-    """Everything that is read ten times a second, opened once."""
+    """Counters that are read ten times a second, opened once."""
 
     def __init__(self, prefix: str, sides: topology.Sides, groups: Mapping[str, Cgroup]) -> None:
-        """Open all files and sockets of a deployment; `groups` has the cgroup of each node, and of the path."""
+        """Open all files and sockets of a deployment; `groups` contains the cgroups of all nodes and the path."""
         self._opened = opened = contextlib.ExitStack()
         self.close = opened.close
         self._machine = opened.enter_context(contextlib.closing(Machine()))
@@ -75,9 +75,10 @@ class Counters:
         self._flows = Followed()
 
     def read(self, arrivals: Arrivals) -> Reading:
-        """Read everything once; raises OSError if a part of the deployment has gone.
+        """Read all counters once. Raises OSError if a part of the deployment is gone.
 
-        Files come first, then the path: however long a busy machine takes in between, what has arrived has crossed it.
+        Files are read before the path: even if a busy machine delays the second read, all arrived bytes have crossed
+        the path.
         """
         payload = arrivals.arrived()
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
@@ -88,7 +89,7 @@ class Counters:
         flows = self._flows.look(connections)
         rtt, cwnd = rtt_and_cwnd(connections)
         threads = {part: together(each.threads() for each in self._programs[part]) for part in MEASURED}
-        machine = self._machine.look()._asdict()  # last: it takes half a millisecond now and then
+        machine = self._machine.look()._asdict()  # last, because it sometimes takes half a millisecond
         machine["others"] = machine.pop("tasks") - ours
         return Reading(
             time=now,
@@ -113,12 +114,12 @@ class Counters:
         return throttling({part: [each.periods() for each in self._programs[part]] for part in MEASURED})
 
     def unfinished(self) -> dict[str, int]:
-        """Return the number of connections with which each origin is not done; only origins that have some."""
+        """Return the number of unfinished connections of each origin that has any."""
         counts = {name: origin.unfinished() for name, origin in self._origins.items()}
         return {name: count for name, count in counts.items() if count}
 
     def forget_reset(self) -> bool:
-        """Forget the reset connections of every origin; return whether no other connection is unfinished."""
+        """Ignore the reset connections of every origin; return whether no unfinished connection remains."""
         for origin in self._origins.values():
             origin.forget_reset()
         return not self.unfinished()
@@ -129,9 +130,9 @@ class NetnsSite(ServerSite):
     prefix: str
     link: Link
     clients: Mapping[Place, Client]
-    """By where their tools run; that of `client` is always there."""
+    """Clients by the place where their tools run; `client` always exists."""
     groups: Mapping[str, Cgroup]
-    """By node: servers, `client` and `path`."""
+    """Cgroups by node: servers, `client` and `path`."""
     counters: Counters
     arrivals: Arrivals
     monitor: Monitor
@@ -151,10 +152,10 @@ class NetnsSite(ServerSite):
 
     @processes.readable()
     def add_source(self, size: int, content: str, streams: int) -> str:
-        """Make a source file of some bytes unless it exists, and return its name. Sparse files take no memory.
+        """Create a source file unless it exists, and return its name. Sparse files use no memory.
 
-        From a disk each stream reads a file of its own, whose number replaces `{stream}` in the name: all streams but
-        the first would find the bytes of a common file in memory.
+        On a disk each stream has its own file, whose number replaces `{stream}` in the name. Otherwise all streams but
+        the first would read a common file from memory.
         """
         folder = self.sides["src"].files
         if not self.reads_disk:
@@ -170,7 +171,7 @@ class NetnsSite(ServerSite):
         return {"path_drops": path["drops"], "path_queue_drops": path["dropped_queue"], **periods}
 
     def received(self, event: Event) -> Arrival:
-        """Remove the destination file of a transfer that has ended, and return how much had arrived in it.
+        """Remove the destination file of an ended transfer, and return its arrival.
 
         Source files on a disk are dropped from memory, so that the next transfer reads from the disk again.
         """
@@ -185,13 +186,12 @@ class NetnsSite(ServerSite):
         return self.monitor.copies()
 
     def settle(self) -> None:
-        """End what the servers still copy after the client has stopped, and remove what arrived.
+        """End copies that continue after the client has stopped, and remove arrived files.
 
-        A server notices only at its next marker, up to 5 s later, that its client has gone, and would load the
-        next cell until then; cutting its connections ends the copy at once. A server that lacks CPU has requests
-        that it has not even read: it is cut off again and again until it has been through them all, however many.
-        XRootD 5.5.3 now and then never closes a connection that was reset. If the server answers, such connections
-        are ignored after SETTLE_SECONDS.
+        A server notices a closed client only at its next marker, up to 5 s later, and would load the next cell until
+        then. Cutting its connections ends the copy at once. A server that lacks CPU has unread requests: cut it
+        repeatedly until it has processed them all. XRootD 5.5.3 sometimes never closes a connection that was reset. If
+        the server answers, such connections are ignored after SETTLE_SECONDS.
 
         Raises:
             BrokenError: if no connection ends for SETTLE_SECONDS, and one is open or the servers do not answer.
@@ -202,7 +202,7 @@ class NetnsSite(ServerSite):
             if (left := sum(busy.values())) < least:
                 least, give_up = left, time.monotonic() + SETTLE_SECONDS
             elif time.monotonic() > give_up:
-                for name in busy:  # the deployment's log shows the connections
+                for name in busy:  # for the deployment's log
                     shown = self.commands.run(inside(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
                     self.commands.note(shown)
                 if self._answers() and self.counters.forget_reset():
@@ -227,7 +227,7 @@ class NetnsSite(ServerSite):
                 self.commands.run(inside(f"{self.prefix}-{origin.name}", kill))
 
     def check(self) -> None:
-        """Raise BrokenError if a process of the deployment has ended; costs microseconds."""
+        """Raise BrokenError if a process of the deployment has ended. Takes microseconds."""
         if fault := self._fault():
             raise BrokenError(fault)
 
@@ -238,7 +238,7 @@ class NetnsSite(ServerSite):
         return self.servers.processes.fault() or self.link.fault()
 
     def ready(self) -> None:
-        """Raise BrokenError unless the path and every server answer now; servers may wait for a path that is down."""
+        """Raise BrokenError unless the path and then all servers answer; servers may wait for the path."""
         try:
             self.link.rtt()
         except PathError as error:

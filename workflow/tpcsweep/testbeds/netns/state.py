@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The owner of a deployment on this machine, and its removal.
+"""Ownership and removal of deployments on this machine.
 
-The first and last object of a deployment is its folder `/run/tpcsweep/<id>`. The names of its namespaces and cgroups
-begin with `tpc-<id>-`, and its mounts are inside its folder: the folder's name is enough to remove the rest. The holder
-of one lock may remove every folder, as no deployment is up. Another lock keeps deployments of all users of the machine
-apart; an ordinary user's has a STATE of its own (`linux.rootless`), without leftovers.
+The folder `/run/tpcsweep/<id>` is the first and last object of a deployment. Its namespaces and cgroups are named
+`tpc-<id>-…`, and its mounts are inside the folder, so the folder's name is enough to remove everything. The holder of
+one lock may remove all folders, because no deployment is running. Another lock separates deployments of all users of
+the machine. An ordinary user has a private STATE (`linux.rootless`) without leftovers.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from tpcsweep.xrootd import servers as xrootd
 
 STATE = Path("/run/tpcsweep")
 MACHINE = "tpcsweep"
-"""The lock that keeps deployments of all users apart."""
+"""The lock that separates deployments of all users."""
 KILL_SECONDS = 5.0
 
 
 class MachineBusyError(Exception):
-    """A deployment is up and its owner is alive."""
+    """Another deployment is running, and its owner is alive."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a deployment, kept in the deployment's folder; `logs` is the folder for its servers' logs."""
+    """The owner of a deployment, stored in its folder; `logs` is the folder for its servers' logs."""
 
     sweep: str
     deployment: str
@@ -53,19 +53,18 @@ class Owner:
 
 
 def prefix(identifier: str) -> str:
-    """Return the beginning of the names of a deployment's namespaces and cgroups."""
+    """Return the prefix of the names of a deployment's namespaces and cgroups."""
     return f"tpc-{identifier}"
 
 
 @contextlib.contextmanager
 def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold the machine for the length of a `with`, in the name of an owner.
+    """Hold the machine's locks for an owner during a `with` block.
 
-    If another owner holds it, `waiting` gets that owner's name, and the call waits; without `waiting` it raises
-    MachineBusyError.
+    If another owner holds them, call `waiting` with that owner and wait; without `waiting` raise MachineBusyError.
     """
     STATE.mkdir(exist_ok=True)
-    STATE.chmod(0o711)  # whatever the umask, of an earlier user too
+    STATE.chmod(0o711)  # independent of the umask, and of an earlier user's
     with contextlib.ExitStack() as held:
         try:
             held.callback(os.close, locks.take(STATE / "lock", str(owner), waiting))
@@ -86,7 +85,7 @@ def create_deployment(owner: Owner) -> Path:
 
 
 def leftovers() -> list[Path]:
-    """Return the folders of deployments, which have no owner any more if the caller holds the lock."""
+    """Return the folders of deployments. They have no owner if the caller holds the lock."""
     return sorted(path for path in STATE.glob("*") if path.is_dir()) if STATE.is_dir() else []
 
 
@@ -96,7 +95,7 @@ def describe_leftover(folder: Path) -> str:
 
 
 def _owner(folder: Path) -> Owner | None:
-    """Read a deployment's owner; None if its job was killed before it was written."""
+    """Read a deployment's owner; None if its job was killed before writing it."""
     try:
         return Owner(**json.loads((folder / "owner.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -104,10 +103,10 @@ def _owner(folder: Path) -> Owner | None:
 
 
 def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
-    """Remove a deployment: processes, logs (saved), mounts, namespaces, cgroups, and its folder.
+    """Remove a deployment: processes, logs (after copying), mounts, namespaces, cgroups and its folder.
 
-    Every step is tried, also after another one has failed. `children` are the caller's own processes among them.
-    Commands have a session of their own, which Ctrl-C does not reach. Raises TeardownError if something remains.
+    Every step runs, even after a failed one. `children` are the deployment's processes that the caller started.
+    Commands run in their own session, which Ctrl-C does not reach. Raises TeardownError if something remains.
     """
     name = prefix(folder.name)
     steps = (
@@ -123,7 +122,7 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
 
 
 def processes(name: str) -> set[int]:
-    """Return the processes in the cgroups or network namespaces of a deployment; kernel threads have neither."""
+    """Return the processes in a deployment's cgroups or network namespaces, without kernel threads."""
     pids: set[int] = set()
     for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
         pids |= group.pids()
@@ -152,7 +151,7 @@ def _kill(name: str, children: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _save_logs(folder: Path) -> None:
-    """Copy the servers' logs to the owner's folder for logs, if that still exists, without tokens."""
+    """Copy the servers' logs without tokens to the owner's folder for logs, if that exists."""
     owner = _owner(folder)
     logs = Path(owner.logs) if owner else Path()
     if logs.is_absolute() and logs.is_dir():
@@ -185,6 +184,6 @@ def _remove_cgroups(name: str) -> None:
 
 
 def _forget(folder: Path) -> None:
-    """Remove the deployment's folder, by which `reap` finds it, unless a process of the deployment lives on."""
+    """Remove the folder, by which `reap` finds the deployment, unless a process still runs."""
     if not processes(prefix(folder.name)):
         shutil.rmtree(folder)

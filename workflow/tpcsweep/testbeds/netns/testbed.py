@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The netns testbed: one deployment at a time on this machine, from the first namespace to the last."""
+"""The netns testbed: one deployment at a time in network namespaces of this machine."""
 
 from __future__ import annotations
 
@@ -61,17 +61,19 @@ EXPECTED = (
     ReleaseError,
 )
 ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
-"""The sides whose files are on a disk, by layer."""
+"""The sides with files on a disk, by layer."""
 PLACES: dict[Place, str] = {"client": "client", "source": "src1", "destination": "dst1"}
 """The node of each place where tools run."""
 MOST_HELD = 2 << 30
-"""Bytes of memory that are kept for files that arrive, a second or two of work; beyond that, files of cells mostly take
-what others have left."""
+"""Limit in bytes on memory reserved for arriving files, for one or two seconds of transfers.
+
+Further files of cells mostly use memory that is already free.
+"""
 
 
 @contextlib.contextmanager
 def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
-    """Wait for the machine, remove what dead owners left, deploy; raises what is in EXPECTED."""
+    """Wait for the machine, remove leftovers, and deploy. Raises an error of EXPECTED."""
     machine.require_machine(request.tools)
     owner = state.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
     with state.exclusive(owner, waiting=lambda holder: request.stage(f"waiting for {holder}")):
@@ -84,14 +86,14 @@ def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
 
 
 def require(_settings: Netns) -> None:
-    """Raise MachineError with everything that keeps deployments from coming up on this machine."""
+    """Raise MachineError with everything that prevents deployments on this machine."""
     machine.require_machine()
 
 
 def reap(_settings: Netns) -> list[str]:
-    """Remove what dead owners have left on this machine, and return its descriptions.
+    """Remove leftovers of dead processes on this machine, and return their descriptions.
 
-    Raises MachineError for users other than root, MachineBusyError while a deployment is up, and TeardownError.
+    Raises MachineError for users other than root, MachineBusyError while a deployment is running, and TeardownError.
     """
     if os.geteuid() != 0:
         raise machine.MachineError(
@@ -108,11 +110,11 @@ def reap(_settings: Netns) -> list[str]:
 
 @contextlib.contextmanager
 def brought_up(settings: Netns, request: Request, owner: state.Owner) -> Iterator[NetnsSite]:
-    """Return a deployment that is up, verified and ready, for the length of a `with`; nothing stays behind.
+    """Yield a verified and ready deployment, and remove it completely at the end of the `with` block.
 
     The caller holds the machine's lock. Raises an error of EXPECTED.
     """
-    with contextlib.ExitStack() as undo:  # the last registered is the first to be done
+    with contextlib.ExitStack() as undo:  # callbacks run in reverse order
         folder = state.create_deployment(owner)
         children: list[subprocess.Popen[bytes]] = []
         undo.callback(state.teardown, folder, children)
@@ -137,7 +139,7 @@ class _Deployment:
         self.processes = DeploymentProcesses(folder, self.tree, self.commands, children)
         self.opened = contextlib.ExitStack()
         """Closes what this process holds open of the deployment; the rest goes by name."""
-        # With the machine's lock, as building takes all CPUs: nothing is measured meanwhile.
+        # Under the machine's lock, because a build uses all CPUs and would disturb measurements.
         self.release = obtain(self.wanted.xrootd, settings.own_releases, request.stage)
         xrootd.require_recent(self.release)
         self.owner = servers.owner()
@@ -193,13 +195,13 @@ class _Deployment:
         )
 
     def _groups(self, sides: Sides) -> dict[str, Cgroup]:
-        """Make all cgroups. Only origins have a quota: redirectors, client and path are not what is measured."""
+        """Create all cgroups. Only origins have a quota: redirectors, client and path are not under test."""
         cores = self.wanted.cores and self.wanted.cores / self.wanted.origins
         groups = {"client": self.tree.group(self.processes.name("client")).create()}
         for server in (server for side in sides.values() for server in side.servers):
             group = self.tree.group(self.processes.name(server.name))
             groups[server.name] = group.create(cores if server.role == "server" else None)
-        # A delay line that waits for a CPU is a longer path: it must be free to be real-time.
+        # Waiting for a CPU would lengthen the path: a delay line must be free to be real-time.
         path = self.tree.group(self.processes.name("path"), accounting_only=True)
         return {**groups, "path": path.create()}
 
@@ -243,7 +245,7 @@ class _Deployment:
                 ) from error
         else:
             root.mkdir()
-            size = self.memory + MOST_HELD // 256  # a page in each MiB is held
+            size = self.memory + MOST_HELD // 256  # reserves a page in each MiB
             options = f"size={size},mode=755"
             self.commands.run(["mount", "-t", "tmpfs", "-o", options, "tpcsweep", str(root)])
         files.mkdir()
@@ -251,7 +253,7 @@ class _Deployment:
         os.chown(files, *self.owner)
 
     def _monitor(self, sides: Sides) -> Monitor:
-        """Listen to XRootD's monitoring before the servers start: records that nobody hears are lost."""
+        """Listen to XRootD's monitoring before the servers start, because unreceived records are lost."""
         names = [self.processes.name(name) for side in sides.values() for name in side.names]
         monitor = Monitor(socket_inside(name, socket.AF_INET, socket.SOCK_DGRAM) for name in names)
         self.opened.callback(monitor.close)
@@ -265,7 +267,7 @@ class _Deployment:
         return of_process(self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere))
 
     def _arrivals(self, sides: Sides) -> Arrivals:
-        """Count what arrives in files, or without files what the destination's connections receive."""
+        """Count bytes of arrived files, or without files those of the destination's connections."""
         if self.wanted.layer != "network":
             first = FirstBytes(sides["dst"].files)
             self.opened.callback(first.close)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, addresses and the network commands of a deployment. Pure.
+"""Names, addresses and network commands of a deployment. Pure.
 
     src1 … srcN ─┐                                   ┌─ dst1 … dstN
                  ├─ bridge │ near ══ path ══ far │ bridge ─┤
     srcm (cms) ──┤                                   └── dstm (cms)
         client ──┘
 
-Each side is a LAN behind a router namespace; RTT, bandwidth, loss and MTU act on the link between the two routers
-alone. The client is beside the source, as on other testbeds: what it says to the destination crosses the path.
+Each side is a LAN behind a router namespace. RTT, bandwidth, loss and MTU apply only to the link between the routers.
+As on other testbeds, the client is on the source side: its requests to the destination cross the path.
 """
 
 from __future__ import annotations
@@ -25,24 +25,27 @@ ENTRY = {"src": "10.88.1.1", "dst": "10.88.2.1"}
 LAN = {"src": "10.88.1.0/24", "dst": "10.88.2.0/24"}
 GATEWAY = {"src": "10.88.1.254", "dst": "10.88.2.254"}
 CLIENT = "10.88.3.1"
-"""On the source's LAN, but outside of its network: cutting all connections across the path spares the client's."""
+"""The client's address on the source's LAN, outside its subnet.
+
+Cutting the servers' connections across the path therefore spares the client's connections.
+"""
 LINK = {"src": "10.88.0.1", "dst": "10.88.0.2"}
 ROUTER = {"src": "near", "dst": "far"}
 ORIGIN = {"src": "10.88.1.{}", "dst": "10.88.2.{}"}
 FIRST_ORIGIN = 11
 INTERFACE = "tpc-eth"
-"""The interface of every server, and the client's."""
+"""The network interface of every server and of the client."""
 PATH_INTERFACE = "tpc-path"
 NOTHING_INHERITED = {"net.ipv4.tcp_no_metrics_save": "1"}
-"""The window of one cell must not be inherited by the next. A sysctl of every namespace that has connections."""
+"""Sysctl of all namespaces with connections: a cell must not inherit the TCP window of an earlier one."""
 
 
 Sides = Mapping[str, SideServers]
-"""By the names in SIDES."""
+"""Servers by the names in SIDES."""
 
 
 def sides(folder: Path, origins: int) -> Sides:
-    """Return the servers of a deployment in a folder; a single origin has the address of its side's entry."""
+    """Return the servers of a deployment in a folder. A single origin has its side's entry address."""
     made = {}
     for name, entry in ENTRY.items():
         several = [ORIGIN[name].format(FIRST_ORIGIN + n) for n in range(origins)]
@@ -61,7 +64,7 @@ def namespaces(prefix: str, sides: Sides) -> list[str]:
 
 
 def lan_commands(prefix: str, sides: Sides, mtu: int) -> Iterator[tuple[str, list[str]]]:
-    """Return the lines of one `ip -batch` for each namespace, in an order that works: routers first."""
+    """Yield the lines of one `ip -batch` for each namespace that create the LANs, routers first."""
     for name, side in sides.items():
         lines = [
             "link set lo up",
@@ -92,9 +95,9 @@ def _host_commands(address: str) -> list[str]:
 def route_commands(
     prefix: str, sides: Sides, wanted: DeploymentParameters
 ) -> Iterator[tuple[str, list[str]]]:
-    """Return the lines of one `ip -batch` for each namespace that make the routes across the path.
+    """Yield the lines of one `ip -batch` for each namespace that create routes across the path.
 
-    Congestion control goes on the routes: inside a namespace its sysctl may be refused.
+    Congestion control is set on routes, because its sysctl may be refused inside a namespace.
     """
     for side, other in (SIDES, SIDES[::-1]):
         across = [LAN[other], CLIENT] if other == CLIENT_SIDE else [LAN[other]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node of a deployment: start order, probes and counters, in network namespaces and in pods alike."""
+"""One node of a deployment, in namespaces or pods: start order, probes and counters."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tpcsweep.xrootd.servers import SideServers
 
 @dataclass(kw_only=True)
 class ServerSite:
-    """A deployment of servers that is up, as far as it is the same on all testbeds; see `measure.cell.Site`."""
+    """Attributes of a running deployment of servers that all testbeds share; see `measure.cell.Site`."""
 
     sides: Mapping[str, SideServers]
-    """By `src` and `dst`, in this order."""
+    """Servers of the sides `src` and `dst`, in this order."""
     provenance: dict[str, Any]
     rtt_idle: float
-    """RTT of the empty path in ms, measured before any cell."""
+    """RTT of the idle path in ms, measured before any cell."""
     bandwidth_found: float | None
-    """Gbit/s of the slower direction, measured before any cell; None where it is unknown."""
+    """Bandwidth of the slower direction in Gbit/s, measured before any cell; None if unknown."""
     path_slow: bool
-    """Whether that is less than was asked."""
+    """Whether the measured bandwidth is below the requested one."""
 
     @property
     def folders(self) -> tuple[str, str]:

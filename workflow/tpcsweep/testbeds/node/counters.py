@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of one node: CPU, throttling, threads and sockets of its programs, and its connections across the path."""
+"""Counters of a node: CPU, throttling, threads and sockets of its programs, and its connections."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tpcsweep.linux.sockets import Connection, SocketDiagnostics, tcp_sockets
 from tpcsweep.measure.machine import Threads
 
 Periods = tuple[int, int]
-"""Scheduling periods with something to run, and those of them in which the quota ran out."""
+"""Scheduling periods with runnable threads, and those in which the quota was exhausted."""
 
 
 class Programs:
-    """The programs of one server, or the client and its tools."""
+    """The processes of one server, or of the client and its tools."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Programs:
         proc: int,
         pids: Callable[[], Iterable[int]],
     ) -> None:
-        """Watch the processes that `pids` returns, by the open /proc `proc`, which stays the caller's."""
+        """Watch the processes that `pids` returns. `proc` is a descriptor of /proc, which the caller closes."""
         self.cpu = cpu
         """Returns their CPU time in s."""
         self.periods = periods
@@ -32,15 +32,15 @@ class Programs:
         self._pids = pids
 
     def tcp_sockets(self) -> set[int]:
-        """Return the inode numbers of their TCP sockets; raises PermissionError."""
+        """Return the inode numbers of the processes' TCP sockets. Raises PermissionError."""
         return tcp_sockets(self._proc, self._pids())
 
 
 class OriginCounters:
-    """The connections of one origin. Must be made in the origin's network."""
+    """The connections of one origin. Create it in the origin's network namespace."""
 
     def __init__(self, programs: Programs, port: int, peers: Collection[str]) -> None:
-        """`port` is the server's own, and `peers` are the addresses of the other side's origins."""
+        """Count the server's `port`, and connections to `peers`, the addresses of the other side's origins."""
         self.programs = programs
         self._port = port
         self._peers = frozenset(peers)
@@ -55,7 +55,7 @@ class OriginCounters:
         return retransmits(self._snmp.read())
 
     def unfinished(self) -> int:
-        """Count the connections that the server, or the server of a tool, has yet to accept, serve or close.
+        """Count connections that the server, or a tool's server, has not yet accepted, served or closed.
 
         Raises PermissionError if the node hides the programs' open files.
         """
@@ -63,7 +63,7 @@ class OriginCounters:
         return self._sockets.unfinished(self._port, held) + len(self.connections())
 
     def forget_reset(self) -> None:
-        """Never again count the reset connections that the server holds now."""
+        """Stop counting the reset connections that the server holds now."""
         self._forgotten |= self._sockets.reset(self.programs.tcp_sockets())
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class OriginCounters:
 
 
 def throttling(periods: Mapping[str, Iterable[Periods]]) -> dict[str, int]:
-    """Sum up the scheduling periods of `source`, `destination` and `client`, and the throttled ones."""
+    """Sum the scheduling periods and the throttled ones for `source`, `destination` and `client`."""
     totals: dict[str, int] = {}
     for name, each in periods.items():
         counted, throttled = zip(*each, strict=True)

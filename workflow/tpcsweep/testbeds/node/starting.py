@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which servers start, and the probes that show that they are ready.
+"""Start servers in order, and probe whether they are ready.
 
-cmsd starts before xrootd and redirectors start before origins: an xrootd that finds no cmsd, and a cmsd that finds no
-redirector, try again only ten seconds later.
+cmsd starts before xrootd, and redirectors start before origins: an xrootd without a cmsd, and a cmsd without a
+redirector, retry only after ten seconds.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 from tpcsweep.xrootd.servers import EXPORT, READY_FILE, parts_of
 
 PROBE_SECONDS = 2.0
-"""A server has so long to answer a probe."""
+"""Time limit for the answer to a probe, s."""
 
 
 class ReadinessProbe(NamedTuple):
-    """Something that a side must show before it is used."""
+    """A condition that a side must meet before use."""
 
     place: str
-    """Address and port of the server that is asked."""
+    """Address and port of the probed server."""
     awaited: str
     ready: Callable[[], bool]
 
@@ -33,7 +33,7 @@ class ReadinessProbe(NamedTuple):
 def start_servers(
     servers: Sequence[Any], run: Callable[[Any, str], object], wait: Callable[[Any], object]
 ) -> None:
-    """Start the `programs` of servers, each with a `role`, by `run`.
+    """Start the `programs` of servers with `run`, in the order of their `role`.
 
     `wait` returns when a server's cmsd is ready for its xrootd.
     """
@@ -56,9 +56,9 @@ def accepts(plain: socket.socket, address: str, port: int) -> bool:
 def probes(
     redirector: str | None, origins: Iterable[str], get: Callable[[str], tuple[int, str]]
 ) -> Iterator[ReadinessProbe]:
-    """Return the probes of a side: each origin delivers, and the redirector redirects to each of its origins.
+    """Yield the probes of a side: each origin delivers, and the redirector redirects to every origin.
 
-    All are given by address and port, which `get` asks for the ready file.
+    Servers are given by address and port; `get` requests the ready file from them.
     """
     missing = set(origins)
 
@@ -82,10 +82,10 @@ def user_context(credentials: Path) -> ssl.SSLContext:
 
 
 def get(place: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str]:
-    """Get the ready file from an address and port over an unconnected socket, which is closed.
+    """Get the ready file from an address and port over an unconnected socket, and close the socket.
 
-    Returns the status, or 0 without an answer, and address and port in the Location of a redirection. Raises
-    SSLCertVerificationError for a wrong certificate, which waiting does not heal.
+    Returns the status, or 0 without an answer, and the address and port of a redirection. Raises
+    SSLCertVerificationError for an invalid certificate, because waiting does not help.
     """
     plain.settimeout(PROBE_SECONDS)
     address, port = parts_of(place)
@@ -95,12 +95,12 @@ def get(place: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str
         connection.sock = tls.wrap_socket(plain, server_hostname=address)
         connection.request("GET", f"{EXPORT}/{READY_FILE}")
         answer = connection.getresponse()
-        answer.read()  # to close with bytes unread resets the connection, which XRootD may then hold for ever
+        answer.read()  # closing with unread bytes resets the connection, which XRootD may then keep forever
         return answer.status, urlsplit(answer.getheader("Location", "")).netloc
     except ssl.SSLCertVerificationError:
         raise
     except (OSError, http.client.HTTPException):
-        return 0, ""  # not yet
+        return 0, ""  # not ready yet
     finally:
         connection.close()
         plain.close()

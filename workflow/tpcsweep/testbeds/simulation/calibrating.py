@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the simulated testbed from measured cells: fitted, with intervals, and tried on cells left out.
+"""Fit the simulated testbed's parameters to measured cells, and test them on cells left out.
 
 `models.fit` fits the model's fixed point. docs/simulation.md has the results.
 """
@@ -29,8 +29,8 @@ from tpcsweep.tools import TOOLS
 
 PARAMETERS = (
     Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
-    # With files of one size, round trips of the set-up cannot be told from a smaller window: they are held at the
-    # number that was found with files of one byte (measure.limits).
+    # With files of one size, round trips of the set-up look like a smaller window: they keep the number measured with
+    # files of one byte (measure.limits).
     Parameter("setup_rtts", "1", "before the first byte", 0, 40, 6, needs=("rtt", "file_size"), neutral=6),
     Parameter("setup_cpu", "s", "CPU of each side for a transfer", 1e-4, 1, 0.02, "log", ("cores",)),
     Parameter("redirector_rtts", "1", "RTTs of redirectors", 0, 60, 13, needs=("rtt", "origins"), neutral=13),
@@ -40,7 +40,7 @@ PARAMETERS = (
     Parameter("initial_window", "1", "segments at the start", 1, 300, 10, "log", ("rtt",)),
     Parameter("saturation", "1", "of a full path", 0.5, 1, 0.9, needs=("streams",)),
 )
-"""The fitted parameters, with bounds and guesses."""
+"""The fitted parameters, with bounds and initial values."""
 
 HELD: Mapping[str, tuple[float | None, str]] = {
     "redirector_time": (0.0, "not fitted: part of setup_time"),
@@ -59,15 +59,15 @@ HELD: Mapping[str, tuple[float | None, str]] = {
     "queue_pacing": (1.2, "Linux: net.ipv4.tcp_pacing_ca_ratio"),
     "base_rtt": (0.05, "assumption: two namespaces of one machine"),
 }
-"""Parameters that are not fitted: their values, and why."""
+"""Parameters that are not fitted: their values and the reasons."""
 
 
 class CalibrationError(ValueError):
-    """A dataset that no parameters can be fitted to; the text says why."""
+    """A dataset to which no parameters can be fitted; the text is the reason."""
 
 
 def model_for(ratio: float) -> Model:
-    """Return the fixed point as a model to be fitted; `ratio` is the rate of a source's core over a destination's."""
+    """Return the fixed point as a model to fit; `ratio` is a source's core rate over a destination's."""
     held = {name: np.array(np.inf if value is None else value) for name, (value, _) in HELD.items()}
 
     def throughput(points: Points, **values: float) -> Floats:
@@ -87,17 +87,17 @@ def model_for(ratio: float) -> Model:
 
 
 def observed(summary: xr.Dataset) -> tuple[Observations, float]:
-    """Return measured cells without disks, with the columns of `ModelCells`, and the ratio for `model_for`.
+    """Return measured cells without disks, with the columns of `ModelCells`; and `model_for`'s ratio.
 
     Raises:
-        CalibrationError: for a simulated dataset, and for one without other cells.
+        CalibrationError: for a simulated dataset, and for one whose cells all use disks.
         NothingMeasuredError: see `observe`.
     """
     if summary.attrs.get("testbed_kind") == SIMULATED:
         raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells alone")
     observations = observe(summary)
     frame = observations.frame
-    # Older datasets lack parameters that came later; their cells had the defaults.
+    # Older datasets lack newer parameters, which had their defaults.
     for name in (*NUMBERS, *WORDS):
         if name not in frame:
             default = Parameters.model_fields[name].default
@@ -115,7 +115,7 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
 
 
 def calibrate(observations: Observations, ratio: float, resamples: int = RESAMPLES) -> Fit:
-    """Fit the parameters. Raises CalibrationError where that fails."""
+    """Fit the parameters. Raises CalibrationError if that fails."""
     fitted = fit(model_for(ratio), observations, resamples=resamples)
     if not fitted.ok:
         raise CalibrationError("; ".join(fitted.problems))
@@ -125,8 +125,8 @@ def calibrate(observations: Observations, ratio: float, resamples: int = RESAMPL
 def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
     """Predict the cells of each value of each axis with parameters fitted to all other cells.
 
-    Columns: `left_out` (axis=value), the axes, `measured` and `predicted` in Gbit/s, `ratio`. Values at the ends of
-    an axis are extrapolations, and marked so in `extrapolated`. Without an axis of three values there are no rows.
+    Columns: `left_out` (axis=value), the axes, `measured` and `predicted` in Gbit/s, and `ratio`. `extrapolated` marks
+    the first and last value of an axis. An axis needs at least three values.
     """
     tables = []
     for axis in observations.numeric:
@@ -147,8 +147,8 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
 
 
 def save_testbed(path: str | Path, fitted: Fit, ratio: float, observations: Observations) -> None:
-    """Write a testbed's file: all parameters, each with its source. A testbed can have it as its base."""
-    # Names in a dataset may be anything, and a comment has one line.
+    """Write a testbed file with all parameters and their sources. Other testbeds can use it as base."""
+    # Dataset names may contain line breaks, which a comment must not.
     data = " ".join(f"{observations.label}, {len(observations)} cells".split())
     about = f"# Fitted to {data}. Written by `tpcsweep calibrate`; docs/simulation.md says how.\n"
     parameters = {name: _entry(name, fitted, ratio, data) for name in Physics.model_fields}

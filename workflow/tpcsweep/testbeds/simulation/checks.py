@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of a sweep on the simulated testbed: its model knows some parameters and values only."""
+"""Check a sweep on the simulated testbed, whose model supports some parameters and values."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tpcsweep.tools import TOOLS
 from tpcsweep.variables import GBIT
 
 MOST_TRANSFERS = 1e5
-"""The most transfers of simulated streams in a cell: they take half a minute of CPU time (engine.CPU_SECONDS)."""
+"""The most transfers of simulated streams in a cell; they need 30 s of CPU time (engine.CPU_SECONDS)."""
 
 ALIKE = ("tool", "copy_mode", "source_content")
-"""Parameters whose values the model does not tell apart: as axes they would show that nothing changes."""
+"""Parameters whose values the model does not distinguish; as axes they would falsely show no effect."""
 
 
 def check(configuration: Configuration) -> list[Problem]:
@@ -64,7 +64,7 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
 
 
 def _known_by(tool: str) -> str | None:
-    """Return the part of a tool that the model knows: whether it encrypts, and whether it moves files."""
+    """Return the property of a tool that the model uses: its encryption, or that it moves no files."""
     protocol = TOOLS[tool].protocol if tool in TOOLS else None
     return protocol if protocol in ("https", "iperf3") else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells by SimGrid: the plan of a cell for `simulate.py`, and the process that simulates one cell after another."""
+"""Simulate cells with SimGrid: a cell's plan for `simulate.py`, and the process that runs it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ from tpcsweep.variables import GBIT
 
 PROGRAM = Path(__file__).with_name("simulate.py")
 MOST = 32
-"""The most streams that are simulated one by one. Of more, one of several equal origins is simulated, and its streams
-in groups that move together."""
+"""The largest number of streams that are simulated individually.
+
+With more streams, one of several equal origins is simulated, and its streams are grouped.
+"""
 CPU_SECONDS = 120
-"""The most for a cell: it takes a tenth of a second, and one of an hour some seconds."""
+"""Limit on the CPU time of a cell. Typical cells need 0.1 s, and cells of an hour some seconds."""
 ENDLESS = 10.0
-"""Seconds' worth of data that a stream without files moves at a time; the size of these parts makes no difference."""
+"""Seconds of data that a stream without files moves at a time; the value does not affect results."""
 
 
 class SimulationError(Exception):
-    """SimGrid is missing, or has ended without an answer."""
+    """SimGrid is missing, or ended without an answer."""
 
 
 class CellError(SimulationError):
-    """SimGrid could not compute a cell, and can compute others."""
+    """SimGrid could not compute a cell, but can compute others."""
 
 
 class Engine:
@@ -46,14 +48,14 @@ class Engine:
         self.version = str(self._answer()["simgrid"])
 
     def simulate(self, cell: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of `simulate.py` for a cell that `cell_plan` has made.
+        """Return `simulate.py`'s answer for a cell from `cell_plan`.
 
         Raises:
             CellError: if the cell takes too long or SimGrid fails on it.
             SimulationError: if SimGrid has ended.
         """
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # `_answer` reports a process that has ended
+        with contextlib.suppress(BrokenPipeError):  # `_answer` reports an ended process
             self._process.stdin.write(json.dumps(cell) + "\n")
             self._process.stdin.flush()
         return self._answer()
@@ -72,7 +74,7 @@ class Engine:
 
 @contextlib.contextmanager
 def started(log: Path) -> Iterator[Engine]:
-    """Run the process for the length of a `with`; `log` gets its messages. Raises SimulationError without SimGrid."""
+    """Run the process during a `with` block, with a log. Raises SimulationError without SimGrid."""
     command = [SIMGRID_PYTHON, "-u", str(PROGRAM)]
     with log.open("w") as errors, contextlib.ExitStack() as stack:
         try:
@@ -85,7 +87,7 @@ def started(log: Path) -> Iterator[Engine]:
         def end() -> None:
             process.kill()
             assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # a process that has ended leaves its input unread
+            with contextlib.suppress(BrokenPipeError):  # an ended process leaves its input unread
                 process.stdin.close()
 
         try:
@@ -96,7 +98,10 @@ def started(log: Path) -> Iterator[Engine]:
 
 
 def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
-    """Return a cell for `simulate.py`: rates in Gbit/s, sizes in Gbit, times in s; `queues` as in `model.terms`."""
+    """Return a cell for `simulate.py`: rates in Gbit/s, sizes in Gbit, times in s.
+
+    `queues` is as in `model.terms`.
+    """
     cells, p = model.model_cells([wanted]), model.central(physics)
     begin = model.least(model.terms(np.zeros(1), cells, p, queues))
     at = model.terms(begin, cells, p, queues)
@@ -144,9 +149,10 @@ def cell_plan(wanted: Parameters, physics: Physics, queues: str, measurement: Me
 
 
 def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
-    """Deal `streams` out to the `used` origins.
+    """Distribute `streams` over the `used` origins.
 
-    Returns the number of simulated origins, each simulated stream's origin, and how many real streams each stands for.
+    Returns the number of simulated origins, the origin of each simulated stream, and the number of real streams that
+    each simulated stream represents.
     """
     if streams <= MOST:
         return used, [number % used for number in range(streams)], 1.0
@@ -159,7 +165,7 @@ def _phases(at: Terms, rtt: float, file: float) -> list[dict[str, float]]:
     """Return set-up, slow start up to its last round trip, that round trip, and the rest at any rate (0 s)."""
     rounds, ramp = float(at.rounds[0]), float(at.ramp[0])
     phases = [{"seconds": float(at.setup[0]), "gbit": 0.0}]
-    if rounds > 1:  # half of the last window, and so half of all with the first
+    if rounds > 1:  # half of the last window, which is half of the bytes plus half of the first window
         last = ramp / 2 * (1 + 1 / (2**rounds - 1))
         phases.append({"seconds": (rounds - 1) * rtt, "gbit": ramp - last})
         phases.append({"seconds": rtt, "gbit": last})
@@ -171,5 +177,5 @@ def _phases(at: Terms, rtt: float, file: float) -> list[dict[str, float]]:
 
 
 def _finite(value: float) -> float:
-    """Replace infinity, which JSON lacks: SimGrid needs a bandwidth."""
+    """Replace infinity, which JSON does not support, by a large bandwidth for SimGrid."""
     return min(value, 1e6)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of a cell: the time of a transfer, the ceiling of each part of site and path, and its fixed point. Pure.
+"""The model of a cell: transfer time, the ceilings of site and path, and their fixed point. Pure.
 
-Throughputs are in Gbit/s, sizes in Gbit, times in s; docs/simulation.md derives every formula. Columns of cells have
-the shape (cells,). `p` is the model's parameters by name: arrays without dimensions, or (draws, 1), which broadcast.
+Throughputs are in Gbit/s, sizes in Gbit, times in s. docs/simulation.md derives every formula. Columns of cells have
+the shape (cells,). `p` contains the model's parameters by name: scalar arrays, or arrays of shape (draws, 1), which
+broadcast.
 """
 
 from __future__ import annotations
@@ -27,23 +28,29 @@ from tpcsweep.variables import GBIT
 Array = NDArray[np.float64]
 
 TLS = 16384 / (16384 + 22)
-"""Payload of a TLS 1.3 record of the largest size (RFC 8446, section 5): header 5, type 1, tag 16 bytes."""
+"""Payload share of the largest TLS 1.3 record (RFC 8446, section 5): header 5, type 1, tag 16 bytes."""
 NUMBERS = ("streams", "origins", "cores", "rtt", "bandwidth", "queue_limit", "mtu", "tcp_buffer", "file_size")
 WORDS = ("endpoint", "tool", "layer", "encryption")
-"""Parameters that the model knows: the numbers, and the words."""
+"""Parameters of the model: numbers and words."""
 ROUNDS = 12
-"""Iterations for the fixed point. As more throughput costs more a byte, and by less than in proportion, each round
-shrinks the relative error by (√(1+γ) − 1)/(√(1+γ) + 1) at least, a sixth for a spill γ of 1: 10⁻⁹ is left."""
+"""Iterations for the fixed point, which leave a relative error of 10⁻⁹.
+
+The cost of a byte rises with throughput, less than in proportion. Each round therefore shrinks the relative error by at
+least (√(1+γ) − 1)/(√(1+γ) + 1), a sixth for a spill γ of 1.
+"""
 PACED = 2**10
-"""Packets that a stream sends in a second while they grow with its rate: each has the data of 2^-10 s at TCP's pace
-(sk_pacing_shift; tcp_tso_autosize() in Linux' net/ipv4/tcp_output.c)."""
+"""Packets that a stream sends per second while their size grows with its rate.
+
+Each packet has the data of 2^-10 s at TCP's pacing rate (sk_pacing_shift; tcp_tso_autosize() in Linux'
+net/ipv4/tcp_output.c).
+"""
 SEED = 2023
 DISKS = {"memory_to_disk": (False, True), "disk_to_disk": (True, True)}
-"""Layers with files on disks: whether the source's are, and the destination's."""
+"""Whether the source's files and the destination's files are on a disk, by layer."""
 
 
 class ModelCells(NamedTuple):
-    """The parameters of cells that the model knows, in the units of `Parameters`; no limit is inf."""
+    """The parameters of cells that the model uses, in the units of `Parameters`; inf means no limit."""
 
     streams: Array
     origins: Array
@@ -55,19 +62,19 @@ class ModelCells(NamedTuple):
     tcp_buffer: Array
     file_size: Array
     redirected: Array
-    """1 where redirectors are asked: more than one origin, and not direct."""
+    """1 if clients contact redirectors: more than one origin, and not direct."""
     encrypted: Array
-    """1 where data go in TLS records."""
+    """1 if data are in TLS records."""
     endless: Array
-    """1 where a stream is one connection as long as the cell, and moves no files."""
+    """1 if a stream is a single connection for the whole cell and moves no files."""
     reads: Array
-    """1 where the source's files are on a disk."""
+    """1 if the source's files are on a disk."""
     writes: Array
-    """1 where the destination's are."""
+    """1 if the destination's files are on a disk."""
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> ModelCells:
-        """Return the cells of columns of the parameters in NUMBERS and WORDS; no limit is None or inf."""
+        """Return cells from columns of the parameters in NUMBERS and WORDS; None or inf means no limit."""
         numbers = [np.array([_number(value) for value in columns[name]]) for name in NUMBERS]
         redirected = (np.asarray(columns["endpoint"]) == "redirector") & (numbers[1] > 1)
         https = np.array([TOOLS[name].protocol == "https" for name in columns["tool"]])
@@ -79,22 +86,22 @@ class ModelCells(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The bounds of cells at some throughput."""
+    """The limits of cells at a throughput."""
 
     setup: Array
-    """Seconds of a transfer before its first byte."""
+    """Time of a transfer before its first byte, s."""
     rounds: Array
     """Round trips of slow start."""
     ramp: Array
-    """Gbit that slow start moves."""
+    """Data that slow start moves, Gbit."""
     stream: Array
-    """The largest rate of a stream after slow start, alone on everything that it passes."""
+    """The largest rate of a single stream after slow start, without contention."""
     window: Array
-    """The largest rate of a stream by its window."""
+    """The largest rate of a stream with its window."""
     demand: Array
-    """The throughput of all streams without ceilings."""
+    """The total throughput of all streams without ceilings."""
     ceilings: Mapping[str, Array]
-    """The largest throughput of each part, all its instances together."""
+    """The largest throughput of each component, for all its instances together."""
 
 
 def model_cells(parameters: Iterable[Parameters]) -> ModelCells:
@@ -103,7 +110,7 @@ def model_cells(parameters: Iterable[Parameters]) -> ModelCells:
 
 
 def central(physics: Physics) -> dict[str, Array]:
-    """Return the values of parameters, each an array without dimensions; null is inf."""
+    """Return the parameters' values as scalar arrays; null is inf."""
     return {name: np.array(_number(getattr(physics, name).value)) for name in Physics.model_fields}
 
 
@@ -112,48 +119,48 @@ def _number(value: float | None) -> float:
 
 
 def round_trip(cells: ModelCells, p: Mapping[str, Array]) -> Array:
-    """Return the RTT in s, which is never below that of the site without any emulation."""
+    """Return the RTT in s, at least that of the site without emulation."""
     return np.maximum(cells.rtt, p["base_rtt"]) / 1000
 
 
 def payload_on_path(cells: ModelCells, p: Mapping[str, Array]) -> Array:
-    """Return payload over bytes on the path."""
+    """Return the ratio of payload to bytes on the path."""
     records: Array = np.where(cells.encrypted > 0, TLS, 1.0)
     return records * (cells.mtu - HEADERS) / (cells.mtu + p["framing"])
 
 
 def used_origins(cells: ModelCells) -> Array:
-    """Return the origins with a stream: streams are dealt out to them in turn."""
+    """Return the number of origins with a stream; streams use origins in turn."""
     return np.minimum(cells.origins, cells.streams)
 
 
 def usable_cores(cells: ModelCells, p: Mapping[str, Array]) -> Array:
-    """Return the cores that an origin has and can use."""
+    """Return the cores that an origin can use."""
     return np.minimum(np.minimum(cells.cores, p["host_cores"]) / cells.origins, p["instance_cores"])
 
 
 def slowdown(cells: ModelCells, p: Mapping[str, Array]) -> Array:
-    """Return 1 + α·(n − 1): by how much an origin is slower when n streams are runnable on a core.
+    """Return 1 + α·(n − 1), the slowdown of an origin with n runnable streams per core.
 
-    A quota below one core still runs on one: what contends is threads for cores, not shares of a core.
+    A quota below one core still uses one core: threads contend for cores, not for shares of a core.
     """
     a_core = cells.streams / used_origins(cells) / np.maximum(usable_cores(cells, p), 1)
     return 1 + p["contention"] * np.maximum(0, a_core - 1)
 
 
 def spilling(throughput: Array, cells: ModelCells, p: Mapping[str, Array]) -> Array:
-    """Return 1 + γ·x/(1 + x): the cost of a byte over that while data under way fit into the last-level cache."""
+    """Return 1 + γ·x/(1 + x), the relative cost of a byte when data in flight exceed the last-level cache."""
     x = throughput * round_trip(cells, p) / 8 * 1000 / p["cache"]
     return 1 + p["spill"] * x / (1 + x)
 
 
 def packet(cells: ModelCells, p: Mapping[str, Array], queues: str) -> Array:
-    """Return the payload in bytes of one packet of a queue limit, where the limit binds.
+    """Return the payload in bytes of a packet that counts towards a binding queue limit.
 
-    Linux makes a packet of the data that a stream sends in 1/`PACED` s at its pacing rate, `queue_pacing` times its own
-    rate: no less than `queue_segments` segments and no more than a super-packet. In between a stream sends
-    `PACED`/`queue_pacing` packets a second at any rate, so that only their number decides: streams that are few enough
-    for a queue's packets a second grow theirs to super-packets, and those of more shrink theirs to the least.
+    Linux puts the data that a stream sends in 1/`PACED` s into one packet, at a pacing rate of `queue_pacing` times the
+    stream's rate. A packet has between `queue_segments` segments and a super-packet. Between these bounds a stream
+    sends `PACED`/`queue_pacing` packets per second at any rate, so only the number of streams matters: if the queue
+    allows that many packets, they grow to super-packets, otherwise they shrink to the minimum.
     """
     least = p["queue_segments"] * (cells.mtu - HEADERS)
     sharing = cells.streams / used_origins(cells) if queues == "origin" else cells.streams
@@ -163,9 +170,9 @@ def packet(cells: ModelCells, p: Mapping[str, Array], queues: str) -> Array:
 
 
 def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: str) -> Terms:
-    """Return the bounds of cells at a throughput, which decides how much of their data leaves the cache.
+    """Return the limits of cells at a throughput, which determines how many data leave the cache.
 
-    `throughput` is (cells,) or (draws, cells); `queues` is "origin" if each origin has the queue of a queue limit, and
+    `throughput` is (cells,) or (draws, cells). With `queues` "origin" each origin has a queue of `queue_limit`;
     otherwise the path has one.
     """
     rtt, share, used = round_trip(cells, p), payload_on_path(cells, p), used_origins(cells)
@@ -176,7 +183,7 @@ def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: 
     queue = p["queue_use"] * cells.queue_limit * packet(cells, p, queues) * GBIT / (p["queue_delay"] * rtt)
     pool = cores / slowdown(cells, p)
     each = {
-        # The set-up's CPU is spread over the bytes of the file.
+        # The file's bytes share the CPU time of its set-up.
         **{
             f"cpu_{side}": pool * (1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file))
             for side in ("source", "destination")
@@ -190,7 +197,7 @@ def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: 
         "disk_write": np.where(cells.writes > 0, p["disk_write_rate"], np.inf),
     }
     (each if queues == "origin" else shared)["path_queue"] = queue
-    # One core moves the bytes of a stream (its set-up takes time of its own), and nothing on its way lets more through.
+    # One core moves a stream's bytes, and no component on its way allows more; set-up is separate.
     core = one_core * np.minimum(p["core_rate_source"], p["core_rate_destination"]) / cost
     passed = [value for name, value in {**each, **shared}.items() if not name.startswith("cpu")]
     stream = np.minimum.reduce(np.broadcast_arrays(window, core, *passed))
@@ -200,9 +207,9 @@ def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: 
         + cells.redirected * (p["redirector_time"] + p["redirector_rtts"] * rtt)
         + p["setup_cpu"] / one_core
     )
-    setup = np.where(cells.endless > 0, rtt, files)  # a connection alone
+    setup = np.where(cells.endless > 0, rtt, files)  # only the connection's handshake
     first = p["initial_window"] * (cells.mtu - HEADERS) * GBIT
-    # The window doubles each round trip until the stream's rate is reached or the file is sent (RFC 5681).
+    # The window doubles each round trip until it reaches the stream's rate or the file ends (RFC 5681).
     rounds = np.minimum(np.maximum(np.log2(stream * rtt / first), 0), slow_start(file, first))
     ramp = first * (2**rounds - 1)
     demand = cells.streams / ((setup + rounds * rtt - ramp / stream) / file + 1 / stream)
@@ -211,28 +218,28 @@ def terms(throughput: Array, cells: ModelCells, p: Mapping[str, Array], queues: 
 
 
 def least(at: Terms) -> Array:
-    """Return the streams' demand under all ceilings."""
+    """Return the streams' demand, limited by all ceilings."""
     return np.asarray(np.minimum.reduce(np.broadcast_arrays(at.demand, *at.ceilings.values())))
 
 
 def solve(cells: ModelCells, p: Mapping[str, Array], queues: str) -> tuple[Array, Terms]:
-    """Return the model's mean-field fixed point: throughput of all cells in Gbit/s, and their bounds at it.
+    """Return the model's mean-field fixed point: throughput of all cells in Gbit/s, and their limits.
 
-    It is T = min(demand, every ceiling), where the cost of a byte depends on T. No transfer is simulated. The shape is
-    (cells,), or (draws, cells) under parameters with draws.
+    T = min(demand, every ceiling), in which the cost of a byte depends on T. The shape is (cells,), or (draws, cells)
+    for parameters with draws.
     """
     throughput = np.zeros(np.broadcast_shapes(cells.streams.shape, *map(np.shape, p.values())))
-    for _ in range(ROUNDS if np.any(p["spill"]) else 0):  # without spill nothing depends on T
+    for _ in range(ROUNDS if np.any(p["spill"]) else 0):  # without spill no term depends on T
         throughput = least(terms(throughput, cells, p, queues))
     at = terms(throughput, cells, p, queues)
     return least(at), at
 
 
 def random_sets(physics: Physics, count: int) -> dict[str, Array]:
-    """Return random parameter sets: each parameter (count, 1), or without dimensions if its range is a point.
+    """Return random parameter sets: each parameter is (count, 1), or scalar if its range is a point.
 
-    They are independent and uniform between low and high, of the logarithm if low is above 0: most are known to a
-    factor. All cells and sweeps have the same sets, so that differences between cells are those within a set.
+    Parameters are independent and uniform between low and high, on a logarithmic scale if low is above 0, because most
+    are known to within a factor. All cells and sweeps use the same sets, so that cells can be compared within a set.
     """
     generator = np.random.default_rng(SEED)
     values = central(physics)
@@ -248,9 +255,9 @@ def random_sets(physics: Physics, count: int) -> dict[str, Array]:
 def spread(
     cells: ModelCells, physics: Physics, queues: str, count: int, confidence: float
 ) -> tuple[Array, Array]:
-    """Return the factors of the throughput, (cells,) each, between which a share `confidence` of the sets lies.
+    """Return factors of the throughput, (cells,) each, that enclose a share `confidence` of the sets.
 
-    Both are factors of the fixed point, also for cells that SimGrid simulates; 1 is always within.
+    Both are relative to the fixed point, also for cells that SimGrid simulates, and enclose 1.
     """
     middle = solve(cells, central(physics), queues)[0]
     throughput = solve(cells, random_sets(physics, count), queues)[0]
@@ -260,17 +267,17 @@ def spread(
 
 
 def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
-    """Yield a simulated dataset under each of its testbed's random parameter sets, on which claims are judged.
+    """Yield a simulated dataset with each random parameter set of its testbed, to judge claims on.
 
-    Throughput and CPU are those of the fixed point; the interval is the throughput alone.
+    Throughput and CPU come from the fixed point; the interval equals the throughput.
 
     Raises:
-        ValueError: for a dataset that is not simulated, or whose cells have several testbeds' parameters.
+        ValueError: for a dataset that is not simulated, or whose cells have different parameters.
     """
     settings = settings_of(summary)
     cells, over = cells_in(summary), summary["throughput"]
     ok = (summary["status"] == STATUS.index("ok")).values
-    # The ratio of the largest second to the mean belongs to the course, which is the same in all sets.
+    # The ratio of the largest second to the mean comes from the course, which all sets share.
     largest = summary.get("throughput_max", xr.zeros_like(over) * np.nan) / over
     sets = random_sets(settings.parameters, settings.draws)
     for number in range(settings.draws):
@@ -282,7 +289,7 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
 
 
 def solved(cells: ModelCells, p: Mapping[str, Array], queues: str) -> dict[str, Array]:
-    """Return a dataset's variables by the fixed point, each (cells,): throughput without a spread, and CPU."""
+    """Return a dataset's variables from the fixed point, (cells,): CPU, and throughput without spread."""
     throughput, at = solve(cells, p, queues)
     cores = used_origins(cells) * usable_cores(cells, p)
     names = ("throughput", "throughput_low", "throughput_high")
@@ -291,14 +298,14 @@ def solved(cells: ModelCells, p: Mapping[str, Array], queues: str) -> dict[str, 
 
 
 def cpu_shares(throughput: Array, at: Terms) -> dict[str, Array]:
-    """Return the share of its usable cores that each side uses, by `source` and `destination`."""
+    """Return the used share of usable cores for `source` and `destination`."""
     return {
         side: np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1) for side in ("source", "destination")
     }
 
 
 def settings_of(summary: xr.Dataset) -> Simulation:
-    """Return the testbed that a dataset was simulated on, by its cells. Raises ValueError."""
+    """Return the testbed of a simulated dataset, from its cells. Raises ValueError."""
     if summary.attrs.get("testbed_kind") != SIMULATED:
         raise ValueError("not a simulated dataset: it has no parameter sets")
     records = summary["provenance_record"].values

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The courses of simulated cells, and the results in their files. Pure.
 
-Figures that only measurements tell are null.
+Quantities that only measurements provide are null.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from tpcsweep.testbeds.simulation.model import Array, ModelCells, Terms
 from tpcsweep.variables import GBIT, SHARES, SUMMARY, TRANSFERS
 
 SAMPLES = 2
-"""The most samples of a cell of the fixed point: enough to draw its constant goodput."""
+"""The most samples of a fixed-point cell: enough to draw its constant goodput."""
 REACHED = 0.95
-"""The share of a ceiling, or of the streams' demand, from which on it binds."""
+"""The share of a ceiling, or of the streams' demand, from which it counts as binding."""
 LIMIT_OF = {"interface": "bandwidth", "path": "bandwidth", "disk_read": "disk", "disk_write": "disk"}
-"""The limit of a cell that one of `Terms.ceilings` bounds, if it has another name."""
+"""The limit of a cell that corresponds to one of `Terms.ceilings`, if their names differ."""
 _DERIVED = ("cell", "startup", "sending", "total", "rate")
 _TIMES = ("stream", "number", "start", "first_byte", "end")
 
 
 class Course(NamedTuple):
-    """A cell from its start to its end. Rates in Gbit/s, times in s."""
+    """A cell's course. Rates in Gbit/s, times in s."""
 
     throughput: float
-    """After the warm-up."""
+    """Mean after the warm-up."""
     rates: Array
-    """The contribution of each simulated stream, (streams,); only their ratios mean something."""
+    """Relative contributions of the simulated streams, (streams,)."""
     average: float
-    """With the warm-up."""
+    """Mean including the warm-up."""
     largest: float
-    """In any one second, or in a sample if these are longer."""
+    """Largest mean over one second, or over a sample if samples are longer."""
     warmup: float
     duration: float
     step: float
     """Length of a sample."""
     goodput: Array
-    """(samples,)."""
+    """Goodput by sample, (samples,)."""
     transfers: int
-    """The number that ended."""
+    """The number of ended transfers."""
     rows: tuple[tuple[float, ...], ...] = ()
     """Listed transfers: stream, number, start, first byte, end."""
     steady: bool = True
@@ -58,17 +58,17 @@ class Course(NamedTuple):
 
 
 def in_steady_state(throughput: Array, cells: ModelCells, interval: float) -> list[Course]:
-    """Return the courses of cells whose throughput in Gbit/s is that of the fixed point.
+    """Return the courses of cells with the fixed point's throughput, in Gbit/s.
 
-    Such a cell begins in its steady state: it has no warm-up, its goodput is constant, and it lasts as long as each
-    stream takes to transfer one file. Samples are at least `interval` seconds apart.
+    Such a cell starts in steady state: it has no warm-up, its goodput is constant, and each stream transfers one file.
+    Samples are at least `interval` seconds apart.
     """
     durations = np.where(cells.endless > 0, ENDLESS, cells.streams * cells.file_size * GBIT / throughput)
-    # Few different times, as each is a place on the dataset's axis of time.
+    # Use few distinct steps, because each time is a position on the dataset's time axis.
     steps = interval * 4 ** np.floor(np.log(np.maximum(durations / SAMPLES / interval, 1)) / np.log(4))
     counts = np.clip(durations // steps, 1, SAMPLES).astype(int)
     columns = (column.tolist() for column in (throughput, durations, steps, counts, cells.streams))
-    alike = np.ones(1)  # streams are alike
+    alike = np.ones(1)  # streams are equal
     return [
         Course(rate, alike, rate, rate, 0.0, duration, step, np.full(count, rate), int(streams))
         for rate, duration, step, count, streams in zip(*columns, strict=True)
@@ -76,10 +76,10 @@ def in_steady_state(throughput: Array, cells: ModelCells, interval: float) -> li
 
 
 def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
-    """Return the course of a cell of `engine.cell_plan`, by the answer of `simulate.py`.
+    """Return the course of a cell from `engine.cell_plan`, using the answer of `simulate.py`.
 
-    The warm-up is over when every stream has finished its first slow start: there is no noise to find it by, as in
-    measured cells. A warm-up of half of the cell or more is not cut.
+    The warm-up ends when every stream has finished its first slow start; measured cells detect it from noise instead. A
+    warm-up of half of the cell or more is not removed.
     """
     scale = cell["weight"] * cell["times"]
     duration, moved, step = answer["duration"], np.array(answer["moved"]), answer["step"]
@@ -109,9 +109,9 @@ def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
 def results(
     wanted: Sequence[Parameters], courses: Sequence[Course], settings: Simulation, confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results of cells in the form of `measure.cell.measure`.
+    """Yield the results of cells in the format of `measure.cell.measure`.
 
-    The throughput's interval spans a share `confidence` of the random parameter sets.
+    The throughput's interval contains a share `confidence` of the random parameter sets.
     """
     throughput = np.array([course.throughput for course in courses])
     cells = model.model_cells(wanted)
@@ -123,7 +123,7 @@ def results(
     for one, course, row, shared, by_window in zip(wanted, courses, columns, shares, windowed, strict=True):
         bound = time_shares(shared, row["ramp"], by_window)
         limit, second = binding(bound)
-        files = one.layer != "network"  # as in measured cells, streams without files have neither of these
+        files = one.layer != "network"  # measured cells without files lack these values too
         summary = {
             **row,
             "throughput_average": course.average,
@@ -170,7 +170,7 @@ def failed(message: str) -> dict[str, Any]:
 def _figures(
     throughput: Array, cells: ModelCells, at: Terms, settings: Simulation, confidence: float
 ) -> dict[str, Array]:
-    """Return the figures of summaries that need no course, each (cells,)."""
+    """Return the summary's variables that do not depend on courses, each (cells,)."""
     physics, p = settings.parameters, model.central(settings.parameters)
     low, high = model.spread(cells, physics, settings.queues, settings.draws, confidence)
     rtt, wire = model.round_trip(cells, p), throughput / model.payload_on_path(cells, p)
@@ -184,7 +184,7 @@ def _figures(
         "wire_throughput": wire,
         "path_used": wire / cells.bandwidth,
         "window_used": throughput / cells.streams / at.window,
-        # The share of a transfer's time that set-up and slow start take when nothing is shared.
+        # The share of a transfer's time for set-up and slow start without contention.
         "ramp": waits / (waits + (cells.file_size * GBIT - at.ramp) / at.stream) * (cells.endless == 0),
         "rtt_idle": rtt * 1000,
         "transfers_failed": np.zeros(len(throughput), int),
@@ -194,7 +194,7 @@ def _figures(
 
 
 def _rows(columns: Mapping[str, Array], count: int) -> Iterator[dict[str, Any]]:
-    """Yield the values of each cell by name; columns have the shape (cells,) or none."""
+    """Yield the values of each cell by name; columns are scalars or have the shape (cells,)."""
     values = [np.broadcast_to(column, count).tolist() for column in columns.values()]
     return (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
 
@@ -211,10 +211,10 @@ def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
 
 
 def time_shares(shares: Mapping[str, float], ramp: float, windowed: bool) -> dict[str, float]:
-    """Return the share of time that each limit bound, by the used shares of ceilings and of the streams' `demand`.
+    """Return the share of time of each limit, from the used shares of ceilings and of `demand`.
 
-    If no ceiling binds, the streams themselves do: by their set-up and slow start, which take a share `ramp` of their
-    time, and for the rest of it by their windows, or by the one core that moves a stream's bytes.
+    If no ceiling binds, the streams' demand does: set-up and slow start take the share `ramp` of their time, and the
+    window or the core of a stream limits the rest.
     """
     first = max(shares, key=shares.__getitem__)
     bound = dict.fromkeys(SHARES, 0.0)

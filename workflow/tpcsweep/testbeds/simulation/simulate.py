@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate cells with SimGrid: NDJSON in, NDJSON out, a process of its own under the system's Python.
+"""Simulate cells with SimGrid, in a separate process under the system's Python.
 
-Standard library and Debian's python3-simgrid only, and nothing of the package. Each line is a cell by
-`engine.cell_plan`, and each answer is for `result.course`. SimGrid runs once in a process, so that each cell is
-simulated in a fork, which ends without SimGrid's own end (it can hang).
+Input and output are NDJSON: each line is a cell from `engine.cell_plan`, and each answer is for `result.course`. The
+program uses only the standard library and Debian's python3-simgrid. SimGrid runs once per process, so each cell is
+simulated in a fork, which skips SimGrid's shutdown (it can hang).
 
-A stream is a loop of transfers, each a set-up, slow start in two steps, and the rest: the phases of a cell. Each phase
-is a communication over a FATPIPE link, which caps every stream by itself, and over the links that streams share: one
-of each origin (the CPU of either side and the interface), one for all. Sharing is max-min fair. One actor waits for
-all streams.
+A stream is a loop of transfers, each with phases: set-up, slow start in two steps, and the rest. A phase is a
+communication over a FATPIPE link, which caps every stream separately, and over shared links: one for each origin (CPU
+of either side and interface), and one for all. Sharing is max-min fair. One actor waits for all streams.
 """
 
 import json
@@ -25,19 +24,19 @@ import simgrid  # type: ignore[import-not-found]
 from simgrid import Comm, Engine, Link, LinkInRoute
 
 BYTES = 125e6
-"""Of a Gbit."""
+"""Bytes in a Gbit."""
 TICK = 1e6
-"""Bytes a second of the link for waiting: a microsecond each."""
+"""Bandwidth of the link for waiting, B/s: each byte takes a microsecond."""
 CHANCE = (0.5, 1.5)
-"""The time of a set-up over its mean, where streams would fall into step otherwise; an assumption."""
+"""Range of the set-up time relative to its mean, an assumption that prevents synchronized streams."""
 SEED = 2023
 SOON = 1e-9
-"""Seconds that count as none."""
+"""Seconds that count as zero."""
 MOST_SAMPLES = 10_000
-"""Of a cell; of more, every second one is kept, as in measured cells (measure.readings.ThinnedHistory)."""
+"""The most samples of a cell; beyond that every second one is dropped, as in `ThinnedHistory`."""
 
 DEBIAN_12 = simgrid.simgrid_version.startswith("3.")
-"""Version 4.0, of Debian 13, has other names for the same."""
+"""Whether SimGrid is version 3; version 4.0 of Debian 13 has other names."""
 
 if DEBIAN_12:
     from simgrid import Actor, NetZone
@@ -65,7 +64,7 @@ class Platform:
 
 
 def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
-    """Wait for one of the communications. Return its place, or -1 if none has ended in that time."""
+    """Wait for a communication. Return its index, or -1 if none ends within the time."""
     if DEBIAN_12:
         place: int = Comm.wait_any_for(comms, seconds)
         return place
@@ -76,15 +75,15 @@ def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
 
 
 class SimulatedSite:
-    """Hosts and links of a cell by `engine.cell_plan`."""
+    """Hosts and links of a cell from `engine.cell_plan`."""
 
     def __init__(self, cell: dict[str, Any]) -> None:
         self.cell = cell
-        self.phases = cell["phases"]  # the first is the set-up, in which no byte moves
+        self.phases = cell["phases"]  # the first one is the set-up, which moves no bytes
         options = [
             "--log=root.thres:critical",
             "--cfg=network/model:CM02",  # without LV08's factors, which multiply latency by 13
-            "--cfg=network/TCP-gamma:0",  # windows are in the caps
+            "--cfg=network/TCP-gamma:0",  # the caps include the windows
             "--cfg=network/crosstraffic:0",
         ]
         self.platform = Platform(Engine(["simulate", *options]))
@@ -104,7 +103,7 @@ class SimulatedSite:
         self.hosts = [origins[origin] for origin in cell["streams"]]
 
     def allow(self, throughput: float) -> None:
-        """Set the bandwidths that depend on the cost of a byte, for a throughput of the whole cell in Gbit/s."""
+        """Set the bandwidths that depend on the cost of a byte, at a throughput of the cell in Gbit/s."""
         cell = self.cell
         x = throughput * cell["spill_per_gbit"]
         cost = 1 + cell["spill"] * x / (1 + x)
@@ -122,7 +121,7 @@ class SimulatedSite:
             link.set_bandwidth(pool * BYTES)
 
     def begin(self, number: int, at: int, times: float) -> Any:
-        """Let a stream begin a phase; one without bytes is so many times as long."""
+        """Start a phase of a stream; `times` scales the duration of a phase without bytes."""
         phase = self.phases[at]
         moved = phase["gbit"] * self.cell["weight"] * BYTES
         size = moved or phase["seconds"] * times * TICK
@@ -130,7 +129,7 @@ class SimulatedSite:
 
 
 class Samples:
-    """The data that arrived by multiples of a step; every second sample is dropped if there are too many."""
+    """Arrived data at multiples of a step; every second sample is dropped when there are too many."""
 
     def __init__(self, step: float) -> None:
         self.step = step
@@ -148,8 +147,8 @@ class Samples:
 class Stream:
     def __init__(self, site: SimulatedSite, number: int, chance: Callable[[], float]) -> None:
         self.number, self._site, self._chance = number, site, chance
-        self._ended = 0.0  # Gbit of phases that have
-        self._gbit = 0.0  # of the present one
+        self._ended = 0.0  # Gbit of ended phases
+        self._gbit = 0.0  # Gbit of the current phase
         self.at, self.done = 0, 0
         self.start = self.first_byte = 0.0
         self.comm: Any = None
@@ -162,7 +161,7 @@ class Stream:
         return self._ended + max(self._gbit - left, 0.0)
 
     def end(self) -> bool:
-        """End the present phase. Return whether a transfer has ended with it."""
+        """End the current phase. Return whether it ends a transfer."""
         self._ended += self._gbit
         self.comm, self._gbit = None, 0.0
         if self.at == 0:
@@ -183,10 +182,10 @@ class Stream:
 
 
 class SimulatedCell:
-    """A cell from the start of all streams at once until time is up, or until each has transferred its files.
+    """A cell, from the start of all streams to its time limit or the last file of each stream.
 
-    Where time alone decides, set-ups after the first are longer and shorter by chance. Without, streams fall into step
-    with each other in time: all move bytes, then all wait.
+    In cells that end after a time, set-ups after the first have random durations. Otherwise streams synchronize: all
+    move bytes, then all wait.
     """
 
     def __init__(self, site: SimulatedSite) -> None:
@@ -198,7 +197,7 @@ class SimulatedCell:
         self.answer: dict[str, Any] = {"warmup": None, "warm": []}
 
     def run(self) -> None:
-        """Fill the answer. To be called by SimGrid's actor."""
+        """Fill the answer. Called by SimGrid's actor."""
         site, cell = self._site, self._cell
         site.allow(cell["guess"])
         chance = random.Random(SEED)
@@ -233,7 +232,7 @@ class SimulatedCell:
             stream.go_on()
             if ended == len(every):
                 arrived = sum(other.moved() for other in every)
-                moved = (arrived - before) * cell["weight"] * cell["times"]  # by all real streams
+                moved = (arrived - before) * cell["weight"] * cell["times"]  # bytes of all real streams
                 site.allow(moved / (Engine.clock - since))
                 since, before, ended = Engine.clock, arrived, 0
         self.answer.update(
@@ -254,7 +253,7 @@ def say(content: dict[str, Any]) -> None:
 
 
 def answer_in_fork(cell: dict[str, Any]) -> None:
-    """Simulate a cell in a fork, whose answer is a line of its own."""
+    """Simulate a cell in a fork, which prints its own answer line."""
     child = os.fork()
     if child == 0:
         code = 1

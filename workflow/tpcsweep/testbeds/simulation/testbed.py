@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated testbed: nothing is deployed, and `simulate` computes all cells of a sweep into one file.
+"""The simulated testbed: `simulate` computes all cells of a sweep into one file.
 
-Cells that end when they are steady are those of the model's fixed point: no transfer is simulated. SimGrid simulates
-cells that end after a time or after files.
+Cells that end when they are steady are the model's fixed point, without simulated transfers. SimGrid simulates cells
+that end after a time or after files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state,
 EXPECTED = (SimulationError,)
 
 AT_ONCE = 1000
-"""Cells of the fixed point that a thread computes at once: each takes 2 kB for every random parameter set."""
+"""Fixed-point cells that a thread computes together: each needs 2 kB per random parameter set."""
 
 
 def require(_settings: Simulation) -> None:
@@ -48,7 +48,7 @@ def reap(_settings: Simulation) -> list[str]:
 
 
 class _Line(NamedTuple):
-    """The place of a cell in a file."""
+    """The position of a cell in a file."""
 
     file: Path
     start: int
@@ -56,11 +56,16 @@ class _Line(NamedTuple):
 
 
 def simulate(configuration: Configuration, file: Path, logs: Path, processes: int) -> None:
-    """Compute the cells of a simulated sweep into one file, which is replaced as a whole.
+    """Compute the cells of a simulated sweep into one file, which is replaced atomically.
 
-    A line of the file is the text of a cell's file. Lines are in the order of the grid. Cells that the file already
-    contains under the wanted specification are not computed again. A job that is killed leaves its cells in a file
-    beside it, for the next job. So many `processes` compute cells side by side; `logs` gets the logs of SimGrid.
+    Each line is the content of a cell's file, in the order of the grid. Cells that the file already contains under the
+    wanted specification are not computed again. A killed job leaves its cells in a hidden file for the next job.
+
+    Args:
+        configuration: The simulated study.
+        file: The file of all cells.
+        logs: The folder for SimGrid's logs.
+        processes: The number of processes that compute cells in parallel.
 
     Raises:
         SimulationError: if SimGrid is needed and is missing, or has ended.
@@ -73,7 +78,7 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
     file.parent.mkdir(parents=True, exist_ok=True)
     texts = _computed(configuration, [cells[number] for number in missing], logs, processes)
     with computed.open("ab") as target, closing(texts):
-        target.write(b"\n")  # the last line of a killed job may have no end
+        target.write(b"\n")  # a killed job's last line may be incomplete
         for number, text in zip(missing, texts, strict=True):
             lines[keys[number]] = _Line(computed, target.tell(), len(text))
             target.write(text + b"\n")
@@ -99,7 +104,7 @@ def origin(settings: Simulation) -> dict[str, Any]:
 
 
 def _key(specification: Mapping[str, Any]) -> bytes:
-    """Return the same few bytes for equal specifications: there may be 10⁵ of them."""
+    """Return a short hash of a specification, because there may be 10⁵ of them."""
     text = orjson.dumps(complete(specification), option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).digest()[:16]
 
@@ -129,14 +134,14 @@ def _computed(
         waiting: deque[Future[list[bytes]]] = deque()
         for first in range(0, len(cells), at_once):
             waiting.append(pool.submit(lines.of, cells[first : first + at_once]))
-            if len(waiting) > 2 * processes:  # lines that wait for their turn take memory
+            if len(waiting) > 2 * processes:  # waiting lines use memory
                 yield from waiting.popleft().result()
         while waiting:
             yield from waiting.popleft().result()
 
 
 class _Lines:
-    """Computes the lines of cells, in several threads: numpy and SimGrid let them run side by side."""
+    """Computes the lines of cells in several threads; numpy and SimGrid let threads run in parallel."""
 
     def __init__(self, configuration: Configuration, simgrids: Sequence[Engine]) -> None:
         assert isinstance(configuration.testbed, Simulation)
