@@ -12,7 +12,7 @@ ITERATIONS :=
 SEED := 0
 SIDE_BY_SIDE := --numprocesses=$$(nproc) --maxprocesses=8
 
-.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-deploying test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-computing test-deploying test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up, run the configured sweep, make Snakemake's report
@@ -21,16 +21,21 @@ sweep: setup ## set up, run the configured sweep, make Snakemake's report
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# It is looked whether all is there, for this checkout, this interpreter and these lists; mostly that is all.
+# The script first checks whether this checkout, interpreter and requirements are installed already.
 setup: ## set up what a sweep needs; EXTRAS="parquet simulation" (or all) adds extras
 	@envs/setup.sh $(EXTRAS)
 
 setup-test: ## set up what tests and linters need: every extra too
 	@envs/setup.sh test $(EXTRAS)
 
-# Beside each other: tests that compute, tests that mostly wait for deployments, and the compiler, behind both.
+# In parallel: tests that compute, tests that mostly wait for deployments, and the compiler.
 test: setup-test ## every test, those on a real Kubernetes too: it is compiled the first time
-	$(MAKE) --jobs=3 test-cluster test-deploying test-programs test-fast
+	$(MAKE) --jobs=3 test-computing test-deploying compiled
+
+test-computing: setup-test ## test-fast, test-programs and test-cluster
+	$(MAKE) test-fast
+	$(MAKE) test-programs
+	$(MAKE) test-cluster
 
 test-deploying: setup-test ## test-real and test-on
 	$(MAKE) test-real

@@ -72,7 +72,11 @@ TEXTS = {
     "testbed": _shipped("config/testbeds"),
     "import": [
         *_shipped("config/imports"),
-        (ROOT / "docs/importing.md").read_text().split("```yaml\n")[1].split("```")[0],
+        (ROOT / "docs/data.md")
+        .read_text()
+        .partition("\n## Import\n")[2]
+        .split("```yaml\n")[1]
+        .split("```")[0],
     ],
     "config": [
         "{sweep: [nodes, demo@netns], testbed: kubernetes, results: results, notify: 'true'}",
