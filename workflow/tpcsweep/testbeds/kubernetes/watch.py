@@ -35,6 +35,8 @@ MOST_LOOK_SECONDS = 15.0
 """Seconds between later looks: a hundred deployments may ask a slow server."""
 TELL_SECONDS = 4.0
 """Seconds until people are told why pods do not run: the scheduler needs a moment, and a pull is repeated at once."""
+SLOW_SECONDS = 20.0
+"""Seconds until people are told how far pods have come that have neither started nor a fault."""
 SCALING = "TriggeredScaleUp"
 """The event of an autoscaler that makes a node for a pod."""
 HOLD_SECONDS = 20.0
@@ -130,7 +132,8 @@ class PodWatch:
                 raise PodError(job.text, final=job.final)
             if late:
                 raise PodError(f"not running after {seconds:.0f} s: {self._unready(pods, count)}")
-            waits = unscheduled or any(map(faults.unpulled, pods.values()))
+            slow = now >= give_up - seconds + SLOW_SECONDS  # by a volume or network, which only events report
+            waits = slow or unscheduled or any(map(faults.unpulled, pods.values()))
             hindered = min(hindered, now) if waits else math.inf
             if not occupied and now >= hindered + TELL_SECONDS:
                 words = self._unready(pods, len(pods))
