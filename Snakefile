@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The entry from this folder. Snakemake's catalogue and other workflows use workflow/Snakefile.
+# Entry point for runs in this folder. Snakemake's catalogue and other workflows use workflow/Snakefile.
 include: "workflow/Snakefile"
 
 

@@ -2,7 +2,7 @@
 
 
 rule dataset:
-    """Fold the cells of a study into one labelled dataset, or copy that from elsewhere."""
+    """Combine the cells of a study into one labelled dataset, or copy an existing dataset."""
     input:
         STUDIES.sources,
     output:
@@ -20,7 +20,7 @@ rule dataset:
         study=either(STUDIES.made),
     conda:
         "../../envs/tpcsweep.yaml"
-    # These processes read files; the main one would not keep up with more.
+    # Reading processes; the main process could not use more.
     threads: 4
     params:
         attributes=STUDIES.attributes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A notebook gets those inputs and params of its rule that it declares as parameters.
+# A notebook receives the inputs and params of its rule that it declares as parameters.
 
 
 rule surface:
@@ -94,7 +94,7 @@ use rule surface as limits with:
         "<results>/{study}/logs/limits.log",
 
 
-# The notebooks that a sweep or its testbed asks for, each with the axes that it shows.
+# Notebooks of the sweep and its testbed, each with the axes that it shows.
 use rule surface as curves with:
     input:
         notebook=workflow.source_path("../../notebooks/curves.ipynb"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# One job a deployment, one file a cell. The files of current cells stay as they are.
+# One job per deployment, one file per cell. Files of current cells do not change.
 for deployments in STUDIES.deployments:
 
     rule:

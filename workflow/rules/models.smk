@@ -2,7 +2,7 @@
 
 
 rule fits:
-    """Fit the models of throughput, and choose one by the errors on cells left out."""
+    """Fit the models of throughput, and choose one by its errors on cells left out of the fit."""
     input:
         dataset="<results>/{study}/dataset.nc",
     output:

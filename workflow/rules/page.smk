@@ -18,7 +18,7 @@ rule page:
 
 
 rule overview:
-    """List all studies in the folder of results."""
+    """List all studies in the results folder."""
     input:
         expand("<results>/{study}/index.html", study=STUDIES),
     output:

@@ -32,7 +32,7 @@ rule published_verdicts:
     """Collect the verdicts on all published claims in one table, and show all figures on one page."""
     input:
         figures=expand("<results>/{study}/published.png", study=DRAWN),
-        # The file that studies/terena2005 wrote into this folder of results, otherwise the one that ships.
+        # The file that studies/terena2005 wrote into this results folder, or the default one.
         terena2005=branch(
             exists(f"{STUDIES.results}/terena2005/verdicts.json"),
             then="<results>/terena2005/verdicts.json",

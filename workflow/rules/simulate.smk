@@ -2,7 +2,7 @@
 
 
 rule simulate:
-    """Compute all cells of a simulated study, those of the same specification not again."""
+    """Compute the stale cells of a simulated study."""
     output:
         update("<results>/{study}/cells.jsonl"),
     log:

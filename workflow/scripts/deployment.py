@@ -13,7 +13,7 @@ from tpcsweep.testbeds.netns import machine
 
 study = Studies(snakemake.config)[snakemake.params.study]
 if study.testbed.kind == "netns":
-    machine.enter()  # before anything starts threads
+    machine.enter()  # before any thread starts
 
 from tpcsweep.running.runner import deployment_errors, run
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List all studies in a folder of results."""
+"""List all studies in a results folder."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect the verdicts on all published claims."""
+"""Collect verdicts on all published claims."""
 
 import json
 from pathlib import Path

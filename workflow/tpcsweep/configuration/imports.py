@@ -114,7 +114,7 @@ class Import(Strict):
 
 
 def axis_dimension(name: str) -> Dimension | None:
-    """Return the dimension of an axis; None for text parameters and for names that are not parameters."""
+    """Return the dimension of an axis, or None for text parameters and for other names."""
     known = quantity(name)
     return known.dimension if known else None
 

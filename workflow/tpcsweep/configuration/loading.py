@@ -155,7 +155,7 @@ class Configuration:
     asked: Mapping[str, str]
     """The keys of `--config` that select this study."""
     citation: Citation | None = None
-    """The authors of the measurements, if a file beside the configuration names them."""
+    """The authors of the measurements, if a file in config/ names them."""
 
     @property
     def attributes(self) -> dict[str, Any]:

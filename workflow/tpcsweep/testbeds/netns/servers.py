@@ -74,10 +74,10 @@ class DeploymentProcess(NamedTuple):
     logs: tuple[Path, ...]
     """Log files for the last log line, in order of preference."""
     again: Callable[[], object] | None = None
-    """Starts the process again; None if it must not restart."""
+    """Starts the process again, or None if it must not restart."""
 
     def end(self) -> str | None:
-        """Describe how the process ended, with its last log line; None while it runs."""
+        """Describe how the process ended, with its last log line, or return None while it runs."""
         code = self.child.poll()
         if code is None:
             return None
@@ -146,7 +146,7 @@ class DeploymentProcesses:
                 self._running[-1] = self._running[-1]._replace(again=None)
 
     def fault(self) -> str | None:
-        """Describe how the first ended process ended; None while all run."""
+        """Describe how the first ended process ended, or return None while all run."""
         return next((end for process in self._running if (end := process.end())), None)
 
 

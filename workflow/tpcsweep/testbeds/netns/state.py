@@ -95,7 +95,7 @@ def describe_leftover(folder: Path) -> str:
 
 
 def _owner(folder: Path) -> Owner | None:
-    """Read a deployment's owner; None if its job was killed before writing it."""
+    """Read a deployment's owner, or return None if its job was killed before writing it."""
     try:
         return Owner(**json.loads((folder / "owner.json").read_text()))
     except (OSError, ValueError, TypeError):
