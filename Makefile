@@ -92,13 +92,14 @@ docs: setup-test ## write the parts of pages and the schemas that follow from th
 docs-site: setup-test ## the documentation as a site, build/site/index.html; to read it takes no network
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -c docs . build/site
 
-lint: setup-test ## formatters, linters, types, which package may import which
+lint: setup-test ## formatters, linters, types, import contracts, language
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/snakefmt --check Snakefile workflow studies
 	$(BIN)/snakemake --lint
+	$(BIN)/python docs/prose.py
 
 # Each is held to the versions of those before it, so that all may be installed together; the validator is by itself.
 lock: setup ## pin the Python requirements again

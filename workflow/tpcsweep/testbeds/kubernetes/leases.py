@@ -98,7 +98,7 @@ class Leases:
                 _delete(self._cluster, lease)
 
     def lost(self) -> str | None:
-        """Say which of these Leases is not ours any more; None while all are, as far as is known."""
+        """Say which of these Leases is not ours any more; None if all are, as far as this process knows."""
         return self._gone
 
     def go_with(self, owner: V1Job | None) -> None:
@@ -186,13 +186,13 @@ def first_free(
     """Hold all Leases of the first alternative that is free, for the length of a `with`.
 
     Args:
-        cluster: Where the Leases are.
+        cluster: Cluster of the Leases.
         alternatives: Names of Leases.
         naming: The deployment that holds them.
         waiting: If given, wait for an alternative while none is free; it is called with their holders.
 
     Raises:
-        NodesInUseError: None is free, and `waiting` is not given.
+        NodesInUseError: All nodes are in use, and `waiting` is not given.
         ClusterError: The API server refuses or is gone.
     """
     leases = Leases(cluster, naming)
