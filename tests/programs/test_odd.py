@@ -36,7 +36,7 @@ from tests.support.notebooks import code_of, executed
 from tests.support.odd import ODD
 from tests.support.workflow import ROOT
 
-ASKED = {"words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"]}
+ASKED = {"folder": ["NEW"], "words": ["0.5Gbit/s", "DATASET"], "results": ["DATASET"]}
 """What an argument is given that is more than a dataset, or that may be one."""
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SHOWN = "".join(source for notebook in NOTEBOOKS for source in code_of(notebook))
@@ -188,6 +188,6 @@ def test_every_notebook_and_figure_shows_what_can_be_shown(odd: Odd) -> None:
 
 def test_commands_and_figures_are_found_by_themselves() -> None:
     asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}  # type: ignore[arg-type]
-    read_sweeps = {"grid", "status", "check", "reap", "adaptive", "dataset"}
+    read_sweeps = {"grid", "status", "check", "reap", "adaptive", "dataset", "init"}
     assert asked == COMMANDS.keys() - read_sweeps
     assert set(FIGURES) == {"rounds"}
