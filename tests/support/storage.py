@@ -114,7 +114,8 @@ def start(
     (place / "server.cfg").write_text("\n".join(lines) + "\n")
     become = ["setpriv", "--reuid=xrootd", "--regid=xrootd", "--clear-groups", "--pdeathsig", "KILL"]
     command = [*become, "xrootd", "-c", str(place / "server.cfg"), "-l", str(place / "log"), "-n", role]
-    return subprocess.Popen(command, cwd=place)
+    # The proxy that tests set for tpcsweep would be the server's, too.
+    return subprocess.Popen(command, cwd=place, env={"PATH": os.environ["PATH"]})
 
 
 @contextlib.contextmanager
