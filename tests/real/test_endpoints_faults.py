@@ -107,7 +107,7 @@ def test_a_token_that_expires_fails_the_next_cell(storage: Storage, tmp_path: Pa
         pytest.raises(TeardownError, match="left behind"),
         deployed(settings, tmp_path, tool=tool) as (_, measured),
     ):
-        assert measured(files(2))["status"] == "ok"
+        assert measured(files(30))["status"] == "ok"
         time.sleep(max(0.0, began + 9 - time.monotonic()))
         result = measured(files(2))
         assert result["status"] == "failed"
@@ -181,7 +181,7 @@ def test_a_redirect_to_another_host_is_followed(storage: Storage, tmp_path: Path
     with fronted(storage, tmp_path) as (front, settings):
         assert [row for row in trial.findings(settings) if row.status == "failed"] == []
         with deployed(settings, tmp_path, tool=tool) as (_, measured):
-            result = measured(files(2))
+            result = measured(files(40))  # long enough for samples
             assert result["status"] == "ok", result["message"]
         assert {"MKCOL", "PUT", "COPY", "DELETE", "PROPFIND"} <= set(front.asked)
 
@@ -216,10 +216,11 @@ def test_another_ca_is_said_before_anything_is_sent(storage: Storage, tmp_path: 
 
 def test_a_budget_is_that_of_the_whole_run(storage: Storage, tmp_path: Path) -> None:
     settings = storage.settings(budget={"bytes": 10 * MIB, "time": 600})
-    with deployed(settings, tmp_path, tool="curl") as (_, measured):
-        assert measured(files(4))["status"] == "ok"  # with the source file 5 MiB
-    with deployed(settings, tmp_path, tool="curl") as (_, measured):
-        result = measured(files(6))
+    how = {"tool": "curl", "file_size": MIB // 8}
+    with deployed(settings, tmp_path, **how) as (_, measured):
+        assert measured(files(32))["status"] == "ok"  # 4 MiB, and the source file
+    with deployed(settings, tmp_path, **how) as (_, measured):
+        result = measured(files(48))
         assert "deployment_broken" in result["flags"]
         assert "testbed here: budget.bytes" in result["message"]
     with pytest.raises(BudgetError, match=r"budget\.bytes.*Raise it"), deployed(settings, tmp_path):
