@@ -101,14 +101,14 @@ def fronted(storage: Storage, folder: Path) -> Iterator[tuple[Front, Endpoints]]
 @pytest.mark.parametrize("tool", ["curl", "native"])
 def test_a_token_that_expires_fails_the_next_cell(storage: Storage, tmp_path: Path, tool: str) -> None:
     settings, renew = by_tokens(storage, tmp_path, storage.url("destination"))
-    renew(8)
+    renew(30)
     began = time.monotonic()
     with (
         pytest.raises(TeardownError, match="left behind"),
         deployed(settings, tmp_path, tool=tool) as (_, measured),
     ):
         assert measured(files(30))["status"] == "ok"
-        time.sleep(max(0.0, began + 9 - time.monotonic()))
+        time.sleep(max(0.0, began + 31 - time.monotonic()))
         result = measured(files(2))
         assert result["status"] == "failed"
         assert "40" in result["message"]
