@@ -25,10 +25,9 @@ def init(folder: Path) -> None:
     Example: tpcsweep init sweeps
     """
     package = Path(__file__).parents[1] / "shipped"
-    found = [name for name in ("Snakefile", *PARTS) if (folder / name).exists()]
-    if found:
-        raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
-    with exit_on(shutil.Error):
+    with exit_on():
+        if found := [name for name in ("Snakefile", *PARTS) if (folder / name).exists()]:
+            raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
         for part in PARTS:
             shutil.copytree(package / part, folder / part)
         shutil.copy(package / "Snakefile", folder)
