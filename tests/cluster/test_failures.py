@@ -16,8 +16,7 @@ from tests.cluster.sweeps import LONGEST, ONE, ClusterSweep, Space, local_testbe
 from tests.support.testbeds import selecting
 from tests.support.workflow import wait_until
 
-SOON = 10.0  # s from the Jobs of servers to the reason for which their pods do not run
-AT_ONCE = 30.0  # s for a failure that is final, on a machine that may be busy
+AT_ONCE = 60.0  # s on a busy machine, far less than the five minutes for which pods may wait; idle: a few
 NOWHERE = "127.0.0.1:1/nowhere:1"
 
 
@@ -50,7 +49,7 @@ def test_an_unschedulable_pod_shows_the_schedulers_reason_and_ends_by_sigint(
     run = sweep.start("cells")
     took = seconds_until("Unschedulable: 0/3 nodes are available: .*selector", own, sweep, run)
     print(f"the scheduler's reason: {took:.1f} s")  # noqa: T201
-    assert took < SOON
+    assert took < AT_ONCE
     os.killpg(run.pid, signal.SIGINT)
     assert run.wait(LONGEST) != 0
     wait_until(lambda: not own.left(), "nothing is left", LONGEST)
