@@ -5,6 +5,7 @@ Every node has a bridge `wan` with a network of IPv4 and one of IPv6 behind it, 
 the nodes' links: an attached pod is as far from another one as their nodes are.
 """
 
+import ipaddress
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -122,17 +123,24 @@ def ipams(node: Node) -> dict[str, dict[str, Any]]:
     """Return the ways in which a node's networks assign addresses; static ones are those that pods ask for."""
     four = {"dst": ALL, "gw": gateway(node)}
     six = {"dst": ALL_6, "gw": gateway_6(node)}
-    of_4 = [{"subnet": addresses(node), "rangeStart": f"10.245.{node.index}.100"}]
-    of_6 = [{"subnet": addresses_6(node), "rangeStart": f"fd00:245:{node.index}::100"}]
+    # Each network has its own file of leases: two of the same subnet need ranges that do not overlap.
+    of_4, dual_4 = ([_range(addresses(node), first)] for first in (100, 150))
+    of_6, dual_6 = ([_range(addresses_6(node), first)] for first in (100, 150))
     local = {"type": "host-local", "dataDir": f"{node.home}/addresses-{BRIDGE}"}
     return {
         "static": {"type": "static", "routes": [four]},
         "static6": {"type": "static", "routes": [six]},
         "assigned": {**local, "ranges": [of_4], "routes": [four]},
         "six": {**local, "ranges": [of_6], "routes": [six]},
-        "dual": {**local, "ranges": [of_4, of_6], "routes": [four, six]},
+        "dual": {**local, "ranges": [dual_4, dual_6], "routes": [four, six]},
         "dhcp": {"type": "dhcp", "daemonSocketPath": f"{node.home}/dhcp.sock"},
     }
+
+
+def _range(subnet: str, first: int) -> dict[str, str]:
+    """Return fifty addresses of a subnet, by their first and last numbers."""
+    network = ipaddress.ip_network(subnet)
+    return {"subnet": subnet, "rangeStart": str(network[first]), "rangeEnd": str(network[first + 49])}
 
 
 def definitions(node: Node, mtu: int) -> Iterator[dict[str, Any]]:
