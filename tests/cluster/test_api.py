@@ -337,7 +337,7 @@ def test_a_deleted_pod_is_noticed(cluster: Cluster, watch: PodWatch) -> None:
     before = cluster.requests
     cluster.core.delete_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace)
     assert watch.wait_for(lambda pods: not pods, LONG)
-    assert (watch.fault() or "").startswith("pod tpc-aaaaaa-src1: Deleted: not by this process; it ")
+    assert (watch.fault() or "").startswith("pod tpc-aaaaaa-src1: Deleted: by another process or user; it ")
     assert cluster.requests - before <= 4
 
 

@@ -288,8 +288,8 @@ def test_what_a_smaller_machine_has_not_is_said_and_the_factor_one_leaves_a_swee
     ("parameters", "by", "message"),
     [
         ({"bandwidth": "1 Gbit/s", "tcp_buffer": "4 MB"}, "1/200", "a scale of at least 1/61"),
-        ({"cores": 8}, "1/20", "it is what is scaled"),
-        ({"bandwidth": 10, "cores": [None, 8]}, "1/20", "what has no limit has no scale"),
+        ({"cores": 8}, "1/20", "a bandwidth: scaling changes it"),
+        ({"bandwidth": 10, "cores": [None, 8]}, "1/20", "cannot be scaled"),
         ({"bandwidth": 10, "streams": [100, 200]}, "1/20", "each stream is a process on this machine"),
         ({"bandwidth": 10, "streams": [1, 13, 100]}, "1/20", "3 values or more of at most 64"),
         ({"bandwidth": 10, "cores": 1, "origins": 8}, "1/20", "0.1 cores for each origin"),

@@ -269,8 +269,8 @@ def test_a_slower_machine_is_said_of_cells_that_a_cpu_bound() -> None:
     assert found.slowdown == pytest.approx(1.2)
     first = found.cells.loc[found.cells["rtt"] == 0, ["base_work", "new_work"]]
     assert first.isna().to_numpy().tolist() == [[False, True]] * 8
-    assert "work took new's machine 1.20 times as long" in found.summary()
-    assert "work took base's machine 1.20 times as long" in compare(new, base).summary()
+    assert "new ran on a machine that was 1.20 times slower" in found.summary()
+    assert "base ran on a machine that was 1.20 times slower" in compare(new, base).summary()
     for equal in (on(0.26, slice(0, 3)), on(0.30, slice(3, 6)), made(3)):
         assert "machine" not in compare(base, equal).summary()
 

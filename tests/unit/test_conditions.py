@@ -100,7 +100,7 @@ def test_what_is_more_than_comparisons_is_refused_and_not_run(condition: str, tm
         "state > 1": r"text against numbers: the column state \(as in 'DONE'\) and 1",
         "tool in ['curl', 1]": r"text against numbers: the column tool \(as in 'curl'\) and 1",
         "stream == 1": "no column stream: streams[?] one of tool, streams",
-        "streams": "the column streams has numbers, and alone is no condition",
+        "streams": "the column streams has numbers and needs a comparison",
     }.items(),
 )
 def test_kinds_that_do_not_fit_are_named(condition: str, says: str) -> None:

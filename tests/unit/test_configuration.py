@@ -177,7 +177,7 @@ TWICE = "twice, allowed: YAML, each key once"
             "notebooks.curves.x: given streams, allowed: an axis: one of rtt"
         ),
         "parameters: {rtt: [1, 2]}\nnotebooks: {curves: {x: rtt, curve: rtt}}": (
-            "notebooks.curves.curve: given rtt, allowed: another axis, and there is none"
+            "notebooks.curves.curve: given rtt, allowed: another axis; the sweep has none"
         ),
         "measurement: {min_tim: 5}": (
             f"measurement.min_tim: {UNKNOWN} min_time? one of {', '.join(Measurement.model_fields)}"
@@ -249,7 +249,7 @@ bandwidth: 10 Gbit/s
 congestion_control: [cubic, bbr]
     congestion_control[1]: given bbr, allowed: one of cubic, reno
 rtt: [0, 5], queue_limit: [null, 1000]
-    queue_limit[1]: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms: it bounds packets under way, and none are
+    queue_limit[1]: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms, where no packets are under way
 tool: gfal
     tool: given gfal, allowed: gfal2? one of {KNOWN}
 tcp_streams: [1, 4], copy_mode: [pull, push]
@@ -343,7 +343,7 @@ def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
     testbed = f"{{kind: netns, releases: [{{name: mine, path: {root}/none}}]}}"
     assert problems(root, "parameters: {rtt: 5}", testbed) == []
     [line] = problems(root, "parameters: {xrootd: mine}", testbed)
-    said = f"allowed: a release that is there (releases {IN_FILE}): "
+    said = f"allowed: an installed release (releases {IN_FILE}): "
     assert f"parameters.xrootd: given mine, {said}" in line
     assert f": xrootd mine: {root}/none/bin/xrootd is not there" in line
 

@@ -302,7 +302,7 @@ def test_an_unusable_file_is_set_aside_and_its_cell_says_why(batches: Path, proc
     for known, aside in ((specs.values(), None), (None, told.__setitem__)):  # its place may not be known
         with pytest.raises(dataset.DatasetError, match=f"{first}: not JSON"):
             dataset.fold(specs, axes, known, processes, set_aside=aside)
-    with pytest.raises(dataset.DatasetError, match=f"none of the cells was measured, {first} .*not JSON"):
+    with pytest.raises(dataset.DatasetError, match=f"no cell was measured; reason for {first}.*not JSON"):
         dataset.fold([first], axes, [specs[first]], processes, set_aside=told.__setitem__)
 
 

@@ -79,7 +79,7 @@ def test_a_process_that_dies_is_an_error(files: list[Path], monkeypatch: pytest.
 
     monkeypatch.setattr(cells.Reader, "_fixed", dying)
     monkeypatch.setattr(cells, "FEW", 0)
-    with pytest.raises(dataset.DatasetError, match="a process that read cell files died"):
+    with pytest.raises(dataset.DatasetError, match="a process that read cell files was killed"):
         dataset.fold(files, AXES, processes=2)
 
 

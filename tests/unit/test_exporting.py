@@ -135,7 +135,7 @@ def test_what_all_cells_share_is_said_once_and_any_text_survives(folded: SimpleN
 
 def test_a_dataset_without_times_is_refused(folded: SimpleNamespace) -> None:
     summary = folded.summary.assign(started=folded.summary.started.where(folded.summary.streams > 1))
-    says = r"does not say when the cell cores=0\.5, rtt=5, streams=1, repetition=1 was measured"
+    says = r"has no time of measurement for the cell cores=0\.5, rtt=5, streams=1, repetition=1, which"
     for export in (exposition, partial(monitoring_lines, samples=folded.samples)):
         with pytest.raises(ExportError, match=says):
             export(summary)

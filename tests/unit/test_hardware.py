@@ -122,7 +122,7 @@ def test_each_setting_on_one_pair_is_confounded() -> None:
     assert len(found.confounded) == 4
     assert found.spread is None
     assert found.pairs["ratio"].isna().all()
-    assert found.summary().startswith("Confounded: each setting was measured on one of the 4 pairs alone")
+    assert found.summary().startswith("Confounded: each setting was measured on only one of the 4 pairs")
     assert "repeat: deployments" in found.summary()
 
 
@@ -159,7 +159,7 @@ def test_two_pairs_that_differ_one_pair_and_none_are_said() -> None:
     ):
         found = node_effects(unknown)
         assert found.pairs.empty
-        assert found.summary() == "No cell that can be used says on which nodes it was measured."
+        assert found.summary() == "No usable cell records its nodes."
 
 
 @pytest.mark.parametrize("count", [1, 80])

@@ -92,7 +92,7 @@ def test_a_run_is_kept_once_under_its_date(tmp_path: Path) -> None:
 
 def test_what_does_not_say_when_it_was_measured_is_refused(once: xr.Dataset, tmp_path: Path) -> None:
     once.assign_attrs(measured_until="unknown").to_netcdf(tmp_path / "dataset.nc")
-    with pytest.raises(runs.HistoryError, match="'unknown' of when it was measured"):
+    with pytest.raises(runs.HistoryError, match="measured_until of the dataset is 'unknown'"):
         runs.keep(tmp_path / "dataset.nc", tmp_path / "history")
     assert not (tmp_path / "history").exists()
 
@@ -110,8 +110,8 @@ def test_files_that_are_none_of_the_history_are_left_out_and_named(once: xr.Data
     found, left = runs.kept(tmp_path)
     assert [run.file for run in found] == ["a.nc", "again.nc", "c.nc"]
     assert "cannot be read" in left.pop("broken.nc")
-    said = "again.nc has the same cells, and what was measured anew of them"
-    assert left == {"b.nc": said, "other.nc": "it is of smoke on netns"}
+    said = "again.nc contains these measurements and newer ones"
+    assert left == {"b.nc": said, "other.nc": "it belongs to sweep smoke on testbed netns"}
 
 
 def test_repetitions_are_one_measurement_of_a_run(once: xr.Dataset) -> None:
@@ -154,10 +154,10 @@ def test_a_change_has_its_date_its_size_its_cells_and_what_changed_with_it(once:
         Difference("software.xrootd", "5.9.0", "6.0.0"),
     ]
     text = sentence(told, found)
-    assert text.startswith("Between 2026-03-01 03:00 and 2026-03-08 03:00 all cells together are at 0.8")
+    assert text.startswith("Between 2026-03-01 03:00 and 2026-03-08 03:00 throughput of all cells is 0.8")
     assert "of 6 cells 3 slower" in text
     assert "by rtt: no difference found at 5 ms (1" in text and "slower at 50 ms (0." in text
-    assert text.endswith("Changed with it: bandwidth 1 Gbit/s → 2 Gbit/s; software.xrootd 5.9.0 → 6.0.0.")
+    assert text.endswith("Recorded changes: bandwidth 1 Gbit/s → 2 Gbit/s; software.xrootd 5.9.0 → 6.0.0.")
 
 
 def slower_from(place: int, factor: float = 0.7) -> object:
@@ -208,7 +208,7 @@ def test_junit_has_a_case_for_each_cell_and_fails_those_that_changed(once: xr.Da
     [change_told] = content["changes"]
     assert (change_told["after"], change_told["from"]) == ("6.nc", "7.nc")
     assert len(change_told["comparison"]["cells"]) == CELLS
-    with pytest.raises(runs.HistoryError, match="no run to make a history of: a: it is broken"):
+    with pytest.raises(runs.HistoryError, match="no run that a history can use: a: it is broken"):
         history_of([], {"a": "it is broken"})
 
 

@@ -114,11 +114,11 @@ CANNOT = """
 {} on nodes with {bandwidth: 500 Mbit/s, paths: {kind: netem, pairs: [{}]}}
     bandwidth (left out): 1 Gbit/s → at most 500 Mbit/s (bandwidth in FILE)
 {loss: [0 %, 1 %]} on nodes
-    loss[1]: 1 % → 0 %: paths of kind nodes lose what they lose (FILE)
+    loss[1]: 1 % → 0 %: tpcsweep cannot set the loss of paths of kind nodes (FILE)
 {queue_limit: [null, 1000]} on nodes
-    queue_limit[1]: 1000 → null: paths of kind nodes have queues of their own (FILE)
+    queue_limit[1]: 1000 → null: tpcsweep cannot set queues of paths of kind nodes (FILE)
 {queue_limit: 1000, rtt: [0, 20]} on netem
-    queue_limit: 1000 with rtt 0 ms → null with rtt 0 ms: it bounds packets under way, and none are
+    queue_limit: 1000 with rtt 0 ms → null with rtt 0 ms, where no packets are under way
 {mtu: 1500} on nodes
     mtu: 1500 B → 8900 B (mtu in FILE)
 {tcp_buffer: [4 MiB, 8 MiB]} on nodes with {tcp_buffer: 4 MiB}
@@ -129,7 +129,7 @@ CANNOT = """
     file_size: 1 GiB with streams 8, source_content sparse, layer memory_to_memory → at most 409 MiB: 10 files
         in 4 GiB (memory in FILE, of one origin)
 {cores: [0.02], origins: [1, 4]} on nodes
-    cores[0]: 0.02 with origins 4 → at least 0.04, as each origin has its part of them, and kubelets set no
+    cores[0]: 0.02 with origins 4 → at least 0.04, as each origin gets an equal share, and kubelets set no
         quota of less than 1 ms in 100 ms
 {origins: [1, 3]} on networks 5 3
     origins[1]: 3 with rtt 5 ms → at most 2: paths.pairs[1].destination in FILE has 3 of the addresses that more
@@ -142,7 +142,7 @@ CANNOT = """
     origins: 3 with rtt 0 ms → at most 2: paths.pairs[0].destination in FILE has 2 origins
 {cores: [8], origins: [1, 2]} on nodes with {source: {podTemplate: {spec: {containers: [{name: servers,
   resources: {requests: {cpu: 5}}}]}}}}
-    cores[0]: 8 with origins 2 → at least 10, as each origin has its part of them, and requests 5 (podTemplate
+    cores[0]: 8 with origins 2 → at least 10, as each origin gets an equal share, and requests 5 (podTemplate
         in FILE)
 {file_size: 64 MiB, source_content: random} on nodes with {source: {memory: 16 MiB}}
     file_size: 64 MiB with source_content random → at most 16 MiB (memory of a source in FILE)
@@ -234,7 +234,7 @@ REFUSED = """
 {paths: {kind: nodes, pairs: al}}
     paths.pairs: 'al' → all, or a list of pairs
 {paths: {kind: nodes, pairs: all}}
-    paths.each: nothing → what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}
+    paths.each: nothing → settings of each pair, such as {rtt: 0 ms, source: {…}, destination: {…}}
 {paths: {each: {source: {podTemplate: {spec: {affinity: {nodeAffinity: {}}}}}}, kind: nodes, pairs: all}}
     paths.each.source.podTemplate.spec.affinity.nodeAffinity: rules → nothing: with pairs: all nodes are found
     paths.each.rtt: nothing → the RTT of the path, which those of kind nodes need

@@ -111,7 +111,7 @@ WRONG: dict[tuple[bool, bool], list[Any]] = {
         (of(ended(0, name="client"), ended(1, name="hub")), "Error: container hub ended with exit code 1"),
         (of(RESTARTED, phase="Running"), f"Error: {ENDED_WITH} 1, and was started again"),
         # What becomes of pods whose containers run
-        (SILENT, "NodeNotReady: nothing is heard of it any more"),
+        (SILENT, "NodeNotReady: the node stopped reporting"),
         ({**RUNNING, **disrupted(*EVICTED)}, ": ".join(EVICTED)),
         (of(ended(139), **disrupted("TerminationByKubelet")), "TerminationByKubelet"),
     ],
@@ -167,10 +167,10 @@ def test_an_init_container_may_end_but_not_fail(code: int, wrong: bool) -> None:
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        (RUNNING, "Deleted: not by this process"),
+        (RUNNING, "Deleted: by another process or user"),
         ({**RUNNING, "reason": "NodeLost", "message": "n is silent"}, "NodeLost: n is silent"),
         ({**RUNNING, **disrupted(*EVICTED)}, ": ".join(EVICTED)),
-        (of(ended(139), phase="Running"), "Deleted: not by this process"),
+        (of(ended(139), phase="Running"), "Deleted: by another process or user"),
     ],
 )
 def test_a_pod_that_is_being_deleted_and_one_that_was(status: dict[str, Any], why: str) -> None:
@@ -234,7 +234,7 @@ def test_a_limit_that_a_namespace_adds_to_a_server_is_refused(added: str, limite
     assert bool(fault) == bool(limited)
     if fault:
         assert fault.final
-        assert f"LimitRange of the namespace limits the CPU of container {limited}" in fault.text
+        assert f"LimitRange of the namespace sets a CPU limit for container {limited}" in fault.text
         assert "`cores` of the sweep" in fault.text
 
 

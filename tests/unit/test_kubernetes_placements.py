@@ -96,7 +96,7 @@ def test_what_the_testbed_says_for_all_pairs_is_refused_once_and_there() -> None
     [problem] = refused({}, destination=sized("servers", limits={"memory": "1Gi"}), paths=paths)
     assert problem.startswith("destination.podTemplate: given limits: {memory: 1Gi}")
     [problem] = refused({"rtt": 1}, source={"origins": [{}]})
-    assert problem.startswith("source.origins: given what is a pair's own, allowed: nothing: ")
+    assert problem.startswith("source.origins: given a key of a pair, allowed: nothing: ")
 
 
 PORTS = st.none() | st.integers(8070, 8130)

@@ -55,7 +55,7 @@ def test_what_no_quota_can_be_is_refused(root: Path) -> None:
         quota(0.0009)
     assert problems(root, "parameters: {cores: [0.003, 0.5], origins: [1, 3, 4]}") == [
         "config/sweeps/one.yaml: parameters.cores[0]: given 0.003 with origins 4, allowed: at least 0.004, as each "
-        "origin has its part of them, and the kernel has no quota of less than 1 ms in a second"
+        "origin gets an equal share, and the kernel has no quota of less than 1 ms in a second"
     ]
 
 

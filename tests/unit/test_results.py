@@ -171,7 +171,7 @@ def test_a_folder_that_exists_in_another_case_is_refused(tmp_path: Path, monkeyp
     """As exFAT and macOS have it: the cells would take the places of another sweep's."""
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "demo"]))
     results.hold(tmp_path / "demo")
-    said = r"Demo: taken by a name in another case here: choose another folder"
+    said = r"Demo: a folder exists whose name differs only in case: choose another folder"
     with pytest.raises(results.ResultsError, match=said):
         results.hold(tmp_path / "Demo")
 

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("sysctls", "proc", "told"),
     [
         ({}, {}, ["the kernel has no user namespaces (CONFIG_USER_NS)"]),
-        ({CLONE: 1, APPARMOR: 0, USERS: 9}, {"self/ns/user": ""}, ["no setting that is known"]),
+        ({CLONE: 1, APPARMOR: 0, USERS: 9}, {"self/ns/user": ""}, ["no known setting"]),
         (
             {USERS: 0, NETWORKS: 0, CLONE: 0, APPARMOR: 1},
             {"self/ns/user": "", "self/status": "Seccomp:\t2\n"},
@@ -99,7 +99,7 @@ def test_a_root_without_all_rights_is_told_which_are_missing(drops: str, told: s
         (
             "cores: [0.5, null]",
             {"no_quotas": "there is no hierarchy: boot"},
-            "cores[0]: given 0.5, allowed: null, or any as root: this user can have no CPU quotas, as there is no "
+            "cores[0]: given 0.5, allowed: null, or any as root: this user cannot set CPU quotas, as there is no "
             "hierarchy: boot",
         ),
         (
@@ -180,15 +180,15 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
             {"programs": "xrootd tc"},
             "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-",
         ),
-        ({"refused": "sysctl -w this=1"}, "which takes root or user namespaces.*: sysctl -w this=1"),
+        ({"refused": "sysctl -w this=1"}, "need root or user namespaces.*: sysctl -w this=1"),
         (
             {"netem": False, "tun": "none"},
             "/none .*No such file.*: as root modprobe sch_netem, or modprobe tun",
         ),
-        ({"netem": False, "tun": "folder"}, r"/folder for .* is of no use \(Is a directory\): .*chmod 666"),
+        ({"netem": False, "tun": "folder"}, r"/folder for .* cannot be used \(Is a directory\): .*chmod 666"),
         (
             {"netem": False, "tun": "tun"},
-            r"/tun for .* is of no use \(Inappropriate ioctl for device\): as root modprobe",
+            r"/tun for .* cannot be used \(Inappropriate ioctl for device\): as root modprobe",
         ),
         ({"groups": "tun"}, "/tun: Not a directory: mount it writable"),
         ({"files": 64}, "open no more than 64 files: ulimit -n 1024"),

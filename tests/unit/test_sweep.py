@@ -207,7 +207,7 @@ REFUSED = """
 {parameters: {rtt: [5, 20]}, exclude: [{rtt: [5, 20]}]}
     exclude: given rules that leave no cell, allowed: rules that leave at least one
 {parameters: {rtt: [5, 20]}, include: [{rtt: 5}]}
-    include[0]: given rtt: 5 ms, allowed: what adds at least one cell
+    include[0]: given rtt: 5 ms, allowed: an entry that adds cells
 {parameters: {rtt: [5, 20]}, include: [{streams: 5}]}
     include[0].streams: given a parameter that is no axis, allowed: one of rtt
 {parameters: {rtt: [5, 20], streams: [1, 2, 3]}, repetitions: 2, max_cells: 11}

@@ -82,8 +82,8 @@ def _cells(summary: xr.Dataset) -> xr.Dataset:
     started = row["started"].values.astype("datetime64[ns]")
     for cell in np.flatnonzero(np.isnat(started))[:1]:
         where = ", ".join(f"{axis}={_text(row[axis].values[cell].item())}" for axis in axes)
-        lack = f"the dataset does not say when the cell {where} was measured, which monitoring needs to know"
-        raise ExportError(f"{lack}; csv and zarr need no times")
+        lack = f"the dataset has no time of measurement for the cell {where}, which monitoring needs"
+        raise ExportError(f"{lack}; export csv or zarr instead")
     ended = started.astype("int64") / 1e9 + np.nan_to_num(row["duration"].values)
     return row.assign(ended=("cell", ended), place=("cell", places))
 

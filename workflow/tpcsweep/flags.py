@@ -60,7 +60,7 @@ FLAGS = _table("""
 not_steady | warning | not steady | a trend is left after the warm-up, or no byte arrived after it
 wide_interval | note | interval wider than asked | the cell ended before the confidence interval was as narrow
     as asked
-autocorrelated | note | interval too narrow | of earlier cells: the batch means are still correlated, so that
+autocorrelated | note | interval too narrow | only cells of early versions: batch means are correlated, so
     the interval is too narrow
 transfers_failed | warning | some transfers failed | at least one transfer failed
 files_missing | invalid | not all files transferred | the cell ended before every stream had transferred its
@@ -71,16 +71,16 @@ monitoring_disagrees | warning | XRootD's monitoring disagrees | the bytes of tr
     monitoring are not those in their files
 machine_saturated | warning | machine saturated | the machine's CPUs were all busy: the machine bound the
     cell, not the setting
-deployment_broken | invalid | deployment broke | a server, the client or the path died or answered no more;
+deployment_broken | invalid | deployment broke | a server, the client or the path died or stopped answering;
     another deployment followed
-path_slow | warning | path slower than asked | the path had less than the bandwidth asked; bandwidth_found
-    says how much
+path_slow | warning | path slower than asked | the path had less bandwidth than asked; bandwidth_found
+    is the measured value
 disturbed | warning | machine disturbed | others used the machine, or it was slower than at other times, while
     the cell was measured
 implausible | invalid | implausible figures | a figure is missing, negative or infinite, or more than the path
     or the machine can carry
 too_short | note | short for its interval | the cell is shorter than 10 s, than 15 correlation times of its
-    goodput or than 15 RTTs: its interval is too narrow more often than it says
+    goodput or than 15 RTTs: its interval is too narrow more often than its confidence level allows
 within_files | note | hardly any file ended | fewer files than streams ended after the warm-up: the figure has
     hardly any of the pauses between files
 beyond_path | warning | beyond the path's rate | the throughput is above the path's bandwidth: buffers that had

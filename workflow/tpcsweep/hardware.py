@@ -70,13 +70,13 @@ class Hardware:
     def summary(self) -> str:
         count = len(self.pairs)
         if count == 0:
-            return "No cell that can be used says on which nodes it was measured."
+            return "No usable cell records its nodes."
         if count == 1:
             return f"All cells were measured on one pair of nodes, {self.pairs['pair'].iloc[0]}."
         if len(self.confounded) == count:
             return (
-                f"Confounded: each setting was measured on one of the {count} pairs alone, so that what axes seem to "
-                f"do may be hardware. {ADVICE}"
+                f"Confounded: each setting was measured on only one of the {count} pairs, so effects of axes "
+                f"may be effects of hardware. {ADVICE}"
             )
         alone = f" Confounded: {len(self.confounded)} of {count} pairs, which share no setting with another."
         return _of_spread(self.spread) + (alone if self.confounded else "")

@@ -158,7 +158,7 @@ def hold(folder: Path) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ResultsError(f"{folder}: user {os.geteuid()} cannot write to it: {elsewhere}")
         if folder.name not in {path.name for path in folder.parent.iterdir()}:
-            raise ResultsError(f"{folder}: taken by a name in another case here: {elsewhere}")
+            raise ResultsError(f"{folder}: a folder exists whose name differs only in case: {elsewhere}")
         locks.take(folder / LOCK)  # never closed
     except locks.HeldError as held:
         raise ResultsError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None

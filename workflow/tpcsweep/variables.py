@@ -148,17 +148,17 @@ disk | the disk | the servers' threads waited for a disk | faster disks, or more
 window | TCP's window | TCP's windows were too small for the path | larger TCP buffers, or more streams
 between_files | pauses between files | streams waited between files: start-up, tokens, redirection, handshakes
     and slow start | larger files, more streams, or connections used again
-slow_start | slow start | between_files in datasets of earlier versions, by a rule of theirs | larger files
+slow_start | slow start | pauses between files, by the rule of earlier versions | larger files
 path_queue | a queue of the path | a queue of the path lost packets before the path was full | longer queues on
     the path, or paced senders
 loss | random loss | packets lost at random kept TCP's windows small | a path without errors, or more streams
-server | the server's ceiling | a server's own ceiling, whatever its cores; simulated cells alone have it | more
+server | the server's ceiling | a server's own ceiling, at any number of cores; only in simulated cells | more
     origins
 machine | the machine | the machine's CPUs were all busy, or the path's emulator was | a machine with nothing
     else to do, or more CPUs
-none_found | nothing that is looked for | nothing that is looked for | a look at the servers' logs and the time
+none_found | no known cause | no known cause applied | a look at the servers' logs and the time
     series
-not_visible | not visible from outside | nothing that can be seen without access to the servers | a look at the
+not_visible | a cause hidden from outside | no cause visible without access to the servers | a look at the
     servers' own monitoring
 """)
 ]

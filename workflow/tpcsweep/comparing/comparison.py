@@ -147,12 +147,12 @@ TABLE = {
     "p": "probability of a ratio as far from 1 if there is no difference",
     "p_corrected": "p after Holm's correction, together with those of values and of the overall effect",
     "verdict": "faster, slower, no difference found, not comparable",
-    "why": "what a cell that is not comparable lacks",
+    "why": "why the cell is not comparable",
     "evidence": "repetitions, intervals, or both (one side has repetitions)",
     "base_flags": "flags of base",
     "new_flags": "flags of new",
-    "base_work": "ms that a piece of work took base's machine (machine_work), where a CPU bound the cell",
-    "new_work": "the same of new",
+    "base_work": "machine_work of base, ms: CPU time of a fixed piece of work; only for CPU-bound cells",
+    "new_work": "machine_work of new, ms; only for CPU-bound cells",
 }
 """Columns of `Comparison.cells` after the axes, with their meanings."""
 
@@ -412,7 +412,7 @@ def slower_machine(comparison: Comparison) -> str:
         side, ratio = "base", 1 / ratio
     if not ratio >= 1 + NOTICED:  # also false for NaN
         return ""
-    return f"work took {side}'s machine {ratio:.2f} times as long in cells that a CPU bound, and their ratios hold that"
+    return f"{side} ran on a machine that was {ratio:.2f} times slower; this affects the CPU-bound cells"
 
 
 def flagged(comparison: Comparison) -> str:

@@ -101,7 +101,7 @@ class Paths(Strict):
             if self.each is not None:
                 yield ("each",), "a pair", "nothing without pairs: all"
         elif self.each is None:
-            allowed = "what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}"
+            allowed = "settings of each pair, such as {rtt: 0 ms, source: {…}, destination: {…}}"
             yield ("each",), "nothing", allowed
             return
         elif self.kind == "networks":
@@ -252,7 +252,7 @@ class Kubernetes(Settings):
                     found.setdefault((*where, *key), (value, allowed))
         for name in ("source", "destination"):
             for own in sorted({"network", "addresses", "origins"} & getattr(self, name).model_fields_set):
-                found[name, own] = "what is a pair's own", "nothing: it stands with each of paths.pairs"
+                found[name, own] = "a key of a pair", "nothing: write it in each of paths.pairs"
         yield from ((place, *words) for place, words in found.items())
 
     @cached_property

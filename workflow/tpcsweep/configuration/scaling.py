@@ -67,14 +67,14 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
 
 def _unscalable(sweep: Sweep, values: dict[str, list[Value]]) -> Iterator[Problem]:
     if not values.get("bandwidth"):
-        yield Problem("parameters.bandwidth", "nothing", "a bandwidth: it is what is scaled")
+        yield Problem("parameters.bandwidth", "nothing", "a bandwidth: scaling changes it")
     for name in RATES:
         if None in values.get(name, []):
-            yield Problem(f"parameters.{name}", "null", "numbers: what has no limit has no scale")
+            yield Problem(f"parameters.{name}", "null", "numbers: null (no limit) cannot be scaled")
     for key, entries in (("exclude", sweep.exclude), ("include", sweep.include)):
         for place, entry in enumerate(entries):
             for name in sorted(set(chosen(entry)) & {*RATES, *SIZES, "streams", "queue_limit"}):
-                allowed = f"none in a sweep that is scaled: its values of {name} become others"
+                allowed = f"nothing: scaling changes the values of {name}"
                 yield Problem(f"{key}[{place}].{name}", "values", allowed)
 
 

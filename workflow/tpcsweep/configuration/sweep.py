@@ -132,7 +132,7 @@ class Notebooks(Strict):
                 if axis in free:
                     free.remove(axis)
                     continue
-                allowed = f"an axis: one of {', '.join(free)}" if free else "another axis, and there is none"
+                allowed = f"an axis: one of {', '.join(free)}" if free else "another axis; the sweep has none"
                 yield Problem(f"notebooks.{name}.{place}", axis, allowed)
 
 
@@ -353,7 +353,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
         before = len(points)
         points |= dict.fromkeys(itertools.product(*(axes | entry).values()))
         if len(points) == before:
-            problems.append(Problem(f"include[{index}]", _text(entry), "what adds at least one cell"))
+            problems.append(Problem(f"include[{index}]", _text(entry), "an entry that adds cells"))
     if not points:
         problems.append(Problem("exclude", "rules that leave no cell", "rules that leave at least one"))
     raise_any(problems)

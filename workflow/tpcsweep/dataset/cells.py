@@ -203,7 +203,7 @@ def _in_processes(
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise DatasetError(
-            "a process that read cell files died without a word, as the kernel lets one when memory runs out: "
+            "a process that reads cell files was killed, probably because memory ran out: "
             "run snakemake again, with more memory or fewer cores"
         ) from error
     finally:

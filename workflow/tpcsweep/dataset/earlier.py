@@ -107,7 +107,7 @@ def _unusable(dataset: netCDF4.Dataset) -> str | None:
         return f"a throughput in {unit}"
     rates = np.ma.filled(throughput[:].astype(float), np.nan)
     if np.any((rates < 0) | np.isinf(rates)):
-        return "a throughput below 0 or without end"
+        return "a negative or infinite throughput"
     axes = {name: dataset[name][:].tolist() for name in throughput.dimensions if name in dataset.variables}
     twice = [name for name, values in axes.items() if len(set(values)) < len(values)]
     return f"an axis with a value twice: {twice[0]}" if twice else None

@@ -111,7 +111,7 @@ def fold(
         raise DatasetError("no cell files were given: a dataset needs at least one")
     if not grid.summary.status.any():
         why = next(filter(None, grid.summary.message), "")
-        raise DatasetError(f"none of the cells was measured, {grid.first} for example: {why}")
+        raise DatasetError(f"no cell was measured; reason for {grid.first}: {why}")
     return grid.folded(
         grid.fixed["parameters"],
         {**grid.summary.about(grid.fixed), **attributes},
@@ -165,7 +165,7 @@ class _Grid:
             self.first, self.fixed = cell.source, cell.fixed
         elif cell.fixed != self.fixed:
             raise DatasetError(
-                f"{cell.source}: differs from {self.first} in what is no axis: {differences(cell.fixed, self.fixed)}"
+                f"{cell.source}: other settings than {self.first}: {differences(cell.fixed, self.fixed)}"
             )
         if self.summary.status[cell.at]:
             raise DatasetError(f"{cell.source}: another file was measured at the same point of the grid")

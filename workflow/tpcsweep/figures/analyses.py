@@ -25,7 +25,7 @@ from tpcsweep.hardware import Hardware
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NODES = "What nodes did to throughput"
+_NODES = "Effect of nodes on throughput"
 _MOST_NAMED = 60  # pairs with names next to them; the table has more
 _ROUNDS = "Estimated error of the surface"
 _MOST_ROWS = 8
@@ -54,12 +54,12 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
     axes.plot(effect[0], at, "o", color="#0072B2", markersize=4 if named else 2)
     labels = [f"{pair} ({count})" for pair, count in zip(known["pair"], known["deployments"], strict=True)]
     axes.set_yticks(at if named else [], list(map(literal, labels)) if named else [])
-    axes.set(xlabel="throughput over that of the mean pair, less 1", ylim=(-0.6, len(known) - 0.4))
+    axes.set(xlabel="throughput, difference from the mean pair", ylim=(-0.6, len(known) - 0.4))
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(visible=True, axis="x", alpha=0.3)
     notes = [
         found.summary(),
-        f"Settings apart. In brackets: deployments. Bars: {CONFIDENCE:.0%} intervals (Student's t), each for itself.",
+        f"Adjusted for settings; (n): deployments; bars: {CONFIDENCE:.0%} intervals (Student's t), uncorrected.",
     ]
     if not named:
         notes.append(f"{len(known)} pairs, in the order of the table.")
@@ -77,8 +77,8 @@ def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=(5.2, 3.2), layout="constrained")
     axes = figure.subplots()
     (total,) = axes.plot(shares, errors, "o-", label="cells not measured")
-    (noise,) = axes.plot(shares, noises, ":", color="#666666", label="of it noise: it stays")
-    line = axes.axhline(log["asked"], linestyle="--", color="black", label="asked for")
+    (noise,) = axes.plot(shares, noises, ":", color="#666666", label="noise, which more cells do not reduce")
+    line = axes.axhline(log["asked"], linestyle="--", color="black", label="target error")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(PercentFormatter(1))
     axes.set(xlabel="share of the grid that was measured", ylabel="RMS error over the range")

@@ -117,7 +117,7 @@ def heatmap(summary: xr.Dataset) -> Figure:
 def limits(summary: xr.Dataset) -> Figure:
     """Draw each cell's limit as colour and throughput as number, in the panels of the heat map."""
     if not (summary["limit"] != "").any():
-        return placeholder(summary, "Limits", "No cell of this sweep says what bound it.")
+        return placeholder(summary, "Limits", "No cell of this sweep has a limit.")
     grid = place(_limits_of(summary))
     wide, high, readable = _map_size(grid)
     colours = ListedColormap([LIMIT_COLOURS[name] for name in _NAMES])
@@ -254,7 +254,7 @@ def surface(summary: xr.Dataset) -> Figure:
     grid = arrange(summary)
     if grid.size(grid.x) < 2 or grid.size(grid.y) < 2:
         axes = f"one ({grid.x})" if grid.size(grid.x) > 1 else "none"
-        why = "There is no surface to draw: it takes two axes with two values or more, and this sweep has"
+        why = "There is no surface to draw: it needs two axes with at least two values, and this sweep has"
         return placeholder(summary, "Throughput surface", f"{why} {axes}.")
     grid, thinning = thinned(grid, {grid.x: _MOST_LINES, grid.y: _MOST_LINES})
     figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
@@ -263,7 +263,7 @@ def surface(summary: xr.Dataset) -> Figure:
     for plain, where in panels:
         _surface(cast("Axes3D", plain), grid, where, norm, rate_label(summary))
     if grid.cells["throughput"].isnull().any():
-        notes.insert(0, "What has no value is marked on the floor.")
+        notes.insert(0, "Cells without a value are marked on the floor.")
     notes.insert(0, mean_note(summary))
     finish(figure, summary, "Throughput surface", notes, mark_handles(grid, "white"))
     return figure

@@ -107,7 +107,7 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     axes = figure.subplots()
     names = [words(name) for name in scores["model"]]
     places = np.arange(len(scores))
-    axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over what was left out")
+    axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over all left-out cells")
     shapes = {"rtt": "o", "streams": "s", "deployment": "D", "run": "^"}
     for (kind, where), part in errors.groupby(["kind", "where"], sort=False):
         at = [names.index(words(name)) for name in part["model"]]
@@ -128,7 +128,7 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
     axes.grid(visible=True, axis="x", alpha=0.3)
     handles, _ = axes.get_legend_handles_labels()
-    head(figure, f"Prediction of cells left out: {label}", ["* not to be told from the best"], handles)
+    head(figure, f"Prediction of cells left out: {label}", ["* not distinguishable from the best"], handles)
     return figure
 
 

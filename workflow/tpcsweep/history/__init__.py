@@ -135,7 +135,7 @@ def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory
     """
     if not runs:
         told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
-        raise HistoryError(f"there is no run to make a history of{': ' if told else ''}{told}")
+        raise HistoryError(f"there is no run that a history can use{': ' if told else ''}{told}")
     cells = joined(runs)
     logs = logs_of(cells)
     found = changes(logs)
@@ -165,7 +165,7 @@ def summary(told: SweepHistory) -> list[str]:
     count = len(told.runs)
     runs = f"{count} run{'s' * (count > 1)}, the last of {day(told.runs[-1])}"
     if count < ENOUGH:
-        return [f"{runs}; changes are looked for from {ENOUGH} runs on"]
+        return [f"{runs}; finding changes needs {ENOUGH} runs"]
     return [runs, *([sentence(told, change) for change in told.changes] or ["no change was found"])]
 
 
@@ -178,7 +178,7 @@ def sentence(told: SweepHistory, change: Change) -> str:
     runs, mean = told.runs, change.overall
     when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
     interval = f"({between(mean.low, mean.high)})"
-    size = f"all cells together are at {short(mean.ratio)} times {interval} what they were"
+    size = f"throughput of all cells is {short(mean.ratio)} {interval} times the earlier one"
     verdicts = change.comparison.verdicts
     cells = ", ".join(f"{verdicts[word]} {word}" for word in (SLOWER, FASTER) if verdicts[word])
     counted = f"; of {len(change.comparison.cells)} cells {cells or 'none is slower or faster by itself'}"
@@ -186,7 +186,7 @@ def sentence(told: SweepHistory, change: Change) -> str:
     what = "; ".join(
         f"{name} {old or 'unknown'} → {new or 'unknown'}" for name, old, new in change.differences
     )
-    return f"{when} {size}{counted}{where}. Changed with it: {what or 'nothing that is recorded'}."
+    return f"{when} {size}{counted}{where}. Recorded changes: {what or 'none'}."
 
 
 def _where(comparison: Comparison) -> Iterator[str]:

@@ -133,8 +133,8 @@ def _ended(summary: xr.Dataset) -> datetime:
         return datetime.fromisoformat(said).astimezone(UTC)
     except ValueError as error:
         raise HistoryError(
-            f"the dataset says {said!r} of when it was measured, and a history is of runs by their dates: "
-            "measure a cell, or take a dataset that tpcsweep has measured"
+            f"measured_until of the dataset is {said!r}, but a history needs the dates of its runs: "
+            "measure a cell, or use a dataset that tpcsweep measured"
         ) from error
 
 
@@ -143,10 +143,10 @@ def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
     ours = [run for run in runs if run.identity == runs[-1].identity]
     for run in runs:
         if run.identity != runs[-1].identity:
-            yield run.file, "it is of {} on {}".format(*run.identity)
+            yield run.file, "it belongs to sweep {} on testbed {}".format(*run.identity)
     for at, run in enumerate(ours):
         if again := next((later for later in ours[at + 1 :] if run.starts & later.starts), None):
-            yield run.file, f"{again.file} has the same cells, and what was measured anew of them"
+            yield run.file, f"{again.file} contains these measurements and newer ones"
 
 
 def _together(summary: xr.Dataset) -> xr.Dataset:

@@ -331,7 +331,7 @@ class _Condition:
             case ast.Name():
                 kind, values, called = self._operand(node)
                 if kind != "true and false":
-                    raise ConditionError(f"{called} has {kind}, and alone is no condition")
+                    raise ConditionError(f"{called} has {kind} and needs a comparison")
                 return np.asarray(values)
         raise _refused(node)
 

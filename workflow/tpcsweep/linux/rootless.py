@@ -91,7 +91,7 @@ def explained(said: str) -> str:
             "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined, "
             "or podman run --security-opt seccomp=unconfined --security-opt unmask=ALL"
         )
-    return f"{'; '.join(why) or 'no setting that is known forbids it'} ({said or 'refused without a word'})"
+    return f"{'; '.join(why) or 'no known setting forbids it'} ({said or 'no message'})"
 
 
 def quota_refusal() -> str:

@@ -29,7 +29,7 @@ Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 ENOUGH = "the estimated error is reached"
-NOISE = "what is left is noise: more cells would not bring the estimated error down to what is asked"
+NOISE = "the remaining error is noise: more cells would not reduce it to the target"
 EXHAUSTED = "every cell is measured"
 
 _CORNERS = 1 / 8  # share of the grid: of more corners, every other one is measured first

@@ -86,7 +86,7 @@ def _map(figure: Figure, axes: Axes, answer: Plan) -> None:
         "o--",
         color="white",
         markeredgecolor="black",
-        label="front: fewer of one take more of the other",
+        label="front: fewer cores need more streams",
     )
     for _, row in answer.front.iterrows():
         at = columns[row["streams"]], rows[row["cores"]]

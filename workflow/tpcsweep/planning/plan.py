@@ -97,12 +97,12 @@ class Plan:
         """Text: reached, the best chance inside the data, or no chance there."""
         if self.cheapest is not None:
             return "reached" + (", extrapolated" if self.cheapest["extrapolated"] else "")
-        chance = "no setting inside the data can"
+        chance = "no setting inside the data reaches it"
         if self.surest is not None:
             chance = f"the likeliest setting inside the data has a chance of {100 * self.surest['probability']:.1f} %"
         further = f"nor up to {plain(BEYOND)} times their largest values"
         if self.extrapolation is not None:
-            further = "extrapolated to be reached beyond"
+            further = "reached beyond the data by extrapolation"
         return f"not reached: {chance}, {further}"
 
     @property
@@ -251,7 +251,7 @@ def chosen_models(
             continue
         values = frame[name].astype(str)
         if not (values == word).any():
-            problems.append(Problem(name, repr(word), f"what the data have: {', '.join(values.unique())}"))
+            problems.append(Problem(name, repr(word), f"a value in the data: {', '.join(values.unique())}"))
         rows &= (values == word).to_numpy()
     if problems:
         raise ConfigurationError(problems)
@@ -282,9 +282,7 @@ def _price(settings: pd.DataFrame, target: float, probability: float) -> list[st
     first = likely.iloc[0]
     knobs = ", ".join(f"{name} {_shown(name, first[name])}" for name in KNOBS)
     chance = f"{100 * first['probability']:.1f} %"
-    return [
-        f"The margin for choosing among settings costs: by single predictions {knobs} would do ({chance})."
-    ]
+    return [f"Without the margin for choosing among settings, {knobs} would be enough ({chance})."]
 
 
 def _outside(domain: Domain, fixed: Given) -> list[str]:
@@ -307,7 +305,7 @@ def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
             continue
         ends = (values.min(), values.max()) if values.nunique() > 1 else (values.min(), 2 * values.min() + 1)
         if all(np.allclose(model.estimate(points.assign(**{name: end})), before) for end in ends):
-            notes.append(f"Of {name} the model says that it makes no difference here.")
+            notes.append(f"The model finds no effect of {name} here.")
     return notes
 
 
@@ -367,7 +365,7 @@ def _refuse(domain: Domain, fixed: Given) -> None:
         if isinstance(value, tuple) and name not in KNOBS:
             problems.append(Problem(name, "a list", f"one value; lists are for {', '.join(KNOBS)}"))
         elif name in domain.words and value not in domain.words[name]:
-            problems.append(Problem(name, repr(value), f"what the data have: {span(name, domain)}"))
+            problems.append(Problem(name, repr(value), f"a value in the data: {span(name, domain)}"))
     if problems:
         raise ConfigurationError(problems)
 
@@ -403,7 +401,7 @@ def span(name: str, domain: Domain) -> str:
     if name in domain.ranges:
         return " to ".join(_shown(name, value) for value in domain.ranges[name])
     if name not in domain.fixed or domain.fixed[name] == UNSAID.get(name):
-        return "they do not say"
+        return "not recorded"
     return _shown(name, domain.fixed[name])
 
 

@@ -32,12 +32,12 @@ STATED: Mapping[str, tuple[float, ...]] = {"origins": (2,), "cores": (128,), "rt
 
 _MARK = " *"
 _OURS = (
-    "* Ours: the publication says no such value; of streams it says no more than up to 500. Throughput is on a "
-    "logarithmic axis, RTT on none: each has a curve."
+    "* Ours: not stated in the publication, which says only up to 500 streams. Throughput is on a "
+    "logarithmic axis; each RTT is a curve."
 )
 _PORTS = (
-    "Published is a line for each port of the destinations. Goodput is recorded for a side as a whole, and ports are "
-    "alike where it is simulated: drawn is the mean of a port."
+    "The publication draws a line for each destination port. Here goodput is recorded for a whole side, and "
+    "simulated ports are equal, so the line is the mean of a port."
 )
 _BINS = 120  # points of an hour: 30 s each
 

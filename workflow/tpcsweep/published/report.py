@@ -131,8 +131,8 @@ def verdict_picture(lines: Sequence[Sequence[str]], said: str) -> Figure:
             word = lines[place - 1][column]
             cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
     note = (
-        "Of simulated data interval and agreement are of random parameter sets. Inputs chose parameters, and what "
-        f"follows from an assumption was put in: neither is a prediction. {said}"
+        "For simulated data, intervals and agreement are over random parameter sets. Claims that are inputs "
+        f"or follow from an assumption are not predictions. {said}"
     )
     head(figure, "Published claims, each on the data of the figure that carries it", [note])
     return figure

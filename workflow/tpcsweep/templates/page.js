@@ -57,7 +57,7 @@ function begin() {
       grade: GRADES[list.reduce((most, flag) => Math.max(most, GRADES.indexOf(flag.grade)), -1)], failed: all.some(cell => cells.status[cell] === 2) };
   }
   const interval = point => point.low === null || point.low === point.high ? "" : `${amount(point.low) < 0 ? "0" : point.low} to ${point.high}`;
-  const lacking = point => point.failed ? "failed" : point.all.length ? "not measured" : "not asked for";
+  const lacking = point => point.failed ? "failed" : point.all.length ? "not measured" : "not part of the sweep";
   function said(at, point) {
     const lines = [named(at)];
     lines.push(point.mean === null ? lacking(point) : `${point.mean} Gbit/s${interval(point) ? ` (${interval(point)})` : ""}`);
@@ -183,12 +183,12 @@ function begin() {
     const gain = cells.gain && cells.gain.texts[cells.gain.at[cell]];
     const sentence = [remedy && `To change: ${remedy}`, gain && `${gain}, by the fitted model`].filter(Boolean).join("; ");
     return [
-      make("p", {}, "Limited by ", make("strong", {}, name), `: ${meaning}.${second >= 0 ? ` Nearly as much by ${limits[second][0]}.` : ""}`),
+      make("p", {}, "Limited by ", make("strong", {}, name), `: ${meaning}.${second >= 0 ? ` The second limit, nearly as large, is ${limits[second][0]}.` : ""}`),
       sentence && make("p", { class: "advice" }, `${sentence}.`),
     ];
   }
   function chart(cell) {
-    if (!series) return make("p", { class: "soft" }, "Of so many cells the series are in the dataset alone.");
+    if (!series) return make("p", { class: "soft" }, "The page is too large for time series; the dataset has them.");
     const { points, step } = data.series, high = amount(data.series.top[cell]);
     const levels = series.subarray(cell * points, (cell + 1) * points);
     const last = levels.findLastIndex(level => level < 255) + 1;
@@ -334,7 +334,7 @@ function begin() {
     const place = plans.others.reduce((sum, other, nth) => sum * other.values.length + +form.elements[`other${nth}`].value, 0);
     const table = place * plans.rtts.length + at, settings = plans.tables[table], best = settings.find(setting => setting[0] >= target), most = settings.at(-1);
     const setting = best ?? most, sure = `reached with a probability of ${plans.probability}`;
-    if (!setting) { told.textContent = "The model expects nothing there."; return; }
+    if (!setting) { told.textContent = "The model has no prediction for this RTT."; return; }
     told.replaceChildren(make("p", {}, make("strong", {}, best ? `streams ${setting[5]}, cores ${setting[3]}, origins ${setting[4]}` : `Not ${sure} by any setting inside the data`),
       best ? ` at RTT ${plans.rtts[at]} ms: ${setting[1]} Gbit/s is ${sure}; expected ${setting[2]}.` : `: ${setting[1]} Gbit/s at most, with streams ${setting[5]}, cores ${setting[3]}, origins ${setting[4]}, at RTT ${plans.rtts[at]} ms. ${plans.measured[table]}`));
   }
@@ -344,7 +344,7 @@ function begin() {
 
   function drawSurface() {
     const box = find("surface"), told = find("drawn"), { x: across, y: up } = data;
-    if (sizeOf(across) < 2 || sizeOf(up) < 2) { told.textContent = "It takes two axes with two values or more."; return; }
+    if (sizeOf(across) < 2 || sizeOf(up) < 2) { told.textContent = "A surface needs two axes with at least two values."; return; }
     if (!window.Plotly) document.body.append(make("script", {}, find("plotly").textContent));
     const style = getComputedStyle(document.body), line = getComputedStyle(document.documentElement).getPropertyValue("--line");
     const chosen = coordinates(state.chosen ?? 0), place = (x, y) => chosen.map((at, axis) => axis === across ? x : axis === up ? y : at);

@@ -29,7 +29,7 @@ def enough_cores(least: float, why: str) -> Rule:
         fewest = round(least * origins, 6)
         if cores is None or cores >= fewest:
             return None
-        return f"at least {show(fewest, CORES)}, as each origin has its part of them, and {why}"
+        return f"at least {show(fewest, CORES)}, as each origin gets an equal share, and {why}"
 
     return Rule(("cores", "origins"), allowed)
 
@@ -59,7 +59,7 @@ def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
 
     def queue_limit(packets: int | None, rtt: float) -> str | None:
         none_under_way = packets is not None and rtt == 0
-        return "null with rtt 0 ms: it bounds packets under way, and none are" if none_under_way else None
+        return "null with rtt 0 ms, where no packets are under way" if none_under_way else None
 
     return [
         Rule(("rtt",), rtt),

@@ -138,8 +138,8 @@ def _real(testbed: Kubernetes, file: str) -> list[Rule]:
     return [
         one_of("rtt", rtts, f"one of {known}, the paths in {file}"),
         _bandwidth(testbed, file),
-        one_of("loss", [0], f"0 %: paths of kind {kind} lose what they lose ({file})"),
-        one_of("queue_limit", [None], f"null: paths of kind {kind} have queues of their own ({file})"),
+        one_of("loss", [0], f"0 %: tpcsweep cannot set the loss of paths of kind {kind} ({file})"),
+        one_of("queue_limit", [None], f"null: tpcsweep cannot set queues of paths of kind {kind} ({file})"),
     ]
 
 

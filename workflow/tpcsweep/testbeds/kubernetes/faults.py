@@ -71,7 +71,7 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
         return gone(pod, "is being deleted")
     limited = (meta_of(pod).annotations or {}).get("kubernetes.io/limit-ranger", "")
     if given := re.search(r"cpu\b[^;]* limit for container (servers|client)(;|$)", limited):
-        text = f"a LimitRange of the namespace limits the CPU of container {given[1]}, which nobody asked for: {FIT}"
+        text = f"a LimitRange of the namespace sets a CPU limit for container {given[1]}: {FIT}"
         return Fault(name, text, final=True)
     for container in _containers(pod):
         if problem := _container(pod, container, events):
@@ -88,7 +88,7 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
         gate = whole.reason == "ReadinessGatesNotReady" or bool(pod.spec and pod.spec.readiness_gates)
         if not gate:
             why = f" ({whole.reason})" if whole.reason else ""
-            return Fault(name, f"NodeNotReady: nothing is heard of it any more{why}{where}", final=True)
+            return Fault(name, f"NodeNotReady: the node stopped reporting{why}{where}", final=True)
     return None
 
 
@@ -97,7 +97,7 @@ def gone(pod: k8s.V1Pod, fate: str = "was deleted") -> Fault:
     status, ends = _status(pod), _ends(pod)
     why = _disruption(pod) or (_because(status) if status.reason else "")
     if status.phase not in ENDED:
-        why = f"{why or 'Deleted: not by this process'}; it {fate}"
+        why = f"{why or 'Deleted: by another process or user'}; it {fate}"
     elif not why:
         why = _termination(pod, *ends[0]) if ends else _because(status)
     own = status.phase in ENDED and _own(pod)

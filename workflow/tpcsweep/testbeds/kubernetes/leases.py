@@ -77,7 +77,7 @@ class Leases:
                 if self._take(alternatives[self.index], present):
                     break
                 self._give_back()
-                text, pause = "others who want the same", min(RACE * 2**races, POLL)
+                text, pause = "deployments that want the same nodes", min(RACE * 2**races, POLL)
             else:
                 wanted = [present[name] for names in alternatives for name in names if name in present]
                 first, *others = dict.fromkeys(map(describe_lease, wanted))

@@ -21,9 +21,9 @@ from tpcsweep.testbeds.kubernetes.pod import places
 OWN_PREFIX = "tpcsweep/"
 OF_POD: Mapping[str, str] = {
     "nodeName": "the scheduler keeps deployments apart; choose by nodeSelector: {kubernetes.io/hostname: …}",
-    "restartPolicy": "a server that comes back in the midst of a cell goes unseen",
+    "restartPolicy": "a server that restarts during a cell would not be noticed",
     "activeDeadlineSeconds": "time_limit of the testbed says how long pods may run",
-    "hostNetwork": "host_network of the testbed also gives each server ports of its own",
+    "hostNetwork": "set host_network of the testbed, which also assigns ports to servers",
     "hostPID": "CPU is counted by the processes of each container",
     "shareProcessNamespace": "CPU is counted by the processes of each container",
     "automountServiceAccountToken": "pods of a deployment ask no API server",
@@ -105,13 +105,13 @@ def _reserved(
     for kind in ("labels", "annotations"):
         for name, value in metadata.get(kind, {}).items():
             if name.startswith(OWN_PREFIX) or name in MANAGED:
-                yield ("metadata", kind, name), quoted(value), "by it deployments are told apart and removed"
+                yield ("metadata", kind, name), quoted(value), "tpcsweep finds and removes deployments by it"
             if name == NETWORKS and settings.paths.kind == "networks":
-                yield ("metadata", kind, name), quoted(value), "network of a side or of the client says it"
+                yield ("metadata", kind, name), quoted(value), "set network of the side or of the client"
     yield from ((("spec", name), quoted(spec[name]), why) for name, why in OF_POD.items() if name in spec)
     for index, sysctl in enumerate(spec.get("securityContext", {}).get("sysctls", [])):
         if sysctl["name"] in SYSCTLS:
-            why = "parameters of a sweep say it (tcp_buffer, congestion_control)"
+            why = "set tcp_buffer or congestion_control of the sweep instead"
             yield ("spec", "securityContext", "sysctls", index), sysctl["name"], why
     for index, volume in enumerate(spec.get("volumes", [])):
         if volume["name"] in VOLUMES:
@@ -124,7 +124,7 @@ def _reserved(
         place = ("spec", "containers", index)
         if each["name"] not in known:
             why = (
-                f"of containers {' and '.join(known)} alone a pod ends; others are initContainers, "
+                f"a pod has only the containers {' and '.join(known)}; write others as initContainers, "
                 "with restartPolicy: Always"
             )
             yield (*place, "name"), each["name"], why
@@ -136,11 +136,11 @@ def _container(each: Tree, *, origin: bool) -> Iterator[Fault]:
     yield from (((name,), quoted(each[name]), why) for name, why in OF_CONTAINER.items() if name in each)
     limits = each.get("resources", {}).get("limits", {})
     if origin and each["name"] == SERVERS and CPU in limits:
-        why = "an origin is limited to cores / origins of the sweep, which is what is measured"
+        why = "the sweep sets it to cores / origins"
         yield ("resources", "limits", CPU), limits[CPU], why
     for index, variable in enumerate(each.get("env", [])):
         if variable["name"] == "PYTHONPATH":
-            yield ("env", index), "PYTHONPATH", "Python finds tpcsweep by it"
+            yield ("env", index), "PYTHONPATH", "tpcsweep sets it"
     for index, mount in enumerate(each.get("volumeMounts", [])):
         if any(f"{mount['mountPath']}/".startswith(f"{folder}/") for folder in FOLDERS):
             yield ("volumeMounts", index), mount["mountPath"], "tpcsweep has its files there"

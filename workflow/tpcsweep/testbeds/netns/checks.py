@@ -91,7 +91,7 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
     def quota(cores: float | None) -> str | None:
         if cores is None or not machine.no_quotas:
             return None
-        return f"null, or any as root: this user can have no CPU quotas, as {machine.no_quotas}"
+        return f"null, or any as root: this user cannot set CPU quotas, as {machine.no_quotas}"
 
     def xrootd(name: str) -> str | None:
         names = known(release.name for release in testbed.releases)
@@ -101,7 +101,7 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
             try:
                 release_in(name, folder)
             except ReleaseError as error:
-                return f"a release that is there (releases in {file}): {error}"
+                return f"an installed release (releases in {file}): {error}"
         return None
 
     def layer(value: str) -> str | None:

@@ -61,7 +61,7 @@ def require_machine(tools: Iterable[str] = ()) -> None:
 
 def _problems() -> Iterable[str]:
     if refused := rootless.refusal():
-        yield f"it makes network namespaces, which takes root or user namespaces, and these are refused: {refused}"
+        yield f"network namespaces need root or user namespaces, and user namespaces are refused: {refused}"
     path = processes.system()["PATH"]
     needed = [(name, package) for package, names in PROGRAMS.items() for name in names]
     if missing := {name: package for name, package in needed if not shutil.which(name, path=path)}:
@@ -89,7 +89,7 @@ def _tun() -> str:
             fcntl.ioctl(device, TUNGETFEATURES, bytes(4))  # another file or device may have its name
     except OSError as error:
         remedy = f"modprobe tun and chmod 666 {TUN}, as udev makes it (container: pass the device in)"
-        return f"is of no use ({error.strerror}): as root modprobe sch_netem, or {remedy}"
+        return f"cannot be used ({error.strerror}): as root modprobe sch_netem, or {remedy}"
     return ""
 
 

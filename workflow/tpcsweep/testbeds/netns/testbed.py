@@ -97,7 +97,7 @@ def reap(_settings: Netns) -> list[str]:
     """
     if os.geteuid() != 0:
         raise machine.MachineError(
-            "what is left on this machine is root's, as the kernel removes what other users' deployments leave: "
+            "leftovers on this machine belong to root (the kernel removes those of other users): "
             "run `tpcsweep reap` as root"
         )
     removed = []

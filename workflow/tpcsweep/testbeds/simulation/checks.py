@@ -86,13 +86,13 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
         "encryption": testbed.encryption,
         "authorization": "none" if testbed.encryption == "none" else "usual",
     }
-    tools = f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
+    tools = f"{' or '.join(testbed.tools)}: {file} has no set-up time and cost of other tools (tools)"
     return [
         at_most("cores", most, CORES, f" (host_cores in {file})"),
         Rule(("layer",), layer),
         Rule(("tool",), lambda value: None if value in testbed.tools or value not in TOOLS else tools),
         *(
-            one_of(name, [value], f"{value}: what other {name} costs is not what {file} says (encryption)")
+            one_of(name, [value], f"{value}: other {name} has a cost that {file} does not state (encryption)")
             for name, value in priced.items()
         ),
     ]
