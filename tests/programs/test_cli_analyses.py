@@ -177,7 +177,7 @@ def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pyt
     fits = here / "results/demo/models.json"
     kept = fits.read_bytes()
     monkeypatch.setattr("tpcsweep.models.fit_all", lambda _summary, path: path.write_bytes(kept))
-    said = "results/demo/dataset.nc: no current models.json beside it. Fitting the models …\n"
+    said = "results/demo/dataset.nc: its folder has no current models.json. Fitting the models …\n"
     for content, time in ((kept, 0), (b"{}", 2**31)):
         fits.write_bytes(content)
         os.utime(fits, (time, time))

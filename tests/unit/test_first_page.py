@@ -172,7 +172,7 @@ def test_nothing_measured_is_said_too(folded: Folded) -> None:
     summary = folded.summary.copy(deep=True)
     summary["status"][:] = 0
     summary["throughput"][:] = np.nan
-    assert [found.text for found in findings(summary)] == ["Of 12 cells 12 were not measured."]
+    assert [found.text for found in findings(summary)] == ["12 cells: 12 were not measured."]
     assert "not measured" in shown(folded, summary)
 
 

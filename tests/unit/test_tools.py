@@ -134,7 +134,7 @@ tool: iperf3, copy_mode: push, layer: network, encryption: tls
         encrypted
 encryption: none
     encryption: given none with tool gfal-copy, authorization usual, allowed: usual or tls, or authorization none:
-        gfal2 asks for macaroons by https alone
+        gfal2 requests macaroons by https only
 tool: davix-get, encryption: none
     encryption: given none with tool davix-get, authorization usual, allowed: usual or tls, or authorization none: a
         certificate is shown by https alone

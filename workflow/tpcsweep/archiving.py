@@ -137,10 +137,10 @@ def _settings(configuration: Configuration) -> dict[str, list[_File]]:
         asked["scale"] = configuration.asked["scale"]
     files = {}
     for key, sources in source_files(configuration, Path()).items():
-        about = f"The {key} that was asked for", "text/yaml"
+        about = f"The requested {key}", "text/yaml"
         files[key] = [_File(Path(f"config/{key}s", source.name), source, *about) for source in sources]
     text = StringIO(yaml.safe_dump(asked, sort_keys=False))
-    files["config"] = [_File(_CONFIG, text, "Sweep and testbed that were asked for", "text/yaml")]
+    files["config"] = [_File(_CONFIG, text, "The requested sweep and testbed", "text/yaml")]
     return files
 
 
@@ -172,7 +172,7 @@ To measure it again, in this folder:
 snakemake --snakefile {_SOFTWARE}/{_WORKFLOW} --cores all --workflow-profile none
 ```
 """
-    return _File(Path("README.md"), StringIO(text), "What this is", "text/markdown")
+    return _File(Path("README.md"), StringIO(text), "Description of the archive", "text/markdown")
 
 
 # --- their description
@@ -257,7 +257,7 @@ def _workflow(crate: Any, summary: xr.Dataset, software: Citation) -> Any:
     workflow["license"] = _licence(crate, software)
     if programs := list(_programs(crate, summary)):
         workflow["softwareRequirements"] = _as_written(programs)
-    what = "What of tpcsweep runs sweeps, with the versions of its requirements"
+    what = "The part of tpcsweep that runs sweeps, with the versions of its requirements"
     crate.add_dataset(dest_path=_SOFTWARE, properties={"name": "The software", "description": what})
     return workflow
 

@@ -38,7 +38,7 @@ SOURCES = {
     "limits": "`measure.limits.numbers` computes it",
     "shares": "`measure.limits.attribute` computes it",
     "run": "the run that measures the deployment counts it",
-    "import": "datasets from elsewhere alone have it",
+    "import": "only datasets from elsewhere have it",
     "series": "`measure.readings.sampled_series` computes it",
     "transfer": "the client tells it, or XRootD's monitoring",
     "fold": "`dataset.groups` computes it from the other columns",

@@ -196,7 +196,7 @@ def said(interval: Interval, region: Region, units: str = "") -> str:
     words = {True: "lies within", False: "lies outside", None: "reaches across an end of"}
     lies = words[region.decide(interval)]
     ends = f"{between(interval.low, interval.high)}{units}"
-    return f"{short(interval.value)}{units} ({ends}) {lies} what the claim needs: {region}{units}"
+    return f"{short(interval.value)}{units} ({ends}) {lies} the region that the claim needs: {region}{units}"
 
 
 Curve = tuple[pd.DataFrame, Peak]

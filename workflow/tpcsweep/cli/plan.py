@@ -130,7 +130,7 @@ def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
     if (beside := current(dataset)) is not None:
         yield beside
         return
-    click.echo(f"{dataset}: no current models.json beside it. Fitting the models …", err=True)
+    click.echo(f"{dataset}: its folder has no current models.json. Fitting the models …", err=True)
     with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
         fits = Path(folder, "models.json")
         fit_all(load(whole), fits)

@@ -22,7 +22,7 @@ TABLE = {
     "cells": "cells measured, repetitions counted",
     "server_hours": "hours in which origins had transfers: those of both sides × seconds of their cells",
     "crashes": "cells in which a server died",
-    "died_of": "what the servers died of, with how often; of a cell the first that was noticed",
+    "died_of": "causes of death of servers, with their numbers; the first one noticed in each cell",
     "crashes_per_hour": "crashes per server hour",
     "crashes_per_hour_low": "lower end of its 95 % interval (Poisson, Garwood)",
     "crashes_per_hour_high": "upper end of its 95 % interval",

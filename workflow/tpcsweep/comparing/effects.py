@@ -24,7 +24,7 @@ Idle runs of the demo on one machine, compared in pairs, had a median difference
 standard deviation of 1.7 to 1.9 % in each run. Other machines may vary more."""
 
 VERDICTS = FASTER, SLOWER, SAME, NOT_COMPARABLE = "faster", "slower", "no difference found", "not comparable"
-TOO_SHORT = "measured once, and too short to be judged alone"
+TOO_SHORT = "measured once, and too short for a judgement of single cells"
 
 Floats = NDArray[np.float64]
 

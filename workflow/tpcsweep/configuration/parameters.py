@@ -163,7 +163,7 @@ def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
     names = [value.casefold() if isinstance(value, str) else value for value in values]
     times = Counter(names)
     if twice := dict.fromkeys(value for value, name in zip(values, names, strict=True) if times[name] > 1):
-        raise fault("each value once, whatever its case", f"{', '.join(map(repr, twice))} more than once")
+        raise fault("each value once (case does not matter)", f"{', '.join(map(repr, twice))} more than once")
     return tuple(values)
 
 

@@ -53,7 +53,7 @@ def _check(
         if not null:
             raise fault(f"a number of {unit}", "null")
         if (value, estimate.low, estimate.high) != (None, None, None):
-            raise fault("null alone, or a number in a range", "null with a range")
+            raise fault("null, or a number in a range", "null with a range")
         return estimate
     given = f"{plain(low)} to {plain(high)}"
     if not low <= value <= high:

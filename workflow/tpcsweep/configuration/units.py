@@ -250,13 +250,13 @@ BANDWIDTH = Quantity(
     *(RATE, plan.SMALLEST_BANDWIDTH, 10_000),
     why="below, a packet takes longer than most paths are; above, no interface comes near",
 )
-LOSS = Quantity(FRACTION, 0, plan.LARGEST_LOSS, "with more, a path cannot be told from one that is down")
+LOSS = Quantity(FRACTION, 0, plan.LARGEST_LOSS, "with more loss, a path looks like one that is down")
 QUEUE_LIMIT = Quantity(COUNT, 1, plan.MOST_PACKETS, "what netem's limit can say")
 MTU = Quantity(SIZE, 1280, plan.LARGEST_MTU, "the least of IPv6; the most of a virtual link")
 TCP_BUFFER = Quantity(SIZE, 4096, 2**31 - 1, "a page; what net.ipv4.tcp_rmem can say")
 TCP_STREAMS = Quantity(COUNT, 1, 100, "XRootD's limit")
 FILE_SIZE = Quantity(SIZE, 1, 2**44, "the largest file of ext4")
-STREAMS = Quantity(COUNT, 1, 10_000, "each is a process beside the servers")
+STREAMS = Quantity(COUNT, 1, 10_000, "each is a process on the machine of the servers")
 
 # Measurement and number of cells.
 INTERVAL = Quantity(DURATION, 0.001, _HOUR, "a look at all counters takes milliseconds")
@@ -271,7 +271,7 @@ SHARE = Quantity(FRACTION, 0, 1, "none to all")
 # Testbeds.
 PARALLEL = Quantity(COUNT, 1, 1000, "each is a job on the machine that runs Snakemake")
 CPUS = Quantity(COUNT, 1, 8192, "the most that Linux is built for")
-EMULATED = Quantity(RATE, plan.SMALLEST_BANDWIDTH, plan.LARGEST, "what emulators of paths are asked for")
+EMULATED = Quantity(RATE, plan.SMALLEST_BANDWIDTH, plan.LARGEST, "the most that a path is emulated with")
 MEMORY = Quantity(SIZE, 2**20, 2**60, "a small file; what sizes of 64 bits can say")
 FIRST_PORT = Quantity(
     *(COUNT, 1024, 32_763),
@@ -288,6 +288,6 @@ DRAWS = Quantity(COUNT, 20, 10_000, "an interval; minutes of computing")
 
 # Questions for fitted models.
 TARGET = Quantity(RATE, plan.SMALLEST_BANDWIDTH, 10_000, "as of a path")
-PROBABILITY = Quantity(FRACTION, 0.01, 0.99, "nobody has seen the tails of a few hundred cells")
+PROBABILITY = Quantity(FRACTION, 0.01, 0.99, "a few hundred cells do not show further tails")
 RATIO = Quantity(FRACTION, 0.01, 1, "a hundredth of base; base itself")
 ERROR = Quantity(FRACTION, 1e-5, 0.99, "no machine repeats itself better; nearly the whole range")

@@ -257,7 +257,7 @@ def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
     if not measured.any():
         return
     if not counts:
-        yield Sentence(f"None of {measured.sum()} cells carries a warning.", ())
+        yield Sentence(f"All {measured.sum()} cells are without a warning.", ())
         return
     which = ", ".join(f"{FLAGS[flag].words} ({count})" for count, flag in counts)
     text = f"{held.sum()} of {measured.sum()} cells carry a warning or are invalid, and are not counted above: {which}."
@@ -272,7 +272,7 @@ def _holes(summary: xr.Dataset) -> Iterator[Sentence]:
     }
     said = " and ".join(f"{count} {text}" for text, count in counts.items() if count)
     if said:
-        yield Sentence(f"Of {len(status)} cells {said}.", _places(status != STATUS.index("ok")))
+        yield Sentence(f"{len(status)} cells: {said}.", _places(status != STATUS.index("ok")))
 
 
 def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:

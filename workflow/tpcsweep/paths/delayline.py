@@ -163,7 +163,7 @@ class DelayLine:
 
     def _refused(self, line: str) -> PathError:
         return PathError(
-            f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a word'}; it needs "
+            f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a message'}; it needs "
             f"/dev/net/tun, and both namespaces without an interface {INTERFACE}"
         )
 

@@ -212,7 +212,7 @@ class Rounds:
         took = (datetime.datetime.now(datetime.UTC) - began).total_seconds()
         paths = [cell.path for cell in cells if not self._stale(cell)]
         if not paths:
-            raise RoundError("no deployment of this round could be measured; what each said is above")
+            raise RoundError("no deployment of this round could be measured; their messages are above")
         entry = {"began": began.isoformat(timespec="seconds"), "seconds": round(took, 1), "cells": paths}
         self.log.append(entry)
 

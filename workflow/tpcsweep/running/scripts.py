@@ -39,7 +39,7 @@ def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f"{error.filename or 'results or temporary files'}: {error.strerror}"
-        text = f"{where}: make room and run snakemake again, which keeps what was measured"
+        text = f"{where}: make room and run snakemake again, which keeps the measured cells"
     else:
         return
     said = f"{about}: {text}" if about else text

@@ -54,7 +54,9 @@ def emulated(smallest_rtt: float, largest_bandwidth: float) -> list[Rule]:
 
     def bandwidth(value: float, rtt: float, loss: float) -> str | None:
         if value > largest_bandwidth and (rtt or loss):
-            return f"at most {show(largest_bandwidth, RATE)}, what is carried here with an rtt or a loss"
+            return (
+                f"at most {show(largest_bandwidth, RATE)}, the largest with an rtt or a loss on this machine"
+            )
         return None
 
     def queue_limit(packets: int | None, rtt: float) -> str | None:

@@ -54,7 +54,7 @@ class DavixPut(Program):
     most_connections = (1, "davix-put moves a file with one request")
     encryptions = ("tls", "none")
     authorizations = ("none",)
-    needs_tls = "a certificate is shown by https alone"
+    needs_tls = "only https shows a certificate"
     packages = ("davix", *_DAVIX)
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
@@ -94,7 +94,7 @@ class GfalCopy(Program):
     name = "gfal-copy"
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
-    needs_tls = "gfal2 asks for macaroons by https alone"
+    needs_tls = "gfal2 requests macaroons by https only"
     packages = ("gfal2-util-scripts", *_LIBRARIES)
     exit_codes: Mapping[int, str] = {
         2: "no such file",

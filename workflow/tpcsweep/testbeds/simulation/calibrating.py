@@ -94,7 +94,7 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
         NothingMeasuredError: see `observe`.
     """
     if summary.attrs.get("testbed_kind") == SIMULATED:
-        raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells alone")
+        raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells only")
     observations = observe(summary)
     frame = observations.frame
     # Older datasets lack newer parameters, which had their defaults.
@@ -110,7 +110,7 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
     ratio = float(used.median()) if bool(used.notnull().any()) else 1.0
     in_memory = ((frame["reads"] == 0) & (frame["writes"] == 0)).to_numpy()
     if not in_memory.any():
-        raise CalibrationError("every cell uses a disk: parameters are fitted to files in memory alone")
+        raise CalibrationError("every cell uses a disk: parameters are fitted to files in memory only")
     return replace(observations, frame=frame).take(in_memory), ratio
 
 
