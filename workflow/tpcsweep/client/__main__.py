@@ -235,8 +235,9 @@ class Streams:
             else:
                 failures += 1
                 pause = min(4 * pause, LONGEST_PAUSE) if BUSY.search(failure) else PAUSE
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.stopping.wait(), pause)
+                if failures < GIVE_UP_AFTER:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self.stopping.wait(), pause)
             number += 1
         return done == self.run.files
 
