@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 import click
 
 COMMANDS = {
-    "init": "init:init",
+    "init": "sweeps:init",
     "grid": "sweeps:grid",
     "status": "sweeps:status",
     "check": "sweeps:check",
