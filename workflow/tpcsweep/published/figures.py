@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.loading import Imported, Study
+from tpcsweep.configuration.problems import read_yaml
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ class PublishedFigure:
 
 def _figures() -> Iterator[PublishedFigure]:
     file = Path(__file__).with_suffix(".yaml")
-    for name, entry in yaml_file.read_yaml(file, file.name).items():
+    for name, entry in read_yaml(file, file.name).items():
         publication = name.partition("_")[0]
         claims = tuple(f"{publication}.{claim}" for claim in entry.pop("claims"))
         yield PublishedFigure(name, claims=claims, **entry)
