@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.parameters import CONDITIONS, Value, complete
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.groups import Columns, Record, columns_of, record_of
 from tpcsweep.dataset.summary import Row, hole, row_of
 from tpcsweep.linux import signals
+from tpcsweep.results import DamagedError, content_of
 from tpcsweep.variables import NOT_MEASURED
 
 FORMAT = 1
@@ -137,10 +137,10 @@ class Reader:
 
 def _read(source: Source) -> dict[str, Any]:
     try:
-        cell = cell_file.content_of(source.text if isinstance(source, Line) else source.read_bytes())
+        cell = content_of(source.text if isinstance(source, Line) else source.read_bytes())
     except IsADirectoryError as error:
         raise UnusableError(source, "a folder") from error
-    except cell_file.DamagedError as error:
+    except DamagedError as error:
         raise UnusableError(source, str(error)) from error
     if cell.get("format") != FORMAT:
         raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import Parameters, complete
 from tpcsweep.configuration.physics import Physics
@@ -28,6 +27,7 @@ from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.files import replacing
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.measure import provenance
+from tpcsweep.results import DamagedError, content_of, text_of
 from tpcsweep.testbeds.simulation import engine, model
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError, cell_plan
 from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state, results
@@ -116,8 +116,8 @@ def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
     start = 0
     with file.open("rb") as source:
         for text in source:
-            with suppress(cell_file.DamagedError, TypeError):
-                yield _key(cell_file.content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
+            with suppress(DamagedError, TypeError):
+                yield _key(content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
             start += len(text)
 
 
@@ -186,4 +186,4 @@ class _Lines:
             "summary": {**result["summary"], "attempts": 1},
             "provenance": {"started": started, **self._origin},
         }
-        return cell_file.text_of(content)
+        return text_of(content)
