@@ -21,7 +21,6 @@ from tpcsweep.client.handle import Client, ClientError, of_process
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, hierarchy
-from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import MAKER, inside, socket_inside, within
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
@@ -37,6 +36,7 @@ from tpcsweep.measure.files import (
 from tpcsweep.paths import Link, Measured, PathError, connect, verify
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths.plan import segmenting
+from tpcsweep.processes import CommandError, Commands
 from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.netns import machine, servers, state, topology
 from tpcsweep.testbeds.netns.servers import DeploymentError, DeploymentProcesses, NamespaceServers
