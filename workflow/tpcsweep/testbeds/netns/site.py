@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tpcsweep import processes
-from tpcsweep.client.handle import Client, Event
+from tpcsweep.client import Client, Event
 from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.linux.counters import CounterFile

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tpcsweep import processes
-from tpcsweep.client.handle import Client, ClientError, of_process
+from tpcsweep.client import Client, ClientError, of_process
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, hierarchy
