@@ -35,11 +35,11 @@ def page(results: Path, output: Path | None) -> None:
     dataset = common.dataset_of(results)
     if output is None:
         output = Path(f"{results.stem}.html") if results == dataset else dataset.with_name("index.html")
+    from tpcsweep import pages
     from tpcsweep.dataset.earlier import completed
-    from tpcsweep.pages import making
 
     with common.exit_on(), completed(dataset) as whole:
-        making.make_page(dataset, output, whole)
+        pages.make_page(dataset, output, whole)
     click.echo(output.absolute())
 
 
@@ -131,17 +131,17 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     dataset = common.dataset_of(results)
     if dataset == results:
         raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
+    from tpcsweep import pages
     from tpcsweep.extras import MissingExtraError
     from tpcsweep.history import failures, runs, summary
-    from tpcsweep.pages import making
 
     folder = dataset.with_name(runs.FOLDER)
     with common.exit_on(runs.HistoryError, MissingExtraError):
-        told = making.make_history(dataset, folder, fail_on)
+        told = pages.make_history(dataset, folder, fail_on)
     if as_json:
         click.echo((folder / "history.json").read_text(encoding="utf-8"))
     else:
-        click.echo("\n".join([*summary(told), str((folder / making.PAGE).absolute())]))
+        click.echo("\n".join([*summary(told), str((folder / pages.PAGE).absolute())]))
     if found := failures(told, fail_on):
         click.echo("\n".join(["new since the last run:", *found]), err=True)
         raise SystemExit(1)
