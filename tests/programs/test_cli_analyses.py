@@ -18,8 +18,7 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from tpcsweep import dataset
 from tpcsweep.claims import CLAIMS, judge
-from tpcsweep.models import MODELS, fit, observe
-from tpcsweep.models.saved import FORMAT
+from tpcsweep.models import FORMAT, MODELS, fit, observe
 from tpcsweep.planning.recommendations import COLUMNS
 
 from tests.support import histories, synthetic
