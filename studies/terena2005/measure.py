@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cases import MEASURED
 from measurement import MeasurementError, measure_all
-from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import reported
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.netns.machine import MachineError
 

@@ -7,8 +7,7 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.running.scripts import reported, require_unchanged
-from tpcsweep.running.studies import Studies, specification
+from tpcsweep.running.studies import Studies, reported, require_unchanged, specification
 from tpcsweep.testbeds.netns import machine
 
 study = Studies(snakemake.config)[snakemake.params.study]

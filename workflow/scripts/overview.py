@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from tpcsweep import pages
-from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import reported
 
 with reported(snakemake.log[0]):
     pages.make_overview(Path(snakemake.output.page))
