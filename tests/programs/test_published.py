@@ -30,7 +30,7 @@ from tpcsweep.configuration.loading import Configuration, load, load_import, stu
 from tpcsweep.configuration.problems import ConfigurationError, read_yaml
 from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Grid, Sweep, expand
-from tpcsweep.figures.line_plots import lines
+from tpcsweep.figures.maps import lines
 from tpcsweep.published import base, report
 from tpcsweep.published.base import Caption, Carried, Data, carried, judged, make_figure, without_data
 from tpcsweep.published.figures import FIGURES, figure_of
