@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from tpcsweep import figures, models, pages
 from tpcsweep.cli import COMMANDS, main
 from tpcsweep.cli.common import Named
-from tpcsweep.comparing.comparison import compare, load_side
+from tpcsweep.comparing import compare, load_side
 from tpcsweep.configuration.sides import read_side
 from tpcsweep.dataset import GROUPS, load
 from tpcsweep.figures import panels

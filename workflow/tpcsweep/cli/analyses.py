@@ -66,24 +66,24 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     Example: tpcsweep compare results/demo:cores=0.15 results/demo:cores=0.6
              tpcsweep compare --fail-below 95% before.nc after.nc
     """  # noqa: D301 (click needs the \b)
-    from tpcsweep.comparing import comparison
+    from tpcsweep import comparing
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import read_side
 
-    with common.exit_on(ConfigurationError, comparison.ComparisonError):
+    with common.exit_on(ConfigurationError, comparing.ComparisonError):
         one, other = (
-            comparison.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
+            comparing.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
         )
-        found = comparison.compare(one, other, (base, new))
+        found = comparing.compare(one, other, (base, new))
         if output is not None:
             from tpcsweep.running.notebooks import make_notebook
 
-            comparison.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
+            comparing.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
             values = {"base": base, "new": new, "figures": str(output / "figures")}
             make_notebook("compare", output / "compare.html", values)
-    content = comparison.gated_content(found, fail_below)
+    content = comparing.gated_content(found, fail_below)
     pages = [] if output is None else [str((output / "compare.html").absolute())]
-    common.answer(as_json, content, comparison.overview(found), *pages)
+    common.answer(as_json, content, comparing.overview(found), *pages)
     if failures := content["gate"]["failures"]:
         click.echo("\n".join(["NEW does not meet --fail-below:", *failures]), err=True)
         raise SystemExit(1)
