@@ -31,9 +31,8 @@ from tpcsweep.configuration.problems import ConfigurationError, read_yaml
 from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Grid, Sweep, expand
 from tpcsweep.figures.maps import lines
-from tpcsweep.published import base, report
+from tpcsweep.published import FIGURES, base, figure_of, report
 from tpcsweep.published.base import Caption, Carried, Data, carried, judged, make_figure, without_data
-from tpcsweep.published.figures import FIGURES, figure_of
 from tpcsweep.published.report import claim_rows, predictions
 from tpcsweep.testbeds.netns import checks as netns
 

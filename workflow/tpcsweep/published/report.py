@@ -23,9 +23,9 @@ from tpcsweep.figures.labels import literal
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.files import write_json, write_text
 from tpcsweep.numbers import between, short
+from tpcsweep.published import FIGURES
 from tpcsweep.published.base import PREDICTION, without_data
 from tpcsweep.published.drawing import COLOURS
-from tpcsweep.published.figures import FIGURES
 from tpcsweep.templates import render
 
 COLUMNS = (
