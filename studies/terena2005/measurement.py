@@ -25,8 +25,7 @@ from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.numbers import plain
 from tpcsweep.paths import Path, PathError
 from tpcsweep.processes import CommandError
-from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.machine import MachineError, require_machine
+from tpcsweep.testbeds.netns import MachineError, require_machine, state
 from tpcsweep.tools.base import package_versions
 from tpcsweep.variables import GBIT
 
