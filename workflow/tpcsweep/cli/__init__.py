@@ -19,7 +19,7 @@ COMMANDS = {
     "reap": "sweeps:reap",
     "adaptive": "sweeps:adaptive",
     "page": "analyses:page",
-    "plan": "plan:plan",
+    "plan": "analyses:plan",
     "compare": "analyses:compare",
     "claims": "analyses:claims",
     "history": "analyses:history",
