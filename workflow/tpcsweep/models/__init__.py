@@ -20,10 +20,9 @@ from tpcsweep.models.base import Model
 from tpcsweep.models.choice import LEARNED, Choice, choose
 from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.formulas import MODELS
+from tpcsweep.models.learned import fit_process, fit_table
 from tpcsweep.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.models.predictor import Predictor
-from tpcsweep.models.process import fit_process
-from tpcsweep.models.table import fit_table
 
 __all__ = [
     "MODELS",
