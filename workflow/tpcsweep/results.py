@@ -21,7 +21,7 @@ from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import replacing
-from tpcsweep.flags import FLAGS
+from tpcsweep.flags import FLAGS, IMPLAUSIBLE, implausible
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 LOCK = ".lock"
@@ -129,6 +129,23 @@ def staging(configuration: Configuration) -> Path:
 
 def staged_file(configuration: Configuration, cell: Cell) -> Path:
     return staging(configuration) / f"{cell.path}.json"
+
+
+def cell_record(
+    spec: Mapping[str, Any], result: Mapping[str, Any], provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the content of a cell's file without the specification: a result, as measured or simulated once.
+
+    The result of a testbed's `measure` gets a flag if no cell can have its figures.
+    """
+    wrong = implausible(result["status"], result["summary"], spec["parameters"]["bandwidth"])
+    return {
+        "format": spec["format"],
+        **result,
+        "flags": [*result["flags"], *([IMPLAUSIBLE] if wrong else [])],
+        "summary": {**result["summary"], "attempts": 1},
+        "provenance": provenance,
+    }
 
 
 def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
