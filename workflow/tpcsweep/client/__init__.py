@@ -50,12 +50,12 @@ class Client:
         self._delay = delay
         self._events: queue.Queue[Event | None] = queue.Queue()
         threading.Thread(target=self._listen, name="client events", daemon=True).start()
-        self._await("ready", START_SECONDS)
+        self._await("ready")
 
     def run(self, **request: object) -> None:
         """Start the streams of a cell. Raises ToolRefusedError."""
         self._send({"run": request})
-        event = self._await(("prepared", "refused"), START_SECONDS)
+        event = self._await("prepared", "refused")
         if event["event"] == "refused":
             raise ToolRefusedError(event["message"])
 
@@ -92,8 +92,8 @@ class Client:
             raise ClientError(f"the client is gone: {self._why()}")
         return event
 
-    def _await(self, wanted: str | tuple[str, ...], timeout: float) -> Event:
-        while (event := self._take(timeout))["event"] not in wanted:
+    def _await(self, *wanted: str) -> Event:
+        while (event := self._take(START_SECONDS))["event"] not in wanted:
             pass
         return event
 
