@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 _LIMITS = {
     "bandwidth": ("#4477AA", "B"),
     "window": ("#66CCEE", "W"),
-    "between_files": ("#AADDCC", "BF"),
     "slow_start": ("#88BBAA", "SS"),
     "cpu_source": ("#EE6677", "SC"),
     "cpu_destination": ("#FFAABB", "DC"),
@@ -61,6 +60,7 @@ _LIMITS = {
     "server": ("#BB5566", "S"),
     "path_queue": ("#CCBB44", "Q"),
     "loss": ("#EEDD88", "L"),
+    "between_files": ("#AADDCC", "BF"),
     "machine": ("#777777", "M"),
     "none_found": ("#DDDDDD", "–"),
     "not_visible": ("#EEEEEE", "?"),
