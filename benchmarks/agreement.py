@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from tpcsweep.comparing.comparison import compare
+from tpcsweep.comparing import compare
 from tpcsweep.configuration.sides import shown
 
 from tests.cluster import local

@@ -20,7 +20,7 @@ import xarray as xr
 import yaml
 from numpy.typing import NDArray
 from scipy import stats
-from tpcsweep.comparing.comparison import compare
+from tpcsweep.comparing import compare
 from tpcsweep.comparing.effects import SAME
 from tpcsweep.configuration.imports import Import
 from tpcsweep.dataset.labels import about_flags

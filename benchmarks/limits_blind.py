@@ -180,7 +180,7 @@ def groups() -> Iterator[Group]:
         cells = []
         while len(cells) < 2:
             size, streams = int(ratio(32, 2048)) * KIB, draw.randint(1, 3)
-            rounds = 4 + float(tcp.slow_start(size, tcp.INITIAL_WINDOW * tcp.payload(mtu)))
+            rounds = 4 + float(tcp.slow_start(size, tcp.first_window(mtu)))
             if rounds * rtt >= SPARE * size * streams * 8e-6 / bandwidth:
                 built = {**how(), "file_size": size, "streams": streams}
                 cells.append(Built("between_files", built, eased={"file_size": 64 * MIB}))

@@ -24,7 +24,7 @@ import numpy as np
 import orjson
 import xarray as xr
 import yaml
-from tpcsweep.comparing.comparison import Comparison, compare
+from tpcsweep.comparing import Comparison, compare
 from tpcsweep.comparing.effects import CONFIDENCE, NOT_COMPARABLE
 from tpcsweep.dataset import STATUS
 from tpcsweep.flags import graded

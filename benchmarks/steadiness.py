@@ -27,7 +27,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import special
 from scipy.signal import lfilter
-from tpcsweep.comparing.comparison import compare
+from tpcsweep.comparing import compare
 from tpcsweep.comparing.effects import CONFIDENCE, NOT_COMPARABLE
 from tpcsweep.configuration.sweep import EARLIEST
 from tpcsweep.dataset import STATUS

@@ -13,7 +13,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from tpcsweep.cli import COMMANDS, main
-from tpcsweep.cli.plan import QuestionCommand
+from tpcsweep.cli.analyses import QuestionCommand
 from tpcsweep.configuration.imports import Axis, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import WorkflowSettings

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tpcsweep.models.formulas import mathis_rate
-from tpcsweep.tcp import HEADERS, INITIAL_WINDOW, slow_start, window_rate
+from tpcsweep.tcp import first_window, slow_start, window_rate
 from tpcsweep.variables import GBIT, GBIT_PER_MS
 
 INSTANCE_CORES = 16
@@ -125,7 +125,7 @@ def _stream(origin: float, path: Path, constants: Mapping[str, float], origins: 
     if path.tcp_buffer is not None:
         connection = min(connection, float(window_rate(constants["window"] * path.tcp_buffer, rtt)))
     alone = min(connection, _most(origin, path, constants))
-    first = window_rate(INITIAL_WINDOW * (path.mtu - HEADERS), rtt)
+    first = window_rate(first_window(path.mtu), rtt)
     trips = constants["handshakes"] + float(slow_start(alone, first))
     trips += constants["redirection"] * (origins > 1)
     pause = 1e3 * constants["setup"] + rtt * trips

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from experiments import measure
 from tpcsweep.files import write_json
-from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import reported
 from uml import UmlError
 
 file = Path(snakemake.params.file)

@@ -5,17 +5,17 @@ from tpcsweep.linux import signals
 
 signals.end_with_snakemake()
 
-from tpcsweep.testbeds.netns import machine
+from tpcsweep.testbeds import netns
 
-machine.enter()
+netns.enter()
 
 from pathlib import Path
 
 from cases import MEASURED
 from measurement import MeasurementError, measure_all
-from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import reported
 from tpcsweep.testbeds import TeardownError
-from tpcsweep.testbeds.netns.machine import MachineError
+from tpcsweep.testbeds.netns import MachineError
 
 folder = Path("measured").absolute()
 with reported(snakemake.log[0], MachineError, MeasurementError, TeardownError, about="terena2005"):

@@ -20,13 +20,12 @@ from network import RECEIVER, SECOND, SENDER, Network, NetworkError, network
 from recovery import Dropper, follow
 from tpcsweep.files import write_json
 from tpcsweep.linux import signals
-from tpcsweep.linux.commands import CommandError
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.numbers import plain
 from tpcsweep.paths import Path, PathError
-from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.machine import MachineError, require_machine
+from tpcsweep.processes import CommandError
+from tpcsweep.testbeds.netns import MachineError, require_machine, state
 from tpcsweep.tools.base import package_versions
 from tpcsweep.variables import GBIT
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.linux import signals
-from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import MAKER, listening, within
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
+from tpcsweep.processes import Commands
 from tpcsweep.testbeds.netns import state, topology
 from tpcsweep.tools.iperf3 import FIRST_PORT, PROGRAM
 from tpcsweep.xrootd.servers import Server

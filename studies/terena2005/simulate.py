@@ -6,7 +6,7 @@ from pathlib import Path
 from cases import Case
 from simulation import SimulationError, simulate
 from tpcsweep.files import write_json
-from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import reported
 
 with reported(snakemake.log[0], SimulationError):
     outcome = simulate(Case(**snakemake.params.case), Path(snakemake.input.program).absolute())

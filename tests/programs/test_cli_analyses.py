@@ -18,8 +18,7 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from tpcsweep import dataset
 from tpcsweep.claims import CLAIMS, judge
-from tpcsweep.models import MODELS, fit, observe
-from tpcsweep.models.saved import FORMAT
+from tpcsweep.models import FORMAT, MODELS, fit, observe
 from tpcsweep.planning.recommendations import COLUMNS
 
 from tests.support import histories, synthetic
@@ -67,7 +66,7 @@ def test_the_page_of_a_shipped_dataset_is_written_here_and_has_no_dead_link(here
 
 
 def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.pages.making.make_page", lambda *_: None)
+    monkeypatch.setattr("tpcsweep.pages.make_page", lambda *_: None)
     assert tpcsweep("page", "demo").output == f"{here / 'results/demo/index.html'}\n"
     assert tpcsweep("page", "results/demo", "-o", "new/page.html").output == f"{here / 'new/page.html'}\n"
 
@@ -234,7 +233,7 @@ def test_a_history_keeps_the_run_and_fails_on_a_change(here: Path, monkeypatch: 
     assert {file.name for file in folder.glob("[!0-9]*")} == {"history.json", "index.html", "junit.xml"}
     assert (folder / "2026-02-22T030000Z.nc").exists()
     assert ET.parse(folder / "junit.xml").getroot()[0].findall("testcase/failure")
-    monkeypatch.setattr("tpcsweep.pages.making.make_history", lambda *_: {"verdict": None})
+    monkeypatch.setattr("tpcsweep.pages.make_history", lambda *_: {"verdict": None})
     printed = tpcsweep("history", "weekly", "--json")
     assert (printed.exit_code, len(json.loads(printed.stdout)["runs"])) == (0, 8)
 

@@ -150,7 +150,7 @@ assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
     "published-figure": """
 from tpcsweep.figures import save
 from tpcsweep.published.base import Data, judged
-from tpcsweep.published.figures import FIGURES, figure_of
+from tpcsweep.published import FIGURES, figure_of
 
 name = "example2026_fig1"
 assert FIGURES[name].name == name and name in list(FIGURES)

@@ -15,8 +15,7 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from tpcsweep import dataset
 from tpcsweep.cli import COMMANDS, main
-from tpcsweep.models import MODELS, fit, observe
-from tpcsweep.models.saved import FORMAT
+from tpcsweep.models import FORMAT, MODELS, fit, observe
 
 from tests.support import synthetic
 from tests.support.commands import tpcsweep

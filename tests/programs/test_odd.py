@@ -20,15 +20,14 @@ from typing import Any
 import click
 import pytest
 from matplotlib.figure import Figure
-from tpcsweep import figures, models
+from tpcsweep import figures, models, pages
 from tpcsweep.cli import COMMANDS, main
 from tpcsweep.cli.common import Named
-from tpcsweep.comparing.comparison import compare, load_side
+from tpcsweep.comparing import compare, load_side
 from tpcsweep.configuration.sides import read_side
 from tpcsweep.dataset import GROUPS, load
 from tpcsweep.figures import panels
 from tpcsweep.hardware import node_effects
-from tpcsweep.pages import making
 from tpcsweep.running import notebooks
 
 from tests.support.commands import tpcsweep
@@ -170,7 +169,7 @@ def test_every_command_answers_or_says_in_a_line_why_it_cannot(odd: Odd) -> None
                     json.loads(done.stdout)
                 assert done.exit_code in (0, 1, 2) and "nan" not in done.stdout.lower().split(), done.stdout
     with odd.watched("overview"):
-        making.make_overview(odd.file.parents[1] / "index.html")
+        pages.make_overview(odd.file.parents[1] / "index.html")
         assert "cannot be read" not in (odd.file.parents[1] / "index.html").read_text()
     assert not odd.faults
 

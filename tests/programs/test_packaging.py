@@ -166,7 +166,7 @@ def test_a_sweep_is_made_without_any_extra(tmp_path: Path) -> None:
         "found = pkgutil.iter_modules\n"
         f"pkgutil.iter_modules = lambda *given: (one for one in found(*given) if one.name not in {names})\n"
     )
-    needed = ["comparing.comparison", "dataset", "figures", "models", "running.notebooks", "running.runner"]
+    needed = ["comparing", "dataset", "figures", "models", "running.notebooks", "running.runner"]
     code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
     done = finished([sys.executable, "-c", code], env=environment)

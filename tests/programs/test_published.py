@@ -25,16 +25,14 @@ from table import verdicts as terena2005
 from tpcsweep import dataset as datasets
 from tpcsweep import importing
 from tpcsweep.claims import CLAIMS
-from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load, load_import, studies
-from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.problems import ConfigurationError, read_yaml
 from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Grid, Sweep, expand
-from tpcsweep.figures.line_plots import lines
-from tpcsweep.published import base, report
+from tpcsweep.figures.maps import lines
+from tpcsweep.published import FIGURES, base, figure_of, report
 from tpcsweep.published.base import Caption, Carried, Data, carried, judged, make_figure, without_data
-from tpcsweep.published.figures import FIGURES, figure_of
 from tpcsweep.published.report import claim_rows, predictions
 from tpcsweep.testbeds.netns import checks as netns
 
@@ -46,7 +44,7 @@ from tests.support.workflow import ROOT
 
 MACHINE = replace(projects.MACHINE, memory=8 * 2**30, disk=40 * 2**30)
 SWEPT = [figure.name for figure in FIGURES.values() if figure.source is None]
-PUBLISHED = yaml_file.read_yaml(ROOT / "config/published.yaml", "config/published.yaml")
+PUBLISHED = read_yaml(ROOT / "config/published.yaml", "config/published.yaml")
 LISTED = dict(name.split("@") for name in PUBLISHED["sweep"])
 """The testbed of each figure."""
 SCALED = [name for name in SWEPT if name not in ("usatlas2007", "cambridge", "chep2024_buffers")]
@@ -60,7 +58,7 @@ TABLED = {"terena2005.loss", "terena2005.recovery", "terena2005.mtu_fairness"}
 @cache
 def sweep(name: str) -> Sweep:
     file = ROOT / f"config/published/{name}.yaml"
-    return Sweep.model_validate(yaml_file.read_yaml(file, file.name))
+    return Sweep.model_validate(read_yaml(file, file.name))
 
 
 @cache

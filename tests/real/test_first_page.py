@@ -7,9 +7,8 @@ import pytest
 import xarray as xr
 from tpcsweep import dataset
 from tpcsweep.dataset import masks_of
-from tpcsweep.models import MODELS, Fit, Observations, choose, fit, observe
+from tpcsweep.models import MODELS, Fit, Observations, choose, fit, observe, save_fits
 from tpcsweep.models.choice import Choice
-from tpcsweep.models.saved import save_fits
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.forecast import forecast
 from tpcsweep.templates import render

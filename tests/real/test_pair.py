@@ -7,7 +7,7 @@ import threading
 
 import psutil
 import pytest
-from tpcsweep.client.handle import Client
+from tpcsweep.client import Client
 from tpcsweep.linux.namespaces import inside
 from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.netns.site import NetnsSite

@@ -16,13 +16,13 @@ from pathlib import Path as File
 
 import psutil
 import pytest
-from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import socket_inside
 from tpcsweep.paths import INTERFACE, Link, Path, PathError, connect, netem_works, plan, verify
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.link import calibrate_line
 from tpcsweep.paths.plan import ETHERNET, HEADERS
 from tpcsweep.paths.verify import measure_bandwidth
+from tpcsweep.processes import Commands
 
 from tests.support.workflow import gone, wait_until
 
@@ -37,7 +37,7 @@ SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 STARTER = """
 import sys, time, threading
 from pathlib import Path as File
-from tpcsweep.linux.commands import Commands
+from tpcsweep.processes import Commands
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.plan import Path
 folder, near, far = sys.argv[1:]

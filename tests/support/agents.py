@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as File
 from typing import Any
 
-from tpcsweep.linux.commands import Commands
 from tpcsweep.paths import Link, Path, connect
+from tpcsweep.processes import Commands
 from tpcsweep.testbeds.kubernetes.verify import Ends
 from tpcsweep.xrootd.servers import Server, buffer_sysctls
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-from tpcsweep.client.handle import Event, ToolRefusedError
+from tpcsweep.client import Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BROKEN, BrokenError

@@ -18,7 +18,7 @@ from tpcsweep import results, testbeds
 from tpcsweep.cli import COMMANDS, common, main, sweeps
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.files import write_text
-from tpcsweep.testbeds.netns.machine import MachineError
+from tpcsweep.testbeds.netns import MachineError
 
 from tests.support import synthetic
 from tests.support.commands import tpcsweep

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep.client.handle import Client, ClientError, Event, ToolRefusedError, of_process
+from tpcsweep.client import Client, ClientError, Event, ToolRefusedError, of_process
 from tpcsweep.tools.base import PACKAGE
 
 from tests.support.workflow import background, gone, wait_until

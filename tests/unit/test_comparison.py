@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep import dataset, figures
-from tpcsweep.comparing.comparison import (
+from tpcsweep.comparing import (
     TABLE,
     Comparison,
     ComparisonError,

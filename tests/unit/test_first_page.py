@@ -15,7 +15,7 @@ import yaml
 from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import dataset
+from tpcsweep import dataset, pages
 from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import STATUS, Folded, flagged, masks_of
 from tpcsweep.dataset.labels import with_beyond_path
@@ -23,7 +23,6 @@ from tpcsweep.figures import limits
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import short
-from tpcsweep.pages import making
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.forecast import gains
@@ -230,7 +229,7 @@ def test_all_sweeps_are_listed_those_that_cannot_be_read_too(folded: Folded, tmp
     dataset.write(folded, tmp_path / "whole/dataset.nc")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged/dataset.nc").write_text("no dataset")
-    listed = {entry["folder"]: entry for entry in making.entries(tmp_path)}
+    listed = {entry["folder"]: entry for entry in pages.entries(tmp_path)}
     assert listed["whole"]["count"] == CELLS and listed["whole"]["line"]
     assert "cannot be read" in listed["damaged"]["problem"]
     overview = render("overview", comparisons=[], sweeps=list(listed.values()))
@@ -257,9 +256,9 @@ def test_comparisons_are_listed_and_lines_have_axes(folded: Folded, tmp_path: Pa
     dataset.write(folded, tmp_path / "one/dataset.nc")
     (tmp_path / "against").mkdir()
     (tmp_path / "against/comparison.json").write_text(json.dumps({"summary": "1.2 times as fast"}))
-    assert making.comparisons(tmp_path) == []  # without its page there is nothing to link
+    assert pages.comparisons(tmp_path) == []  # without its page there is nothing to link
     (tmp_path / "against/compare.html").write_text("")
-    making.make_overview(tmp_path / "index.html")
+    pages.make_overview(tmp_path / "index.html")
     seen = BeautifulSoup((tmp_path / "index.html").read_text(), "html.parser")
     assert "1.2 times as fast" in seen.get_text() and seen.find("a", href="against/compare.html")
     [line] = seen.select(".sparkline")
@@ -272,13 +271,13 @@ def test_no_link_of_a_page_is_dead(folded: Folded, tmp_path: Path, listed: bool)
     made = tmp_path / "one/dataset.nc"
     dataset.write(replace(folded, summary=folded.summary.assign_attrs(again)), made)
     if listed:
-        making.make_overview(tmp_path / "index.html")
-    making.make_page(made, made.with_name("index.html"))
-    making.make_page(made, tmp_path / "elsewhere.html")
+        pages.make_overview(tmp_path / "index.html")
+    pages.make_page(made, made.with_name("index.html"))
+    pages.make_page(made, tmp_path / "elsewhere.html")
 
-    pages = [*tmp_path.rglob("*.html")]
-    assert len(pages) == 2 + listed
-    for page in pages:
+    files = [*tmp_path.rglob("*.html")]
+    assert len(files) == 2 + listed
+    for page in files:
         soup = BeautifulSoup(page.read_text(), "html.parser")
         names = {tag["id"] for tag in soup.find_all(id=True)}
         for link in soup.find_all("a", href=True):

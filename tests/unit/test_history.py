@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import history
-from tpcsweep.comparing.comparison import compare
+from tpcsweep.comparing import compare
 from tpcsweep.dataset import masks_of
 from tpcsweep.history import Difference, changes, failures, history_of, junit_text, runs, sentence
 from tpcsweep.history.runs import joined

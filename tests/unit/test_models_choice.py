@@ -12,9 +12,19 @@ import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
 from tpcsweep.figures import models as draw
-from tpcsweep.models import MODELS, Fit, Observations, choose, fit, observe, saved
+from tpcsweep.models import (
+    MODELS,
+    Fit,
+    Observations,
+    Saved,
+    SavedError,
+    choose,
+    fit,
+    observe,
+    read_fits,
+    save_fits,
+)
 from tpcsweep.models.choice import LEARNED, Choice, cross_validate, leave_out
-from tpcsweep.models.saved import Saved
 
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
 from tests.support.notebooks import executed
@@ -117,13 +127,13 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ds.to_netcdf(folder / "dataset.nc")
     observations = observe(ds)
     fits = fits_of(observations, "window", "lu", "constant", resamples=8)
-    saved.save_fits(folder / "models.json", observations.label, fits, scored(observations, fits))
+    save_fits(folder / "models.json", observations.label, fits, scored(observations, fits))
     return folder
 
 
 @pytest.fixture
 def content(kept: Path) -> Saved:
-    return saved.read(kept / "models.json")
+    return read_fits(kept / "models.json")
 
 
 @pytest.fixture
@@ -147,8 +157,8 @@ def test_fits_of_another_format_or_formula_are_refused(kept: Path, tmp_path: Pat
         del content["fits"]["window"]["parameters"]["base"]
     (tmp_path / "models.json").write_text(json.dumps(content))
     said = rf"models\.json: no fits of format 5.*{problem}.*run snakemake"
-    with pytest.raises(saved.SavedError, match=said):
-        saved.read(tmp_path / "models.json")
+    with pytest.raises(SavedError, match=said):
+        read_fits(tmp_path / "models.json")
 
 
 def waves(height: float) -> Observations:
@@ -164,8 +174,8 @@ def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
     fits = fits_of(observations, "window", "constant", resamples=5)
     choice = scored(observations, fits, {"table": LEARNED["table"]})
     assert (choice.best, choice.formula) == ("table", "window")
-    saved.save_fits(tmp_path / "models.json", observations.label, fits, choice)
-    best = saved.read(tmp_path / "models.json").best(observations)
+    save_fits(tmp_path / "models.json", observations.label, fits, choice)
+    best = read_fits(tmp_path / "models.json").best(observations)
     assert best.name == choice.best
     # The file and the cells are all that it takes.
     assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3

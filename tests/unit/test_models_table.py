@@ -7,7 +7,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.models import fit_table, observe
-from tpcsweep.models.table import LookupTable
+from tpcsweep.models.learned import LookupTable
 
 from tests.support.coverage import of_same
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tpcsweep.claims.cells import cells_of
-from tpcsweep.comparing.comparison import compare
+from tpcsweep.comparing import compare
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import MASKS
 from tpcsweep.dataset.tables import observations

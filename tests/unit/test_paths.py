@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import parse_net_dev, within
 from tpcsweep.paths import plan
 from tpcsweep.paths.delayline import Direction
 from tpcsweep.paths.link import Rtt, calibrate_line, line_counters, offloads, parse_ping, qdisc_counters
 from tpcsweep.paths.plan import HEADERS, Path, PathError
+from tpcsweep.processes import CommandError, Commands
 
 judged = import_module("tpcsweep.paths.verify")
 """The package has a function of that name."""

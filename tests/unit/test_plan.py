@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import dataset
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.models import MODELS, Fit, Observations, fit, observe
+from tpcsweep.models import FORMAT, MODELS, Fit, Observations, Saved, fit, observe
 from tpcsweep.models.choice import LEARNED
 from tpcsweep.models.predictor import Domain, Predictor
-from tpcsweep.models.saved import FORMAT, Saved
 from tpcsweep.numbers import short
 from tpcsweep.planning import KNOBS
 from tpcsweep.planning.drawing import draw

@@ -14,8 +14,8 @@ from tpcsweep.files import write_text
 from tpcsweep.linux import cgroups, rootless
 from tpcsweep.linux.cgroups import CgroupError, Hierarchy, hierarchy
 from tpcsweep.linux.rootless import explained, quota_refusal
-from tpcsweep.testbeds.netns import machine
-from tpcsweep.testbeds.netns.machine import MachineError
+from tpcsweep.testbeds import netns
+from tpcsweep.testbeds.netns import MachineError
 
 from tests.support.projects import problems
 
@@ -160,12 +160,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
         monkeypatch.setattr("os.geteuid", lambda: 1000 if refused else 0)
         missing = programs.split()
         monkeypatch.setattr("shutil.which", lambda name, **_: None if name in missing else "/bin/x")
-        monkeypatch.setattr(machine, "netem_works", lambda: netem)
-        monkeypatch.setattr(machine, "TUN", tmp_path / tun)
-        monkeypatch.setattr(machine.rootless, "refusal", lambda: refused)
-        monkeypatch.setattr(machine.cgroups, "hierarchy", lambda: Hierarchy(1, tmp_path / groups, tmp_path))
+        monkeypatch.setattr(netns, "netem_works", lambda: netem)
+        monkeypatch.setattr(netns, "TUN", tmp_path / tun)
+        monkeypatch.setattr(netns.rootless, "refusal", lambda: refused)
+        monkeypatch.setattr(netns.cgroups, "hierarchy", lambda: Hierarchy(1, tmp_path / groups, tmp_path))
         monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
-        monkeypatch.setattr(machine, "USER", user)
+        monkeypatch.setattr(netns, "USER", user)
 
     return lacking
 
@@ -198,7 +198,7 @@ GRIDFTP = "globus-url-copy globus-gridftp-server"
 )
 def test_what_is_missing_is_named(here: Callable[..., None], lacking: dict[str, str], told: str) -> None:
     here(GRIDFTP)
-    machine.require_machine(["curl"])  # which needs none of them
+    netns.require_machine(["curl"])  # which needs none of them
     here(**lacking)
     with pytest.raises(MachineError, match=told):
-        machine.require_machine(["curl", "globus-url-copy"])
+        netns.require_machine(["curl", "globus-url-copy"])

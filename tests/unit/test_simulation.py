@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset, figures
 from tpcsweep.claims import judge
-from tpcsweep.comparing.comparison import compare
+from tpcsweep.comparing import compare
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.parameters import Parameters

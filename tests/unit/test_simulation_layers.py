@@ -15,9 +15,9 @@ from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.published import FIGURES
 from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.cambridge import PUBLISHED_LAST, flows, rates, sums
-from tpcsweep.published.figures import FIGURES
 from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, solve
 

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 from tpcsweep import extras
-from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.results import content_of
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
@@ -41,7 +41,7 @@ def specs(cells: list[dict[str, Any]]) -> list[Any]:
 def simulated(configuration: Configuration, folder: Path, processes: int = 1) -> list[dict[str, Any]]:
     study.simulate(configuration, folder / "cells.jsonl", folder, processes)
     assert sorted(file.name for file in folder.iterdir() if "cells" in file.name) == ["cells.jsonl"]
-    return [cell_file.content_of(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
+    return [content_of(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
 
 
 @pytest.mark.parametrize("measurement", [None, SECONDS])

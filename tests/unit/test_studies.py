@@ -27,7 +27,7 @@ from tpcsweep.configuration.loading import (
     load,
 )
 from tpcsweep.files import write_text
-from tpcsweep.published.figures import drawn
+from tpcsweep.published import drawn
 from tpcsweep.running.studies import NEVER, Deployments, Studies, either
 
 from tests.support.workflow import ROOT

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tpcsweep.configuration import yaml_file
+from tpcsweep.configuration.problems import read_yaml
 
 from tests.support.fuzzing import TEXTS, Case, cases, taken
 from tests.support.projects import errors, problems
@@ -18,14 +18,14 @@ def test_an_alias_stands_for_its_value(tmp_path: Path) -> None:
     file.write_text("source: &near {rack: a}\ndestination: *near\nclient: {<<: *near, row: 1}\n")
     near = {"rack": "a"}
     content = {"source": near, "destination": near, "client": {**near, "row": 1}}
-    assert yaml_file.read_yaml(file, "near") == content
+    assert read_yaml(file, "near") == content
 
 
 @pytest.mark.parametrize("text", ["2026-01-02", "010", "1:30", "1e3", "9" * 101, "0x10"])
 def test_what_only_looks_like_a_number_is_text(tmp_path: Path, text: str) -> None:
     file = tmp_path / "text.yaml"
     file.write_text(f"a: {text}\n")
-    assert yaml_file.read_yaml(file, "text") == {"a": text}
+    assert read_yaml(file, "text") == {"a": text}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from tpcsweep.published.figures import drawn
+from tpcsweep.published import drawn
 
 DRAWN = drawn(STUDIES)
 

@@ -7,7 +7,7 @@ from tpcsweep.claims import judge
 from tpcsweep.claims.base import write_verdicts
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset import load
-from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import reported
 
 with reported(snakemake.log[0], ConfigurationError):
     verdicts = judge(load(Path(snakemake.input.dataset)))

@@ -8,8 +8,7 @@ signals.end_with_snakemake()
 from pathlib import Path
 
 from tpcsweep.running import folding
-from tpcsweep.running.scripts import reported, require_unchanged
-from tpcsweep.running.studies import Studies
+from tpcsweep.running.studies import Studies, reported, require_unchanged
 
 studies = Studies(snakemake.config)
 study = studies[snakemake.wildcards.study]

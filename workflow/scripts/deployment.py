@@ -7,13 +7,12 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.running.scripts import reported, require_unchanged
-from tpcsweep.running.studies import Studies, specification
-from tpcsweep.testbeds.netns import machine
+from tpcsweep.running.studies import Studies, reported, require_unchanged, specification
+from tpcsweep.testbeds import netns
 
 study = Studies(snakemake.config)[snakemake.params.study]
 if study.testbed.kind == "netns":
-    machine.enter()  # before any thread starts
+    netns.enter()  # before any thread starts
 
 from tpcsweep.running.runner import deployment_errors, run
 

@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from tpcsweep.pages import making
-from tpcsweep.running.scripts import reported
+from tpcsweep import pages
+from tpcsweep.running.studies import reported
 
 with reported(snakemake.log[0]):
-    making.make_overview(Path(snakemake.output.page))
+    pages.make_overview(Path(snakemake.output.page))

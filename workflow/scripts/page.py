@@ -3,9 +3,9 @@
 
 from pathlib import Path
 
+from tpcsweep import pages
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.pages import making
-from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import reported
 
 with reported(snakemake.log[0], ConfigurationError):
-    making.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page), listed=True)
+    pages.make_page(Path(snakemake.input.dataset), Path(snakemake.output.page), listed=True)

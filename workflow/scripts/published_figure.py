@@ -4,10 +4,9 @@
 from pathlib import Path
 
 from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.published import FIGURES, figure_of
 from tpcsweep.published.base import make_figure
-from tpcsweep.published.figures import FIGURES, figure_of
-from tpcsweep.running.scripts import reported
-from tpcsweep.running.studies import Studies
+from tpcsweep.running.studies import Studies, reported
 
 figure = figure_of(Studies(snakemake.config)[snakemake.wildcards.study])
 with reported(snakemake.log[0], ConfigurationError):

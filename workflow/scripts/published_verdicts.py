@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tpcsweep.published.report import write_report
-from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import reported
 
 studies = json.loads(Path(snakemake.input.terena2005).read_bytes())
 with reported(snakemake.log[0]):

@@ -6,7 +6,7 @@ from pathlib import Path
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.dataset.earlier import require_dataset
 from tpcsweep.running import notebooks
-from tpcsweep.running.scripts import reported, written_to
+from tpcsweep.running.studies import reported, written_to
 
 values = {**snakemake.input, **snakemake.params, **snakemake.params.get("axes", {})}
 with reported(snakemake.log[0], notebooks.NotebookError, ConfigurationError), written_to(snakemake.log[0]):

@@ -7,8 +7,7 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.running.scripts import reported
-from tpcsweep.running.studies import Studies
+from tpcsweep.running.studies import Studies, reported
 from tpcsweep.testbeds.simulation.engine import SimulationError
 from tpcsweep.testbeds.simulation.testbed import simulate
 

@@ -2,6 +2,9 @@
 """Start of processes, with the environment for each kind of process.
 
 docs/running.md has the table. No user's setting changes a measurement or a figure. Standard library only.
+
+Deployments are made with `Commands` of iproute2, which operators would type, rather than with a netlink library. The
+log of commands can be pasted into a shell.
 """
 
 from __future__ import annotations
@@ -9,10 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +28,8 @@ _SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _UMASK = 0o022
 _BUILD = re.compile(r"(LD|PKG|GIT|TAR)_|PYTHON|CMAKE|NINJA|DESTDIR$|(CC|CXX)$|.*(FLAGS|PATH|PREFIX)$")
 """Variables that would change a build."""
+TIMEOUT = 60.0
+"""Seconds for one of `Commands`, which take milliseconds; a hanging one must not block the sweep."""
 
 
 def measured(home: Path) -> dict[str, str]:
@@ -79,3 +88,56 @@ def run(
 def start(command: Sequence[str], env: Mapping[str, str], **options: Any) -> subprocess.Popen[Any]:
     """Start a command in an environment of this module. Raises OSError. A `umask` of -1 keeps the user's."""
     return subprocess.Popen(command, env=env, **{"umask": _UMASK, **options})
+
+
+class CommandError(RuntimeError):
+    """A command could not be run, failed, or timed out."""
+
+
+class Commands:
+    """Commands of one deployment. They and their input are logged verbatim: never pass a secret."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._lock = threading.Lock()
+
+    def run(self, argv: Sequence[str], input: str | None = None) -> str:  # noqa: A002, the name subprocess uses
+        """Run a command to its end and return its standard output. Any thread may call this.
+
+        Raises CommandError if it cannot be run, has an exit code other than 0, or takes longer than TIMEOUT.
+        """
+        begun, clock = datetime.now(UTC), time.monotonic()
+        code: int | None = None
+        out = err = ""
+        try:
+            # Empty input by default, never the terminal; a separate session, which Ctrl-C does not reach.
+            done = run(argv, input=input or "", timeout=TIMEOUT, start_new_session=True)
+            code, out, err = done.returncode, done.stdout, done.stderr
+        except subprocess.TimeoutExpired:
+            err = f"no end after {TIMEOUT:.0f} s"
+        except OSError as error:
+            err = str(error)
+        seconds = time.monotonic() - clock
+        here_document = "" if input is None else "\n".join([" <<'END'", *input.splitlines(), "END"])
+        errors = "".join(f"#   {line}\n" for line in err.splitlines() if code != 0)
+        self.note(
+            f"# {begun.isoformat(timespec='milliseconds')}\n{shlex.join(argv)}{here_document}\n{errors}"
+            f"# {'failed' if code is None else f'exit {code}'}, {seconds * 1e3:.1f} ms"
+        )
+        if code != 0:
+            outcome = "did not run to its end" if code is None else f"exit code {code}"
+            output = (err.strip() or out.strip()) or "no output"
+            raise CommandError(f"{shlex.join(argv)}: {outcome} after {seconds:.2f} s: {output}")
+        return str(out)
+
+    def batch(self, tool: Sequence[str], lines: Sequence[str]) -> None:
+        """Send lines to `ip -batch -` or `tc -batch -`; `tool` is their start, such as ("ip", "-n", "router").
+
+        Raises CommandError as `run` does; the lines before the failing one have been applied.
+        """
+        self.run([*tool, "-batch", "-"], input="".join(f"{line}\n" for line in lines))
+
+    def note(self, text: str) -> None:
+        """Log a comment, or a long-running process that is started elsewhere."""
+        with self._lock, self.log.open("a") as log:
+            log.write(f"{text}\n")

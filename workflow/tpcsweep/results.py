@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import itertools
 import os
 import shutil
@@ -16,13 +17,11 @@ from typing import Any
 import orjson
 
 from tpcsweep import locks
-from tpcsweep.configuration import cell_file
-from tpcsweep.configuration.cell_file import DamagedError
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import replacing
-from tpcsweep.flags import FLAGS
+from tpcsweep.flags import FLAGS, IMPLAUSIBLE, implausible
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 LOCK = ".lock"
@@ -32,6 +31,41 @@ _PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
 _OF_PLACEHOLDER = {"message": str}
 _OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
 """Required keys of a file in addition to its specification."""
+
+_CHECKSUM = "checksum"
+"""Last key of a file: the SHA-256 of the others."""
+
+
+class DamagedError(ValueError):
+    """Bytes that are not a complete cell file; the message names the damage."""
+
+
+def text_of(content: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a cell's file: the content in its order, then the checksum."""
+    return orjson.dumps({**content, _CHECKSUM: _checksum(content)})
+
+
+def content_of(text: bytes) -> dict[str, Any]:
+    """Return the content of a cell's file without its checksum; older files without one are not verified.
+
+    Raises:
+        DamagedError: for bytes that are not JSON, contain no specification, or have another checksum.
+    """
+    try:
+        content = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise DamagedError(f"not JSON: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("spec"), dict):
+        raise DamagedError("no specification is in it")
+    noted = content.pop(_CHECKSUM, None)
+    if noted is not None and noted != _checksum(content):
+        raise DamagedError("changed after it was written: its checksum is not that of its content")
+    return content
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    # independent of the layout of the file's JSON
+    return hashlib.sha256(orjson.dumps(content)).hexdigest()
 
 
 def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
@@ -54,7 +88,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
 
 def read_cell(path: Path) -> dict[str, Any]:
     """Read a cell's file. Raises DamagedError if it is damaged, and FileNotFoundError if it is missing."""
-    return cell_file.content_of(path.read_bytes())
+    return content_of(path.read_bytes())
 
 
 def damage(path: Path) -> str:
@@ -97,10 +131,27 @@ def staged_file(configuration: Configuration, cell: Cell) -> Path:
     return staging(configuration) / f"{cell.path}.json"
 
 
+def cell_record(
+    spec: Mapping[str, Any], result: Mapping[str, Any], provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the content of a cell's file without the specification: a result, as measured or simulated once.
+
+    The result of a testbed's `measure` gets a flag if no cell can have its figures.
+    """
+    wrong = implausible(result["status"], result["summary"], spec["parameters"]["bandwidth"])
+    return {
+        "format": spec["format"],
+        **result,
+        "flags": [*result["flags"], *([IMPLAUSIBLE] if wrong else [])],
+        "summary": {**result["summary"], "attempts": 1},
+        "provenance": provenance,
+    }
+
+
 def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
     """Write a cell's file atomically, synced to disk. The specification comes first, for `stale`."""
     with replacing(path) as part, part.open("wb") as file:
-        file.write(cell_file.text_of({"spec": spec, **record}))
+        file.write(text_of({"spec": spec, **record}))
         file.flush()
         os.fsync(file.fileno())
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.variables import BYTES, GBIT_PER_MS
 
-_Number = TypeVar("_Number", int, NDArray[np.float64])
+_Number = TypeVar("_Number", int, float, NDArray[np.float64])
 Numbers: TypeAlias = NDArray[np.float64] | float
 
 HEADERS = 52
@@ -37,6 +37,11 @@ CUBIC_C, CUBIC_BETA = 0.4, 0.7
 def payload(mtu: _Number) -> _Number:
     """Return the payload of a full packet in bytes, its MSS, with TCP's timestamps."""
     return mtu - HEADERS
+
+
+def first_window(mtu: _Number) -> _Number:
+    """Return the bytes that a new connection sends before the first is acknowledged."""
+    return payload(mtu) * INITIAL_WINDOW
 
 
 def window_rate(window: Numbers, rtt: Numbers) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep import paths
-from tpcsweep.linux.commands import Commands
+from tpcsweep.processes import Commands
 
 from tests.cluster.local import api, attached, groups, images, mounts, pki, policies, settings
 from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings

@@ -14,8 +14,8 @@ from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import cgroups, namespaces
 from tpcsweep.measure.cell import measure
-from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.netns import machine, state
+from tpcsweep.testbeds import Request, netns
+from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.testbed import brought_up
 
 MIB = 1 << 20
@@ -24,8 +24,8 @@ WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
 
 
 def main() -> None:
-    found: dict[str, object] = {"refused": machine.rootless.refusal() if os.geteuid() else ""}
-    machine.enter()
+    found: dict[str, object] = {"refused": netns.rootless.refusal() if os.geteuid() else ""}
+    netns.enter()
     owner = state.Owner("uml", "deployment", os.getpid(), sys.argv[1])
     Path(owner.logs).mkdir()
     settings = Netns(kind="netns", memory=64 * MIB)

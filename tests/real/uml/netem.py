@@ -8,10 +8,10 @@ import time
 from dataclasses import asdict
 from pathlib import Path as File
 
-from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import socket_inside
 from tpcsweep.paths import Path, connect, verify
 from tpcsweep.paths.plan import segmenting
+from tpcsweep.processes import Commands
 
 NEAR, FAR = ("tpc-uml-a", "10.88.0.1/30"), ("tpc-uml-b", "10.88.0.2/30")
 DATAGRAMS = 5000

@@ -31,7 +31,7 @@ from tpcsweep.claims import chep, earlier, predicates
 from tpcsweep.claims.base import Claim, Need, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
 from tpcsweep.claims.effects import ABOUT, REGIONS, Region, about
-from tpcsweep.configuration import yaml_file
+from tpcsweep.configuration.problems import read_yaml
 from tpcsweep.configuration.testbeds import ClaimName
 
 __all__ = ["CLAIMS", "Claim", "Outcome", "Verdict", "judge"]
@@ -49,7 +49,7 @@ _TESTS: Mapping[str, Callable[..., Any]] = {**vars(predicates), **vars(chep), **
 
 def _claims(publication: str) -> Iterator[Claim]:
     file = Path(__file__).with_name(f"{publication}.yaml")
-    content = yaml_file.read_yaml(file, file.name)
+    content = read_yaml(file, file.name)
     for name, entry in content["claims"].items():
         given = entry.get("regions", {"region": entry["region"]} if "region" in entry else {})
         regions = {key: _region(value) for key, value in given.items()}

@@ -12,14 +12,14 @@ from pkgutil import resolve_name
 import click
 
 COMMANDS = {
-    "init": "init:init",
+    "init": "sweeps:init",
     "grid": "sweeps:grid",
     "status": "sweeps:status",
     "check": "sweeps:check",
     "reap": "sweeps:reap",
     "adaptive": "sweeps:adaptive",
     "page": "analyses:page",
-    "plan": "plan:plan",
+    "plan": "analyses:plan",
     "compare": "analyses:compare",
     "claims": "analyses:claims",
     "history": "analyses:history",

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on datasets: pages, comparisons, claims, histories, calibration of the simulated testbed."""
+"""Commands on datasets: pages, plans, comparisons, claims, histories, calibration of the simulated testbed."""
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +16,11 @@ from tpcsweep.cli import common
 from tpcsweep.numbers import between, short
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from tpcsweep.models.fit import Fit
+    from tpcsweep.planning.recommendations import Answer
 
 
 @click.command()
@@ -35,11 +41,11 @@ def page(results: Path, output: Path | None) -> None:
     dataset = common.dataset_of(results)
     if output is None:
         output = Path(f"{results.stem}.html") if results == dataset else dataset.with_name("index.html")
+    from tpcsweep import pages
     from tpcsweep.dataset.earlier import completed
-    from tpcsweep.pages import making
 
     with common.exit_on(), completed(dataset) as whole:
-        making.make_page(dataset, output, whole)
+        pages.make_page(dataset, output, whole)
     click.echo(output.absolute())
 
 
@@ -66,24 +72,24 @@ def compare(base: str, new: str, fail_below: float | None, output: Path | None, 
     Example: tpcsweep compare results/demo:cores=0.15 results/demo:cores=0.6
              tpcsweep compare --fail-below 95% before.nc after.nc
     """  # noqa: D301 (click needs the \b)
-    from tpcsweep.comparing import comparison
+    from tpcsweep import comparing
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import read_side
 
-    with common.exit_on(ConfigurationError, comparison.ComparisonError):
+    with common.exit_on(ConfigurationError, comparing.ComparisonError):
         one, other = (
-            comparison.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
+            comparing.load_side(read_side(key, text)) for key, text in (("base", base), ("new", new))
         )
-        found = comparison.compare(one, other, (base, new))
+        found = comparing.compare(one, other, (base, new))
         if output is not None:
             from tpcsweep.running.notebooks import make_notebook
 
-            comparison.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
+            comparing.write_files(found, output / "comparison.json", output / "cells.csv", fail_below)
             values = {"base": base, "new": new, "figures": str(output / "figures")}
             make_notebook("compare", output / "compare.html", values)
-    content = comparison.gated_content(found, fail_below)
+    content = comparing.gated_content(found, fail_below)
     pages = [] if output is None else [str((output / "compare.html").absolute())]
-    common.answer(as_json, content, comparison.overview(found), *pages)
+    common.answer(as_json, content, comparing.overview(found), *pages)
     if failures := content["gate"]["failures"]:
         click.echo("\n".join(["NEW does not meet --fail-below:", *failures]), err=True)
         raise SystemExit(1)
@@ -131,17 +137,17 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
     dataset = common.dataset_of(results)
     if dataset == results:
         raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
+    from tpcsweep import pages
     from tpcsweep.extras import MissingExtraError
     from tpcsweep.history import failures, runs, summary
-    from tpcsweep.pages import making
 
     folder = dataset.with_name(runs.FOLDER)
     with common.exit_on(runs.HistoryError, MissingExtraError):
-        told = making.make_history(dataset, folder, fail_on)
+        told = pages.make_history(dataset, folder, fail_on)
     if as_json:
         click.echo((folder / "history.json").read_text(encoding="utf-8"))
     else:
-        click.echo("\n".join([*summary(told), str((folder / making.PAGE).absolute())]))
+        click.echo("\n".join([*summary(told), str((folder / pages.PAGE).absolute())]))
     if found := failures(told, fail_on):
         click.echo("\n".join(["new since the last run:", *found]), err=True)
         raise SystemExit(1)
@@ -190,3 +196,147 @@ def _fitted_table(fitted: Fit) -> Table:
         note = fitted.reasons.get(name, "")
         table.add_row(name, short(fitted.values[name], 4), interval, parameter.unit, note)
     return table
+
+
+class QuestionCommand(click.Command):
+    """Command with an option for each parameter of sweeps, created on use."""
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(context), *_options()]
+
+
+@cache
+def _options() -> list[click.Option]:
+    from tpcsweep.configuration.parameters import Parameters, quantity
+    from tpcsweep.planning import KNOBS
+
+    options = []
+    for name, field in Parameters.model_fields.items():
+        known, text = quantity(name), field.description or name
+        kind = common.Amount(known, several=name in KNOBS) if known else click.STRING
+        words = [f"--{name.replace('_', '-')}", name]
+        shown = "VALUE,…" if name in KNOBS else "VALUE"
+        options.append(click.Option(words, type=kind, metavar=shown, help=f"{text[0].upper()}{text[1:]}."))
+    return options
+
+
+@click.command(
+    cls=QuestionCommand, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")}
+)
+@click.argument("words", nargs=-1, metavar="[TARGET] RESULTS|FILE.nc", type=click.Path())
+@click.option(
+    "--probability",
+    type=common.Amount("PROBABILITY"),
+    metavar="SHARE",
+    help="How surely one measurement reaches the target; 95% by default.",
+)
+@click.option(
+    "--recommend", is_flag=True, help="Tabulate the recommended streams for several RTTs and targets."
+)
+@common.output_option(
+    "FOLDER",
+    "Folder for plan.json, the figure, recommendations.json and .csv, and the notebook plan.html.",
+    file_okay=False,
+)
+@common.as_json
+@click.pass_context
+def plan(
+    context: click.Context,
+    /,
+    words: tuple[str, ...],
+    recommend: bool,
+    output: Path | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Find the cheapest setting that reaches a throughput.
+
+    The setting is the number of origins, cores and streams; TARGET is the throughput.
+    The model that predicts left-out cells best answers. Its fits are in models.json of the results folder; without
+    that file the models are fitted first, which takes minutes. Every other parameter that varies in the data needs an
+    option. Several values for origins, cores or streams, with commas, limit the search.
+
+    \b
+    Example: tpcsweep plan 0.8Gbit/s --rtt 40ms --probability 95% results/demo
+             tpcsweep plan --recommend results/demo
+    """  # noqa: D301 (click needs the \b)
+    target, results = _arguments(words, recommend)
+    default = click.core.ParameterSource.DEFAULT
+    given = {key: asked[key] for key in asked if context.get_parameter_source(key) is not default}
+    dataset = common.dataset_of(results)
+    from tpcsweep.dataset.earlier import completed
+    from tpcsweep.planning.recommendations import EXPECTED, answer_question
+
+    trouble = common.exit_on(*EXPECTED)
+    with trouble, completed(dataset) as whole, _models_of(dataset, whole) as models:
+        question = {"target": target, **given}
+        answer = answer_question(whole, models, question, recommend or output is not None)
+        if output is not None:
+            _write(answer, output, whole, models)
+    content = answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict()
+    pages = () if output is None else sorted(output.glob("*.html")) or [output]
+    common.answer(as_json, content, *_shown(answer, recommend), *(str(page.absolute()) for page in pages))
+
+
+def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
+    """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
+    from tpcsweep.configuration.units import RATE
+
+    if len(words) > 1 and common.BARE.fullmatch(words[0]) and RATE.size(words[1]):
+        words = (" ".join(words[:2]), *words[2:])
+    if len(words) == 1 and recommend:
+        return None, Path(words[0])
+    target = None
+    if words:
+        try:
+            target = common.Amount("TARGET").convert(words[0], None, None)
+        except click.BadParameter as error:
+            error.param_hint = "TARGET"
+            raise
+    if len(words) != 2:
+        example = "tpcsweep plan 0.8Gbit/s --rtt 40ms results/demo"
+        raise click.UsageError(f"Give TARGET and RESULTS, as in {example}")
+    return target, Path(words[1])
+
+
+@contextlib.contextmanager
+def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
+    """Yield the file with a dataset's fits: the one next to it if current, or a temporary one."""
+    from tpcsweep.dataset import load
+    from tpcsweep.models import current, fit_all
+
+    if (beside := current(dataset)) is not None:
+        yield beside
+        return
+    click.echo(f"{dataset}: its folder has no current models.json. Fitting the models …", err=True)
+    with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
+        fits = Path(folder, "models.json")
+        fit_all(load(whole), fits)
+        yield fits
+
+
+def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
+    from tpcsweep.figures import save
+    from tpcsweep.files import write_json, write_text
+    from tpcsweep.planning.drawing import draw
+    from tpcsweep.planning.recommendations import as_csv
+    from tpcsweep.running.notebooks import make_notebook
+
+    assert answer.table is not None
+    write_json(folder / "recommendations.json", answer.recommendations())
+    write_text(folder / "recommendations.csv", as_csv(answer.table))
+    if answer.plan is None:
+        return
+    write_json(folder / "plan.json", answer.plan.to_dict())
+    save(draw(answer.plan), folder, "plan")
+    values = {"dataset": str(dataset), "models": str(models), "question": answer.question.content}
+    make_notebook("plan", folder / "plan.html", values)
+
+
+def _shown(answer: Answer, recommend: bool) -> Iterator[RenderableType]:
+    from tpcsweep.planning.recommendations import shown_plan, shown_recommendations
+
+    if answer.plan is not None:
+        yield shown_plan(answer.plan)
+    if recommend:
+        yield shown_recommendations(answer)

@@ -99,9 +99,9 @@ def study_options(function: Function) -> Function:
 
 def settings(**options: str | None) -> dict[str, Any]:
     """Return the workflow's configuration: config/config.yaml of the current folder, then the options."""
-    from tpcsweep.configuration import yaml_file
+    from tpcsweep.configuration.problems import read_yaml
 
-    given = yaml_file.read_yaml(CONFIG, str(CONFIG)) if CONFIG.is_file() else {"testbed": "netns"}
+    given = read_yaml(CONFIG, str(CONFIG)) if CONFIG.is_file() else {"testbed": "netns"}
     if options.get("sweep") is not None:
         given.pop("dataset", None)
     return {**given, **{name: value for name, value in options.items() if value is not None}}

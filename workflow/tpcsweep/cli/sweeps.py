@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on the configured sweep: its grid, cells, testbed, dataset so far, and rounds."""
+"""Commands on the configured sweep: its folder, grid, cells, testbed, dataset so far, and rounds."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from math import inf
+from pathlib import Path
 from signal import SIGINT, SIGKILL
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 SNAKEFILES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
 """Files that Snakemake looks for in the current folder."""
+
+PARTS = ("config", "profiles")
+"""Folders that `init` copies because users change them; rules and notebooks remain in the package."""
 
 
 @click.command()
@@ -310,3 +315,23 @@ def run_to_end(argv: Sequence[str]) -> int:
         if child and child.poll() is None:
             os.killpg(child.pid, SIGINT)
             child.wait()
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def init(folder: Path) -> None:
+    """Make a folder for sweeps: Snakemake's entry, and copies of the configuration that ships.
+
+    Nothing is overwritten: a folder that contains a Snakefile, config or profiles is refused. Exit codes: 0 the folder
+    is made, 2 it is refused.
+
+    Example: tpcsweep init sweeps
+    """
+    package = Path(__file__).parents[1] / "shipped"
+    with common.exit_on():
+        if found := [name for name in ("Snakefile", *PARTS) if (folder / name).exists()]:
+            raise click.UsageError(f"{folder} already contains {', '.join(found)}. Give another folder.")
+        for part in PARTS:
+            shutil.copytree(package / part, folder / part)
+        shutil.copy(package / "Snakefile", folder)
+    click.echo(f"{folder.absolute()}: change config/, then run `snakemake` in that folder")

@@ -1,2 +1,114 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client: a process that keeps the streams of a cell active with a tool."""
+"""Client: a process that keeps the streams of a cell active with a tool, and the handle of one."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tpcsweep.flags import BrokenError
+
+START_SECONDS = 20.0
+STOP_SECONDS = 15.0
+
+Event = dict[str, Any]
+
+
+class ClientError(BrokenError):
+    """The client died, or does not answer."""
+
+
+class ToolRefusedError(Exception):
+    """A tool cannot start; the message has its own words."""
+
+
+class Client:
+    """Client behind some channel; every method raises ClientError."""
+
+    def __init__(
+        self,
+        send: Callable[[bytes], object],
+        lines: Iterable[bytes],
+        why: Callable[[], str],
+        delay: float = 0.0,
+    ) -> None:
+        """Wait until the client is ready.
+
+        Args:
+            send: Function that sends a line of JSON; raises OSError if the channel is gone.
+            lines: Lines of the client until it ends.
+            why: Function that describes how the client ended.
+            delay: Additional seconds for answers, compared with this machine.
+        """
+        self._write = send
+        self._lines = lines
+        self._why = why
+        self._delay = delay
+        self._events: queue.Queue[Event | None] = queue.Queue()
+        threading.Thread(target=self._listen, name="client events", daemon=True).start()
+        self._await("ready")
+
+    def run(self, **request: object) -> None:
+        """Start the streams of a cell. Raises ToolRefusedError."""
+        self._send({"run": request})
+        event = self._await("prepared", "refused")
+        if event["event"] == "refused":
+            raise ToolRefusedError(event["message"])
+
+    def events(self) -> list[Event]:
+        """Return the events since the last call."""
+        return [self._take(0) for _ in range(self._events.qsize())]
+
+    def stop(self) -> list[Event]:
+        """End all transfers, and return the events until then."""
+        self._send({"stop": {}})
+        events = []
+        while (event := self._take(STOP_SECONDS))["event"] != "stopped":
+            events.append(event)
+        return events
+
+    def _listen(self) -> None:
+        for line in self._lines:
+            self._events.put(json.loads(line))
+        self._events.put(None)
+
+    def _send(self, request: Mapping[str, object]) -> None:
+        try:
+            self._write(json.dumps(request).encode() + b"\n")
+        except OSError as error:
+            raise ClientError(f"the client is gone: {error.strerror or error}") from None
+
+    def _take(self, timeout: float) -> Event:
+        seconds = timeout + self._delay
+        try:
+            event = self._events.get(timeout=seconds) if timeout else self._events.get_nowait()
+        except queue.Empty:
+            raise ClientError(f"the client has not answered for {seconds:.0f} s; see its log") from None
+        if event is None:
+            raise ClientError(f"the client is gone: {self._why()}")
+        return event
+
+    def _await(self, *wanted: str) -> Event:
+        while (event := self._take(START_SECONDS))["event"] not in wanted:
+            pass
+        return event
+
+
+def of_process(process: subprocess.Popen[bytes]) -> Client:
+    """Return a client for a process of this machine whose standard input and output are pipes."""
+    assert process.stdin
+    assert process.stdout
+    stdin = process.stdin
+
+    def send(line: bytes) -> None:
+        stdin.write(line)
+        stdin.flush()
+
+    def why() -> str:
+        return f"it ended with exit code {process.wait(timeout=STOP_SECONDS)}; see stderr.client.log"
+
+    return Client(send, process.stdout, why)

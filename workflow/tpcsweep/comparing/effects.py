@@ -33,7 +33,7 @@ PARTS = (
     *("p_corrected", "verdict"),
 )
 """Columns of `parts`: a value of an axis, its number of comparable cells, and their mean ratio.
-The mean is that of a random-effects model. The other columns are as in `comparison.TABLE`."""
+The mean is that of a random-effects model. The other columns are as in `comparing.TABLE`."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def run_to_run(sides: Sequence[pd.DataFrame]) -> float | None:
 
 
 def combined(cells: pd.DataFrame) -> Overall:
-    """Return the mean ratio of comparable cells by a random-effects model, see `comparison.compare`."""
+    """Return the mean ratio of comparable cells by a random-effects model, see `comparing.compare`."""
     used = cells[cells["verdict"] != NOT_COMPARABLE]
     if used.empty:
         return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)

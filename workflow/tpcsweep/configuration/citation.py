@@ -8,9 +8,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.parameters import Text
-from tpcsweep.configuration.problems import fault, validated
+from tpcsweep.configuration.problems import fault, read_yaml, validated
 from tpcsweep.files import is_file
 
 FILE = Path("config/CITATION.cff")
@@ -81,7 +80,7 @@ class Citation(_Part):
 
 def read_citation(path: Path, shown: str) -> Citation:
     """Read a citation from a file that errors call `shown`. Raise ConfigurationError if it is none."""
-    return validated(Citation, yaml_file.read_yaml(path, shown), shown)
+    return validated(Citation, read_yaml(path, shown), shown)
 
 
 def read_in(root: Path) -> Citation | None:

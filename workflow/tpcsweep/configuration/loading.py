@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from tpcsweep.configuration import citation, yaml_file
+from tpcsweep.configuration import citation
 from tpcsweep.configuration.citation import Citation
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.imports import Import
@@ -28,6 +28,7 @@ from tpcsweep.configuration.problems import (
     in_file,
     quoted,
     raise_any,
+    read_yaml,
     refused,
     suggest,
     validated,
@@ -379,7 +380,7 @@ def _read(key: str, name: str, root: Path) -> _File:
         raise refused(key, quoted(name), f"a file name of {_A_WORD}", place)
     roots = (here for here in (root, SHIPPED) if path.is_relative_to(here))
     shown = str(next((path.relative_to(here) for here in roots), path))
-    return _File(path.stem, shown, path, yaml_file.read_yaml(path, shown))
+    return _File(path.stem, shown, path, read_yaml(path, shown))
 
 
 def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:

@@ -8,19 +8,23 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
-from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.parameters import CONDITIONS, Value, complete
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.groups import Columns, Record, columns_of, record_of
-from tpcsweep.dataset.summary import Row, hole, row_of
+from tpcsweep.dataset.labels import MASKS, STATUS
+from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.linux import signals
-from tpcsweep.variables import NOT_MEASURED
+from tpcsweep.results import DamagedError, content_of
+from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 FORMAT = 1
 """Supported version of cell files."""
@@ -28,6 +32,7 @@ _NO_CELL = f"not a cell file of format {FORMAT}"
 FEW = 500
 """Number of cells to read before starting processes, which takes a quarter of a second."""
 _BATCH = 64  # cells that a process reads at a time: some megabytes, and some hundredths of a second
+_THROUGHPUT = {name for name in SUMMARY if name.startswith("throughput")}
 
 
 class Line(NamedTuple):
@@ -60,6 +65,21 @@ class UnusableError(DatasetError):
 
     def __str__(self) -> str:
         return f"{self.source}: {self.reason}"
+
+
+class Row(NamedTuple):
+    """Values of a cell that a dataset keeps."""
+
+    status: int
+    message: str
+    flags: int
+    limit: str
+    limit_second: str
+    figures: NDArray[np.float64]
+    """Values of `variables.SUMMARY`, NaN if missing."""
+    started: np.datetime64
+    provenance: bytes | None
+    """JSON without the start time, or None if nothing was measured."""
 
 
 class Reduced(NamedTuple):
@@ -135,12 +155,51 @@ class Reader:
         }
 
 
+def hole(message: str) -> Row:
+    """Return the row of an unmeasured cell; the message contains the reason."""
+    nothing = np.full(len(SUMMARY), np.nan)
+    return Row(STATUS.index("not_measured"), message, 0, "", "", nothing, np.datetime64("NaT", "ns"), None)
+
+
+def row_of(cell: Mapping[str, Any]) -> Row:
+    """Return the row of a cell file's content, flagged implausible if its figures are impossible.
+
+    Raises:
+        KeyError, TypeError, ValueError: If the content is not a cell.
+    """
+    figures, flags = cell["summary"], set(cell["flags"])
+    if unknown := figures.keys() - SUMMARY.keys():
+        raise KeyError(*sorted(unknown))
+    if implausible(cell["status"], figures, cell["spec"]["parameters"]["bandwidth"]):
+        flags.add(IMPLAUSIBLE)
+    if cell["status"] == "failed":
+        # Bytes that arrived before a cell failed say nothing about the throughput of its setting.
+        figures = {name: value for name, value in figures.items() if name not in _THROUGHPUT}
+    provenance = dict(cell["provenance"])
+    started = datetime.fromisoformat(provenance.pop("started"))
+    return Row(
+        {"ok": 1, "failed": 2}[cell["status"]],
+        cell["message"],
+        sum(MASKS[flag] for flag in flags),
+        # Failed cells, and cells measured before limits were judged, have none.
+        cell.get("limit") or "",
+        cell.get("limit_second") or "",
+        np.array([figures.get(name) for name in SUMMARY], float),  # null becomes NaN
+        np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns"),
+        json_of(provenance),
+    )
+
+
+def json_of(provenance: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)  # equal records have equal bytes
+
+
 def _read(source: Source) -> dict[str, Any]:
     try:
-        cell = cell_file.content_of(source.text if isinstance(source, Line) else source.read_bytes())
+        cell = content_of(source.text if isinstance(source, Line) else source.read_bytes())
     except IsADirectoryError as error:
         raise UnusableError(source, "a folder") from error
-    except cell_file.DamagedError as error:
+    except DamagedError as error:
         raise UnusableError(source, str(error)) from error
     if cell.get("format") != FORMAT:
         raise UnusableError(source, f"{_NO_CELL} (its format is {cell.get('format')!r})")

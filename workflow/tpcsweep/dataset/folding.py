@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold cell files into groups over one grid, and write the groups to one file."""
+"""Fold cells into the groups of a dataset over one grid, and write the groups to one file.
+
+`fold` takes the cells that `cells.reduced` reads: the summary has a row of each, the other groups its samples and
+transfers.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +20,61 @@ from typing import Any
 
 import netCDF4
 import numpy as np
+import orjson
 import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences, reduced
+from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Row, Source, differences, json_of, reduced
 from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
-from tpcsweep.dataset.labels import MASKS, STATUS, TRANSFERS_GROUP, coordinates, with_beyond_path
-from tpcsweep.dataset.summary import Summary, json_of
+from tpcsweep.dataset.labels import (
+    MASKS,
+    SIMULATED,
+    STATUS,
+    TRANSFERS_GROUP,
+    about_flags,
+    attributes_of,
+    coordinates,
+    found_by,
+    units_of_measurement,
+    with_beyond_path,
+)
 from tpcsweep.files import note_checksum, replacing
 from tpcsweep.flags import IMPLAUSIBLE
+from tpcsweep.variables import LIMITS, SUMMARY
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable; slabs are whole chunks, and the library's default of 64 MB each would fill the memory."""
 _AGAIN = "delete the file and run snakemake again"
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True}
 """Level 4 takes twice as long, and makes measured samples only 2 % smaller."""
+_SPREAD = {
+    f"throughput_{end}": f"{word} end of the throughput's spread over random parameter sets"
+    for end, word in (("low", "lower"), ("high", "upper"))
+}
+_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "status": {
+        "long_name": "whether the cell was measured",
+        "flag_values": np.arange(len(STATUS), dtype=np.int8),
+        "flag_meanings": " ".join(STATUS),
+    },
+    "flags": about_flags(),
+    "limit": {
+        "long_name": "what bound the throughput; empty where there is none or it was not judged",
+        "flag_meanings": " ".join(LIMITS),
+        "comment": "; ".join(f"{limit}: {meaning}" for limit, meaning in LIMITS.items()),
+    },
+    "limit_second": {
+        "long_name": "another limit whose share of the time is within 0.1 of the largest; empty without one",
+    },
+    "message": {"long_name": "the tool's message in a failed cell, or the reason why a cell was not measured"},
+    "started": {"long_name": "when the cell was started, UTC"},
+    "provenance": {
+        "units": "1",
+        "long_name": "which of provenance_record the cell was measured under; -1: none",
+    },
+}
+"""Attributes of variables that are not figures; each is an attribute of `Summary`."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +190,113 @@ def tabulate(
     grid.summary.flags[at[invalid]] = MASKS[IMPLAUSIBLE]
     grid.summary.provenance[at] = grid.summary.number(json_of(record))
     return grid.folded(fixed, attributes)
+
+
+class Summary:
+    """Values of cells in arrays over the flattened grid, without objects per cell, for up to 10⁵ cells."""
+
+    def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
+        self._axes, self._shape = tuple(axes), tuple(shape)
+        size = int(np.prod(shape, dtype=int))
+        self._all = np.full((len(SUMMARY), size), np.nan)
+        self.figures = dict(zip(SUMMARY, self._all, strict=True))
+        self.status = np.zeros(size, np.int8)
+        self.flags = np.zeros(size, np.int32)
+        self.limit = np.full(size, "", dtype=object)
+        self.limit_second = np.full(size, "", dtype=object)
+        self.message = np.full(size, "", dtype=object)
+        self.started = np.full(size, np.datetime64("NaT", "ns"), dtype="datetime64[ns]")
+        self.provenance = np.full(size, -1, np.int32)
+        self.records: dict[bytes, int] = {}
+        """Distinct provenance records in JSON, with their numbers."""
+
+    def add(self, at: int, row: Row) -> None:
+        self._all[:, at] = row.figures
+        for name in _ATTRIBUTES.keys() - {"provenance"}:
+            getattr(self, name)[at] = getattr(row, name)
+        if row.provenance is not None:
+            self.provenance[at] = self.number(row.provenance)
+
+    def number(self, record: bytes) -> int:
+        """Return the number of a provenance record, adding it if it is new."""
+        return self.records.setdefault(record, len(self.records))
+
+    def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
+        about = {name: attributes_of(variable) for name, variable in SUMMARY.items()}
+        if attributes.get("testbed_kind") == SIMULATED:  # tables of labels alone have no attributes
+            for name, words in about.items():
+                words["long_name"] = f"simulated: {_SPREAD.get(name, words['long_name'])}"
+        variables = self.figures | {name: getattr(self, name) for name in _ATTRIBUTES}
+        content: dict[str, Any] = {
+            name: (self._axes, values.reshape(self._shape), (about | _ATTRIBUTES)[name])
+            for name, values in variables.items()
+        }
+        nodes = [orjson.loads(record).get("nodes") or {} for record in self.records]
+        for side in ("source", "destination"):
+            # Index -1 selects the last name, which is empty.
+            names = np.array([*(each.get(side, "") for each in nodes), ""], dtype=object)
+            words = {"long_name": f"node of the {side}'s origins, or several; empty where it is not known"}
+            content[f"{side}_node"] = (self._axes, names[self.provenance].reshape(self._shape), words)
+        content["provenance_record"] = (
+            "record",
+            np.array([record.decode() for record in self.records], dtype=object),
+            {"long_name": "where and with what cells were measured, as found, in JSON"},
+        )
+        return xr.Dataset(content, coordinates, attributes)
+
+    def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Return attributes that describe the measurement; `spec` is the common part of all specifications."""
+        testbed = spec["testbed"]
+        simulated = testbed["kind"] == SIMULATED
+        records = [orjson.loads(record) for record in self.records]
+        known = ~np.isnat(self.started)
+        started = self.started[known]
+        # Simulated seconds are not elapsed seconds.
+        lasted = np.nan_to_num(self.figures["duration"][known]) * (not simulated)
+        ended = started + lasted.astype("timedelta64[s]")
+        software: dict[str, set[str]] = {}
+        for record in records:
+            for name, version in (record.get("software") or {}).items():
+                software.setdefault(name, set()).add(str(version))
+        made = "simulated" if simulated else "measured"
+        begun, over = _iso(started.min()), _iso(ended.max())
+        # Simulated results have no time of measurement.
+        covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": over}
+        return {
+            "title": f"Throughput of XRootD HTTP third-party copies, {made}: sweep {spec['sweep']}",
+            **found_by(self._axes, f"of third-party copies between XRootD servers, {made}"),
+            "source": f"tpcsweep, {made} on testbed {testbed['name']} ({testbed['kind']})",
+            "sweep": spec["sweep"],
+            "testbed": testbed["name"],
+            "testbed_kind": testbed["kind"],
+            **{f"measurement_{name}": v for name, v in spec["measurement"].items() if v is not None},
+            "measurement_units": units_of_measurement(),
+            "measured_from": begun,
+            "measured_until": over,
+            **covered,
+            "software": ", ".join(f"{n} {' and '.join(sorted(v))}" for n, v in sorted(software.items())),
+            **{
+                name: ", ".join(sorted({str(record[name]) for record in records if record.get(name)}))
+                for name in ("host", "kernel", "cpu", "commit")
+            },
+            **(_about_simulation([record["simulation"] for record in records]) if simulated else {}),
+        }
+
+
+def _about_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    inputs = dict.fromkeys(claim for record in records for claim in record["inputs"])
+    # Earlier simulated datasets have none.
+    assumed = {claim: why for record in records for claim, why in record.get("assumptions", {}).items()}
+    return {
+        "comment": "Simulated: computed from a model, not measured. throughput_low and throughput_high span "
+        "random parameter sets within their stated ranges (variable provenance_record); docs/simulation.md.",
+        "claims_used_as_inputs": " ".join(inputs),
+        "claims_that_follow_from_assumptions": orjson.dumps(assumed).decode(),
+    }
+
+
+def _iso(moment: np.datetime64) -> str:
+    return f"{np.datetime_as_string(moment, unit='s')}Z"
 
 
 class _Grid:

@@ -53,17 +53,18 @@ def masks_of(summary: xr.Dataset) -> dict[str, int]:
     return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
 
 
-def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
-    """Return which cells carry one of `flags.FLAGS`, as booleans over the axes.
+def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
+    """Return which cells carry any of some `flags.FLAGS`, as booleans over the axes.
 
     A flag that is newer than the dataset is false everywhere.
 
     Raises:
-        KeyError: If the flag is unknown.
+        KeyError: If a flag is unknown.
     """
-    if flag not in FLAGS:
-        raise KeyError(flag)
-    return (summary["flags"] & masks_of(summary).get(flag, 0)) != 0
+    if unknown := set(flags) - FLAGS.keys():
+        raise KeyError(*sorted(unknown))
+    masks = masks_of(summary)
+    return (summary["flags"] & sum(masks.get(flag, 0) for flag in set(flags))) != 0
 
 
 def with_beyond_path(summary: xr.Dataset) -> xr.Dataset:

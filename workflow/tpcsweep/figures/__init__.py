@@ -21,8 +21,7 @@ except UnicodeDecodeError:  # in the user's matplotlibrc, which figures do not u
 from tpcsweep.figures.analyses import hardware, releases, rounds
 from tpcsweep.figures.cells import cpu, series
 from tpcsweep.figures.comparisons import forest, ratios
-from tpcsweep.figures.line_plots import lines
-from tpcsweep.figures.maps import heatmap, limits, surface
+from tpcsweep.figures.maps import heatmap, limits, lines, surface
 from tpcsweep.figures.panels import MARKS, save
 
 __all__ = [

@@ -17,7 +17,7 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
 from tpcsweep.figures.grid import combinations, evenly, place, values_of
 from tpcsweep.figures.labels import axis_label, literal, rate_label, tick_labels, title_of, words, wrapped
-from tpcsweep.figures.line_plots import colours
+from tpcsweep.figures.maps import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
 from tpcsweep.flags import BROKEN
 from tpcsweep.hardware import Hardware

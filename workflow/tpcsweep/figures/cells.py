@@ -41,9 +41,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     measured = np.argwhere(goodput.notnull().any("time").values)
     if not measured.size:
         return placeholder(summary, "Goodput over time", "No cell has samples.")
-    noted = summary["status"].values == _FAILED
-    for name in _LOUD:
-        noted |= flagged(summary, name).values
+    noted = ((summary["status"] == _FAILED) | flagged(summary, *_LOUD)).values
     chosen = _select(measured, noted[tuple(measured.T)], _MOST_PANELS)
     varying = [name for name in dimensions if summary.sizes[name] > 1]
     figure, panels = tiles(len(chosen), 2.9, 1.75, (0.3, 0.2), sharey=False)

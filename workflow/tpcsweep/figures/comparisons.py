@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from tpcsweep.comparing.comparison import Comparison, flagged, lack_of_repetitions, otherwise, slower_machine
+from tpcsweep.comparing import Comparison, flagged, lack_of_repetitions, otherwise, slower_machine
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.figures.grid import place

@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of throughput over two axes: heat maps, maps of limits, and 3-D surfaces."""
+"""Figures of throughput over axes: lines, heat maps, maps of limits, and 3-D surfaces."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import seaborn as sns  # type: ignore[import-untyped]
 import xarray as xr
 from matplotlib import colormaps
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, to_hex
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.figures.grid import Arrangement, arrange, evenly, place, positions, spaced, thinned
+from tpcsweep.figures.grid import Arrangement, arrange, evenly, place, positions, spaced, thinned, values_of
 from tpcsweep.figures.labels import (
     axis_label,
     band_note,
     mean_note,
     rate_label,
+    throughput_note,
     tick_labels,
     title_of,
     wrapped,
@@ -45,41 +49,26 @@ if TYPE_CHECKING:
     from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
-LIMIT_COLOURS = {
-    "bandwidth": "#4477AA",
-    "window": "#66CCEE",
-    "between_files": "#AADDCC",
-    "slow_start": "#88BBAA",
-    "cpu_source": "#EE6677",
-    "cpu_destination": "#FFAABB",
-    "client": "#AA3377",
-    "disk": "#997755",
-    "server": "#BB5566",
-    "path_queue": "#CCBB44",
-    "loss": "#EEDD88",
-    "machine": "#777777",
-    "none_found": "#DDDDDD",
-    "not_visible": "#EEEEEE",
+_LIMITS = {
+    "bandwidth": ("#4477AA", "B"),
+    "window": ("#66CCEE", "W"),
+    "slow_start": ("#88BBAA", "SS"),
+    "cpu_source": ("#EE6677", "SC"),
+    "cpu_destination": ("#FFAABB", "DC"),
+    "client": ("#AA3377", "C"),
+    "disk": ("#997755", "D"),
+    "server": ("#BB5566", "S"),
+    "path_queue": ("#CCBB44", "Q"),
+    "loss": ("#EEDD88", "L"),
+    "between_files": ("#AADDCC", "BF"),
+    "machine": ("#777777", "M"),
+    "none_found": ("#DDDDDD", "–"),
+    "not_visible": ("#EEEEEE", "?"),
 }
-"""Colours of limits, cold for the network and warm for servers.
-Source: P. Tol's schemes "bright" and "light" (2021)."""
-LIMIT_LETTERS = {
-    "bandwidth": "B",
-    "window": "W",
-    "slow_start": "SS",
-    "cpu_source": "SC",
-    "cpu_destination": "DC",
-    "client": "C",
-    "disk": "D",
-    "server": "S",
-    "path_queue": "Q",
-    "loss": "L",
-    "between_files": "BF",
-    "machine": "M",
-    "none_found": "–",
-    "not_visible": "?",
-}
-"""Letters of limits in their cells, for colour-blind readers and grey print."""
+"""Colour and letters of each limit. Colours are cold for the network and warm for servers; letters serve colour-blind
+readers and grey print. Source: P. Tol's schemes "bright" and "light" (2021)."""
+LIMIT_COLOURS = {limit: colour for limit, (colour, _) in _LIMITS.items()}
+LIMIT_LETTERS = {limit: letters for limit, (_, letters) in _LIMITS.items()}
 HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatch": "///"}
 """Style of a cell without a value."""
 _NAMES = tuple(LIMITS)
@@ -89,6 +78,10 @@ _DARK = 0.6  # share of the colour scale below which numbers are white
 _MOST_LINES = 24  # of a surface in each direction
 _MOST_TICKS = 8
 _MOST_DOTS = 64  # more dots would cover the surface
+_MOST_CURVES = 12  # that can be told apart; twice as many are drawn at most
+_CURVE_TICKS = 6
+
+Colour = tuple[float, float, float]
 
 
 @styled()
@@ -354,3 +347,91 @@ def _patches(values: NDArray[np.float64]) -> bool:
 
 def _colours(values: NDArray[np.float64], norm: Normalize) -> NDArray[np.float64]:
     return np.where(np.isnan(values)[..., None], 1.0, colormaps[COLOURS](norm(np.nan_to_num(values))))
+
+
+@styled()
+def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
+    """Draw throughput over streams, one line for each RTT, with bands over all repetitions' intervals.
+
+    `chosen` are other axes for x and for lines. They are swapped if the second has too many values for distinct lines.
+    """
+    grid = arrange(summary, chosen or ())
+    if grid.size(grid.y) > _MOST_CURVES and grid.size(grid.y) > grid.size(grid.x):
+        grid = replace(grid, x=grid.y, y=grid.x)
+    grid, thinning = thinned(grid, {grid.y: 2 * _MOST_CURVES})
+    figure, panels, notes = lay_out(grid, 3.4, 2.7)
+    handles = draw_lines(panels, grid, summary)
+    finish(figure, summary, "Throughput", [throughput_note(summary), *notes, *thinning], handles)
+    return figure
+
+
+def draw_lines(
+    panels: Sequence[tuple[Axes, Mapping[str, Any]]], grid: Arrangement, summary: xr.Dataset
+) -> list[Line2D]:
+    """Draw throughput over x with intervals, one line for each value of y, and return legend entries.
+
+    Args:
+        panels: Panels with their values of the axes other than x and y.
+        grid: Arrangement of `summary`.
+        summary: Group of a dataset.
+    """
+    palette = colours(grid.size(grid.y))
+    top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
+    single = "bandwidth" in summary and not summary["bandwidth"].dims
+    bandwidth = float(summary["bandwidth"]) if single else np.inf
+    bounded = bandwidth <= 2 * top  # a line far above the others would make them unreadable
+    for axes, where in panels:
+        _lines(axes, grid, where, palette)
+        if bounded:
+            axes.axhline(bandwidth, color="#555555", linestyle=":", linewidth=1)
+        axes.set_ylim(0, 1.08 * (max(top, bandwidth) if bounded else top) or 1)
+        axes.set(xlabel=axis_label(grid.x), title=wrapped([title_of(where)], 36))
+        spec = axes.get_subplotspec()
+        if spec is None or spec.is_first_col():  # labels of other panels would touch their neighbours
+            axes.set_ylabel(rate_label(summary))
+        axes.grid(visible=True, alpha=0.3)
+    handles = []
+    if grid.y:
+        handles = [
+            Line2D([], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=title_of({grid.y: value}))
+            for at, (c, value) in enumerate(zip(palette, values_of(grid.cells, grid.y), strict=True))
+        ]
+    if bounded:
+        handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
+    return [*handles, *mark_handles(grid, "none")]
+
+
+def colours(count: int) -> list[Colour]:
+    """Return `count` colours, without the ends of the scale, which are faint on white."""
+    return list(sns.color_palette(COLOURS, count))
+
+
+def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Sequence[Colour]) -> None:
+    x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
+    low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
+    names = values_of(grid.cells, grid.y) if grid.y else [None]
+    for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
+        if grid.empty({**where, grid.y: value} if grid.y else where):
+            continue
+        style = "-" if row % 2 == 0 else "--"
+        axes.fill_between(x, low[row], high[row], color=colour, alpha=0.22, linewidth=0)
+        # A band has no width at a single point.
+        axes.vlines(x, low[row], high[row], color=colour, linewidth=1)
+        axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
+        gap = np.isnan(middle[row])
+        for name in present(grid.cells):
+            chosen, mark = grid.plane(name, where)[row].astype(bool), MARKS[name]
+            look: dict[str, Any] = {
+                "marker": mark.marker,
+                "facecolor": mark.face("none"),
+                "edgecolor": colour,
+            }
+            look |= {"s": 34, "linewidth": 1, "zorder": 4}
+            axes.scatter(x[chosen & ~gap], middle[row][chosen & ~gap], **look)
+            # A mark without a value is near the floor, at a different height for each line.
+            floor = np.full(x[chosen & gap].shape, 0.03 + 0.02 * (row % 9))
+            axes.scatter(x[chosen & gap], floor, transform=axes.get_xaxis_transform(), clip_on=False, **look)
+    ticks = spaced(x, _CURVE_TICKS)
+    axes.set_xticks(x[ticks], np.array(tick_labels(grid, grid.x))[ticks])
+    margin = 0.05 * (np.ptp(x) or 1)
+    axes.set_xlim(x[0] - margin, x[-1] + margin)

@@ -21,7 +21,7 @@ import xarray as xr
 from scipy import stats
 
 from tpcsweep import extras
-from tpcsweep.comparing.comparison import Comparison, compare
+from tpcsweep.comparing import Comparison, compare
 from tpcsweep.comparing.effects import FASTER, SLOWER, Floats, Overall
 from tpcsweep.configuration.sides import shown
 from tpcsweep.configuration.sweep import REPETITION

@@ -68,8 +68,7 @@ class Run:
     @property
     def flagged(self) -> int:
         """Number of cells with a warning, or flagged invalid."""
-        loud = sum((flagged(self.cells, flag) for flag in graded(FLAGS, "warning", "invalid")), start=False)
-        return int(np.sum(loud))
+        return int(flagged(self.cells, *graded(FLAGS, "warning", "invalid")).sum())
 
 
 def keep(dataset: Path, folder: Path) -> Path:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux kernel interfaces: namespaces, cgroups, sockets, counters, commands and signals."""
+"""Linux kernel interfaces: namespaces, cgroups, sockets, counters and signals."""

@@ -213,13 +213,13 @@ def ramp_seconds(wanted: Parameters, rtt: float) -> float:
 def growth_seconds(wanted: Parameters, rtt: float) -> float:
     """Return the seconds in which the window of one transfer grows, for an RTT in ms.
 
-    The first `INITIAL_WINDOW` is sent with the handshakes. Then the window doubles each round trip (RFC 5681) until the
+    The `tcp.first_window` is sent with the handshakes. Then the window doubles each round trip (RFC 5681) until the
     file is sent, or the TCP buffer or a connection's share of the path is full.
     """
     connections = wanted.streams * wanted.tcp_streams
     share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
     most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
-    doublings = float(tcp.slow_start(most, tcp.INITIAL_WINDOW * tcp.payload(wanted.mtu))) - 1
+    doublings = float(tcp.slow_start(most, tcp.first_window(wanted.mtu))) - 1
     return max(0.0, doublings) * rtt / 1000
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.client.handle import Event
+from tpcsweep.client import Event
 from tpcsweep.measure.files import Arrival
 from tpcsweep.xrootd.monitoring import LATE, Copy
 

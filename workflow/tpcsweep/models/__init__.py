@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from tpcsweep.configuration.sides import DATASET
+from tpcsweep.files import is_made_of, write_json
 from tpcsweep.linux import signals
-from tpcsweep.models import saved
 from tpcsweep.models.base import Model
-from tpcsweep.models.choice import Choice, choose
+from tpcsweep.models.choice import LEARNED, Choice, choose
 from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.formulas import MODELS
+from tpcsweep.models.learned import fit_process, fit_table
 from tpcsweep.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.models.predictor import Predictor
-from tpcsweep.models.process import fit_process
-from tpcsweep.models.saved import current
-from tpcsweep.models.table import fit_table
 
 __all__ = [
     "MODELS",
@@ -27,6 +30,8 @@ __all__ = [
     "Model",
     "Observations",
     "Predictor",
+    "Saved",
+    "SavedError",
     "choose",
     "current",
     "fit",
@@ -34,11 +39,18 @@ __all__ = [
     "fit_process",
     "fit_table",
     "observe",
+    "read_fits",
+    "save_fits",
 ]
+
+FORMAT = 5
+
+FILE = "models.json"
+"""Name of the file with fits next to a study's dataset."""
 
 
 def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
-    """Fit every model to a dataset, choose the best, and write fits and choice to `path` for `saved.read`.
+    """Fit every model to a dataset, choose the best, and write fits and choice to `path` for `read_fits`.
 
     The fits run in `processes` worker processes. If no cell was measured well, the file contains no fits but the
     reason.
@@ -46,11 +58,94 @@ def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
     try:
         observations = observe(summary)
     except NothingMeasuredError as error:
-        saved.save_fits(path, str(summary.attrs["title"]), {}, Choice.none(str(error)))
+        save_fits(path, str(summary.attrs["title"]), {}, Choice.none(str(error)))
         return
     # Without a limit on threads each worker uses all cores.
     with threadpool_limits(1), signals.workers(processes) as pool:
         fitted = pool.map(partial(fit, observations=observations), MODELS.values())
         fits = dict(zip(MODELS, fitted, strict=True))
         choice = choose(MODELS, observations, fits, pool=pool)
-    saved.save_fits(path, observations.label, fits, choice)
+    save_fits(path, observations.label, fits, choice)
+
+
+class SavedError(ValueError):
+    """The file has no fits of this format; the text names the file and the fix."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Content of a file of fits."""
+
+    label: str
+    """Description of the data, such as "sweep demo, measured on netns"."""
+    fits: Mapping[str, Fit]
+    choice: Mapping[str, Any]
+    """Result of `Choice.to_dict`."""
+
+    @property
+    def chosen(self) -> bool:
+        """Whether a model was chosen; otherwise the choice's `problems` contain the reason."""
+        return self.choice["formula"] in self.fits
+
+    @property
+    def formula(self) -> Fit:
+        """Fit to all cells of the formula that predicted left-out cells best.
+
+        Raises:
+            SavedError: If no model could be fitted, or no fold was possible.
+        """
+        name = self.choice["formula"]
+        if name not in self.fits or not self.fits[name].ok:
+            raise SavedError(f"{self.label}: no model was chosen: {'; '.join(self.choice['problems'])}")
+        return self.fits[name]
+
+    def best(self, observations: Observations) -> Predictor:
+        """Return the predictor for settings inside the data; a learned one is fitted to `observations`.
+
+        Raises:
+            SavedError: If no model was chosen.
+        """
+        learner = LEARNED.get(self.choice["best"])
+        return self.formula if learner is None else learner(observations)
+
+
+def save_fits(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
+    """Write fits and choice to a file, replacing it atomically."""
+    content = {
+        "format": FORMAT,
+        "label": label,
+        "fits": {name: fit.to_dict() for name, fit in fits.items()},
+        "choice": choice.to_dict(),
+    }
+    write_json(Path(path), content)
+
+
+def read_fits(path: str | Path) -> Saved:
+    """Read a file that `save_fits` wrote.
+
+    Raises:
+        SavedError: If the file has another format.
+        OSError: If the file cannot be read.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise KeyError("format")
+        fits = {name: Fit.from_dict(about) for name, about in content["fits"].items()}
+        return Saved(content["label"], fits, content["choice"])
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise SavedError(
+            f"{path}: no fits of format {FORMAT} ({error!r}). Delete the file and run snakemake again."
+        ) from error
+
+
+def current(dataset: Path) -> Path | None:
+    """Return the file with the fits of a study's dataset, or None if missing, outdated or unreadable."""
+    file = dataset.with_name(FILE)
+    if dataset.name != DATASET or not is_made_of(file, dataset):
+        return None
+    try:
+        read_fits(file)
+    except SavedError:
+        return None
+    return file

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from tpcsweep.models.base import SEED, Floats, Model, json_content
 from tpcsweep.models.fit import Fit
+from tpcsweep.models.learned import fit_process, fit_table
 from tpcsweep.models.least_squares import UnfittableError, optimum_of, units_of
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor
-from tpcsweep.models.process import fit_process
-from tpcsweep.models.table import fit_table
 from tpcsweep.numbers import plain
 
 KINDS = ("rtt", "streams", "deployment")

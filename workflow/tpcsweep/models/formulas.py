@@ -14,7 +14,7 @@ import numpy as np
 
 from tpcsweep import tcp
 from tpcsweep.models.base import Floats, Model, Parameter, Points
-from tpcsweep.tcp import INITIAL_WINDOW, payload, slow_start, window_rate
+from tpcsweep.tcp import first_window, payload, slow_start, window_rate
 from tpcsweep.variables import GBIT_PER_MS
 
 RANGE = 16 * 2.0**20
@@ -60,7 +60,7 @@ def _combined(
     waiting = np.where(inside > 1, rtt / (GBIT_PER_MS * RANGE), 0.0)
     alone = np.minimum(inside / (1 / connection + waiting), np.minimum(path, origin))
     # Each file also costs the client's start, round trips of handshakes and of slow start.
-    first = window_rate(inside * INITIAL_WINDOW * payload(points["mtu"]), rtt)
+    first = window_rate(inside * first_window(points["mtu"]), rtt)
     before = handshakes + np.where(origins > 1, redirection, 0.0)
     pause = 1e3 * setup + rtt * (before + slow_start(alone, first))
     demand = streams / (1 / alone + pause / (GBIT_PER_MS * points["file_size"]))
@@ -136,9 +136,7 @@ def _rao_sigmoid(points: Points, rate: float, steepness: float, middle: float) -
 
 def _rao_ramp(points: Points, base: float, rate: float, duration: float) -> Floats:
     rtt = points["rtt"] + base
-    start = window_rate(
-        connections(points) * INITIAL_WINDOW * payload(points["mtu"]), rtt
-    )  # in the first RTT
+    start = window_rate(connections(points) * first_window(points["mtu"]), rtt)  # in the first RTT
     lasts = 1e3 * duration / rtt  # in RTTs, like `rounds`
     rounds = np.minimum(slow_start(rate, start), lasts)
     return np.asarray((start * np.expm1(rounds * np.log(2)) + rate * (lasts - rounds)) / lasts)

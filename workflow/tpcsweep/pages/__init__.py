@@ -2,5 +2,153 @@
 """HTML pages of a sweep and of all sweeps: findings, limits of each cell, and answers of the models.
 
 Data flow one way: a dataset and its models become fitted cells and gains (`forecast`), findings (`findings`) and plain
-content (`content`), then one self-contained HTML file (`making`).
+content (`content`), then one HTML file next to the dataset, without references to other files or the network.
+Templates escape text from data.
 """
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+import xarray as xr
+
+from tpcsweep.claims import judge
+from tpcsweep.dataset import TRANSFERS_GROUP, load, opened
+from tpcsweep.dataset.labels import with_beyond_path
+from tpcsweep.files import is_file, is_made_of, write_text
+from tpcsweep.history import SweepHistory, history_of, junit_text, runs
+from tpcsweep.models import current
+from tpcsweep.numbers import short
+from tpcsweep.pages.content import Beside, Sparkline, facts_of, sparkline
+from tpcsweep.pages.content import content as page_content
+from tpcsweep.pages.forecast import forecast as forecast_of
+from tpcsweep.pages.history import over_time
+from tpcsweep.templates import render
+
+PAGE = "index.html"
+_FILES = (
+    ("dataset.nc", "every cell with its interval, flags, provenance and time series, in NetCDF 4"),
+    ("cells.csv", "every cell, for spreadsheets"),
+    ("models.json", "fitted models"),
+    ("claims.csv", "verdicts on published claims"),
+    ("notebooks/surface.html", "throughput over the axes"),
+    ("notebooks/limits.html", "limits of the cells"),
+    ("notebooks/models.html", "fitted models, drawn"),
+    ("notebooks/claims.html", "published claims, with the evidence"),
+    ("published.png", "the published figure"),
+    ("history/index.html", "this sweep over time"),
+)
+"""Files that a page links if they exist."""
+
+
+def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
+    """Write the page of a dataset, with the claims and models next to it.
+
+    Claims are judged if claims.json is missing.
+
+    Args:
+        dataset: File of the dataset.
+        page: HTML file to write.
+        whole: Copy of an older dataset with all current variables.
+        listed: Whether to link the list of all sweeps even if it does not exist yet.
+    """
+    whole = dataset if whole is None else whole
+    # The samples of 10⁴ cells are read in parts.
+    with opened(whole, "samples") as samples:
+        summary = load(whole)
+        transfers = load(whole, TRANSFERS_GROUP)
+        shown = page_content(summary, samples, transfers, _beside(dataset, page, summary, listed))
+    write_text(page, render("page", **shown))
+
+
+def make_overview(page: Path) -> None:
+    """Write the page that lists all studies in its folder."""
+    write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
+
+
+def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
+    """Add a dataset to a history's folder, and write the history's page, history.json and junit.xml.
+
+    `fail_on` is explained in `history.failures`.
+
+    Raises:
+        runs.HistoryError: If the dataset does not record when it was measured.
+        MissingExtraError: If the extra `history` is not installed.
+    """
+    runs.keep(dataset, folder)
+    told = history_of(*runs.kept(folder))
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
+    write_text(folder / "history.json", orjson.dumps(told.to_dict(), option=options).decode())
+    write_text(folder / "junit.xml", junit_text(told, fail_on))
+    write_text(folder / PAGE, render("history", **over_time(told)))
+    return told
+
+
+def entries(results: Path) -> list[dict[str, Any]]:
+    """Return the overview's content for each results folder with a dataset, latest first."""
+    found = [_entry(file) for file in sorted(results.glob("*/dataset.nc"))]
+    return sorted(found, key=lambda entry: str(entry.get("until", "")), reverse=True)
+
+
+def _entry(file: Path) -> dict[str, Any]:
+    page = file.with_name(PAGE)
+    entry: dict[str, Any] = {"folder": file.parent.name, "page": is_file(page), "problem": "", "line": ""}
+    try:
+        with opened(file) as summary:
+            needed = summary[["throughput", "status", "flags"]].load()
+            return {**entry, **facts_of(with_beyond_path(needed)), **_drawn(sparkline(needed))}
+    # A foreign or broken file must not hide the others.
+    except (OSError, ValueError, KeyError) as error:
+        return {**entry, "problem": f"its dataset cannot be read: {error}"}
+
+
+def _drawn(line: Sparkline) -> dict[str, str]:
+    """Return the points of a sparkline in a box of 100 × 30, and the texts of its axes."""
+    known = [(at, value) for at, value in enumerate(line.means) if value is not None]
+    if len(known) < 2:
+        return {"line": ""}
+    top = max(value for _, value in known) or 1.0
+    wide = 100 / (len(line.means) - 1)
+    points = " ".join(f"{at * wide:.1f},{29 - 28 * value / top:.1f}" for at, value in known)
+    return {"line": points, "top": f"{short(top)} Gbit/s", "first": line.first, "last": line.last}
+
+
+def comparisons(results: Path) -> list[dict[str, str]]:
+    """Return path, name and summary of each comparison's page in the results folders."""
+    found = []
+    for file in sorted(results.glob("*/comparison.json")):
+        page = file.with_name("compare.html")
+        if is_file(page):
+            folder = file.parent.name
+            found.append({"page": f"{folder}/{page.name}", "name": folder, "text": _compared(file)})
+    return found
+
+
+def _compared(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["summary"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its comparison.json cannot be read"
+
+
+def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> Beside:
+    folder, models = dataset.parent, current(dataset)
+    in_results = page.parent == folder and dataset.name == "dataset.nc"
+    linked = [(name, what) for name, what in _FILES if page.parent == folder and is_file(folder / name)]
+    return Beside(
+        files=linked or [(os.path.relpath(dataset, page.parent), dict(_FILES)["dataset.nc"])],
+        claims=_current(folder / "claims.json", dataset) or [each.to_dict() for each in judge(summary)],
+        forecast=forecast_of(summary, models) if models else None,
+        overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
+        exists=(lambda path: (folder / path).exists()) if in_results else lambda _: False,
+    )
+
+
+def _current(file: Path, dataset: Path) -> Any:
+    if dataset.name != "dataset.nc" or not is_made_of(file, dataset):
+        return None
+    return json.loads(file.read_text(encoding="utf-8"))

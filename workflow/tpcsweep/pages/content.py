@@ -100,7 +100,7 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
     status = summary["status"].values
     measured = status != STATUS.index("not_measured")
     loud = doubtful(summary).reshape(status.shape)
-    invalid = np.any([flagged(summary, flag).values for flag in graded(FLAGS, "invalid")], axis=0)
+    invalid = flagged(summary, *graded(FLAGS, "invalid")).values
     ok = status == STATUS.index("ok")
     return {
         "name": str(told["sweep"]),

@@ -95,8 +95,7 @@ def disturbance(summary: xr.Dataset) -> str:
 
 def doubtful(summary: xr.Dataset) -> NDArray[np.bool_]:
     """Return which cells carry a warning or are invalid, flattened."""
-    loud = graded(FLAGS, "warning", "invalid")
-    return np.asarray(np.any([flagged(summary, flag).values.ravel() for flag in loud], axis=0))
+    return np.asarray(flagged(summary, *graded(FLAGS, "warning", "invalid")).values.ravel())
 
 
 def _cells(summary: xr.Dataset) -> _Cells:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import Parameters, value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.labels import words
-from tpcsweep.models import Fit, Observations, Predictor, observe, saved
+from tpcsweep.models import Fit, Observations, Predictor, observe, read_fits
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
 from tpcsweep.planning.plan import best_measured, chosen_models, plan
@@ -39,7 +39,7 @@ class Forecast:
 
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
     """Return the results of the models, or None without a chosen model."""
-    fits = saved.read(models)
+    fits = read_fits(models)
     if not fits.chosen:
         return None
     observations = observe(summary)

@@ -5,9 +5,9 @@ A `Path` is the configured path, `connect` creates it and returns a `Link`, `ver
 how and why.
 """
 
-from tpcsweep.paths.link import Link, Rtt, connect, measure_rtt, netem_works
+from tpcsweep.paths.link import Link, Rtt, connect, netem_works
 from tpcsweep.paths.plan import INTERFACE, Emulator, Path, PathError
-from tpcsweep.paths.verify import Measured, measure_bandwidth, verify
+from tpcsweep.paths.verify import Measured, verify
 
 __all__ = [
     "INTERFACE",
@@ -18,8 +18,6 @@ __all__ = [
     "PathError",
     "Rtt",
     "connect",
-    "measure_bandwidth",
-    "measure_rtt",
     "netem_works",
     "verify",
 ]

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from tpcsweep import processes
 from tpcsweep.files import replacing
-from tpcsweep.linux.commands import Commands
 from tpcsweep.paths.plan import INTERFACE, Path, PathError, burst, memory, queue_bytes, rate_bit, tick_ns
+from tpcsweep.processes import Commands
 
 SOURCE = File(__file__).with_name("delayline.c")
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")

@@ -18,10 +18,10 @@ from pathlib import Path as File
 from typing import Any
 
 from tpcsweep import processes
-from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import Interface
 from tpcsweep.paths import delayline, plan
 from tpcsweep.paths.plan import HEADERS, INTERFACE, Emulator, Path, PathError
+from tpcsweep.processes import CommandError, Commands
 
 CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's resolution is 10 µs
 # ms; a larger base cost comes from a busy machine, not from the delay line, and is not subtracted

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import CELL
 from tpcsweep.models.base import Floats
-from tpcsweep.models.process import GaussianProcess, leave_one_out
+from tpcsweep.models.learned import GaussianProcess, leave_one_out
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]

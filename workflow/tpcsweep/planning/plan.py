@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
-from tpcsweep.models import Fit, Observations, Predictor, fit
+from tpcsweep.models import Fit, Observations, Predictor, Saved, fit
 from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.predictor import Domain, interval
-from tpcsweep.models.saved import Saved
 from tpcsweep.numbers import plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Given, Question
 

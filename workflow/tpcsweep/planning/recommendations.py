@@ -22,7 +22,7 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
 from tpcsweep.dataset import load
 from tpcsweep.extras import MissingExtraError
-from tpcsweep.models import Observations, Predictor, observe, saved
+from tpcsweep.models import Observations, Predictor, SavedError, observe, read_fits
 from tpcsweep.models.base import UNSAID, json_content
 from tpcsweep.models.observations import NothingMeasuredError
 from tpcsweep.numbers import between, plain, short
@@ -39,7 +39,7 @@ from tpcsweep.planning.plan import (
 )
 from tpcsweep.variables import Variable
 
-EXPECTED = (ConfigurationError, saved.SavedError, NothingMeasuredError, MissingExtraError)
+EXPECTED = (ConfigurationError, SavedError, NothingMeasuredError, MissingExtraError)
 """Errors of `answer_question`."""
 
 FORMAT = 1
@@ -113,7 +113,7 @@ def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], rec
     """
     question = asked(**content)
     observations = observe(load(dataset))
-    model, formula, data = chosen_models(saved.read(models), observations, question.given)
+    model, formula, data = chosen_models(read_fits(models), observations, question.given)
     planned = None
     if question.target is not None:
         planned = plan(model, formula=formula, observations=observations, data=data, **question.content)

@@ -169,7 +169,7 @@ class Rounds:
         mean = summary["throughput"].where(ok).mean(REPETITION).transpose(*self.space.points)
         return np.asarray(mean.values[self.places], float)
 
-    def learn(self, summary: xr.Dataset, surprise: Sequence[float] = ()) -> Belief | None:
+    def learn(self, summary: xr.Dataset, surprise: Sequence[float]) -> Belief | None:
         """Return the belief about the whole grid, or None if only one point was measured.
 
         Raises:

@@ -1,2 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures and tables of publications, each with its claims."""
+"""Figures and tables of publications, each with its claims.
+
+figures.yaml lists them. The drawing functions are imported on demand, because every job reads the rules, which need the
+names, but few jobs draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tpcsweep.configuration.loading import Imported, Study
+from tpcsweep.configuration.problems import read_yaml
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """Figure or table of a publication, and its reproduction.
+
+    config/published.yaml lists the figures whose data come from sweeps, each with the testbed that simulates its
+    hardware.
+    """
+
+    name: str
+    """Name of its sweep, config/published/NAME.yaml, unless the figure has a source."""
+    title: str
+    claims: tuple[str, ...]
+    """Identifiers; figures.yaml omits the publication, which is the name up to the first underscore."""
+    drawn_by: str = "drawing.against_streams"
+    """Function of this package as `module.function`; its arguments are `base.Data` and `base.Caption`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the function."""
+    source: str | None = None
+    """File in config/imports that reads its data, if they come from elsewhere."""
+    when_simulated: str = ""
+    """Note on its picture if the data are simulated."""
+
+    def draw(self, data: Any, shown: Any) -> Figure:
+        module, _, name = self.drawn_by.partition(".")
+        function: Callable[..., Figure] = getattr(import_module(f"{__package__}.{module}"), name)
+        return function(data, shown, **self.settings)
+
+
+def _figures() -> Iterator[PublishedFigure]:
+    file = Path(__file__).with_name("figures.yaml")
+    for name, entry in read_yaml(file, file.name).items():
+        publication = name.partition("_")[0]
+        claims = tuple(f"{publication}.{claim}" for claim in entry.pop("claims"))
+        yield PublishedFigure(name, claims=claims, **entry)
+
+
+FIGURES: Mapping[str, PublishedFigure] = {figure.name: figure for figure in _figures()}
+"""Figures by name."""
+
+
+def drawn(studies: Mapping[str, Study]) -> list[str]:
+    """Return the names of the studies that have a published figure."""
+    return [name for name, study in studies.items() if figure_of(study)]
+
+
+def figure_of(study: Study) -> str:
+    """Return the name of the published figure that a study reproduces, or "".
+
+    It is the figure of the study's sweep, scaled or not, or of imported data.
+    """
+    if isinstance(study, Imported):
+        return next((name for name, figure in FIGURES.items() if figure.source == study.name), "")
+    name = study.name.partition("_scaled_")[0]
+    return name if name in FIGURES else ""

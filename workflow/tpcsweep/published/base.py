@@ -23,7 +23,7 @@ from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures import save
 from tpcsweep.figures.panels import in_common
 from tpcsweep.files import write_json
-from tpcsweep.published.figures import PublishedFigure
+from tpcsweep.published import PublishedFigure
 from tpcsweep.testbeds.simulation.model import datasets
 
 DRAWS = 40  # random parameter sets for judging simulated data

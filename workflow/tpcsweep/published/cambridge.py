@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.labels import rate_label, throughput_note, title_of
-from tpcsweep.figures.line_plots import colours
+from tpcsweep.figures.maps import colours
 from tpcsweep.figures.panels import styled
 from tpcsweep.numbers import short
 from tpcsweep.published.base import Caption, Data

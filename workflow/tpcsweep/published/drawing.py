@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.grid import arrange
 from tpcsweep.figures.labels import literal, rate_label, throughput_note, title_of, words
-from tpcsweep.figures.line_plots import colours, draw_lines
+from tpcsweep.figures.maps import colours, draw_lines
 from tpcsweep.figures.panels import curve_handles, head, point_handle, styled, used_panels
 from tpcsweep.numbers import plain, short
 from tpcsweep.published.base import ASSUMPTION, INPUT, Caption, Carried, Data

@@ -23,9 +23,9 @@ from tpcsweep.figures.labels import literal
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.files import write_json, write_text
 from tpcsweep.numbers import between, short
+from tpcsweep.published import FIGURES
 from tpcsweep.published.base import PREDICTION, without_data
 from tpcsweep.published.drawing import COLOURS
-from tpcsweep.published.figures import FIGURES
 from tpcsweep.templates import render
 
 COLUMNS = (
@@ -34,7 +34,7 @@ COLUMNS = (
 )
 
 
-def claim_rows(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+def claim_rows(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one row for each claim of each figure, of each study, and for each claim without a figure.
 
     A figure's verdicts are in the JSON file next to its picture. Figures without a picture have no data.
@@ -51,7 +51,7 @@ def claim_rows(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = 
     return [{name: row.get(name) for name in COLUMNS} for row in rows]
 
 
-def write_report(folder: Path, pictures: Sequence[Path], studies: Iterable[Mapping[str, Any]] = ()) -> None:
+def write_report(folder: Path, pictures: Sequence[Path], studies: Iterable[Mapping[str, Any]]) -> None:
     """Write verdicts.csv, .json, .png and .svg, and published.html with the figures."""
     rows = claim_rows(pictures, studies)
     write_csv(pd.DataFrame(rows), folder / "verdicts.csv")

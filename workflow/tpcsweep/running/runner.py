@@ -24,7 +24,7 @@ from tpcsweep.configuration.checks import files_of
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.extras import MissingExtraError
-from tpcsweep.flags import BROKEN, IMPLAUSIBLE, BrokenError, FaultError, graded, implausible
+from tpcsweep.flags import BROKEN, BrokenError, FaultError, graded
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
 from tpcsweep.running.progress import JobProgress
@@ -214,14 +214,7 @@ class _Job:
         started = results.now()
         asked, how = task.cell.parameters, self._configuration.sweep.measurement
         result = self._testbed.measure(site, asked, how, task.prefix, self._shown.look)
-        if implausible(result["status"], result["summary"], asked.bandwidth):
-            result["flags"] = [*result["flags"], IMPLAUSIBLE]
-        record = {
-            "format": task.spec["format"],
-            **result,
-            "summary": {**result["summary"], "attempts": 1},
-            "provenance": {"started": started, **origin},
-        }
+        record = results.cell_record(task.spec, result, {"started": started, **origin})
         if task.earlier is not None:
             record = better(task.earlier, record)
         self._measured[task.cell.path] = record

@@ -15,10 +15,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tpcsweep import locks, results
-from tpcsweep.configuration import cell_file
-from tpcsweep.configuration.cell_file import DamagedError
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.flags import LOUD, graded
+from tpcsweep.results import DamagedError, content_of
 from tpcsweep.running import folding
 
 
@@ -97,7 +96,7 @@ def contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]
         with file.open("rb") as lines:
             for cell in study.grid.cells:
                 line = lines.readline()
-                found = cell_file.content_of(line) if line else {}
+                found = content_of(line) if line else {}
                 yield cell.path, found if found.get("spec") == wanted(study, cell) else None
         return
     for cell in study.grid.cells:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpcsweep.client.handle import Client, Event
+from tpcsweep.client import Client, Event
 from tpcsweep.configuration.endpoints import EndpointPair, Login
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.flags import BrokenError

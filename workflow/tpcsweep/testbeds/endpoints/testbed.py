@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tpcsweep import processes
-from tpcsweep.client.handle import ClientError, of_process
+from tpcsweep.client import ClientError, of_process
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters

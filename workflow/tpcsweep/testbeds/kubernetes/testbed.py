@@ -15,7 +15,7 @@ from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
 
-from tpcsweep.client.handle import ClientError
+from tpcsweep.client import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters

@@ -18,7 +18,7 @@ from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
 from tpcsweep.linux import rootless
 from tpcsweep.linux.cgroups import FEWEST_CORES
 from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
-from tpcsweep.testbeds.netns.machine import emulator
+from tpcsweep.testbeds.netns import emulator
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, served
 from tpcsweep.xrootd.releases import ReleaseError, known, release_in
 

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from tpcsweep import processes
 from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Hierarchy
-from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import inside, listening, socket_inside
 from tpcsweep.linux.rootless import is_alone
+from tpcsweep.processes import Commands
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.state import prefix
 from tpcsweep.testbeds.node import starting

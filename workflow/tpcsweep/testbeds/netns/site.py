@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tpcsweep import processes
-from tpcsweep.client.handle import Client, Event
+from tpcsweep.client import Client, Event
 from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Cgroup
-from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import inside, parse_net_dev, within
 from tpcsweep.linux.sockets import Followed, rtt_and_cwnd
@@ -23,6 +22,7 @@ from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.machine import Machine, together
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.paths import Link, PathError
+from tpcsweep.processes import Commands
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.servers import NamespaceServers
 from tpcsweep.testbeds.node import ServerSite

@@ -17,11 +17,10 @@ from typing import Any
 import psutil
 
 from tpcsweep import processes
-from tpcsweep.client.handle import Client, ClientError, of_process
+from tpcsweep.client import Client, ClientError, of_process
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, hierarchy
-from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import MAKER, inside, socket_inside, within
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
@@ -37,8 +36,9 @@ from tpcsweep.measure.files import (
 from tpcsweep.paths import Link, Measured, PathError, connect, verify
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths.plan import segmenting
-from tpcsweep.testbeds import Request, TeardownError
-from tpcsweep.testbeds.netns import machine, servers, state, topology
+from tpcsweep.processes import CommandError, Commands
+from tpcsweep.testbeds import Request, TeardownError, netns
+from tpcsweep.testbeds.netns import servers, state, topology
 from tpcsweep.testbeds.netns.servers import DeploymentError, DeploymentProcesses, NamespaceServers
 from tpcsweep.testbeds.netns.site import Counters, NetnsSite
 from tpcsweep.testbeds.netns.topology import Sides
@@ -50,7 +50,7 @@ from tpcsweep.xrootd.obtaining import obtain
 from tpcsweep.xrootd.releases import ReleaseError
 
 EXPECTED = (
-    machine.MachineError,
+    netns.MachineError,
     CommandError,
     CgroupError,
     DeploymentError,
@@ -74,7 +74,7 @@ Further files of cells mostly use memory that is already free.
 @contextlib.contextmanager
 def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
     """Wait for the machine, remove leftovers, and deploy. Raises an error of EXPECTED."""
-    machine.require_machine(request.tools)
+    netns.require_machine(request.tools)
     owner = state.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
     with state.exclusive(owner, waiting=lambda holder: request.stage(f"waiting for {holder}")):
         for leftover in state.leftovers():
@@ -87,7 +87,7 @@ def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
 
 def require(_settings: Netns) -> None:
     """Raise MachineError with everything that prevents deployments on this machine."""
-    machine.require_machine()
+    netns.require_machine()
 
 
 def reap(_settings: Netns) -> list[str]:
@@ -96,7 +96,7 @@ def reap(_settings: Netns) -> list[str]:
     Raises MachineError for users other than root, MachineBusyError while a deployment is running, and TeardownError.
     """
     if os.geteuid() != 0:
-        raise machine.MachineError(
+        raise netns.MachineError(
             "leftovers on this machine belong to root (the kernel removes those of other users): "
             "run `tpcsweep reap` as root"
         )

@@ -63,7 +63,7 @@ class Platform:
         self._engine.run()
 
 
-def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
+def first_to_end(comms: list[Any], seconds: float) -> int:
     """Wait for a communication. Return its index, or -1 if none ends within the time."""
     if DEBIAN_12:
         place: int = Comm.wait_any_for(comms, seconds)

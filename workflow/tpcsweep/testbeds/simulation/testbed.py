@@ -12,22 +12,20 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import orjson
 
-from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import Parameters, complete
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.files import replacing
-from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.measure import provenance
+from tpcsweep.results import DamagedError, cell_record, content_of, now, text_of
 from tpcsweep.testbeds.simulation import engine, model
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError, cell_plan
 from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state, results
@@ -116,8 +114,8 @@ def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
     start = 0
     with file.open("rb") as source:
         for text in source:
-            with suppress(cell_file.DamagedError, TypeError):
-                yield _key(cell_file.content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
+            with suppress(DamagedError, TypeError):
+                yield _key(content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
             start += len(text)
 
 
@@ -154,7 +152,7 @@ class _Lines:
         self._origin = provenance.workflow({"software": software, **origin(self._settings)})
 
     def of(self, cells: Sequence[Cell]) -> list[bytes]:
-        started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        started = now()
         computed = self._results([cell.parameters for cell in cells])
         return [self._text(cell, result, started) for cell, result in zip(cells, computed, strict=True)]
 
@@ -177,13 +175,4 @@ class _Lines:
 
     def _text(self, cell: Cell, result: dict[str, Any], started: str) -> bytes:
         spec = wanted(self._configuration, cell)
-        if implausible(result["status"], result["summary"], cell.parameters.bandwidth):
-            result["flags"] = [*result["flags"], IMPLAUSIBLE]
-        content = {
-            "spec": spec,
-            "format": spec["format"],
-            **result,
-            "summary": {**result["summary"], "attempts": 1},
-            "provenance": {"started": started, **self._origin},
-        }
-        return cell_file.text_of(content)
+        return text_of({"spec": spec, **cell_record(spec, result, {"started": started, **self._origin})})
