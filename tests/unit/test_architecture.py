@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house: floors that imports go down, a picture that is that of the code, and names in texts that exist."""
+"""The house: imports go down, pictures and generated parts are current, names in texts exist, scripts stand."""
 
+import ast
+import importlib
 import pkgutil
 import re
 import shutil
@@ -9,8 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tpcsweep.running import scripts
 
-from docs import architecture
+from docs import architecture, commands
 from tests.support.workflow import ROOT, finished
 
 NAME = re.compile(r"(?<!/)\btpcsweep((?:\.[A-Za-z_][A-Za-z_0-9]*)+)")
@@ -91,3 +94,58 @@ def test_the_tests_that_show_guarantees_exist() -> None:
     named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs/developing.md").read_text())
     assert len(named) > 10
     assert [test for file, test in named if f"def {test}(" not in (ROOT / file).read_text()] == []
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")]
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+RULES = {"all", "cells", "published"}
+
+
+def named(program: str) -> set[str]:
+    code = "\n".join(text for page in PAGES for text in CODE.findall(page.read_text()))
+    return set(re.findall(rf"(?m)(?:`|^|&& |bin/|\$\(){program} ([a-z]\w*)(?![\w/])", code))
+
+
+@pytest.mark.parametrize("page", commands.PARTS)
+def test_generated_parts_are_current(page: str) -> None:
+    assert (commands.DOCS / page).read_text() == commands.made(page), "run make docs"
+
+
+def test_the_reference_is_short() -> None:
+    assert len((commands.DOCS / "command-line.md").read_text().split()) <= 2800
+
+
+def test_pages_name_commands_and_targets_that_exist() -> None:
+    assert named("tpcsweep") - {*commands.COMMANDS} == set()
+    rules = (ROOT / "workflow/Snakefile").read_text()
+    assert set(re.findall(r"^rule (\w+):", rules, re.MULTILINE)) == RULES
+    assert named("snakemake") - RULES == set()
+
+
+SCRIPTS = sorted(Path("workflow/scripts").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_everything_that_a_script_imports_is_there(script: Path) -> None:
+    for node in ast.parse(script.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tpcsweep"):
+            for name in node.names:
+                if not hasattr(importlib.import_module(node.module), name.name):
+                    importlib.import_module(f"{node.module}.{name.name}")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_a_script_reports_a_full_disk(script: Path) -> None:
+    *_, work = ast.parse(script.read_text()).body
+    assert isinstance(work, ast.With)
+    assert ast.unparse(work.items[0]).startswith("reported(")
+
+
+def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceback(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended, scripts.reported(str(tmp_path / "no folder/log"), about="demo"):
+        raise OSError(28, "No space left on device", "results/demo/dataset.nc")
+    told = "demo: results/demo/dataset.nc: No space left on device: make room"
+    assert str(ended.value.code).startswith(told)
+    with pytest.raises(PermissionError), scripts.reported(str(tmp_path / "log"), about="demo"):
+        raise PermissionError(13, "Permission denied")
+    assert not (tmp_path / "log").exists()

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lookup table: what was measured comes back, lines lie between, and holes are filled."""
+"""The lookup table, the scatter about a fit, and intervals of one more measurement: they hold as many as they say."""
+
+from functools import partial
+from random import Random
 
 import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep.models import fit_table, observe
+from scipy import stats
+from tpcsweep.models import MODELS, fit, fit_process, fit_table, observe
+from tpcsweep.models.predictor import BAND, Scatter
 from tpcsweep.models.table import LookupTable
 
-from tests.support.coverage import of_same
+from tests.support.coverage import LAWS, Fitter, of_new_run, of_same
 
 
 def grid(values: np.ndarray) -> xr.Dataset:
@@ -62,3 +67,83 @@ def test_intervals_hold_points_that_were_left_out_and_too_little_is_refused() ->
     assert np.mean(found) >= 0.92  # narrower by a third they hold 86 %
     with pytest.raises(ValueError, match="at least three points"):
         fit_table(observe(grid(np.ones((2, 3, 3))).isel(tool=0, rtt=0, streams=[0, 1])))
+
+
+LEVELS = (np.arange(1000) + 0.5) / 1000
+
+
+def test_a_full_path_keeps_its_narrow_scatter_beside_slow_cells_that_stall() -> None:
+    generator = np.random.default_rng(0)
+    fitted = np.repeat([0.1, 1.0], 5 * BAND)
+    spread = np.where(fitted < 0.5, 0.5, 0.02)
+    scatter = Scatter.of(spread * generator.standard_normal(fitted.size), fitted)
+    slow, full = scatter.residuals(LEVELS, np.array([0.1, 1.0])).std(axis=0)
+    assert 0.4 < slow < 0.6 and 0.015 < full < 0.025
+
+
+def test_between_bands_it_changes_evenly() -> None:
+    scatter = Scatter(np.log([0.1, 1.0]), np.array([np.linspace(-1, 1, 100), np.zeros(100)]))
+    found = scatter.residuals(np.array([0.995]), np.array([1e-3, np.sqrt(0.1), 50.0]))
+    assert np.allclose(found[0], [1.0, 0.5, 0.0])
+
+
+@given(st.lists(st.integers(1, 3 * BAND), min_size=1, max_size=6), st.randoms())
+@settings(max_examples=25)
+def test_the_order_of_rows_makes_no_difference(sizes: list[int], random: Random) -> None:
+    """Rows of the same prediction are not shared out among bands by where they stand."""
+    fitted = np.repeat(np.arange(1.0, len(sizes) + 1), sizes)
+    residuals = np.linspace(-1, 1, fitted.size)  # as if runs with other luck came one after another
+    order = np.array(random.sample(range(fitted.size), fitted.size))
+    one, other = Scatter.of(residuals, fitted), Scatter.of(residuals[order], fitted[order])
+    assert np.allclose(one.quantiles, other.quantiles) and np.allclose(one.at, other.at)
+    assert len(one.at) <= max(1, fitted.size // BAND)
+
+
+@pytest.mark.parametrize("count", [10, BAND, 200])
+def test_one_more_residual_is_inside_as_often_as_it_should(count: int) -> None:
+    generator = np.random.default_rng(0)
+    inside = []
+    for _ in range(200):
+        scatter = Scatter.of(generator.standard_normal(count), np.ones(count), count - 1)
+        low, high = scatter.residuals(np.array([0.025, 0.975]), np.ones(1))[:, 0]
+        inside.append(np.mean(np.abs(stats.norm.cdf([low, high]) - 0.5)) * 2)
+    assert 0.93 < np.mean(inside) < 0.97
+
+
+def test_few_degrees_of_freedom_widen_the_tails() -> None:
+    scatters = (Scatter.of(np.linspace(-1, 1, 20), np.ones(20), freedom) for freedom in (1e6, 4))
+    many, few = (scatter.residuals(np.array([0.025, 0.975]), np.ones(1)) for scatter in scatters)
+    assert np.allclose(few / many, stats.t.ppf(0.975, 4) / stats.norm.ppf(0.975), rtol=1e-3)
+
+
+OUTLIERS = dict(zip(LAWS, (0.0, 0.04, 0.04, 0.0), strict=True))
+
+
+def fitter_of(law: str) -> Fitter:
+    return partial(fit, MODELS[law], resamples=8)
+
+
+# A process that learns a window takes long, and test_models asks the same of it.
+@pytest.mark.parametrize(
+    ("law", "knows_the_law"),
+    [*((law, True) for law in LAWS), *((law, False) for law in LAWS if law != "window")],
+)
+def test_one_more_measurement(law: str, knows_the_law: bool) -> None:
+    fitter = fitter_of(law) if knows_the_law else fit_process
+    found = [of_same(law, fitter, seed, OUTLIERS[law]) for seed in range(4)]
+    assert 0.93 <= np.mean(found) <= 0.975
+
+
+def new_runs(law: str, outliers: float = 0.0, *, told: bool = True) -> float:
+    return float(np.mean([of_new_run(law, fitter_of(law), seed, outliers, told=told) for seed in range(4)]))
+
+
+def test_a_run_that_was_not_seen() -> None:
+    told, untold = (new_runs("window", told=known) for known in (True, False))
+    assert 0.93 <= told <= 0.975
+    assert untold < told - 0.03
+
+
+@pytest.mark.parametrize("law", ["window", "rao_ramp", "ranges"])
+def test_a_run_that_was_not_seen_with_outliers(law: str) -> None:
+    assert 0.93 <= new_runs(law, 0.04) <= 0.975
