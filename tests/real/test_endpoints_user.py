@@ -23,8 +23,6 @@ from tests.support.storage import ADDRESSES, PORTS, Storage, storage_of
 from tests.support.wheels import BIN, wheel_in
 from tests.support.workflow import ROOT, finished, started, wait_until
 
-pytestmark = pytest.mark.real
-
 READABLE = f"""
 set -e
 mount -t tmpfs tmpfs /mnt
