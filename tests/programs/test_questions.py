@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import arithmetic
 import explanations
@@ -23,7 +22,6 @@ import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
 from experiments import EXPERIMENTS, Experiment
 from tpcsweep.configuration import loading as configuration
-from tpcsweep.configuration.checks import check
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.figures import panels
 
@@ -152,43 +150,10 @@ def test_the_sweep_of_rivals_tries_every_explanation_that_a_sweep_can() -> None:
     assert tried == dict.fromkeys(("none", "queue_limit", "window", "loss", "ranges"), 4)
 
 
-def test_what_settles_it_is_the_published_set_up_with_and_without_the_limit() -> None:
-    asked = {"sweep": "config/published/settle.yaml", "testbed": "kubernetes-settle"}
-    found = configuration.load(asked, ROOT)
-    assert check(found) == []  # the documented command is not refused
-    axes = found.grid.axes
-    assert set(axes["queue_limit"]) == {1000, None} and {10, 60, 120} <= set(axes["rtt"])
-    assert max(axes["streams"]) == 500
-
-
 def test_a_missing_user_mode_linux_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(uml.UmlError, match="Debian package user-mode-linux"):
         uml.run("true", tmp_path)
-
-
-UNKNOWN = {"MTU": 9000, "buffers": "1 GB", "delay": "one side"}
-
-
-def joined(monkeypatch: pytest.MonkeyPatch, **unknown: Any) -> dict[str, Any]:
-    """The row of one set-up of the published figure, few parameter sets."""
-    [kept] = [setup for setup in joint.setups() if setup.unknown == {**UNKNOWN, **unknown}]
-    with monkeypatch.context() as context:
-        context.setattr(joint, "setups", lambda: [kept])
-        row: dict[str, Any] = joint.table(joint.published(), draws=20).to_dict("records")[0]
-    return row
-
-
-def test_facts_by_the_size_of_packets(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = joined(monkeypatch, packets="one segment", queues="each interface")
-    assert row["holds"] == "five-fold, 1 Gbit/s"
-    # 0.85 of 1000 segments on each of two origins, in 0.12 s
-    assert row["1 Gbit/s"] == pytest.approx(2 * 0.85 * 1000 * 8948 * 8e-9 / 0.12, rel=1e-3)
-    assert row["no 1/RTT: sets"] == row["all: sets"] == 0
-    assert joined(monkeypatch, packets="by rate", queues="each interface")["all: sets"] == 0
-    row = joined(monkeypatch, packets="by rate", queues="one for all")
-    assert row["holds"] == "1 Gbit/s"
-    assert 0 < row["all: sets"] <= min(row[f"{fact}: sets"] for fact in joint.FACTS)
 
 
 @pytest.mark.parametrize("measured", [True, False])

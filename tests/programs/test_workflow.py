@@ -242,19 +242,6 @@ def test_rules_of_the_other_workflow_take_what_it_makes(elsewhere: Path) -> None
     assert "rule simulate:" in said and "rule mine:" in said
 
 
-def test_the_catalogue_finds_what_it_looks_for() -> None:
-    # https://snakemake.github.io/snakemake-workflow-catalog: "adding workflows". Its two checks are in `make lint`.
-    files = [ROOT / "workflow/Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]
-    assert len(files) > 1
-    assert {"snakemake", "workflow"} <= set((ROOT / "README.md").read_text().lower().split())
-    assert (ROOT / "config/README.md").read_text().startswith("# Configuration")
-    usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
-    assert set(usage) == {"mandatory-flags", "software-stack-deployment", "report"}
-    deployment = usage["software-stack-deployment"]
-    assert set(deployment) == {"conda", "apptainer", "apptainer+conda"}
-    assert all(isinstance(value, bool) for value in deployment.values())
-
-
 def figures(folder: Path, environment: dict[str, str]) -> dict[str, bytes]:
     snakemake = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     config = [f"dataset={ROOT / 'examples/surface.nc'}", f"results={folder / 'results'}"]

@@ -22,7 +22,7 @@ from tpcsweep.testbeds.netns.testbed import reap
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.sites import MIB, files, site_of, whole
-from tests.support.workflow import ROOT, background, finished, wait_until
+from tests.support.workflow import background, finished, wait_until
 
 Patch = pytest.MonkeyPatch
 NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
@@ -74,20 +74,6 @@ def test_a_deployment_that_is_up_is_not_reaped(pair: NetnsSite) -> None:
     with pytest.raises(state.MachineBusyError, match="deployment of sweep test, pid"):
         reap(Netns(kind="netns"))
     whole(pair, files(1), streams=1, file_size=MIB)
-
-
-def test_the_report_of_a_failed_test_says_where_the_logs_are_and_what_servers_said(tmp_path: Path) -> None:
-    failing = tmp_path / "test_fails.py"
-    failing.write_text("def test_fails(pair):\n    assert not pair.prefix\n")
-    settings = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.real.conftest"]
-    pytest_here = [sys.executable, "-m", "pytest", *settings]
-    done = finished([*pytest_here, f"--basetemp={tmp_path / 'tests'}", str(failing)])
-    assert done.returncode == 1
-    [folder] = re.findall("kept in (.*)", done.stdout)
-    logs = {path.name: path.read_text() for path in Path(folder).iterdir()}
-    assert {"commands.log", "xrootd.src1.log", "xrootd.dst1.log"} <= logs.keys()
-    said = done.stdout.partition("--- xrootd.dst1.log\n")[2].partition("\n---")[0]
-    assert said and said in logs["xrootd.dst1.log"]
 
 
 def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:

@@ -21,9 +21,7 @@ from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.tcp import recovery_time
 
 from docs import claims as documented
-from tests.support.notebooks import executed
 from tests.support.synthetic import with_ends
-from tests.support.workflow import ROOT
 
 PUBLISHED = list(get_args(ClaimName))
 FIXED: dict[str, Any] = {"origins": 1, "cores": 4.0, "tool": "gfal-copy", "endpoint": "redirector"}
@@ -448,14 +446,6 @@ def test_verdicts_are_written_as_they_are(tmp_path: Path) -> None:
     ratios = [row["ratio"] for row in held["evidence"]]
     assert ratios == sorted(ratios)
     assert {"rtt", "streams", "from", "to"} <= held["evidence"][0].keys()
-
-
-def test_the_notebook_runs_on_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ds = case_world("chep2023.origins_help", "true", kind="simulation").assign_attrs(title="A sweep")
-    (tmp_path / "results/demo").mkdir(parents=True)
-    ds.to_netcdf(tmp_path / "results/demo/dataset.nc")
-    executed(ROOT / "notebooks/claims.ipynb", tmp_path)
-    assert "The data are simulated." in capsys.readouterr().out
 
 
 def test_a_mean_ratio_of_enough_pairs_covers_the_truth_as_often_as_it_says() -> None:

@@ -17,9 +17,6 @@ from tpcsweep.models.choice import LEARNED, Choice, cross_validate, leave_out
 from tpcsweep.models.saved import Saved
 
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
-from tests.support.notebooks import executed
-from tests.support.pictures import hues, pixels
-from tests.support.workflow import ROOT
 
 WINDOW, _, FIXED = TRUTHS["window"]
 GRID = {"rtt": RTT[::2], "streams": STREAMS[::2]}
@@ -221,10 +218,3 @@ def test_the_surface_needs_no_network_and_two_axes(content: Saved, observations:
     assert len(surface.layout.updatemenus[0].buttons) == 2
     one = observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS}))
     assert draw.interactive_surface(one, content.formula) is None
-
-
-def test_the_notebook_runs_on_its_own(kept: Path) -> None:
-    executed(ROOT / "notebooks/models.ipynb", kept.parents[1])
-    pictures = [*(kept / "figures").glob("*.png")]
-    assert {path.stem for path in pictures} == {f"model_{name}" for name in ("fits", "residuals", "errors")}
-    assert all(path.with_suffix(".svg").is_file() and hues(pixels(path)) > 0 for path in pictures)
