@@ -9,7 +9,6 @@ import formulas
 import pytest
 import simulation
 import table
-import tcp_figures as draw
 from cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
 from runs import Run, read_folder
 from simulation import simulate
@@ -68,15 +67,6 @@ def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
     refused = replace(runs[1], refused="this kernel has no reno")
     [row] = [row for row in table.rows([refused]) if row.id == "terena2005.loss.wan"]
     assert row.measured == "not measured: this kernel has no reno"
-
-
-def test_figures_say_how_each_point_was_made() -> None:
-    runs = [made(next(case for case in SIMULATED if case.kind == "loss"), "simulated", [{"goodputs": [0.5]}])]
-    for figure in (draw.fairness(runs), draw.recovery(runs), draw.utilisation(runs)):
-        said = " ".join(" ".join(text.get_text() for text in figure.texts).split())
-        assert "snakemake -s studies/terena2005/Snakefile measured" in said
-        assert "measured on a kernel" not in said
-    assert "simulated by ns-3" in said  # of the only kind of case that there is
 
 
 @pytest.fixture(scope="module")

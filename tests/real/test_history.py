@@ -13,7 +13,7 @@ from tpcsweep.history import history_of, runs
 from tpcsweep.pages.history import over_time
 from tpcsweep.templates import render
 
-from tests.support.browser import assert_dark_for_who_asks, framed
+from tests.support.browser import framed
 from tests.support.histories import CELLS, folded, runs_of, times, weekly
 from tests.support.workflow import ROOT, TPCSWEEP, finished
 
@@ -89,7 +89,3 @@ def test_nothing_is_wider_than_the_screen(page: Path, tmp_path: Path, wide: int)
     assert seen["wide"] <= wide and seen["outside"] == 0
     assert (seen["rows"], seen["lines"]) == (CELLS, CELLS)
     assert seen["high"] > 100
-
-
-def test_it_is_dark_for_who_asks(page: Path, tmp_path: Path) -> None:
-    assert_dark_for_who_asks(page, tmp_path)

@@ -9,7 +9,6 @@ import os
 import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -149,22 +148,6 @@ def test_a_file_twice_or_missing_is_named(files: list[Path]) -> None:
     files[30].unlink()
     with pytest.raises(FileNotFoundError, match=str(files[30])):
         dataset.fold(files, FORTY, processes=2)
-
-
-def test_few_files_start_no_processes(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    before = psutil.Process().children()
-    seen = []
-
-    def watched() -> Iterator[Path]:
-        yield from files
-        seen.append(len(psutil.Process().children()) - len(before))
-
-    with ThreadPoolExecutor(1) as threads:
-        for few in (len(files), 5):
-            monkeypatch.setattr(cells, "FEW", few)
-            threads.submit(dataset.fold, watched(), FORTY, processes=2).result()
-    assert seen == [0, 2]
-    assert psutil.Process().children() == before
 
 
 def test_a_process_that_dies_is_an_error(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a target needs beside what every sweep does is asked for in one line, and else not touched."""
 
-import runpy
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import simulation
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
-from tpcsweep import exporting, extras, importing
+from tpcsweep import exporting, importing
 from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
@@ -52,13 +51,6 @@ def test_missing_programs_are_named(name: str, tmp_path: Path, monkeypatch: pyte
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
     lists = {file.stem.partition("-")[2] for file in (ROOT / "envs").glob("*-*.txt")}
     assert lists - {"docs", "test"} == set(EXTRAS)
-
-
-def test_looking_imports_nothing_of_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in MODULES.values():
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    runpy.run_path(extras.__file__)["missing"](EXTRAS)
-    assert not sys.modules.keys() & {*MODULES.values()}
 
 
 def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -> None:

@@ -268,22 +268,6 @@ def test_all_lists_can_be_installed_together() -> None:
             assert base.setdefault(name, versions) == versions, name
 
 
-def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
-    asked = {line for file in ENVS.glob("requirements-*.in") for line in file.read_text().splitlines()}
-    assert {"pyarrow", "rocrate", "statsmodels", "pytest"} <= asked
-    # Tests look at pictures, notebooks and threads with libraries that base requirements need, too.
-    assert asked & set(pinned(ENVS / "requirements.txt")) <= {"pillow", "beautifulsoup4", "jsonschema"}
-
-
-@pytest.mark.parametrize("system", ["debian", "alma9"])
-def test_a_list_has_each_package_once_and_an_extra_none_that_every_sweep_has(system: str) -> None:
-    always: list[str] = []
-    for file in (ENVS / f"{system}.txt", *ENVS.glob(f"{system}-*.txt")):
-        packages = [line for line in file.read_text().splitlines() if not line.startswith("#")]
-        assert len({*always, *packages}) == len(always) + len(packages)
-        always = always or packages
-
-
 CONTAINERFILE = (ROOT / "envs/image/Containerfile").read_text()
 EXTRAS = {"docs", "test", "slurm"}
 """Those from PyPI that neither an image nor an environment of conda has: the last one is where Slurm's commands are."""
