@@ -188,6 +188,8 @@ def test_a_cell_that_breaks_every_deployment_keeps_no_other_from_being_measured(
         run(configuration, logs)
         fruitless = [[NOT_BEGUN]] * runner.GIVE_UP_AFTER
         assert testbed.deployments == [[NOT_BEGUN], [OK, OK, OK, NOT_BEGUN], *fruitless]
+        [said] = [cell["message"] for cell in read(configuration) if cell["status"] == NOT_MEASURED]
+        assert said.startswith("3 deployments in a row broke ")
         assert sorted(statuses(configuration)) == [NOT_MEASURED, "ok", "ok", "ok"]
 
 

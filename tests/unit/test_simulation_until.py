@@ -15,7 +15,6 @@ import xarray as xr
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.text import Text
 from tpcsweep import dataset, extras
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.checks import check
@@ -24,9 +23,7 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
-from tpcsweep.published.base import Caption, Data
-from tpcsweep.published.cambridge import PUBLISHED_LAST, flows, rates, sums
-from tpcsweep.published.figures import FIGURES
+from tpcsweep.published.base import Data
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
@@ -162,7 +159,6 @@ def test_single_transfers_reach_the_dataset_and_their_tables_say_simulated(tmp_p
 CLOSE = 0.02
 TESTBED = shipped("simulation-usatlas2007")
 USATLAS = TESTBED.parameters
-READ, WRITE = (getattr(USATLAS, f"disk_{what}_rate").value for what in ("read", "write"))
 PATH = {"rtt": 20, "bandwidth": 1, "mtu": 1500, "tcp_buffer": 8_000_000}
 FILES = {"file_size": 5 * 10**9, "source_content": "random"}
 GRIDFTP = Parameters(tool="globus-url-copy", copy_mode="push", **PATH, **FILES)
@@ -180,7 +176,11 @@ def disks(read: float, write: float) -> Physics:
 IPERF = {"layer": "network", "tool": "iperf3"}
 CLOSED = {
     "a path without TLS": ({"streams": 4, "layer": "memory_to_memory"}, USATLAS, FULL),
-    "a disk that several streams share": ({"streams": 8, "layer": "memory_to_disk"}, USATLAS, WRITE),
+    "a disk that several streams share": (
+        {"streams": 8, "layer": "memory_to_disk"},
+        USATLAS,
+        USATLAS.disk_write_rate.value,
+    ),
     "the slower of two disks": ({"streams": 2, "layer": "disk_to_disk"}, disks(read=0.1, write=0.2), 0.1),
     "a disk that is not read": ({"streams": 2, "layer": "memory_to_disk"}, disks(read=0.1, write=0.2), 0.2),
     "windows of streams without files": (IPERF | {"streams": 3, "tcp_buffer": 65536}, USATLAS, 3 * WINDOW),
@@ -257,27 +257,6 @@ def test_the_tests_of_2007_say_what_bound_them(tmp_path: Path) -> None:
     missing = found.throughput.isnull()
     assert (missing | (found.throughput_average <= found.throughput + 1e-9)).all()
     assert (missing | (found.throughput <= found.throughput_max * 1.001)).all()
-
-
-def test_davix_flows_are_drawn_with_their_table_and_the_word(tmp_path: Path) -> None:
-    data = simulated("cambridge", tmp_path, rtt=[0, "1 ms"], streams=[5, 10])
-    table = flows(data)
-    assert len(table) == 10 + 2
-    assert table.loc["0", "startup"] == pytest.approx(0.88, abs=0.01)
-    assert table.loc["sum", "rate"] == pytest.approx(10 * table.loc["mean", "rate"])
-    # As published, bytes over the time of sending, which is without the start-up.
-    assert table.loc["0", "rate"] == pytest.approx(800 / table.loc["0", "sending"])
-    ten = sums(data).set_index(["rtt", "streams"]).loc[(0.0, 10)]
-    assert ten["sum"] == pytest.approx(table.loc["sum", "rate"])
-    assert ten["last"] == pytest.approx(8000 / table.loc["0", "total"], rel=0.01)
-    assert PUBLISHED_LAST[10] == pytest.approx(38, abs=0.1)  # 1 TB in 3 min 30 s
-    assert (data.summary["encryption"], data.summary["layer"]) == ("none", "disk_to_disk")
-    ends, rate = rates(data, 5)
-    assert rate.sum() * ends[0] == pytest.approx(5 * 800)  # five flows of 100 GB
-    drawn = FIGURES["cambridge"].draw(data, Caption("a title; simulated on x", (), ()))
-    said = " ".join(text.get_text() for text in drawn.findobj(Text))
-    assert "simulated total rate (Gbit/s)" in said and "simulated transfers" in said
-    assert "computed from a model, not measured" in " ".join(said.split())
 
 
 Patch = pytest.MonkeyPatch
