@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.support.wheels import wheel_in
-from tests.support.workflow import ROOT, finished
+from tests.support.workflow import ROOT, finished, succeeded
 
 PACKAGE = ROOT / "workflow/tpcsweep"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -105,8 +105,7 @@ def test_the_version_is_the_same_wherever_it_stands(metadata: Message) -> None:
 def test_the_citation_is_as_its_format_wants_it() -> None:
     # The schema is the checker's own: nothing is downloaded.
     schema = ["--builtin-schema", "vendor.citation-file-format"]
-    done = finished([f"{BIN}/check-jsonschema", *schema, "CITATION.cff"])
-    assert done.returncode == 0, done.stdout
+    succeeded([f"{BIN}/check-jsonschema", *schema, "CITATION.cff"])
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {"title", "message", "abstract", "type", "license", "version"} <= set(citation)
     assert citation["keywords"] == PROJECT["keywords"]
@@ -141,5 +140,4 @@ def test_a_sweep_is_made_without_any_extra(tmp_path: Path) -> None:
     needed = ["comparing.comparison", "dataset", "figures", "models", "running.notebooks", "running.runner"]
     code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
-    done = finished([sys.executable, "-c", code], env=environment)
-    assert done.returncode == 0, done.stdout
+    succeeded([sys.executable, "-c", code], env=environment)

@@ -16,7 +16,7 @@ from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import load
 
 from tests.support.snakemakes import snakemake
-from tests.support.workflow import ROOT, finished
+from tests.support.workflow import ROOT, succeeded
 
 
 def planned(*arguments: str) -> str:
@@ -103,10 +103,9 @@ print(json.dumps([name for name in heavy if name not in plugins and sys.modules.
     script.write_text(code)
     (tmp_path / "mine.yaml").write_text(f"sweep: smoke\nresults: {tmp_path}/elsewhere\n")
     # As a user starts it; the others are started from a process that has Snakemake loaded.
-    done = finished([sys.executable, str(script), "-n", "--configfile", str(tmp_path / "mine.yaml")])
-    assert done.returncode == 0, done.stdout
-    assert f"{tmp_path}/elsewhere/smoke/index.html" in done.stdout
-    assert json.loads(done.stdout.splitlines()[-1]) == []
+    said = succeeded([sys.executable, str(script), "-n", "--configfile", str(tmp_path / "mine.yaml")])
+    assert f"{tmp_path}/elsewhere/smoke/index.html" in said
+    assert json.loads(said.splitlines()[-1]) == []
 
 
 RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))

@@ -21,7 +21,7 @@ from tpcsweep.dataset import STATUS
 from tests.support.readable import readable
 from tests.support.storage import ADDRESSES, PORTS, Storage, storage_of
 from tests.support.wheels import BIN, wheel_in
-from tests.support.workflow import ROOT, finished, started, wait_until
+from tests.support.workflow import ROOT, started, succeeded, wait_until
 
 READABLE = f"""
 set -e
@@ -55,9 +55,7 @@ class User:
         return [*prepared, *become, *environment, str(self.home / "venv/bin" / program), *arguments]
 
     def run(self, program: str, *arguments: str, folder: str = "sweeps") -> str:
-        done = finished(self.command(program, *arguments, folder=folder))
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return succeeded(self.command(program, *arguments, folder=folder))
 
     def kill(self) -> None:
         """Kill everything that runs in the user's name, as the kernel does when memory is short."""

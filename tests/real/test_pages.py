@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.support.browser import elements, opened
-from tests.support.workflow import TPCSWEEP, finished
+from tests.support.workflow import TPCSWEEP, succeeded
 
 OWN = "document.body.id='owned'"
 HOSTILE = f'</script><script>{OWN}</script><img src="x" onerror="{OWN}">'
@@ -46,8 +46,7 @@ def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
     snakemake = [sys.executable, "-m", "snakemake", *config]
     report = [*snakemake, "--report", f"{harm}/report.html"]
     for command in ([*TPCSWEEP, "import", *files], snakemake, report):
-        done = finished(command)
-        assert done.returncode == 0, done.stdout
+        succeeded(command)
     return harm
 
 

@@ -21,7 +21,7 @@ from tests.support.browser import browse, opened, widths
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
 from tests.support.pictures import drawn, embedded, hues, pixels
-from tests.support.workflow import HANGS, ROOT, Sweep, background, finished, gone, jobs, wait_until
+from tests.support.workflow import HANGS, ROOT, Sweep, background, finished, gone, jobs, succeeded, wait_until
 
 QUICK = {"until": "files", "files": 2, "max_time": "10 min"}
 LONG = {"until": "seconds", "seconds": "10 min"}  # for cells in whose midst something is done
@@ -228,9 +228,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 def explore(sweep: Sweep) -> str:
-    done = finished(sweep.asking("adaptive", "--error", "30%"))
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    return succeeded(sweep.asking("adaptive", "--error", "30%"))
 
 
 def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(explored: Sweep) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tpcsweep.running import scripts
 
 from docs import architecture, commands
-from tests.support.workflow import ROOT, finished
+from tests.support.workflow import ROOT, succeeded
 
 NAME = re.compile(r"(?<!/)\btpcsweep((?:\.[A-Za-z_][A-Za-z_0-9]*)+)")
 TEXTS = [
@@ -26,8 +26,7 @@ TEXTS = [
 
 def test_imports_go_down_the_floors_and_in_no_circle() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo"]
-    done = finished(command, env={"PYTHONPATH": f"{ROOT / 'workflow'}:{ROOT}"})
-    assert done.returncode == 0, done.stdout
+    succeeded(command, env={"PYTHONPATH": f"{ROOT / 'workflow'}:{ROOT}"})
 
 
 def test_the_picture_and_the_table_are_those_of_the_code() -> None:

@@ -29,7 +29,7 @@ from tpcsweep.variables import SAMPLES, SUMMARY
 from tpcsweep.xrootd import releases
 
 from tests.support.releases import folder_of
-from tests.support.workflow import finished, wait_until
+from tests.support.workflow import succeeded, wait_until
 
 
 def test_a_container_hands_over_its_counters_and_its_processes(
@@ -126,9 +126,8 @@ def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> No
     )
     packed = tmp_path / "tpcsweep.zip"
     packed.write_bytes(archive.package_archive())
-    done = finished([sys.executable, "-S", "-c", ask], cwd=tmp_path, env={"PYTHONPATH": str(packed)})
-    assert done.returncode == 0, done.stdout
-    said, *environments = done.stdout.splitlines()
+    output = succeeded([sys.executable, "-S", "-c", ask], cwd=tmp_path, env={"PYTHONPATH": str(packed)})
+    said, *environments = output.splitlines()
     assert said == str({str(packed)})
     assert set(environments) == {str(packed), "None"}
 
