@@ -386,7 +386,7 @@ def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> Foun
 
 @pytest.mark.parametrize(
     ("asked", "rtt", "mtu"),
-    [(0.2, 0, 1500), (0.2, 20, 1500), (0.2, 0, 9000), (0.2, 20, 9000), (0.25, 0, 1500), (0.25, 20, 1500)],
+    [(0.2, 0, 1500), (0.2, 20, 9000), (0.25, 0, 9000), (0.25, 20, 1500)],
 )
 def test_a_path_is_found_as_it_is_or_not_known(asked: float, rtt: float, mtu: int, tmp_path: File) -> None:
     found = look(Path(rtt, asked, mtu=mtu), Path(rtt, 0.2, mtu=mtu), tmp_path)
