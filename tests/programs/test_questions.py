@@ -3,9 +3,7 @@
 
 import itertools
 import math
-import operator
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +19,6 @@ import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
 from experiments import EXPERIMENTS, Experiment
-from tpcsweep.configuration import loading as configuration
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.figures import panels
 
@@ -140,14 +137,6 @@ def test_a_sweeps_trusted_cells_stand_beside_the_arithmetic(tmp_path: Path) -> N
     assert (limited["delay"] == limited["rtt"] / 2).all()
     simulated = seen_of(dataset("simulation"), tmp_path)
     assert explanations.table(simulated)["seen"][0].startswith("SIMULATED, ")
-
-
-def test_the_sweep_of_rivals_tries_every_explanation_that_a_sweep_can() -> None:
-    sweep = configuration.load({"sweep": "rivals", "testbed": "netns"}, ROOT)
-    cells = [cell.parameters.model_dump() for cell in sweep.grid.cells]
-    limits = ({"queue_limit": one["queue_limit"] or math.inf} for one in cells)
-    tried = Counter(map(observed.explanation, map(operator.or_, cells, limits)))
-    assert tried == dict.fromkeys(("none", "queue_limit", "window", "loss", "ranges"), 4)
 
 
 def test_a_missing_user_mode_linux_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,15 +10,11 @@ import xarray as xr
 from scipy import stats
 from tpcsweep import dataset
 from tpcsweep.comparing.census import TABLE, census, rate_interval
-from tpcsweep.configuration.loading import load
-from tpcsweep.configuration.parameters import chosen
-from tpcsweep.configuration.scaling import scaled
 from tpcsweep.dataset.labels import MASKS, STATUS
 from tpcsweep.dataset.tables import write_csv
 from tpcsweep.flags import BROKEN
 
 from tests.support import synthetic
-from tests.support.workflow import ROOT
 
 
 @pytest.mark.parametrize("truth", [0.3, 2.0, 20.0])
@@ -74,13 +70,3 @@ def test_failed_transfers_and_cells_that_were_not_measured(summary: xr.Dataset, 
     # A census is of any axis and of fixed parameters.
     assert census(summary, "streams")["cells"].tolist() == [7]
     assert census(summary.sel(origins=2), "origins")["cells"].tolist() == [7]
-
-
-def test_the_census_has_the_cells_of_the_published_figure() -> None:
-    published, ours, crashes = (
-        load({"sweep": f"config/{name}.yaml", "testbed": "netns"}, ROOT).sweep
-        for name in ("published/chep2024_fig4", "sweeps/crashes-fig4", "sweeps/crashes")
-    )
-    ours = chosen(ours.parameters)
-    assert ours.pop("xrootd") == chosen(crashes.parameters)["xrootd"]
-    assert ours == chosen(scaled(published, "1/100", "netns").parameters)

@@ -28,13 +28,6 @@ PLACES: tuple[Place, ...] = ("source", "destination")
 CLEAR = {"encryption": "none"}
 
 
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_the_environment_has_nothing_of_the_callers(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BEARER_TOKEN", "somebody's")
-    monkeypatch.setenv("X509_USER_PROXY", "somebody's")
-    assert "somebody's" not in tool.environment(CREDENTIALS, HOME).values()
-
-
 @pytest.mark.parametrize(
     ("tool", "asked", "ends"),
     [
@@ -74,12 +67,6 @@ def test_nothing_of_the_users_is_shown_to_those_who_ask_for_nothing(tool: Tool, 
     assert not shown & {str(let_in.certificate), str(let_in.key)}
     if tool.name == "curl":
         assert (tmp_path / "headers").read_text() == "Credential: none\n"
-
-
-@pytest.mark.parametrize("name", ["gfal-copy", "xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
-def test_streams_inside_a_transfer_are_passed(name: str) -> None:
-    one, four = (PROGRAMS[name].command(replace(FILE, tcp_streams=n), CREDENTIALS, HOME) for n in (1, 4))
-    assert one != four
 
 
 def test_a_third_party_copy_never_goes_through_the_client() -> None:
