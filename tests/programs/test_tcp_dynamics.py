@@ -23,18 +23,6 @@ from tests.support.workflow import ROOT
 SHIPPED_VERDICTS = ROOT / "examples/terena2005-verdicts.json"
 
 
-def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
-    [chicago] = [row for row in RECOVERIES if not row.agrees]
-    assert (chicago.id, chicago.published / 60) == ("recovery.chicago", 92)
-    assert chicago.by_formula / 60 == pytest.approx(102.7, abs=0.05)
-    lan, wan = (formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
-    assert lan == pytest.approx(1448 / 1500)  # a full path
-    assert wan == pytest.approx(UTILISATIONS[1].published, abs=0.0005)
-    # Two MTUs share a path less unequally than published.
-    small, large = formulas.shares([row.mtu for row in SHARES])
-    assert SHARES[1].published / SHARES[0].published > large / small == pytest.approx(8948 / 1448)
-
-
 def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Run:
     return Run(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
 

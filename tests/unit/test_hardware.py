@@ -6,17 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import dataset, figures
 from tpcsweep.dataset.labels import about_flags
-from tpcsweep.hardware import TABLE, node_effects
-
-from tests.support.notebooks import executed
-from tests.support.workflow import ROOT
+from tpcsweep.hardware import node_effects
 
 Pairs = Callable[[int, int], int]
 RTTS, STREAMS = (1.0, 10.0, 50.0, 100.0), (1, 4, 16)
@@ -160,20 +156,6 @@ def test_two_pairs_that_differ_one_pair_and_none_are_said() -> None:
         found = node_effects(unknown)
         assert found.pairs.empty
         assert found.summary() == "No usable cell records its nodes."
-
-
-@pytest.mark.parametrize("count", [1, 80])
-def test_the_notebook_draws_what_there_is(tmp_path: Path, count: int) -> None:
-    effects = list(0.1 * np.random.default_rng(3).normal(size=count))
-    summary = made(effects, lambda rtt, repetition: (60 * rtt + repetition) % count, repetitions=60)
-    results = tmp_path / "results" / "nodes@kubernetes"
-    results.mkdir(parents=True)
-    summary.assign_attrs(title="made up").to_netcdf(results / "dataset.nc")
-    executed(ROOT / "notebooks/hardware.ipynb", tmp_path)
-    written = {path.name for path in (results / "figures").iterdir()}
-    assert written == {"hardware.png", "hardware.svg", "hardware.csv"}
-    table = pd.read_csv(results / "figures/hardware.csv")
-    assert (list(table), len(table)) == (list(TABLE), count)
 
 
 def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
