@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open questions: the arithmetic's laws, the table's verdicts in made-up worlds, and the notebook."""
+"""The open questions: the arithmetic's laws, sweeps beside it, and the notebook."""
 
 import itertools
 import math
-import re
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import arithmetic
@@ -18,7 +15,6 @@ import pytest
 import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
-from experiments import EXPERIMENTS, Experiment
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.figures import panels
 
@@ -57,50 +53,6 @@ def test_the_published_rate_is_among_what_netems_limit_leaves_and_not_with_every
     found = arithmetic.second(50, (1.0, 1e6))
     assert (found[found["other limit"] == 1.0]["most"] > -1).all()
     assert found[(found["other limit"] == 1e6) & (found["offloads"] == "off")]["1/RTT"].all()
-
-
-Law = Callable[[Experiment], float]
-
-
-def rows(law: Law, noise: float = 0.02) -> pd.DataFrame:
-    """The results of all experiments in a world in which a law holds."""
-    rng = np.random.default_rng(1)
-    found = [asdict(one) | {"throughput": law(one), "packet": None, "drops": 1} for one in EXPERIMENTS]
-    for row in found:
-        row["rates"] = (row["throughput"] * (1 + noise * rng.standard_normal(5))).tolist()
-    about = {"tool": "iperf3", "testbed": "netem in user-mode-linux", "experiments": found}
-    content = observed.of_experiments(about)
-    return observed.with_arithmetic(pd.DataFrame(content, columns=list(observed.COLUMNS)))
-
-
-def as_explained(one: Experiment) -> float:
-    """Throughput as each explanation says, and 1.5 Gbit/s at most."""
-    if one.explanation == "queue_limit":
-        setup = Setup(one.rtt, one.mtu, one.offloads, one.limit)
-        return min(1.5, setup.goodput(one.streams).low * 1.05)
-    laws = {
-        "none": 1.5,
-        "window": one.streams * 0.6 * one.tcp_buffer * 8e-6 / one.rtt,
-        "tcp_mem": 0.5 * one.tcp_pages * 4096 * 8e-6 / one.rtt,
-        "policer": one.policer or 0,
-        "loss": one.streams * 9000 * 8e-6 / one.rtt * 10,
-    }
-    return min(1.5, laws[one.explanation])
-
-
-def test_verdicts_where_all_is_as_explained_and_where_nothing_is() -> None:
-    table = explanations.table(rows(as_explained)).set_index("explanation")["seen"]
-    for one in explanations.explanations():
-        if one.name == "ranges":
-            assert table[one.title] == f"not measured: {explanations.MEASURE}"
-        else:
-            assert re.findall(r"(?:not )?as expected", table[one.title]) == ["as expected"] * 2
-    count = sum(one.explanation == "queue_limit" for one in EXPERIMENTS)
-    assert f"{count} of {count} cells as by arithmetic" in table["netem's limit of 1000 packets"]
-    # Throughput that goes with the root of both: neither flat nor proportional.
-    table = explanations.table(rows(lambda one: 0.2 * (one.streams * one.rtt) ** 0.5))["seen"]
-    measured = table[~table.str.startswith("not measured")]
-    assert (measured.str.count("not as expected") == 2).all()
 
 
 def dataset(kind: str = "netns") -> xr.Dataset:

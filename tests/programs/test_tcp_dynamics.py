@@ -9,11 +9,10 @@ import formulas
 import pytest
 import simulation
 import table
-from cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
+from cases import MEASURED, SIMULATED, Case, measured_in
 from runs import Run, read_folder
 from simulation import simulate
 from tpcsweep import tcp
-from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.extras import missing
 from tpcsweep.figures import panels
 
@@ -25,19 +24,6 @@ SHIPPED_VERDICTS = ROOT / "examples/terena2005-verdicts.json"
 
 def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Run:
     return Run(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
-
-
-def test_without_measurements_the_table_says_which_command_makes_them() -> None:
-    rows = table.rows([])
-    asked = [row for row in rows if row.measured == table.MEASURE]
-    assert len(asked) == len(MEASURED) + 1  # two rows of two MTUs
-    published = {f"terena2005.{row.id}" for row in (*RECOVERIES, *UTILISATIONS, *SHARES)}
-    assert published <= {row.id for row in rows}
-    [wrong] = [row for row in rows if "not what the publication's own formula gives" in row.note]
-    assert (wrong.published, wrong.formula) == ("1 h 32 min", "1 h 42.7 min")
-    assert {row.simulated for row in rows} == {"not simulated"}
-    assert {row.measured for row in rows} == {"not measured", table.MEASURE}
-    assert len(table.markdown(rows).splitlines()) == len(rows) + 2
 
 
 def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
