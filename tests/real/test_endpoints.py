@@ -48,9 +48,10 @@ def test_a_cell_between_servers_that_run(storage: Storage, tmp_path: Path, tool:
     assert found["summary"]["transfers"] == 8
     assert found["limit"] in ("not_visible", "between_files", "machine"), "no limit of a server is visible"
     assert 0 < found["summary"]["throughput_average"] < 100
-    # Times are since the cell's start, and so the start of a tool's worker counts.
-    whole = 8 * 8 * MIB * 8e-9 / max(found["transfers"]["end"])
-    assert found["summary"]["throughput_average"] == pytest.approx(whole, rel=0.35)
+    # Times are since the cell's start: the start of a tool's worker, long on a busy machine, counts or does not.
+    starts, ends = (found["transfers"][name] for name in ("start", "end"))
+    least, most = (8 * 8 * MIB * 8e-9 / time for time in (max(ends), max(ends) - min(starts)))
+    assert 0.65 * least < found["summary"]["throughput_average"] < 1.35 * most
 
 
 def test_a_cell_of_fixed_time_leaves_nothing(storage: Storage, tmp_path: Path) -> None:
