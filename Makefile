@@ -28,18 +28,18 @@ setup: ## set up what a sweep needs; EXTRAS="parquet simulation" (or all) adds e
 setup-test: ## set up what tests and linters need: every extra too
 	@envs/setup.sh test $(EXTRAS)
 
-# In parallel: tests that compute, tests that mostly wait for deployments, and the compiler.
+# In parallel: two halves of the tests, each about as long as the other, and the compiler.
 test: setup-test ## every test, those on a real Kubernetes too: it is compiled the first time
 	$(MAKE) --jobs=3 test-computing test-deploying compiled
 
-test-computing: setup-test ## test-fast, test-programs and test-cluster
+test-computing: setup-test ## test-fast and test-cluster
 	$(MAKE) test-fast
-	$(MAKE) test-programs
 	$(MAKE) test-cluster
 
-test-deploying: setup-test ## test-real and test-on
+test-deploying: setup-test ## test-real, test-on and test-programs
 	$(MAKE) test-real
 	$(MAKE) test-on
+	$(MAKE) test-programs
 
 compiled: setup-test ## the programs of a cluster; the second time there is nothing to be done
 	$(BIN)/python -m tests.cluster.local.build

@@ -8,6 +8,6 @@ cd -P "$(dirname "$0")/../.."
 make setup
 .venv/bin/snakemake --config sweep=smoke
 make setup-test
-.venv/bin/python -m pytest tests/unit/test_{cgroups,client,dataset,models,native,setup,simulation,tools,xrootd}.py \
+.venv/bin/python -m pytest tests/unit/test_{cgroups,client,dataset,models,setup,simulation,tools,xrootd}.py \
   --numprocesses="$(nproc)" --maxprocesses=8
-.venv/bin/python -m pytest tests/real/test_{tools,more_tools}.py --durations=15 --durations-min=5
+.venv/bin/python -m pytest tests/real/test_tools.py --durations=15 --durations-min=5

@@ -1,63 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blind prediction: in a world that one of the sets is, sets are kept that say what the rest of it has."""
+"""The blind prediction: how far figures are from it, and the table of its page."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import blind
 import numpy as np
 import pandas as pd
 import pytest
-from blind import FITTED, STATED, STREAMS, Fact, Predictor
-from tpcsweep.configuration.loading import load, load_import
-from tpcsweep.importing import import_table
+from blind import STATED, Fact
 
 from tests.support.notebooks import executed
 
 ROOT = Path(__file__).parents[2]
-RUN = {"sweep": "smoke", "testbed": "simulation"}
-PLACES = [(2, 1, 16, 100, 5), (3, 1, 32, 100, 120), (4, 2, 32, 100, 5)]
-PLACES += [(5, 4, 64, 200, 40), (7, 8, 128, 400, 5)]
-"""Figure, origins, cores, bandwidth and RTT of curves."""
-
-
-@pytest.fixture
-def simulation(monkeypatch: pytest.MonkeyPatch) -> Predictor:
-    monkeypatch.setattr(blind, "DRAWS", 1000)
-    testbed = load(RUN, ROOT).testbed
-    return blind.simulation(testbed.parameters, testbed.queues)
-
-
-def points(predictor: Predictor, number: int) -> pd.DataFrame:
-    """Curves as they would be read off in a world that is one of the sets."""
-    rows = [(*place, streams) for place in PLACES for streams in (1, 20, 90, 200)]
-    facts = [Fact(figure, "a point", *place, streams=(streams,)) for figure, *place, streams in rows]
-    throughput = predictor(blind._cells(facts)[0])[number]
-    columns = ["figure", "origins", "cores", "bandwidth_gbit_per_s", "rtt_ms", "streams"]
-    return pd.DataFrame(rows, columns=columns).assign(throughput_gbit_per_s=throughput)
-
-
-def test_points_of_first_figures_tell_the_others(simulation: Predictor, tmp_path: Path) -> None:
-    file = tmp_path / "curves.csv"
-    points(simulation, 7).to_csv(file, index=False)
-    name, settings = load_import("chep2024-curves", ROOT)
-    facts = blind.of_curves(import_table(settings, file, name).summary)
-    assert len(facts) == 4 * len(PLACES)
-    found = blind.table(facts, {"simulation": simulation, "full path": blind.full_path})
-    errors = found.set_index(["by", "figure"])["error"]
-    for figure in (5, 7):
-        assert errors["simulation", figure] < 0.1 < errors["full path", figure]
-    assert (found["points"] == 4).all()
-
-
-def test_what_is_kept_agrees_with_the_first_figures_and_no_other_is_looked_at(simulation: Predictor) -> None:
-    other = {"low": 1, "high": 2, "of": "most", "streams": STREAMS}
-    turned = [fact if fact.figure in FITTED else replace(fact, **other) for fact in STATED]
-    one, other = (blind.table(facts, {"simulation": simulation}) for facts in (STATED, turned))
-    pd.testing.assert_frame_equal(one[["agreed", "sets"]], other[["agreed", "sets"]])
-    levels = one["median"] > 1.5
-    assert (other["error"][levels] > 1).all()
 
 
 def test_every_figure_is_there_and_an_error_is_how_far_outside_a_prediction_is() -> None:

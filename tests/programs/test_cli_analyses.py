@@ -71,21 +71,6 @@ def test_the_page_of_a_folder_is_its_index(here: Path, monkeypatch: pytest.Monke
     assert tpcsweep("page", "results/demo", "-o", "new/page.html").output == f"{here / 'new/page.html'}\n"
 
 
-@pytest.mark.parametrize("command", ["page", "claims", "history", "plan --recommend"])
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("results/dem", "given 'results/dem', allowed: a results folder with a dataset.nc"),
-        ("results/demo/models.json", "models.json: dataset: given a file that cannot be read"),
-    ],
-)
-def test_what_is_no_dataset_is_an_error_that_names_it(command: str, path: str, said: str) -> None:
-    done = tpcsweep(*command.split(), path)
-    assert done.exit_code == 2
-    assert said in done.stderr or ("history" in command and "belongs to a results folder" in done.stderr)
-    assert not done.stdout
-
-
 def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     found = json.loads(tpcsweep("claims", "demo", "--json").output)
     assert [verdict["claim"] for verdict in found] == list(CLAIMS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.workflow import ROOT, finished
+from tests.support.workflow import ROOT, succeeded
 
 BLOCK = re.compile(r"^```(python|yaml|diff)\n# (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = {page.stem: BLOCK.findall(page.read_text()) for page in sorted(ROOT.glob("docs/adding/*.md"))}
@@ -51,8 +51,7 @@ def failures(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     (folder / "checks.json").write_text(json.dumps(CHECKS))
     environment = {**os.environ, "PYTHONPATH": f"{project / 'workflow'}:{ROOT}"}
     command = [sys.executable, "-c", RUNNER, str(folder), str(ROOT / "examples/surface.nc")]
-    done = finished(command, cwd=project, env=environment)
-    assert done.returncode == 0, done.stdout
+    succeeded(command, cwd=project, env=environment)
     return json.loads((folder / "failures.json").read_text())  # type: ignore[no-any-return]
 
 
@@ -85,8 +84,7 @@ for number, (name, code) in enumerate(json.loads((place / "checks.json").read_te
 def test_the_examples_go_together_and_are_as_the_linters_want_them(project: Path) -> None:
     files = {path for blocks in EXAMPLES.values() for _, path, _ in blocks if path.endswith(".py")}
     for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
-        done = finished([f"{Path(sys.executable).with_name('ruff')}", *command, *files], cwd=project)
-        assert done.returncode == 0, done.stdout
+        succeeded([f"{Path(sys.executable).with_name('ruff')}", *command, *files], cwd=project)
 
 
 CHECKS = {

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 import xarray as xr
 from tpcsweep import results
-from tpcsweep.configuration.loading import load_dataset, wanted
+from tpcsweep.configuration.loading import wanted
 from tpcsweep.dataset import STATUS
-from tpcsweep.running import folding
 
 from tests.support.fakes.project import Project
-from tests.support.workflow import HANGS, ROOT, gone, wait_until
+from tests.support.workflow import HANGS, gone, wait_until
 
 DATASET = "results/mine/dataset.nc"
 ALL = ["rtt=5/streams=1", "rtt=5/streams=2", "rtt=20/streams=2", "rtt=20/streams=1"]
@@ -77,13 +76,6 @@ def test_a_deleted_cell_is_measured_and_no_other(measured: Project) -> None:
     assert "Nothing to be done" in measured.well("-n", "cells")
     *_, last = said.splitlines()
     assert last == "mine: 4 of 4 cells measured"
-
-
-def test_a_dataset_from_elsewhere_is_copied_and_gets_its_table(tmp_path: Path) -> None:
-    shipped = load_dataset(str(ROOT / "examples/surface.nc"), tmp_path, ROOT)
-    folding.make_dataset(shipped, tmp_path / "dataset.nc", 1)
-    with xr.open_dataset(tmp_path / "dataset.nc") as dataset:
-        assert len((tmp_path / "cells.csv").read_text().splitlines()) == 1 + dataset["status"].size
 
 
 def test_a_new_value_measures_its_cells_and_a_changed_parameter_all(measured: Project) -> None:

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open questions: the arithmetic's laws, the table's verdicts in made-up worlds, and the notebook."""
+"""The open questions: the arithmetic's laws, sweeps beside it, and the notebook."""
 
 import itertools
 import math
-import operator
-import re
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import arithmetic
 import explanations
@@ -21,9 +15,6 @@ import pytest
 import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
-from experiments import EXPERIMENTS, Experiment
-from tpcsweep.configuration import loading as configuration
-from tpcsweep.configuration.checks import check
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.figures import panels
 
@@ -64,50 +55,6 @@ def test_the_published_rate_is_among_what_netems_limit_leaves_and_not_with_every
     assert found[(found["other limit"] == 1e6) & (found["offloads"] == "off")]["1/RTT"].all()
 
 
-Law = Callable[[Experiment], float]
-
-
-def rows(law: Law, noise: float = 0.02) -> pd.DataFrame:
-    """The results of all experiments in a world in which a law holds."""
-    rng = np.random.default_rng(1)
-    found = [asdict(one) | {"throughput": law(one), "packet": None, "drops": 1} for one in EXPERIMENTS]
-    for row in found:
-        row["rates"] = (row["throughput"] * (1 + noise * rng.standard_normal(5))).tolist()
-    about = {"tool": "iperf3", "testbed": "netem in user-mode-linux", "experiments": found}
-    content = observed.of_experiments(about)
-    return observed.with_arithmetic(pd.DataFrame(content, columns=list(observed.COLUMNS)))
-
-
-def as_explained(one: Experiment) -> float:
-    """Throughput as each explanation says, and 1.5 Gbit/s at most."""
-    if one.explanation == "queue_limit":
-        setup = Setup(one.rtt, one.mtu, one.offloads, one.limit)
-        return min(1.5, setup.goodput(one.streams).low * 1.05)
-    laws = {
-        "none": 1.5,
-        "window": one.streams * 0.6 * one.tcp_buffer * 8e-6 / one.rtt,
-        "tcp_mem": 0.5 * one.tcp_pages * 4096 * 8e-6 / one.rtt,
-        "policer": one.policer or 0,
-        "loss": one.streams * 9000 * 8e-6 / one.rtt * 10,
-    }
-    return min(1.5, laws[one.explanation])
-
-
-def test_verdicts_where_all_is_as_explained_and_where_nothing_is() -> None:
-    table = explanations.table(rows(as_explained)).set_index("explanation")["seen"]
-    for one in explanations.explanations():
-        if one.name == "ranges":
-            assert table[one.title] == f"not measured: {explanations.MEASURE}"
-        else:
-            assert re.findall(r"(?:not )?as expected", table[one.title]) == ["as expected"] * 2
-    count = sum(one.explanation == "queue_limit" for one in EXPERIMENTS)
-    assert f"{count} of {count} cells as by arithmetic" in table["netem's limit of 1000 packets"]
-    # Throughput that goes with the root of both: neither flat nor proportional.
-    table = explanations.table(rows(lambda one: 0.2 * (one.streams * one.rtt) ** 0.5))["seen"]
-    measured = table[~table.str.startswith("not measured")]
-    assert (measured.str.count("not as expected") == 2).all()
-
-
 def dataset(kind: str = "netns") -> xr.Dataset:
     """A sweep with and without a limit, in which what the limit leaves is had."""
     axes = {"rtt": [40.0, 120.0], "streams": [8, 64], "queue_limit": [1000.0, math.inf], "repetition": [1]}
@@ -144,51 +91,10 @@ def test_a_sweeps_trusted_cells_stand_beside_the_arithmetic(tmp_path: Path) -> N
     assert explanations.table(simulated)["seen"][0].startswith("SIMULATED, ")
 
 
-def test_the_sweep_of_rivals_tries_every_explanation_that_a_sweep_can() -> None:
-    sweep = configuration.load({"sweep": "rivals", "testbed": "netns"}, ROOT)
-    cells = [cell.parameters.model_dump() for cell in sweep.grid.cells]
-    limits = ({"queue_limit": one["queue_limit"] or math.inf} for one in cells)
-    tried = Counter(map(observed.explanation, map(operator.or_, cells, limits)))
-    assert tried == dict.fromkeys(("none", "queue_limit", "window", "loss", "ranges"), 4)
-
-
-def test_what_settles_it_is_the_published_set_up_with_and_without_the_limit() -> None:
-    asked = {"sweep": "config/published/settle.yaml", "testbed": "kubernetes-settle"}
-    found = configuration.load(asked, ROOT)
-    assert check(found) == []  # the documented command is not refused
-    axes = found.grid.axes
-    assert set(axes["queue_limit"]) == {1000, None} and {10, 60, 120} <= set(axes["rtt"])
-    assert max(axes["streams"]) == 500
-
-
 def test_a_missing_user_mode_linux_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(uml.UmlError, match="Debian package user-mode-linux"):
         uml.run("true", tmp_path)
-
-
-UNKNOWN = {"MTU": 9000, "buffers": "1 GB", "delay": "one side"}
-
-
-def joined(monkeypatch: pytest.MonkeyPatch, **unknown: Any) -> dict[str, Any]:
-    """The row of one set-up of the published figure, few parameter sets."""
-    [kept] = [setup for setup in joint.setups() if setup.unknown == {**UNKNOWN, **unknown}]
-    with monkeypatch.context() as context:
-        context.setattr(joint, "setups", lambda: [kept])
-        row: dict[str, Any] = joint.table(joint.published(), draws=20).to_dict("records")[0]
-    return row
-
-
-def test_facts_by_the_size_of_packets(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = joined(monkeypatch, packets="one segment", queues="each interface")
-    assert row["holds"] == "five-fold, 1 Gbit/s"
-    # 0.85 of 1000 segments on each of two origins, in 0.12 s
-    assert row["1 Gbit/s"] == pytest.approx(2 * 0.85 * 1000 * 8948 * 8e-9 / 0.12, rel=1e-3)
-    assert row["no 1/RTT: sets"] == row["all: sets"] == 0
-    assert joined(monkeypatch, packets="by rate", queues="each interface")["all: sets"] == 0
-    row = joined(monkeypatch, packets="by rate", queues="one for all")
-    assert row["holds"] == "1 Gbit/s"
-    assert 0 < row["all: sets"] <= min(row[f"{fact}: sets"] for fact in joint.FACTS)
 
 
 @pytest.mark.parametrize("measured", [True, False])

@@ -9,12 +9,10 @@ import formulas
 import pytest
 import simulation
 import table
-import tcp_figures as draw
-from cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
+from cases import MEASURED, SIMULATED, Case, measured_in
 from runs import Run, read_folder
 from simulation import simulate
 from tpcsweep import tcp
-from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.extras import missing
 from tpcsweep.figures import panels
 
@@ -24,33 +22,8 @@ from tests.support.workflow import ROOT
 SHIPPED_VERDICTS = ROOT / "examples/terena2005-verdicts.json"
 
 
-def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
-    [chicago] = [row for row in RECOVERIES if not row.agrees]
-    assert (chicago.id, chicago.published / 60) == ("recovery.chicago", 92)
-    assert chicago.by_formula / 60 == pytest.approx(102.7, abs=0.05)
-    lan, wan = (formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
-    assert lan == pytest.approx(1448 / 1500)  # a full path
-    assert wan == pytest.approx(UTILISATIONS[1].published, abs=0.0005)
-    # Two MTUs share a path less unequally than published.
-    small, large = formulas.shares([row.mtu for row in SHARES])
-    assert SHARES[1].published / SHARES[0].published > large / small == pytest.approx(8948 / 1448)
-
-
 def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Run:
     return Run(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
-
-
-def test_without_measurements_the_table_says_which_command_makes_them() -> None:
-    rows = table.rows([])
-    asked = [row for row in rows if row.measured == table.MEASURE]
-    assert len(asked) == len(MEASURED) + 1  # two rows of two MTUs
-    published = {f"terena2005.{row.id}" for row in (*RECOVERIES, *UTILISATIONS, *SHARES)}
-    assert published <= {row.id for row in rows}
-    [wrong] = [row for row in rows if "not what the publication's own formula gives" in row.note]
-    assert (wrong.published, wrong.formula) == ("1 h 32 min", "1 h 42.7 min")
-    assert {row.simulated for row in rows} == {"not simulated"}
-    assert {row.measured for row in rows} == {"not measured", table.MEASURE}
-    assert len(table.markdown(rows).splitlines()) == len(rows) + 2
 
 
 def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
@@ -68,15 +41,6 @@ def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
     refused = replace(runs[1], refused="this kernel has no reno")
     [row] = [row for row in table.rows([refused]) if row.id == "terena2005.loss.wan"]
     assert row.measured == "not measured: this kernel has no reno"
-
-
-def test_figures_say_how_each_point_was_made() -> None:
-    runs = [made(next(case for case in SIMULATED if case.kind == "loss"), "simulated", [{"goodputs": [0.5]}])]
-    for figure in (draw.fairness(runs), draw.recovery(runs), draw.utilisation(runs)):
-        said = " ".join(" ".join(text.get_text() for text in figure.texts).split())
-        assert "snakemake -s studies/terena2005/Snakefile measured" in said
-        assert "measured on a kernel" not in said
-    assert "simulated by ns-3" in said  # of the only kind of case that there is
 
 
 @pytest.fixture(scope="module")

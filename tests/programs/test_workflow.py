@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workflow as Snakemake plans it, without running a job."""
+"""The workflow: short, of documented Snakemake only, as it is planned, and in another folder as a module."""
 
+import ast
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+import xarray as xr
 import yaml
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import load
 
 from tests.support.snakemakes import snakemake
-from tests.support.workflow import ROOT, finished
+from tests.support.workflow import ROOT, succeeded
 
 
 def planned(*arguments: str) -> str:
@@ -98,7 +103,138 @@ print(json.dumps([name for name in heavy if name not in plugins and sys.modules.
     script.write_text(code)
     (tmp_path / "mine.yaml").write_text(f"sweep: smoke\nresults: {tmp_path}/elsewhere\n")
     # As a user starts it; the others are started from a process that has Snakemake loaded.
-    done = finished([sys.executable, str(script), "-n", "--configfile", str(tmp_path / "mine.yaml")])
+    said = succeeded([sys.executable, str(script), "-n", "--configfile", str(tmp_path / "mine.yaml")])
+    assert f"{tmp_path}/elsewhere/smoke/index.html" in said
+    assert json.loads(said.splitlines()[-1]) == []
+
+
+RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
+STUDIES = sorted(ROOT.glob("studies/*/Snakefile"))
+SNAKEFILES = [ROOT / "Snakefile", ROOT / "workflow/Snakefile", *RULES, *STUDIES]
+MODULES = sorted([*ROOT.glob("workflow/scripts/*.py"), *ROOT.glob("workflow/tpcsweep/running/*.py")])
+NAMED_TUPLE = {"_asdict", "_replace"}
+"""Public methods in spite of their names."""
+
+
+def lines(file: Path) -> list[str]:
+    """The lines of a Snakefile without comments."""
+    return [line for line in file.read_text().splitlines() if not line.lstrip().startswith("#")]
+
+
+def name(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def test_the_workflow_is_short() -> None:
+    assert len((ROOT / "workflow/Snakefile").read_text().splitlines()) <= 80
+    assert sum(len(file.read_text().splitlines()) for file in RULES) <= 500
+    assert lines(ROOT / "Snakefile")[0] == 'include: "workflow/Snakefile"'
+
+
+@pytest.mark.parametrize("file", SNAKEFILES, ids=name)
+def test_a_snakefile_is_a_table_of_rules(file: Path) -> None:
+    text = "\n".join(lines(file))
+    assert not re.findall(r"\._\w+", text), "an attribute that begins with an underscore"
+    assert not re.findall(r"^ *(?:if|elif|else|while|try|match|def|run|shell)\b.*", text, re.MULTILINE)
+    undocumented = r"\blambda\b|\.dag\b|get_argument_parser|sys\.|subprocess|os\.system|\bprint\("
+    assert not re.findall(undocumented, text)
+    # The copy that source_path makes of a study's notebook would not have the study's modules beside it.
+    assert file.parent.parent.name != "studies" or "source_path" not in text
+    loops = re.findall(r"^ *for .*", text, re.MULTILINE)
+    assert loops == (["for deployments in STUDIES.deployments:"] if file.name == "measure.smk" else [])
+
+
+@pytest.mark.parametrize("file", MODULES, ids=name)
+def test_a_script_uses_nothing_of_snakemake_but_the_object_that_it_gets(file: Path) -> None:
+    nodes = [*ast.walk(ast.parse(file.read_text()))]
+    imports = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imports |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert not {module for module in imports if module.partition(".")[0] == "snakemake"}
+    # The user's own command for the end of a run is the only one that is started.
+    assert "subprocess" not in imports or file.name == "hooks.py"
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    of_others = {node.attr for node in attributes if ast.unparse(node.value) != "self"}
+    assert not {name for name in of_others if re.match("_[^_]", name)} - NAMED_TUPLE
+    assert not of_others & {"dag", "argv", "get_argument_parser", "system"}
+    if "scripts" in file.parts:
+        assert not [node for node in nodes if isinstance(node, ast.Lambda | ast.FunctionDef)]
+
+
+def test_every_sweep_that_ships_is_planned(tmp_path: Path) -> None:
+    studies = []
+    for file in [*ROOT.glob("config/sweeps/*.yaml"), *ROOT.glob("config/published/*.yaml")]:
+        config = {"sweep": file.stem, "results": f"{tmp_path}/results"}
+        here = load({**config, "testbed": "netns"}, ROOT)
+        # Simulated if this machine cannot measure it.
+        studies.append(load({**config, "testbed": "simulation"}, ROOT) if check(here) else here)
+    asked = ",".join(f"{study.asked['sweep']}@{study.testbed_name}" for study in studies)
+    done = snakemake("-n", "cells", "--config", f"sweep={asked}", f"results={tmp_path}/results")
+    assert done.returncode == 0, done.stdout[-3000:]
+    planned = set(re.findall(r"[^\s,]+\.jsonl?\b", done.stdout))
+    for study in studies:
+        files = [study.cells_file] if study.testbed.simulated else map(study.cell_file, study.grid.cells)
+        assert set(map(str, files)) <= planned, study.folder
+    assert not (tmp_path / "results").exists()
+
+
+MODULE = f"""
+module tpcsweep:
+    snakefile: {str(ROOT / "workflow/Snakefile")!r}
+    config: config
+
+use rule * from tpcsweep
+"""
+
+
+def planned_in(folder: Path, *arguments: str) -> str:
+    done = snakemake("-c1", "-n", *arguments, folder=folder)
     assert done.returncode == 0, done.stdout
-    assert f"{tmp_path}/elsewhere/smoke/index.html" in done.stdout
-    assert json.loads(done.stdout.splitlines()[-1]) == []
+    return done.stdout
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A folder with a workflow of its own that has a sweep, and nothing else."""
+    (tmp_path / "Snakefile").write_text(MODULE)
+    sweeps = tmp_path / "config" / "sweeps"
+    sweeps.mkdir(parents=True)
+    (sweeps / "mine.yaml").write_text("parameters: {streams: [1, 2], rtt: 10 ms, bandwidth: 1 Gbps}\n")
+    return tmp_path
+
+
+SIMULATED = ("--config", "sweep=mine", "testbed=simulation")
+
+
+def test_a_sweep_is_run_in_another_folder_and_its_rules_can_be_renamed(elsewhere: Path) -> None:
+    (elsewhere / "Snakefile").write_text(MODULE.replace("from tpcsweep", "from tpcsweep as tpc_*"))
+    made = "results/mine@simulation/notebooks/limits.html"
+    done = snakemake("-c1", made, *SIMULATED, folder=elsewhere)
+    assert done.returncode == 0, done.stdout
+    with xr.open_dataset(elsewhere / "results/mine@simulation/dataset.nc") as dataset:
+        assert dataset.throughput.notnull().all()
+    assert (elsewhere / made).stat().st_size > 10_000
+
+
+def test_a_deployed_folder_has_its_configuration(elsewhere: Path) -> None:
+    # As snakedeploy makes it: with the configuration in whole, and a file for the workflow's.
+    shutil.copytree(ROOT / "config", elsewhere / "config", dirs_exist_ok=True)
+    (elsewhere / "config/config.yaml").write_text("sweep: mine\ntestbed: simulation\n")
+    (elsewhere / "Snakefile").write_text(f'configfile: "config/config.yaml"\n{MODULE}')
+    planned_in(elsewhere, "--quiet", "rules")
+    done = snakemake("-c1", "-n", "--config", "sweep=mien", folder=elsewhere)
+    assert "sweep: given 'mien', allowed: mine? one of" in done.stdout
+    assert done.returncode != 0
+
+
+def test_a_folder_without_sweeps_has_those_that_ship(elsewhere: Path) -> None:
+    shutil.rmtree(elsewhere / "config")
+    said = planned_in(elsewhere, "--config", "sweep=smoke", "testbed=netns")
+    assert "results/smoke/index.html" in said
+
+
+def test_rules_of_the_other_workflow_take_what_it_makes(elsewhere: Path) -> None:
+    made = "results/mine@simulation/dataset.nc"
+    rule = f'rule mine:\n    input: "{made}"\n    output: "mine.txt"\n    shell: "touch {{output}}"\n'
+    (elsewhere / "Snakefile").write_text(f"{MODULE}\n{rule}")
+    said = planned_in(elsewhere, "mine", *SIMULATED)
+    assert "rule simulate:" in said and "rule mine:" in said

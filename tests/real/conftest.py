@@ -33,8 +33,9 @@ SITES: dict[str, dict[str, Any]] = {
 all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 """XRootD 5.5.3 crashes now and then of itself, on little CPU."""
-DEPLOYING_NOTHING = {"dashboard", "first_page", "open_questions", "pages", "published", "slurm"}
-"""Modules whose tests run beside the others, which deploy on this machine, one at a time; those of `uml` do so, too."""
+DEPLOYING_NOTHING = {"dashboard", "first_page", "open_questions", "pages", "published", "slurm", "uml"}
+DEPLOYING_NOTHING |= {"endpoints", "endpoints_faults", "endpoints_user"}
+"""Modules whose tests run beside the others, which deploy on this machine, one at a time."""
 BASE = pytest.StashKey[Path]()
 
 
@@ -44,7 +45,7 @@ class OneMachine(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
         name = Path(module).stem.removeprefix("test_")
-        return module if name in DEPLOYING_NOTHING or name.endswith("_uml") else "machine"
+        return module if name in DEPLOYING_NOTHING else "machine"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneMachine:

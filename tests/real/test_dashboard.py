@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tpcsweep.exporting import exposition
 
-from tests.support.dashboards import dashboard, queries
+from tests.support.dashboards import queries
 from tests.support.histories import CELLS, folded, times, week, weekly
 from tests.support.workflow import background, wait_until
 
@@ -80,11 +80,3 @@ def test_each_run_is_a_point_and_the_last_is_half_as_fast() -> None:
     assert len(ranged(by_title["Every cell"])) == CELLS
     [failed] = ranged(by_title["Cells that failed"])
     assert [float(value) for _, value in failed["values"]] == [0, 0, 0, 1]
-
-
-def test_sweeps_and_testbeds_are_offered() -> None:
-    said = [variable["query"]["query"] for variable in dashboard()["templating"]["list"][1:]]
-    for query, expected in zip(said, (["demo"], ["netns"]), strict=True):
-        selector, label = query.removeprefix("label_values(").removesuffix(")").rsplit(", ", 1)
-        selector = selector.replace("$sweep", "demo")
-        assert asked(f"label/{label}/values", **{"match[]": selector}) == expected

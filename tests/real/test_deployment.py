@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens when a deployment breaks, and what stays of it: nothing but its logs."""
+"""What happens when a deployment breaks, and what stays of it: nothing but its logs, whoever removes it."""
 
+import json
 import os
 import re
 import signal
 import socket
 import ssl
+import stat
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.linux import cgroups
+from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.linux.namespaces import inside
 from tpcsweep.linux.sockets import tcp_sockets
+from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError, NamespaceServers
 from tpcsweep.testbeds.netns.site import NetnsSite
@@ -22,7 +29,7 @@ from tpcsweep.testbeds.netns.testbed import reap
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.sites import MIB, files, site_of, whole
-from tests.support.workflow import ROOT, background, finished, wait_until
+from tests.support.workflow import background, finished, wait_until
 
 Patch = pytest.MonkeyPatch
 NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []}
@@ -76,20 +83,6 @@ def test_a_deployment_that_is_up_is_not_reaped(pair: NetnsSite) -> None:
     whole(pair, files(1), streams=1, file_size=MIB)
 
 
-def test_the_report_of_a_failed_test_says_where_the_logs_are_and_what_servers_said(tmp_path: Path) -> None:
-    failing = tmp_path / "test_fails.py"
-    failing.write_text("def test_fails(pair):\n    assert not pair.prefix\n")
-    settings = ["-c", str(ROOT / "pyproject.toml"), "-p", "tests.real.conftest"]
-    pytest_here = [sys.executable, "-m", "pytest", *settings]
-    done = finished([*pytest_here, f"--basetemp={tmp_path / 'tests'}", str(failing)])
-    assert done.returncode == 1
-    [folder] = re.findall("kept in (.*)", done.stdout)
-    logs = {path.name: path.read_text() for path in Path(folder).iterdir()}
-    assert {"commands.log", "xrootd.src1.log", "xrootd.dst1.log"} <= logs.keys()
-    said = done.stdout.partition("--- xrootd.dst1.log\n")[2].partition("\n---")[0]
-    assert said and said in logs["xrootd.dst1.log"]
-
-
 def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:
     """Containers rarely have CAP_SYS_PTRACE."""
     look = "import sys; from tpcsweep.linux.sockets import tcp_sockets; print(tcp_sockets('/proc', [sys.argv[1]]))"
@@ -109,3 +102,78 @@ def test_a_process_that_is_about_to_end_holds_nothing() -> None:
         server.kill()
         while server.poll() is None:
             assert tcp_sockets("/proc", [server.pid]) == set()
+
+
+@pytest.fixture
+def group() -> Iterator[Cgroup]:
+    made = Cgroup(hierarchy(), f"tpc-test-{os.getpid()}").create()
+    yield made
+    made.remove()
+
+
+@pytest.mark.parametrize("cores", [2.0, 0.1, 0.01, 0.0025, 0.001])
+def test_the_kernel_takes_every_quota_that_may_be_asked_for(group: Cgroup, cores: float) -> None:
+    for fewer in (cores, max(cores / 2, 0.001)):  # whatever was in force before
+        group.limit(quota := cgroups.quota(fewer))
+        assert group.quota() == quota
+
+
+def test_nobody_else_may_lock_the_machine_and_servers_leave_nothing_in_tmp(pair: NetnsSite) -> None:
+    assert stat.S_IMODE((state.STATE / "lock").stat().st_mode) == 0o600
+    began = (state.STATE / pair.prefix.removeprefix("tpc-")).stat().st_ctime
+    assert [path for path in Path("/tmp").glob("*.env") if path.stat().st_mtime > began] == []
+
+
+def _left_behind(logs: str) -> Path:
+    """What is left of a deployment that had a server, and whose owner wanted logs there."""
+    folder = state.create_deployment(state.Owner("one", "rtt=5", 1, logs))
+    log = folder / "nodes" / "src1" / "xrootd.src1.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("said\n")
+    return folder
+
+
+def test_logs_of_what_is_left_go_to_its_owner_whoever_removes_it(tmp_path: Path, monkeypatch: Patch) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for clone in (mine, other):
+        (clone / "results/logs").mkdir(parents=True)
+    monkeypatch.chdir(mine)
+    folder = _left_behind("results/logs")
+    monkeypatch.chdir(other)
+    assert reap(Netns(kind="netns")) == [f"{folder.name}: rtt=5 of sweep one"]
+    assert [path.name for path in (mine / "results/logs").iterdir()] == ["xrootd.src1.log"]
+    assert list((other / "results/logs").iterdir()) == []
+
+
+def test_logs_of_results_that_are_gone_make_no_folder(tmp_path: Path) -> None:
+    _left_behind(str(tmp_path / "gone" / "logs"))
+    assert len(reap(Netns(kind="netns"))) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("owner", [None, "", "[]", json.dumps({"logs": "results/logs"})])
+def test_what_is_left_is_removed_of_any_owner(tmp_path: Path, monkeypatch: Patch, owner: str | None) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = _left_behind("logs")
+    (folder / "owner.json").unlink()
+    if owner is not None:  # or it was killed at its very beginning
+        (folder / "owner.json").write_text(owner)
+    assert reap(Netns(kind="netns")) == [f"{folder.name} (owner unknown)"]
+    assert not folder.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_deployment_with_a_process_that_survives_is_reaped_next(tmp_path: Path, monkeypatch: Patch) -> None:
+    folder = state.create_deployment(state.Owner("one", "rtt=5", 1, str(tmp_path)))
+    group = Cgroup(hierarchy(), f"{state.prefix(folder.name)}-src1").create()
+    with subprocess.Popen([*group.entry(), "sleep", "60"]) as process:
+        wait_until(group.pids, "it is in its group")
+        with monkeypatch.context() as patched:
+            patched.setattr(state, "KILL_SECONDS", 0.5)
+            patched.setattr("os.kill", lambda *_: None)
+            with pytest.raises(TeardownError, match="processes survive SIGKILL"):
+                state.teardown(folder)
+        assert process.poll() is None
+        assert reap(Netns(kind="netns")) == [f"{folder.name}: rtt=5 of sweep one"]
+        assert process.wait() == -signal.SIGKILL
+    assert not state.processes(state.prefix(folder.name))

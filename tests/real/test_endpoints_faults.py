@@ -3,32 +3,24 @@
 
 import contextlib
 import json
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Budget, Endpoints
-from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.testbeds import Request, TeardownError
+from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import ledger, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
-from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import BudgetError
 from tpcsweep.tools import Credentials
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import Front, front_of
 from tests.support.sites import MIB, files
-from tests.support.storage import ADDRESSES, Storage, storage_of
-
-pytestmark = pytest.mark.real
-TESTBED = testbeds.of("endpoints")
+from tests.support.storage import ADDRESSES, TESTBED, Storage, deployed, lingering, storage_of
 
 
 @pytest.fixture(scope="module")
@@ -40,28 +32,11 @@ def storage() -> Iterator[Storage]:
 @pytest.fixture(autouse=True)
 def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    lingering(monkeypatch, 1.0)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
     yield
     assert storage.files("source") == storage.files("destination") == []
     assert not list(ledger.place().glob("*.json"))
-
-
-@contextlib.contextmanager
-def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[tuple[EndpointsSite, Any]]:
-    """A deployment, and the function that measures a cell in it."""
-    asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
-    request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with TESTBED.deployed(settings, request) as site:
-
-            def measured(how: Measurement) -> dict[str, Any]:
-                return TESTBED.measure(site, asked, how, "c0", lambda *_: None)
-
-            yield site, measured
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def macaroon(storage: Storage, role: str, seconds: int) -> str:
@@ -101,14 +76,13 @@ def fronted(storage: Storage, folder: Path) -> Iterator[tuple[Front, Endpoints]]
 @pytest.mark.parametrize("tool", ["curl", "native"])
 def test_a_token_that_expires_fails_the_next_cell(storage: Storage, tmp_path: Path, tool: str) -> None:
     settings, renew = by_tokens(storage, tmp_path, storage.url("destination"))
-    renew(30)
-    began = time.monotonic()
     with (
         pytest.raises(TeardownError, match="left behind"),
-        deployed(settings, tmp_path, tool=tool) as (_, measured),
+        deployed(settings, tmp_path, tool=tool) as measured,
     ):
         assert measured(files(30))["status"] == "ok"
-        time.sleep(max(0.0, began + 31 - time.monotonic()))
+        renew(1)
+        time.sleep(2)
         result = measured(files(2))
         assert result["status"] == "failed"
         assert "40" in result["message"]
@@ -123,7 +97,7 @@ def test_a_full_disk_fails_the_cell(storage: Storage, tmp_path: Path, mode: str)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=777", "tpcsweep-test", data], check=True)
     try:
         how = {"file_size": 8 * MIB, "tool": "curl", "copy_mode": mode}
-        with deployed(storage.settings(), tmp_path, **how) as (_, measured):
+        with deployed(storage.settings(), tmp_path, **how) as measured:
             result = measured(files(2))
         assert result["status"] == "failed"
         # The pushing end does not hear why the other one has closed the connection.
@@ -165,10 +139,13 @@ def test_no_right_to_delete_stays_in_the_ledger_until_it_is_given(storage: Stora
     assert len(TESTBED.reap(storage.settings())) == 1
 
 
-def test_a_slow_server_fails_a_cell_too_short_for_a_file(storage: Storage, tmp_path: Path) -> None:
+def test_a_slow_server_fails_a_cell_too_short_for_a_file(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lingering(monkeypatch, 6.0)  # as ever
     storage.restart("source", also="xrootd.fslib throttle default\nthrottle.throttle data 1m")
     try:
-        with deployed(storage.settings(), tmp_path, tool="native", file_size=16 * MIB) as (_, measured):
+        with deployed(storage.settings(), tmp_path, tool="native", file_size=16 * MIB) as measured:
             result = measured(Measurement(until="seconds", seconds=3))
         assert result["status"] == "failed"
         assert "smaller file_size" in result["message"]
@@ -180,7 +157,7 @@ def test_a_slow_server_fails_a_cell_too_short_for_a_file(storage: Storage, tmp_p
 def test_a_redirect_to_another_host_is_followed(storage: Storage, tmp_path: Path, tool: str) -> None:
     with fronted(storage, tmp_path) as (front, settings):
         assert [row for row in trial.findings(settings) if row.status == "failed"] == []
-        with deployed(settings, tmp_path, tool=tool) as (_, measured):
+        with deployed(settings, tmp_path, tool=tool) as measured:
             result = measured(files(40))  # long enough for samples
             assert result["status"] == "ok", result["message"]
         assert {"MKCOL", "PUT", "COPY", "DELETE", "PROPFIND"} <= set(front.asked)
@@ -193,7 +170,7 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
     with fronted(storage, tmp_path) as (front, settings):
         front.status, front.retry_after, front.refusals = status, "1", 2
         began = time.monotonic()
-        with deployed(settings, tmp_path, tool="native") as (_, measured):
+        with deployed(settings, tmp_path, tool="native") as measured:
             assert time.monotonic() - began >= 2
             assert front.asked[:3] == ["MKCOL"] * 3
             front.only, front.refusals = "COPY", 2
@@ -201,7 +178,7 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
             assert result["status"] == "ok", result["message"]
             assert str(status) in " ".join(result["transfers"]["message"])
             front.refusals = 1000
-            result = measured(files(3))
+            result = measured(Measurement(until="files", files=3, max_time=5))  # pauses grow to half a minute
             assert result["status"] == "failed"
             assert "fewer streams" in result["message"]
 
@@ -217,9 +194,9 @@ def test_another_ca_is_said_before_anything_is_sent(storage: Storage, tmp_path: 
 def test_a_budget_is_that_of_the_whole_run(storage: Storage, tmp_path: Path) -> None:
     settings = storage.settings(budget={"bytes": 10 * MIB, "time": 600})
     how = {"tool": "curl", "file_size": MIB // 8}
-    with deployed(settings, tmp_path, **how) as (_, measured):
+    with deployed(settings, tmp_path, **how) as measured:
         assert measured(files(32))["status"] == "ok"  # 4 MiB, and the source file
-    with deployed(settings, tmp_path, **how) as (_, measured):
+    with deployed(settings, tmp_path, **how) as measured:
         result = measured(files(48))
         assert "deployment_broken" in result["flags"]
         assert "testbed here: budget.bytes" in result["message"]
@@ -230,6 +207,6 @@ def test_a_budget_is_that_of_the_whole_run(storage: Storage, tmp_path: Path) -> 
 def test_transfers_that_fail_count_in_the_budget(storage: Storage, tmp_path: Path) -> None:
     with fronted(storage, tmp_path) as (front, settings):
         little = settings.model_copy(update={"budget": Budget(bytes=3 * MIB, time=600)})
-        with deployed(little, tmp_path, tool="native") as (_, measured):
+        with deployed(little, tmp_path, tool="native") as measured:
             front.status, front.only, front.refusals = 500, "COPY", 1000
             assert "failed transfers included" in measured(files(2))["message"]

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.linux.namespaces import inside
 from tpcsweep.measure.cell import measure
@@ -16,7 +15,6 @@ from tpcsweep.measure.cell import measure
 from tests.support.sites import MIB, files, site_of
 from tests.support.workflow import ROOT
 
-pytestmark = pytest.mark.real
 CELL: dict[str, Any] = {"tool": "native", "streams": 2, "file_size": 4 * MIB}
 PATH: dict[str, Any] = {"rtt": 20.0, "bandwidth": 0.05}
 FILES = 8

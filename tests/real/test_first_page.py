@@ -2,6 +2,7 @@
 """The first page in Chromium: its map, its cells, by mouse and keyboard, on a phone, in the dark, and the surface."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xarray as xr
@@ -92,48 +93,55 @@ def _chosen(observations: Observations) -> tuple[dict[str, Fit], Choice]:
     return fits, choose(models, observations, fits, learned={})
 
 
-def test_arrows_move_enter_opens_and_escape_returns(first_page: Path, tmp_path: Path) -> None:
-    seen = framed(first_page, tmp_path, 1200, KEYS)
-    assert int(seen["at"]) - int(seen["from"]) == 1 - 4  # a stream more, and the RTT before
-    assert seen["focused"] == seen["opened"]
-    assert "RTT 50 ms, streams 2" in seen["said"] and "Gbit/s" in seen["said"]
-    assert seen["panel"] == "cell" and seen["opened"].endswith("RTT 50 ms, streams 2") != seen["begun"]
-    assert seen["command"].startswith("rm -f results/demo/cells/origins=")
-    assert seen["command"].endswith("rtt=50/streams=2/repetition=1.json && snakemake")
-    assert seen["line"].startswith("M") and seen["back"] == seen["at"]
+@pytest.fixture(scope="module")
+def seen(first_page: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the scripts find that use the page, one after the other, in one browser."""
+    scripts = {"evidence": EVIDENCE, "keys": KEYS, "planned": PLANNED, "shown": SHOWN, "surface": SURFACE}
+    each = ", ".join(f"{name}: ({script})(page, window)" for name, script in scripts.items())
+    found: dict[str, Any] = framed(
+        first_page, tmp_path_factory.mktemp("seen"), 1200, f"(page, window) => ({{{each}}})"
+    )
+    return found
+
+
+def test_arrows_move_enter_opens_and_escape_returns(seen: dict[str, Any]) -> None:
+    keys = seen["keys"]
+    assert int(keys["at"]) - int(keys["from"]) == 1 - 4  # a stream more, and the RTT before
+    assert keys["focused"] == keys["opened"]
+    assert "RTT 50 ms, streams 2" in keys["said"] and "Gbit/s" in keys["said"]
+    assert keys["panel"] == "cell" and keys["opened"].endswith("RTT 50 ms, streams 2") != keys["begun"]
+    assert keys["command"].startswith("rm -f results/demo/cells/origins=")
+    assert keys["command"].endswith("rtt=50/streams=2/repetition=1.json && snakemake")
+    assert keys["line"].startswith("M") and keys["back"] == keys["at"]
+
+
+def test_cells_of_a_finding_and_the_surface_are_shown_when_asked_for(seen: dict[str, Any]) -> None:
+    assert seen["shown"] == {"first": 1, "panels": 4}
+    assert seen["surface"] == {"library": "object", "shown": True}
+
+
+def test_a_cell_shows_its_evidence_and_what_to_change(seen: dict[str, Any]) -> None:
+    evidence = seen["evidence"]
+    assert evidence["letters"] == 62 and "W" in evidence["legend"] and "TCP's window" in evidence["legend"]
+    assert evidence["shares"] == ["TCP's window 70 %", "the path's bandwidth 30 %"]
+    assert "% at RTT 100 ms, by the fitted model" in evidence["advice"]
+    assert evidence["hatched"] == 4
+
+
+def test_a_target_is_answered_on_the_page(seen: dict[str, Any]) -> None:
+    reached, not_reached, far, unasked = seen["planned"]
+    assert reached.startswith("streams ") and "at RTT 20 ms" in reached and "probability of 95 %" in reached
+    assert "Not reached" in not_reached and "extrapolates" in far and "Type a throughput" in unasked
 
 
 def test_nothing_is_wider_than_a_phone(first_page: Path, tmp_path: Path) -> None:
-    seen = framed(first_page, tmp_path, 390, LAYOUT)
-    assert seen["wide"] <= 390
-    assert seen["cells"] == 64
+    layout = framed(first_page, tmp_path, 390, LAYOUT)
+    assert layout["wide"] <= 390
+    assert layout["cells"] == 64
 
 
 def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
     assert_dark_for_who_asks(first_page, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("asked", "shown"),
-    [(SHOWN, {"first": 1, "panels": 4}), (SURFACE, {"library": "object", "shown": True})],
-    ids=["cells", "surface"],
-)
-def test_what_is_asked_for_is_shown(first_page: Path, tmp_path: Path, asked: str, shown: object) -> None:
-    assert framed(first_page, tmp_path, 1200, asked) == shown
-
-
-def test_a_cell_shows_its_evidence_and_what_to_change(first_page: Path, tmp_path: Path) -> None:
-    seen = framed(first_page, tmp_path, 1200, EVIDENCE)
-    assert seen["letters"] == 62 and "W" in seen["legend"] and "TCP's window" in seen["legend"]
-    assert seen["shares"] == ["TCP's window 70 %", "the path's bandwidth 30 %"]
-    assert "% at RTT 100 ms, by the fitted model" in seen["advice"]
-    assert seen["hatched"] == 4
-
-
-def test_a_target_is_answered_on_the_page(first_page: Path, tmp_path: Path) -> None:
-    reached, not_reached, far, unasked = framed(first_page, tmp_path, 1200, PLANNED)
-    assert reached.startswith("streams ") and "at RTT 20 ms" in reached and "probability of 95 %" in reached
-    assert "Not reached" in not_reached and "extrapolates" in far and "Type a throughput" in unasked
 
 
 def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:

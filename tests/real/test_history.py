@@ -13,9 +13,9 @@ from tpcsweep.history import history_of, runs
 from tpcsweep.pages.history import over_time
 from tpcsweep.templates import render
 
-from tests.support.browser import assert_dark_for_who_asks, framed
+from tests.support.browser import framed
 from tests.support.histories import CELLS, folded, runs_of, times, weekly
-from tests.support.workflow import ROOT, TPCSWEEP, finished
+from tests.support.workflow import ROOT, TPCSWEEP, finished, succeeded
 
 SWEEP = {
     "parameters": {"rtt": "5 ms", "bandwidth": "100 Mbit/s", "tool": "curl", "file_size": "4 MiB"},
@@ -53,9 +53,8 @@ def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
     results = tmp_path / "results/demo"
     snakemake = [sys.executable, "-m", "snakemake", "--config", "sweep=demo", "--", "results/demo/dataset.nc"]
     for command in (snakemake, [*TPCSWEEP, "history", str(results)]):  # as last week's line, without the page
-        done = finished(command, cwd=tmp_path)
-        assert done.returncode == 0, done.stdout
-    assert "1 run, the last of" in done.stdout
+        said = succeeded(command, cwd=tmp_path)
+    assert "1 run, the last of" in said
     for file in (results / "cells").rglob("*.json"):
         subprocess.run(["touch", "--date=8 days ago", file], check=True)
     done = cron((ROOT / "config/weekly/crontab").read_text(), tmp_path)
@@ -89,7 +88,3 @@ def test_nothing_is_wider_than_the_screen(page: Path, tmp_path: Path, wide: int)
     assert seen["wide"] <= wide and seen["outside"] == 0
     assert (seen["rows"], seen["lines"]) == (CELLS, CELLS)
     assert seen["high"] > 100
-
-
-def test_it_is_dark_for_who_asks(page: Path, tmp_path: Path) -> None:
-    assert_dark_for_who_asks(page, tmp_path)

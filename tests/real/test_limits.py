@@ -30,9 +30,3 @@ def test_what_a_cell_was_built_to_be_bound_by_is_found(tmp_path: Path, name: str
         assert found["limit"] == expected, (built.parameters, found["summary"])
         shares = [found["summary"][name] for name in SHARES.values()]
         assert sum(shares) == pytest.approx(1, abs=1e-4) and max(shares) == found["summary"][SHARES[expected]]
-
-
-def test_what_is_built_for_the_benchmark_alone_is_of_kinds_that_are_tested() -> None:
-    tested = {built.limit for group in GROUPS.values() for built in group.cells}
-    assert tested >= {built.limit for group in GROUPS.values() for built in group.alike}
-    assert tested >= SHARES.keys() - {"disk", "server", NONE_FOUND, "not_visible"}

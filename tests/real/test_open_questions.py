@@ -9,7 +9,7 @@ from experiments import Experiment, measure
 
 from tests.support.browser import widths
 from tests.support.pictures import embedded, hues
-from tests.support.workflow import finished
+from tests.support.workflow import succeeded
 
 
 def test_netem_holds_no_more_than_its_limit_of_packets_of_two_segments() -> None:
@@ -31,8 +31,7 @@ def test_shipped_measurements_are_drawn_without_a_network_in_a_folder_with_any_n
     results = tmp_path / "my results"
     # In a network namespace of its own, with its loopback interface down.
     command = [sys.executable, "-m", "snakemake", "-s", "studies/open_questions/Snakefile"]
-    done = finished(["unshare", "-n", *command, "--config", f"results={results}"])
-    assert done.returncode == 0, done.stdout
+    succeeded(["unshare", "-n", *command, "--config", f"results={results}"])
     page = results / "published/open_questions/open_questions.html"
     pictures = embedded(page.read_text())
     assert pictures and all(map(hues, pictures))

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import xarray as xr
 import yaml
 
 from tests.support.browser import elements, opened
-from tests.support.workflow import TPCSWEEP, finished
+from tests.support.workflow import TPCSWEEP, succeeded
 
 OWN = "document.body.id='owned'"
 HOSTILE = f'</script><script>{OWN}</script><img src="x" onerror="{OWN}">'
@@ -47,21 +46,13 @@ def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
     snakemake = [sys.executable, "-m", "snakemake", *config]
     report = [*snakemake, "--report", f"{harm}/report.html"]
     for command in ([*TPCSWEEP, "import", *files], snakemake, report):
-        done = finished(command)
-        assert done.returncode == 0, done.stdout
+        succeeded(command)
     return harm
 
 
 def is_owned(page: Path, folder: Path) -> bool:
     body = elements(page, folder).body
     return body is not None and body.get("id") == "owned"
-
-
-def test_what_runs_a_script_is_noticed(tmp_path: Path) -> None:
-    for name, text in (("script", HOSTILE), ("image", HOSTILE.rpartition("</script>")[2])):
-        page = tmp_path / f"{name}.html"
-        page.write_text(f"<!doctype html><body>{text}</body>")
-        assert is_owned(page, tmp_path)
 
 
 def test_the_report_shows_text_and_runs_none(brought: Path, tmp_path: Path) -> None:
@@ -76,20 +67,3 @@ def test_the_report_shows_text_and_runs_none(brought: Path, tmp_path: Path) -> N
 )
 def test_pages_show_text_and_run_none(brought: Path, tmp_path: Path, page: str) -> None:
     assert not is_owned(brought / f"{page}.html", tmp_path)
-
-
-def test_the_first_page_shows_text(brought: Path, tmp_path: Path) -> None:
-    assert HOSTILE in elements(brought / "index.html", tmp_path).get_text()
-
-
-def test_the_dataset_has_every_text_as_it_was(brought: Path) -> None:
-    with xr.open_dataset(brought / "dataset.nc") as summary:
-        assert summary.tool.values.tolist() == TOOLS
-        assert (summary.attrs["comment"], summary.site.item()) == (HOSTILE, HOSTILE)
-
-
-def test_no_cell_of_a_table_is_a_formula(brought: Path) -> None:
-    for file in brought.glob("*.csv"):
-        with file.open(newline="") as opened_file:
-            for cell in itertools.chain.from_iterable(csv.reader(opened_file)):
-                assert not cell.startswith(("=", "+", "@", "-")) or float(cell) < 0

@@ -9,10 +9,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 from tpcsweep.locks import HeldError, take_machine
@@ -20,6 +18,7 @@ from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
 from tests.support.readable import readable
+from tests.support.users import User, made
 from tests.support.workflow import HANGS, ROOT, finished, started, wait_until
 
 NOT_COPIED = (".git", ".venv", "results", "build", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
@@ -40,34 +39,17 @@ LONG = {
 }
 
 
-@dataclass(frozen=True)
-class User:
-    """A user of this machine with a checkout of his own."""
+class Measurer(User):
+    """A user with a checkout."""
 
-    name: str
-    number: int
-    checkout: Path
+    @property
+    def checkout(self) -> Path:
+        return self.home / "checkout"
 
-    def command(self, *arguments: str) -> list[str]:
-        """Snakemake's command line, as root runs it in the user's name."""
-        folders = [str(self.checkout), sys.prefix]
-        prepared = ["unshare", "--mount", "sh", "-c", PREPARED, "sh", *folders]
-        user = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
-        own = [f"HOME={self.checkout.parent}", f"PYTHONPATH={self.checkout / 'workflow'}"]
-        environment = [*own, "PATH=/usr/local/bin:/usr/bin:/bin"]
-        return [*prepared, *user, *environment, ".venv/bin/python", "-m", "snakemake", *arguments]
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return finished(self.command(*arguments))
-
-    def processes(self) -> dict[int, list[str]]:
-        """The command lines of what runs in his name, by pids, in whatever namespaces."""
-        found = {}
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.uids().real == self.number and process.status() != psutil.STATUS_ZOMBIE:
-                    found[process.pid] = process.cmdline()
-        return found
+    def snakemake(self, *arguments: str) -> list[str]:
+        command = [".venv/bin/python", "-m", "snakemake", *arguments]
+        own = {"PYTHONPATH": str(self.checkout / "workflow")}
+        return self.command(PREPARED, [self.checkout, sys.prefix], command, **own)
 
     def job(self) -> int:
         """The process of the running job that is outside of the namespaces it has made."""
@@ -79,31 +61,23 @@ class User:
 
 
 @pytest.fixture(scope="module")
-def user() -> Iterator[User]:
-    name = f"tpctest{os.getpid()}"
-    subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name], check=True)
-    try:
-        number = int(subprocess.run(["id", "-u", name], capture_output=True, check=True).stdout)
-        home = Path(os.path.expanduser(f"~{name}"))  # noqa: PTH111, not this process's
-        shutil.copytree(ROOT, home / "checkout", symlinks=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
-        subprocess.run(["chown", "--recursive", f"{name}:", str(home)], check=True)
-        yield User(name, number, home / "checkout")
-    finally:
-        subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
+def user() -> Iterator[Measurer]:
+    with made(Measurer, "tpctest") as user:
+        shutil.copytree(ROOT, user.checkout, symlinks=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        subprocess.run(["chown", "--recursive", f"{user.name}:", str(user.home)], check=True)
+        yield user
 
 
 @contextlib.contextmanager
-def running(user: User) -> Iterator[subprocess.Popen[bytes]]:
+def running(user: Measurer) -> Iterator[subprocess.Popen[bytes]]:
     """A run of a cell that does not end by itself; its output is in `output.log`."""
     (user.checkout / "config/sweeps/long.yaml").write_text(yaml.safe_dump(LONG))
-    run = started(user.command("--config", "sweep=long", "--", "cells"), user.checkout / "output.log")
+    run = started(user.snakemake("--config", "sweep=long", "--", "cells"), user.checkout / "output.log")
     try:
         yield run
     finally:
         run.kill()
-        for pid in user.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        user.kill()
         run.wait()
         _all_end(user)
 
@@ -114,20 +88,20 @@ def _alone(look: Callable[..., dict[str, set[str]]], *given: dict[str, set[str]]
         return look(*given)
 
 
-def _all_end(user: User) -> None:
+def _all_end(user: Measurer) -> None:
     wait_until(lambda: not user.processes(), "the end of all that was started")
 
 
-def _moves_a_file(user: User) -> None:
+def _moves_a_file(user: Measurer) -> None:
     def moves() -> bool:
         return any("gfal-copy" in word for words in user.processes().values() for word in words[:5])
 
     wait_until(moves, "a transfer runs", HANGS)
 
 
-def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) -> None:
+def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: Measurer) -> None:
     before = _alone(present)
-    run = user.run("--config", "sweep=smoke", "--", "results/smoke/dataset.nc")
+    run = finished(user.snakemake("--config", "sweep=smoke", "--", "results/smoke/dataset.nc"))
     assert run.returncode == 0, run.stdout
     assert (user.checkout / "results/smoke/dataset.nc").stat().st_uid == user.number
     first, second = (user.checkout / "results/smoke/cells").rglob("*.json")
@@ -151,14 +125,14 @@ def test_a_limit_of_no_namespaces_is_named() -> None:
     assert said.startswith("sysctl user.max_user_namespaces is 0: as root, sysctl -w")
 
 
-def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(user: User) -> None:
-    run = user.run("--config", "sweep=demo", "--", "cells")
+def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(user: Measurer) -> None:
+    run = finished(user.snakemake("--config", "sweep=demo", "--", "cells"))
     assert run.returncode != 0
     assert "parameters.cores[0]: given 0.15, allowed: null, or any as root" in run.stdout
     assert not (user.checkout / "results/demo/cells").exists()
 
 
-def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(user: User) -> None:
+def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(user: Measurer) -> None:
     before = _alone(present)
     with contextlib.ExitStack() as runs:
         with state.exclusive("a test", print):
@@ -176,7 +150,7 @@ def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(u
         assert _alone(stayed, before) == {}
 
 
-def test_kill_9_of_snakemake_ends_all_that_it_has_started(user: User) -> None:
+def test_kill_9_of_snakemake_ends_all_that_it_has_started(user: Measurer) -> None:
     before = _alone(present)
     with running(user) as run:
         _moves_a_file(user)

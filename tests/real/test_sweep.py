@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep from configuration to cells, on real servers."""
+"""Sweeps from configuration to cells, datasets and reports, on real servers: at once, interrupted, in rounds."""
 
 import contextlib
-import itertools
+import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -12,10 +13,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+import xarray as xr
 
+from tests.support import hostile
+from tests.support.browser import browse, opened, widths
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
-from tests.support.workflow import HANGS, Sweep, background, finished, gone, jobs, wait_until
+from tests.support.pictures import drawn, embedded, hues, pixels
+from tests.support.workflow import HANGS, ROOT, Sweep, background, finished, gone, jobs, succeeded, wait_until
 
 QUICK = {"until": "files", "files": 2, "max_time": "10 min"}
 LONG = {"until": "seconds", "seconds": "10 min"}  # for cells in whose midst something is done
@@ -56,10 +61,12 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     return Sweep(tmp_path_factory.mktemp("interrupted")).define(parameters=axes, measurement=QUICK)
 
 
-ANY, ENDS = itertools.product((signal.SIGINT, signal.SIGKILL), ("deploying", "measuring")), signal.SIGTERM
+# Kill -9 while a cell is measured is one of the tests of ordinary users.
+SIGNALS = [(signal.SIGINT, "deploying"), (signal.SIGINT, "measuring"), (signal.SIGKILL, "deploying")]
+SIGNALS += [(signal.SIGTERM, "deploying"), (signal.SIGHUP, "measuring")]
 
 
-@pytest.mark.parametrize(("how", "stage"), [*ANY, (ENDS, "deploying"), (signal.SIGHUP, "measuring")])
+@pytest.mark.parametrize(("how", "stage"), SIGNALS)
 def test_a_signal_to_snakemake_leaves_nothing_behind(interrupted: Sweep, how: int, stage: str) -> None:
     before = present()
     for path in (*interrupted.cells(), *interrupted.staged()):  # Snakemake waits for its jobs at SIGTERM
@@ -80,7 +87,7 @@ def test_what_was_interrupted_again_and_again_is_measured_in_the_end(interrupted
 def test_a_job_that_has_barely_begun_ends_with_its_snakemake(tmp_path: Path) -> None:
     before = present()
     sweep = Sweep(tmp_path).define(parameters=PARAMETERS, measurement=LONG)
-    for wait in (0.0, 0.2, 0.8):  # it imports for about as long
+    for wait in (0.0, 0.8):  # it imports for about as long
         run = sweep.start("cells")
         wait_until(lambda run=run: jobs(run), "a job has begun")
         [job] = jobs(run)
@@ -158,3 +165,115 @@ def _kill_job(run: subprocess.Popen[bytes]) -> None:
 def _only_whole_cells(sweep: Sweep) -> None:
     for path in sweep.cells():
         assert json.loads(path.read_bytes())["summary"]
+
+
+def test_the_dataset_opens_with_labels_units_and_holes(swept: Sweep) -> None:
+    dataset = xr.open_dataset(swept.results / "dataset.nc")
+    axes = {"rtt": 2, "tool": 2, "streams": 2, "repetition": 1}
+    assert {name: dataset.sizes[name] for name in dataset.sizes if name != "record"} == axes
+    assert dataset.throughput.units == "Gbit/s"
+    assert int((dataset.status == 1).sum()) == 7
+    hole = dataset.sel(rtt=0, tool="curl", streams=2).squeeze()
+    assert (int(hole.status), bool(hole.throughput.isnull())) == (0, True)
+    assert 0 < float(dataset.throughput_average.sel(rtt=4, tool="gfal-copy").max()) < 1.05 * 0.2
+    samples = xr.open_dataset(swept.results / "dataset.nc", group="samples")
+    assert samples.goodput.sel(rtt=4, tool="curl", streams=1).notnull().sum() > 3
+
+
+def test_a_browser_without_a_network_shows_the_report(swept: Sweep, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = swept.run("--report", str(page))
+    assert done.returncode == 0, done.stdout
+    _, seen = opened(page, tmp_path)
+    figures = {name: one for name, one in seen.items() if name.endswith(".png")}
+    assert {"throughput_heatmap.png", "limits.png", "curves.png"} <= figures.keys()
+    for name, figure in figures.items():
+        assert figure["width"] > 0, name
+        assert "Description" in figure["beside"], name  # its caption
+    pages = {name for name, one in seen.items() if one["page"]}
+    assert {"surface.html", "limits.html", "curves.html"} <= pages
+    table = csv.DictReader(seen["cells.csv"]["table"].splitlines())
+    assert sorted(row["status"] for row in table) == ["not_measured", *["ok"] * 7]
+    picture = tmp_path / "report.png"
+
+    def shown() -> bool:
+        """On a busy machine the picture may be taken before the page has drawn itself."""
+        browse(page, tmp_path, f"--screenshot={picture}", "--window-size=1400,900")
+        return drawn(pixels(picture)) > 0.1
+
+    wait_until(shown, "the report is drawn")
+    screen = pixels(picture)
+    assert screen.shape == (900, 1400, 3)
+    assert hues(screen, 1e-4) >= 2  # the marks of the menu, and the workflow's jobs
+
+
+def test_notebooks_need_no_network_either(swept: Sweep, tmp_path: Path) -> None:
+    page = swept.results / "notebooks" / "curves.html"
+    fetched = r"""<(?:script|link|img)[^>]*(?:src|href)=["']?https?:[^>]*|url\(["']?https?:"""
+    assert re.findall(fetched, page.read_text()) == []
+    pictures = embedded(page.read_text())
+    assert pictures and all(map(hues, pictures))
+    assert widths(page, tmp_path) == [picture.shape[1] for picture in pictures]
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """A deployment of eight short cells, explored until the error is as asked or everything is measured."""
+    fixed = {"rtt": 64, "bandwidth": "200 Mbit/s", "file_size": "2 MiB", "tcp_buffer": "1 MiB"}
+    sweep = Sweep(tmp_path_factory.mktemp("adaptive")).define(
+        parameters={**fixed, "streams": [1, 2, 4, 8], "tcp_streams": [1, 4]},
+        measurement={"until": "files", "files": 2, "max_time": "10 min"},
+    )
+    assert "cells measured, estimated error" in explore(sweep)
+    return sweep
+
+
+def explore(sweep: Sweep) -> str:
+    return succeeded(sweep.asking("adaptive", "--error", "30%"))
+
+
+def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(explored: Sweep) -> None:
+    folder = explored.results / "adaptive"
+    log = json.loads((folder / "rounds.json").read_text())
+    assert log["ended"]
+    assert log["failed"] == []
+    asked = [cell for one in log["rounds"] for cell in one["cells"]]
+    cells = [str(path.relative_to(explored.results / "cells").with_suffix("")) for path in explored.cells()]
+    assert sorted(asked) == cells
+    ds = xr.load_dataset(folder / "dataset.nc")
+    assert int((ds.status > 0).sum()) == len(cells)  # a server that crashes, as XRootD can, fails a cell
+    assert int(ds.throughput_predicted.notnull().sum()) == 8
+    assert float(ds.throughput_predicted.max()) < 1.2 * 0.2  # of a path of 0.2 Gbit/s
+    assert hues(pixels(folder / "figures/surface.png"))
+    # Where every cell came to be measured there is no error to draw, and the figure says so in words.
+    # After one round with an error the figure has a single point.
+    drawn = hues(pixels(folder / "figures/rounds.png"), share=1e-4) > 0
+    assert drawn == any(one.get("error") for one in log["rounds"])
+
+
+def test_another_run_measures_what_was_removed_and_nothing_else(explored: Sweep) -> None:
+    gone, *kept = explored.cells()
+    before = {path: path.stat().st_mtime_ns for path in kept}
+    gone.unlink()
+    explore(explored)
+    assert explored.cells() == sorted([gone, *kept])
+    assert {path: path.stat().st_mtime_ns for path in kept} == before
+
+
+SWEEPS: dict[str, dict[str, object]] = {
+    "tools": {"tool": ["gfal-copy", "gfal2", "curl", "native", "xrdcp"]},
+    "pair": {"tool": ["davix-put", "xrdcp-direct"], "copy_mode": "push"},
+    "cluster": {"tool": ["gfal-copy"], "origins": 2, "xrootd": ["system", "5.8.1"]},
+}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_all_cells_are_measured_in_a_hostile_environment(name: str, tmp_path: Path) -> None:
+    path = {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB", "streams": 1}
+    how = {"until": "files", "files": 2, "max_time": "10 min"}
+    sweep = Sweep(tmp_path).define(parameters=path | SWEEPS[name], measurement=how)
+    command = hostile.machine(tmp_path, [ROOT, tmp_path], sweep.command("cells"))
+    done = finished(command, env=hostile.environment(tmp_path))
+    cells = [json.loads(path.read_bytes()) for path in sweep.cells()]
+    assert cells, done.stdout
+    assert [cell["message"] for cell in cells if cell["status"] != "ok"] == [], done.stdout

@@ -42,16 +42,24 @@ def site_of(
     asked = Parameters(**{**settings.defaults(), **parameters})
     request = Request("test", "deployment", asked, tools, 0.0, folder, print, streams)
     owner = state.Owner("test", "deployment", os.getpid(), str(folder))
-    handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with state.exclusive(owner, waiting=print):
         before = present()
         try:
-            with brought_up(settings, request, owner) as site:
+            with handlers_kept(), brought_up(settings, request, owner) as site:
                 yield site
         finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
             assert stayed(before) == {}
+
+
+@contextlib.contextmanager
+def handlers_kept() -> Iterator[None]:
+    """This process's handlers of signals, which a deployment replaces, are back at the end of a `with`."""
+    handlers = {number: signal.getsignal(number) for number in signals.ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def files(number: int) -> Measurement:

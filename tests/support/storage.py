@@ -10,14 +10,20 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Endpoints
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.testbeds.endpoints import ledger, site
 from tpcsweep.xrootd.credentials import USER, create_credentials
 
+from tests.support.sites import handlers_kept
 from tests.support.workflow import wait_until
 
 
@@ -28,6 +34,8 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+Measured = Callable[[Measurement], dict[str, Any]]
+TESTBED = testbeds.of("endpoints")
 ADDRESSES = {"source": "127.0.8.1", "destination": "127.0.8.2"}
 PORTS = {role: free_port() for role in ADDRESSES}
 """XRootD listens at all addresses: its port tells a server."""
@@ -136,6 +144,23 @@ def storage_of(asks: bool) -> Iterator[Storage]:
             process.kill()
             process.wait()
         shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[Measured]:
+    """A deployment on endpoints, as the function that measures a cell in it."""
+    asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": 1 << 20, **parameters})
+    request = testbeds.Request(
+        "test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here"
+    )
+    with handlers_kept(), TESTBED.deployed(settings, request) as made:
+        yield lambda how: TESTBED.measure(made, asked, how, "c0", lambda *_: None)
+
+
+def lingering(patched: pytest.MonkeyPatch, seconds: float) -> None:
+    """Wait so long for servers that finish a copy after its client is gone: small files are whole sooner."""
+    for module in (ledger, site):
+        patched.setattr(module, "LINGER", seconds)
 
 
 def answers(role: str) -> bool:

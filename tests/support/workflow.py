@@ -75,6 +75,13 @@ def finished(
     return subprocess.run(command, cwd=cwd, env=env, timeout=timeout, check=False, **streams)
 
 
+def succeeded(command: list[str], *, cwd: Path = ROOT, env: Environment = None) -> str:
+    """Run a command that must end well, and return what it printed."""
+    done = finished(command, cwd=cwd, env=env)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 def started(command: list[str], output: Path, env: Environment = None) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, with its output in a file."""
     with output.open("wb") as file:

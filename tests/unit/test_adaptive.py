@@ -286,15 +286,6 @@ def test_figures_show_the_completed_surface_and_mark_what_is_predicted(explored:
     assert "not measured: predicted" in legend
 
 
-def test_a_smaller_error_goes_on_from_what_there_is(tmp_path: Path) -> None:
-    small = "parameters: {rtt: [5, 20], streams: [1, 2, 4], tcp_buffer: 4 MiB}"
-    _, coarse = ran(configured(tmp_path, small), 0.3)
-    rounds, fine = ran(configured(tmp_path, small), 1e-5)
-    assert rounds.reason in (choice.EXHAUSTED, choice.NOISE)
-    once = paths(coarse, fine)
-    assert len(set(once)) == len(once)
-
-
 @pytest.mark.parametrize("log", ["", "[]", "{}"])
 def test_a_grid_that_is_measured_whole_is_left_alone_and_logged(tmp_path: Path, log: str) -> None:
     configuration = configured(tmp_path, "parameters: {rtt: [5, 20], streams: [1, 2]}")

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house: floors that imports go down, a picture that is that of the code, and names in texts that exist."""
+"""The house: imports go down, pictures and generated parts are current, names in texts exist, scripts stand."""
 
+import ast
 import pkgutil
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tpcsweep.running import studies
 
-from docs import architecture
-from tests.support.workflow import ROOT, finished
+from docs import architecture, commands
+from tests.support.workflow import ROOT, succeeded
 
 NAME = re.compile(r"(?<!/)\btpcsweep((?:\.[A-Za-z_][A-Za-z_0-9]*)+)")
 TEXTS = [
@@ -24,38 +24,9 @@ TEXTS = [
 ]
 
 
-def linted(folder: Path) -> subprocess.CompletedProcess[str]:
-    """What `make lint` says of the imports of the package in a checkout or a copy, wherever it is installed."""
-    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo"]
-    return finished(command, cwd=folder, env={"PYTHONPATH": f"{folder / 'workflow'}:{folder}"})
-
-
 def test_imports_go_down_the_floors_and_in_no_circle() -> None:
-    done = linted(ROOT)
-    assert done.returncode == 0, done.stdout
-
-
-REFUSED = {
-    ("variables", "tpcsweep.models"): "tpcsweep.variables is not allowed to import tpcsweep.models",
-    ("claims.base", "tpcsweep.published"): "tpcsweep.claims is not allowed to import tpcsweep.published",
-    ("linux.counters", "tpcsweep.linux.signals"): "No cycles are allowed in tpcsweep.linux",
-    ("linux.signals", "tpcsweep.linux.counters"): "No cycles are allowed in tpcsweep.linux",
-    ("tools.curl", "numpy"): "tpcsweep.client is not allowed to import numpy",
-    ("loose", "json"): "- tpcsweep.loose",
-}
-"""What `make lint` says of a module that imports another one late."""
-
-
-def test_an_arrow_up_a_circle_and_a_package_without_a_floor_are_refused(tmp_path: Path) -> None:
-    package = tmp_path / "tpcsweep"
-    shutil.copytree(ROOT / "workflow/tpcsweep", package, ignore=lambda *_: {"__pycache__"})
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for module, imported in REFUSED:
-        with (package / f"{module.replace('.', '/')}.py").open("a") as file:
-            file.write(f"\n\ndef late():\n    import {imported}\n")
-    done = linted(tmp_path)
-    assert done.returncode == 1
-    assert [said for said in REFUSED.values() if said not in done.stdout] == []
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo"]
+    succeeded(command, env={"PYTHONPATH": f"{ROOT / 'workflow'}:{ROOT}"})
 
 
 def test_the_picture_and_the_table_are_those_of_the_code() -> None:
@@ -91,3 +62,45 @@ def test_the_tests_that_show_guarantees_exist() -> None:
     named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs/developing.md").read_text())
     assert len(named) > 10
     assert [test for file, test in named if f"def {test}(" not in (ROOT / file).read_text()] == []
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")]
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+RULES = {"all", "cells", "published"}
+
+
+def named(program: str) -> set[str]:
+    code = "\n".join(text for page in PAGES for text in CODE.findall(page.read_text()))
+    return set(re.findall(rf"(?m)(?:`|^|&& |bin/|\$\(){program} ([a-z]\w*)(?![\w/])", code))
+
+
+@pytest.mark.parametrize("page", commands.PARTS)
+def test_generated_parts_are_current(page: str) -> None:
+    assert (commands.DOCS / page).read_text() == commands.made(page), "run make docs"
+
+
+def test_pages_name_commands_and_targets_that_exist() -> None:
+    assert named("tpcsweep") - {*commands.COMMANDS} == set()
+    rules = (ROOT / "workflow/Snakefile").read_text()
+    assert set(re.findall(r"^rule (\w+):", rules, re.MULTILINE)) == RULES
+    assert named("snakemake") - RULES == set()
+
+
+SCRIPTS = sorted(Path("workflow/scripts").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_a_script_reports_a_full_disk(script: Path) -> None:
+    *_, work = ast.parse(script.read_text()).body
+    assert isinstance(work, ast.With)
+    assert ast.unparse(work.items[0]).startswith("reported(")
+
+
+def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceback(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended, studies.reported(str(tmp_path / "no folder/log"), about="demo"):
+        raise OSError(28, "No space left on device", "results/demo/dataset.nc")
+    told = "demo: results/demo/dataset.nc: No space left on device: make room"
+    assert str(ended.value.code).startswith(told)
+    with pytest.raises(PermissionError), studies.reported(str(tmp_path / "log"), about="demo"):
+        raise PermissionError(13, "Permission denied")
+    assert not (tmp_path / "log").exists()

@@ -1,8 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Cgroups and their quotas, and what an ordinary user has instead: what keeps a user from measuring, in words."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tpcsweep.linux.cgroups import Cgroup, CgroupError, Hierarchy, hierarchy, parse_usage
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.configuration.loading import wanted
+from tpcsweep.files import write_text
+from tpcsweep.linux import cgroups, rootless
+from tpcsweep.linux.cgroups import (
+    FEWEST_CORES,
+    PERIOD,
+    Cgroup,
+    CgroupError,
+    Hierarchy,
+    Quota,
+    hierarchy,
+    parse_usage,
+    quota,
+)
+from tpcsweep.linux.rootless import explained, quota_refusal
+from tpcsweep.testbeds import netns
+from tpcsweep.testbeds.netns import MachineError
+
+from tests.support.projects import loaded, problems
 
 V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
 V1 = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n"
@@ -39,3 +67,241 @@ def test_a_process_of_an_outer_pid_namespace_is_no_process_to_be_killed(tmp_path
     (tmp_path / group.name).mkdir()
     (tmp_path / group.name / "cgroup.procs").write_text("0\n42\n")
     assert group.pids() == {42}
+
+
+@given(st.floats(FEWEST_CORES, 0.0099) | st.floats(0.01, 0.0999) | st.floats(0.1, 1024))
+def test_a_quota_is_what_was_asked_for_with_the_shortest_period_that_gives_enough_time(cores: float) -> None:
+    chosen = quota(cores)
+    assert chosen.cores == pytest.approx(cores, rel=0.000501)
+    assert chosen.time >= cgroups.SHORTEST_QUOTA
+    if cores >= 0.1:
+        assert chosen.period == PERIOD
+    elif cores >= 0.01:
+        assert chosen.time == pytest.approx(cgroups.ENOUGH, abs=1)
+        assert PERIOD < chosen.period <= cgroups.LONGEST_PERIOD
+    else:
+        assert chosen.period == cgroups.LONGEST_PERIOD
+
+
+QUOTA_V1 = {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}
+QUOTA_V2 = {"cpu.max": "max 100000"}
+
+
+@pytest.mark.parametrize(("version", "files"), [(1, QUOTA_V1), (2, QUOTA_V2)])
+def test_a_groups_quota_is_read_as_it_was_set(tmp_path: Path, version: int, files: dict[str, str]) -> None:
+    group = Cgroup(Hierarchy(version, tmp_path, tmp_path), "tpc-x-src1")
+    (tmp_path / group.name).mkdir()
+    for name, text in files.items():
+        (tmp_path / group.name / name).write_text(f"{text}\n")
+    assert group.quota() is None
+    for allowed in (Quota(5_000, 100_000), Quota(1_000, 250_000), None):
+        group.limit(allowed)
+        assert group.quota() == allowed
+
+
+def test_a_quota_that_the_kernel_refuses_is_named(tmp_path: Path) -> None:
+    group = Cgroup(Hierarchy(2, tmp_path, tmp_path), "tpc-x-src1")
+    (tmp_path / group.name / "cpu.max").mkdir(parents=True)  # no file
+    with pytest.raises(CgroupError, match=r"tpc-x-src1/cpu\.max cannot be 5000 100000: Is a directory"):
+        group.limit(Quota(5_000, 100_000))
+
+
+def test_what_no_quota_can_be_is_refused(root: Path) -> None:
+    with pytest.raises(ValueError, match=r"needs 0\.001 or more"):
+        quota(0.0009)
+    assert problems(root, "parameters: {cores: [0.003, 0.5], origins: [1, 3, 4]}") == [
+        "config/sweeps/one.yaml: parameters.cores[0]: given 0.003 with origins 4, allowed: at least 0.004, as each "
+        "origin gets an equal share, and the kernel has no quota of less than 1 ms in a second"
+    ]
+
+
+def test_cells_with_the_usual_period_are_what_they_were(root: Path) -> None:
+    # The first cannot be measured, and may be looked at.
+    few = loaded(root, "parameters: {cores: [0.001, 0.02, 0.2, 0.4, null], origins: 4}")
+    conditions = [wanted(few, cell).get("conditions") for cell in few.grid.cells]
+    assert conditions == [*({"cpu_period": period} for period in (10**6, 10**6, 200_000)), None, None]
+
+
+SAID = "unshare: unshare failed: Operation not permitted"
+USERS, NETWORKS = "user.max_user_namespaces", "user.max_net_namespaces"
+CLONE, APPARMOR = "kernel.unprivileged_userns_clone", "kernel.apparmor_restrict_unprivileged_userns"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In the place of /proc."""
+    monkeypatch.setattr(rootless, "PROC", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("sysctls", "proc", "told"),
+    [
+        ({}, {}, ["the kernel has no user namespaces (CONFIG_USER_NS)"]),
+        ({CLONE: 1, APPARMOR: 0, USERS: 9}, {"self/ns/user": ""}, ["no known setting"]),
+        (
+            {USERS: 0, NETWORKS: 0, CLONE: 0, APPARMOR: 1},
+            {"self/ns/user": "", "self/status": "Seccomp:\t2\n"},
+            [
+                *(f"sysctl {USERS} is 0: as root, sysctl -w {USERS}=10000", f"{NETWORKS} is 0"),
+                *(f"as root, sysctl -w {CLONE}=1", f"as root, sysctl -w {APPARMOR}=0"),
+                "run --security-opt seccomp=unconfined",
+            ],
+        ),
+    ],
+)
+def test_all_that_forbids_namespaces_is_named(folder: Path, sysctls: Any, proc: Any, told: list[str]) -> None:
+    settings = {f"sys/{name.replace('.', '/')}": f"{value}\n" for name, value in sysctls.items()}
+    for name, text in ({"self/status": "Seccomp:\t0\n"} | proc | settings).items():
+        write_text(folder / name, text)
+    said = explained(SAID)
+    assert [text for text in told if text not in said] == []
+    assert ("CONFIG_USER_NS" in said, "seccomp" in said) == (not proc, "self/status" in proc)
+    assert said.endswith(f"({SAID})")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "told"),
+    [
+        ("", ""),
+        ("hierarchy", "boot with systemd.unified_cgroup_hierarchy=1"),
+        ("program", "systemd-run is missing"),
+        ("manager", "loginctl enable-linger"),
+        ("controller", "Delegate=cpu pids memory"),
+    ],
+)
+def test_what_keeps_quotas_away_is_named(tmp_path: Path, monkeypatch: Any, lacking: str, told: str) -> None:
+    user = os.getuid()
+    own = tmp_path / f"user.slice/user-{user}.slice/user@{user}.service"
+    own.mkdir(parents=True)
+    (own / "cgroup.controllers").write_text("memory pids" if lacking == "controller" else "cpu memory")
+    if lacking != "manager":
+        (tmp_path / "systemd").mkdir()
+        (tmp_path / "systemd/private").touch()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(rootless, "mounted", lambda: None if lacking == "hierarchy" else tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: None if lacking == "program" else f"/bin/{name}")
+    assert (told in quota_refusal()) if told else not quota_refusal()
+
+
+@pytest.mark.parametrize(
+    ("drops", "told"), [("-sys_admin", "CAP_SYS_ADMIN"), ("-chown,-net_raw", "CAP_CHOWN, CAP_NET_RAW")]
+)
+def test_a_root_without_all_rights_is_told_which_are_missing(drops: str, told: str) -> None:
+    ask = [sys.executable, "-c", "from tpcsweep.linux import rootless; print(rootless.refusal())"]
+    if os.geteuid() or rootless.lacking_rights(Path("/proc/self/status").read_text()):
+        pytest.skip("needs all rights of root")
+    command = ["setpriv", f"--bounding-set={drops}", "--", *ask]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith(f"this root has no {told}: in a container")
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "told"),
+    [
+        (
+            "cores: [0.5, null]",
+            {"no_quotas": "there is no hierarchy: boot"},
+            "cores[0]: given 0.5, allowed: null, or any as root: this user cannot set CPU quotas, as there is no "
+            "hierarchy: boot",
+        ),
+        (
+            "layer: [memory_to_memory, memory_to_disk]",
+            {"disk_writable": False},
+            "layer[1]: given memory_to_disk, allowed: network or memory_to_memory: /var/lib/tpcsweep (disk in "
+            "config/testbeds/one.yaml) cannot be written to by this user: name another folder there, or be root",
+        ),
+    ],
+)
+def test_a_users_limits_are_refused(root: Path, asked: str, machine: dict[str, Any], told: str) -> None:
+    sweep = f"parameters: {{{asked}}}"
+    assert problems(root, sweep) == []
+    assert problems(root, sweep, **machine) == [f"config/sweeps/one.yaml: parameters.{told}"]
+
+
+def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp_path: Path) -> None:
+    group = Hierarchy(0, tmp_path, tmp_path).group("tpc-x-src1").create()
+    script = "import os; os.fork(); os.write(1, b'%d\\n' % os.getpid()); sum(range(10**6)); input()"
+    command = [*group.entry(), sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        pids = {int(started.stdout.readline()) for _ in range(2)}
+        read, used = group.meter(ExitStack()), 0.0
+        while used == 0:  # both have something to do
+            used = read()
+        assert started.pid in pids <= group.pids()
+        assert (group.quota(), group.periods()) == (None, (0, 0))
+        started.kill()
+        for pid in pids - {started.pid}:
+            os.kill(pid, 9)
+    assert cgroups.named(group.tree, "tpc-x-") == [group]
+    group.remove()
+    assert cgroups.named(group.tree, "tpc-x-") == []
+
+
+def test_plain_groups_have_no_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "PLAIN", tmp_path)
+    assert hierarchy() == Hierarchy(0, tmp_path, tmp_path)
+    with pytest.raises(CgroupError, match="without cgroups there are no quotas"):
+        hierarchy().group("tpc-x-src1").create(0.5)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes a machine of a root who lacks nothing but what is given."""
+    (tmp_path / "tun").touch()
+    (tmp_path / "folder").mkdir()  # not even root opens it for writing
+
+    def lacking(
+        programs: str = "",
+        refused: str = "",
+        netem: bool = True,
+        tun: str = "tun",
+        groups: str = "",
+        files: int = 1024,
+        user: str = "root",
+    ) -> None:
+        monkeypatch.setattr("os.geteuid", lambda: 1000 if refused else 0)
+        missing = programs.split()
+        monkeypatch.setattr("shutil.which", lambda name, **_: None if name in missing else "/bin/x")
+        monkeypatch.setattr(netns, "netem_works", lambda: netem)
+        monkeypatch.setattr(netns, "TUN", tmp_path / tun)
+        monkeypatch.setattr(netns.rootless, "refusal", lambda: refused)
+        monkeypatch.setattr(netns.cgroups, "hierarchy", lambda: Hierarchy(1, tmp_path / groups, tmp_path))
+        monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+        monkeypatch.setattr(netns, "USER", user)
+
+    return lacking
+
+
+GRIDFTP = "globus-url-copy globus-gridftp-server"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "told"),
+    [
+        (
+            {"programs": "xrootd tc"},
+            "xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-",
+        ),
+        ({"refused": "sysctl -w this=1"}, "need root or user namespaces.*: sysctl -w this=1"),
+        (
+            {"netem": False, "tun": "none"},
+            "/none .*No such file.*: as root modprobe sch_netem, or modprobe tun",
+        ),
+        ({"netem": False, "tun": "folder"}, r"/folder for .* cannot be used \(Is a directory\): .*chmod 666"),
+        (
+            {"netem": False, "tun": "tun"},
+            r"/tun for .* cannot be used \(Inappropriate ioctl for device\): as root modprobe",
+        ),
+        ({"groups": "tun"}, "/tun: Not a directory: mount it writable"),
+        ({"files": 64}, "open no more than 64 files: ulimit -n 1024"),
+        ({"user": "no-such-user"}, "there is no user no-such-user, .* useradd"),
+        ({"programs": GRIDFTP}, r"make setup EXTRAS=globus`$"),
+    ],
+)
+def test_what_is_missing_is_named(here: Callable[..., None], lacking: dict[str, str], told: str) -> None:
+    here(GRIDFTP)
+    netns.require_machine(["curl"])  # which needs none of them
+    here(**lacking)
+    with pytest.raises(MachineError, match=told):
+        netns.require_machine(["curl", "globus-url-copy"])

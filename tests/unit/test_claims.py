@@ -11,18 +11,17 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import pytest
 import xarray as xr
-from tpcsweep.claims import CLAIMS, Outcome, Verdict, judge
+from tpcsweep.claims import CLAIMS, Outcome, Verdict, effects, judge
 from tpcsweep.claims.base import judge_claim, write_verdicts
 from tpcsweep.claims.cells import UNTRUSTED, WIDEN, cells_of
 from tpcsweep.claims.earlier import RECOVERIES
+from tpcsweep.claims.effects import exact_share, largest, mean_ratio, peak
 from tpcsweep.configuration.testbeds import ClaimName
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.tcp import recovery_time
 
 from docs import claims as documented
-from tests.support.notebooks import executed
 from tests.support.synthetic import with_ends
-from tests.support.workflow import ROOT
 
 PUBLISHED = list(get_args(ClaimName))
 FIXED: dict[str, Any] = {"origins": 1, "cores": 4.0, "tool": "gfal-copy", "endpoint": "redirector"}
@@ -449,9 +448,39 @@ def test_verdicts_are_written_as_they_are(tmp_path: Path) -> None:
     assert {"rtt", "streams", "from", "to"} <= held["evidence"][0].keys()
 
 
-def test_the_notebook_runs_on_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ds = case_world("chep2023.origins_help", "true", kind="simulation").assign_attrs(title="A sweep")
-    (tmp_path / "results/demo").mkdir(parents=True)
-    ds.to_netcdf(tmp_path / "results/demo/dataset.nc")
-    executed(ROOT / "notebooks/claims.ipynb", tmp_path)
-    assert "The data are simulated." in capsys.readouterr().out
+def test_a_mean_ratio_of_enough_pairs_covers_the_truth_as_often_as_it_says() -> None:
+    assert mean_ratio([2.0] * (effects.FEWEST_PAIRS - 1), [0.01] * (effects.FEWEST_PAIRS - 1)) is None
+    worlds = 1.3 * np.exp(0.2 * np.random.default_rng(3).normal(size=(400, 5)))
+    found = [mean_ratio(ratios, np.full(5, 0.05)) for ratios in worlds]
+    assert 0.93 <= np.mean([one is not None and one.low <= 1.3 <= one.high for one in found]) <= 0.98
+
+
+def test_levels_of_unknown_error_can_be_anything_and_shares_of_counts_are_exact() -> None:
+    found = largest([1.0, 2.0], [0.1, math.nan])
+    assert found is not None and found.high == math.inf
+    assert effects.REGIONS["more"].decide(found) is None
+    # 0 of 10: 1 - 0.025^(1/10)
+    assert exact_share(0, 10).high == pytest.approx(0.3085, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("levels", "error", "decisions"),
+    [
+        ([1, 2, 4, 3, 2], 0.005, {True}),
+        ([1, 2, 3, 4, 5], 0.005, {False}),
+        ([5, 4, 3, 2, 1], 0.005, {False}),
+        ([1, 1, 1, 1, 1], 0.005, {False}),
+        ([3, 1, 1, 3, 3], 0.005, {False, None}),  # a valley: it falls, and rises after
+        ([1, 2, 4, 3.8, 3.9], 0.02, {None}),
+    ],
+)
+def test_a_peak_is_a_rise_and_a_fall(levels: list[float], error: float, decisions: set[bool | None]) -> None:
+    found = peak(levels, [error] * 5)
+    assert found is not None and found.decision in decisions
+
+
+def test_few_points_have_no_peak_and_the_largest_of_noise_is_none() -> None:
+    assert peak([1.0, 2.0], [0.1, 0.1]) is None
+    worlds = np.exp(0.1 * np.random.default_rng(5).normal(size=(200, 8)))
+    found = [peak(levels.tolist(), [0.1] * 8) for levels in worlds]
+    assert sum(one is not None and one.decision is True for one in found) <= 6

@@ -2,7 +2,6 @@
 """Comparison of two datasets: what is found where the truth is known, and what is said of the rest."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.signal import lfilter
 from tpcsweep import dataset, figures
 from tpcsweep.comparing import (
     TABLE,
@@ -28,7 +26,6 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sides import read_side
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import masks_of
-from tpcsweep.measure.steady import analyse
 
 from tests.support import synthetic
 
@@ -96,26 +93,6 @@ def test_flags_of_each_side_are_counted_and_a_disturbed_side_blames_nobody() -> 
     assert "of 48 cells of new: machine disturbed 48" in summary
     assert "work took" not in summary and "cells of base" not in summary
     assert "work took base's machine 1.20 times" in compare(on(0.30, False), on(0.25, False)).summary()
-
-
-@pytest.mark.parametrize(("time", "count"), [(0.14, 150), (0.95, 600)])
-def test_equal_cells_of_correlated_samples_are_called_different_as_rarely(time: float, count: int) -> None:
-    generator = np.random.default_rng(1)
-    correlation = math.exp(-0.1 / time)
-    sides = []
-    for _ in range(2):
-        noise = generator.normal(size=(48 * 20, count + 200))
-        series = lfilter([1], [1, -correlation], noise)[:, 200:] * math.sqrt(1 - correlation**2)
-        cells = [analyse(1 + 0.1 * one, 0.1, 0.95) for one in series]
-        side = made(1, 1, sweeps=20)
-        shape = side["throughput"].shape
-        for name, field in (("", "mean"), ("_low", "low"), ("_high", "high"), ("_freedom", "freedom")):
-            values = np.reshape([getattr(cell, field) for cell in cells], shape)
-            side[f"throughput{name}"] = side["throughput"].dims, values
-        sides.append(side)
-    found = compare(*sides).cells
-    # Of some 650 comparable cells; 3 % are below, and 7 % with intervals that are a fifth too narrow.
-    assert (found["p"].dropna() < 0.05).mean() < 0.055
 
 
 def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:

@@ -119,14 +119,6 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
     assert summary.limit.attrs["flag_meanings"].split() == list(LIMITS)
 
 
-def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
-    about = {"flag_meanings": "not_steady machine_saturated", "flag_masks": np.array([1, 2], np.int32)}
-    earlier = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
-    assert dataset.flagged(earlier, "machine_saturated").values.tolist() == [False, False, True, True]
-    assert not dataset.flagged(earlier, "wide_interval").any()
-    assert dataset.flags_in(3, dataset.masks_of(earlier)) == ["not_steady", "machine_saturated"]
-
-
 def test_what_arrived_before_a_cell_failed_is_no_throughput(two: Specs) -> None:
     first, second = two
     change(first, lambda c: c.update(status="failed", message="gave up"))

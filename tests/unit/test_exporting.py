@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets as others read them: lines of a monitoring server, OpenMetrics by its own parser, and Zarr by xarray."""
+"""Datasets as others read them: monitoring lines, OpenMetrics and its dashboard, Zarr, and tables as CSV."""
 
+import csv
+import io
+import json
+import re
 import warnings
 from functools import partial
 from pathlib import Path
@@ -8,17 +12,27 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep import dataset
+from tpcsweep.dataset.tables import as_written, inert, write_csv
 from tpcsweep.exporting import UNITS, ExportError, exposition, monitoring_lines, zarr
 from tpcsweep.flags import FLAGS
+from tpcsweep.importing import read_table
+from tpcsweep.testbeds.kubernetes.pod.metrics import Running
+from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.variables import SUMMARY
 
 from tests.support import synthetic
+from tests.support.dashboards import asked, dashboard, queries
+from tests.support.synthetic import FOUR_AXES, write_sweep
 
 AXES = {"cores": [0.5, None], "rtt": [5.0, 50.0], "streams": [1, 12], "repetition": [1, 2]}
 FAILED = {"cores": 0.5, "rtt": 5.0, "streams": 1, "repetition": 1}
@@ -158,3 +172,114 @@ def test_a_store_has_all_groups_as_they_are_or_is_not_there(tmp_path: Path) -> N
         zarr(tmp_path / "dataset.nc", tmp_path / "other.zarr")
     assert made == sorted(path.name for path in tmp_path.glob("*.*"))
     assert made == ["dataset.nc", "dataset.nc.sha256", "store.zarr"]
+
+
+VARIABLES = {"sweep": "demo", "testbed": "netns"}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    axes = {name: values[:2] for name, values in FOUR_AXES.items()}
+    folded = dataset.fold(write_sweep(tmp_path_factory.mktemp("cells"), axes), axes)
+    # What is not known of a made-up cell is written of a real one.
+    summary = folded.summary.assign({name: folded.summary[name].fillna(1.0) for name in SUMMARY})
+    running = Running()
+    running.begin(VARIABLES, {"deployment": "a", "streams": "4"})
+    for of in ("src1", "dst1", "client"):
+        running.hear({"of": of, "sample": [1.0] * len(Sample._fields)})
+    found: dict[str, set[str]] = {}
+    for lines in (exposition(summary), running.lines()):
+        for family in text_string_to_metric_families("".join(f"{line}\n" for line in lines)):
+            for sample in family.samples:
+                found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def test_every_query_names_what_is_written(written: dict[str, set[str]]) -> None:
+    every = list(queries(VARIABLES))
+    assert len(every) > 10
+    for title, query in every:
+        metrics, labels = asked(query)
+        assert metrics and metrics <= set(written), title
+        assert {"sweep", "testbed"} <= labels, title
+        for metric in metrics:
+            assert labels <= written[metric], title
+
+
+def test_legends_and_variables_name_what_is_written(written: dict[str, set[str]]) -> None:
+    content = dashboard()
+    for panel in content["panels"]:
+        for target in panel.get("targets", ()):
+            (metric,) = asked(target["expr"])[0]
+            named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+            assert named <= written[metric], panel["title"]
+    for variable in content["templating"]["list"][1:]:
+        said = re.fullmatch(r"label_values\(\{__name__=~\"(.+?)\".*\}, (\w+)\)", variable["query"]["query"])
+        assert all(said[2] in written[metric] for metric in said[1].split("|"))
+    columns = next(panel for panel in content["panels"] if panel["type"] == "table")["transformations"][0]
+    hidden = set(columns["options"]["excludeByName"]) - {"Time", "Value", "__name__", "job", "instance"}
+    assert hidden | set(columns["options"]["indexByName"]) <= written["tpcsweep_sweep_info"]
+
+
+def test_grafanas_own_library_reads_all_of_it() -> None:
+    register_default_plugins()
+    content = dashboard()
+    again = json.loads(JSONEncoder().encode(Dashboard.from_json(content)))
+    assert common(content, again) == content
+
+
+def common(ours: Any, theirs: Any) -> Any:
+    """The second of two documents, without the keys that the first lacks."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return {key: common(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()}
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        return [common(*pair) for pair in zip(ours, theirs, strict=True)]
+    return theirs
+
+
+FORMULAS = st.builds("".join, st.lists(st.sampled_from([*"=+-@＝;, \t\r\n'\"a1"]), max_size=12))
+TEXTS = st.text(max_size=20) | FORMULAS
+
+
+ATTACKS = ['=HYPERLINK("http://x")', "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)"]
+SUMS = ["\t=1+1", "  =1+1", "＝1+1", "a\n=1+1", "a;=1+1", "'=1+1"]
+
+
+@pytest.mark.parametrize("text", [*ATTACKS, *SUMS])
+def test_a_formula_becomes_text(text: str) -> None:
+    for separator in ",;\t":
+        cells = next(csv.reader([inert(text).replace("\n", separator)], delimiter=separator))
+        assert not any(cell.strip().startswith(tuple("=+-@＝")) for cell in cells)
+
+
+@pytest.mark.parametrize("text", ["-5", "+1.5e-3", "-.5", "curl", "a-b", "x = 1", "5.8.1", "", "it's"])
+def test_numbers_and_other_words_stay_as_they_are(text: str) -> None:
+    assert inert(text) == text
+
+
+@given(st.lists(st.tuples(TEXTS, st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=5))
+def test_what_importing_reads_back_is_what_was_written(tmp_path_factory: Any, cells: list[Any]) -> None:
+    file = tmp_path_factory.mktemp("table") / "cells.csv"
+    frame = pd.DataFrame(cells, columns=["=name", "figure"]).assign(last="x")
+    write_csv(frame, file, digits=None)
+    table = read_table(file)
+    assert table.columns.tolist() == ["=name", "figure", "last"]
+    assert table["=name"].tolist() == [re.sub("\r\n?", "\n", text) for text, _ in cells]
+    assert [float(value) for value in table["figure"]] == [value for _, value in cells]
+    for text, _ in cells:
+        assert as_written(inert(text)) == text
+        assert inert(text) == text or inert(text).replace("'", "") == text.replace("'", "")
+
+
+def test_pandas_reads_numbers_as_numbers_and_a_table_without_rows_has_its_head(tmp_path: Path) -> None:
+    write_csv(pd.DataFrame({"a": [], "=b": []}), tmp_path / "empty.csv")
+    assert list(csv.reader(io.StringIO((tmp_path / "empty.csv").read_text()))) == [["a", "'=b"]]
+    kept = {"streams": [-1, 2], "ok": [True, False]}
+    content = {"limit": ["=1+1", "-5"], "throughput": [-0.123456789, np.nan], **kept}
+    content["site"] = pd.Categorical(["@a", "b"])
+    frame = pd.DataFrame(content, index=pd.Index(["+a", "b"], name="-x"))
+    write_csv(frame, tmp_path / "some/cells.csv", index=True)
+    table = pd.read_csv(tmp_path / "some/cells.csv").fillna(0.0)
+    expected = {"limit": ["'=1+1", "-5"], "throughput": [-0.123457, 0.0], **kept, "site": ["'@a", "b"]}
+    assert table.to_dict("list") == {"'-x": ["'+a", "b"], **expected}
+    assert frame["limit"].tolist() == ["=1+1", "-5"]  # the table itself is left alone

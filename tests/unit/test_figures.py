@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
@@ -252,21 +251,6 @@ def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(
     groups.summary["status"].loc[{"rtt": 50.0}] = 0  # not measured: excluded, as likely as not
     figure = figures.releases(groups.summary, groups.transfers, "xrootd", "streams")
     assert [axes.get_title() for axes in panels(figure)[::5]] == ["RTT 5 ms"]
-
-
-def test_a_text_with_dollars_is_no_formula(tmp_path: Path) -> None:
-    axes = {"tool": [r"a $\frac$ b", "$1 and $2"], **FOUR, "rtt": [5.0]}
-    made = folded(tmp_path / "cells", axes)
-    summary = made.summary.assign_attrs(sweep=r"$\nothing$", testbed="<b>$</b>")
-    drawn = [
-        figures.heatmap(summary),
-        figures.surface(summary),
-        figures.lines(summary, ("streams", "tool")),
-        figures.releases(summary, made.transfers, "tool", "streams"),
-    ]
-    for figure in drawn:
-        figure.savefig(tmp_path / "drawn.svg")  # matplotlib reads formulas when it draws
-        ElementTree.parse(tmp_path / "drawn.svg")
 
 
 @pytest.mark.parametrize("place", ["matplotlibrc", "elsewhere"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first page: its sentences are true of the data, its text stays text, and it bears 10⁴ cells."""
+"""Pages: their sentences are true of the data, text stays text, and the first one bears 10⁴ cells."""
 
 import base64
 import json
@@ -15,12 +15,14 @@ import yaml
 from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nbconvert.filters import markdown2html
 from tpcsweep import dataset, pages
 from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import STATUS, Folded, flagged, masks_of
 from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.figures import limits
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
+from tpcsweep.figures.panels import as_table, as_text
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import short
 from tpcsweep.pages.content import Beside, content
@@ -286,3 +288,38 @@ def test_no_link_of_a_page_is_dead(folded: Folded, tmp_path: Path, listed: bool)
         if data := soup.find(id="data"):
             links = json.loads(data.get_text())["again"]
             assert not any(links["logs"] + links["files"])  # there are none, and the page links none
+
+
+READABLE = st.characters(exclude_categories=["C"])
+TEXTS = st.text(READABLE, max_size=30) | st.text("<>&\"'=/ab `*_[](){}#!|~$\\:-\n", max_size=30)
+SCRIPT = "<script>document.title = 'owned'</script>"
+
+
+def parsed(html: str) -> BeautifulSoup:
+    return BeautifulSoup(html, "html.parser")
+
+
+@given(TEXTS)
+def test_text_in_markdown_is_shown_as_it_is(text: str) -> None:
+    page = parsed(markdown2html(f"*Found:* {as_text(text)}."))
+    assert {tag.name for tag in page.find_all(name=True)} <= {"p", "em"}
+    # As browsers do, runs of white space count as one.
+    assert page.get_text().split() == f"Found: {' '.join(text.split())}.".split()
+
+
+@pytest.mark.parametrize(
+    "text", [SCRIPT, "[x](javascript:alert)", "$$a$$", "http://x.example/", "`a`", "&lt;b&gt;"]
+)
+def test_no_sign_of_a_text_is_markdown(text: str) -> None:
+    page = parsed(markdown2html(f"- {as_text(text)}"))
+    assert page.get_text().strip() == text
+    assert {tag.name for tag in page.find_all(name=True)} == {"ul", "li"}
+
+
+def test_no_text_of_a_table_is_html() -> None:
+    frame = pd.DataFrame({SCRIPT: [SCRIPT, "b"], "x": [0.12345, float("nan")]})
+    page = parsed(as_table(frame.rename_axis(index=SCRIPT).rename_axis(columns=f"2{SCRIPT}")).to_html())
+    assert page.find("script") is None
+    assert page.get_text().count(SCRIPT) == 4
+    assert [cell.get_text() for cell in page.select("td.col1")] == ["0.123", ""]
+    assert as_table(frame, index=False).to_html().count(">0.123<") == 1

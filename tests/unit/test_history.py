@@ -252,17 +252,3 @@ def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> N
     assert len(soup.select(".plot .dot")) == 10 and len(soup.select(".plot .mean")) == 2
     heights = [float(step["y1"]) for step in soup.select(".plot .mean")]
     assert heights[0] < heights[1]  # downwards on the screen
-
-
-@settings(max_examples=3)
-@given(st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 1))
-def test_any_history_has_a_page_and_a_junit_file(once: xr.Dataset, count: int, seed: int, share: Any) -> None:
-    of_weeks, generator = weekly(once, count, seed=seed), np.random.default_rng(seed)
-    for summary in of_weeks:
-        summary["status"][:] = np.where(generator.random(summary.status.shape) < share, 2, 1)
-    told = history_of(runs_of(of_weeks), {})
-    shown = over_time(told)
-    places = [dot[axis] for dot in shown["trend"]["dots"] for axis in "xy"]
-    assert all(0 <= place <= 100 for place in places)
-    assert render("history", **shown).count("<tr>") == CELLS + count + 2
-    assert len(ET.fromstring(junit_text(told, None))[0]) == CELLS + 1

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder that `tpcsweep init` makes, and the files in the package that it stands on."""
+"""Files for users: the folder that `tpcsweep init` makes, and what measures a sweep every week."""
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
+import pytest
+import yaml
 from click.testing import CliRunner
+from kubernetes import client
 from tpcsweep.cli import main
 from tpcsweep.configuration.loading import studies
 
-from tests.support.workflow import ROOT
+from tests.support.workflow import ROOT, finished
 
 SHIPPED = ROOT / "workflow/tpcsweep/shipped"
 
@@ -31,3 +38,65 @@ def test_every_link_leads_to_the_same_place_in_the_checkout() -> None:
     links = [path for path in SHIPPED.rglob("*") if path.is_symlink()]
     assert len(links) >= 8
     assert [link for link in links if link.resolve() != (ROOT / link.relative_to(SHIPPED)).resolve()] == []
+
+
+WEEKLY = ROOT / "config/weekly"
+
+
+def documents(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((ROOT / "config/kubernetes" / name).read_text()))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    for file in WEEKLY.glob("tpcsweep@.*"):
+        # What it looks for is there in a checkout that is set up.
+        (tmp_path / file.name).write_text(file.read_text().replace("/opt/tpcsweep", str(ROOT)))
+    units = [str(tmp_path / f"tpcsweep@demo.{kind}") for kind in ("service", "timer")]
+    said = finished(["systemd-analyze", "verify", *units]).stdout
+    # It may have to say something of the machine's own units.
+    assert not [line for line in said.splitlines() if "tpcsweep" in line]
+
+
+def test_all_three_measure_the_same_way() -> None:
+    service = (WEEKLY / "tpcsweep@.service").read_text().replace("%i", "demo").replace("\\\\", "\\")
+    crontab = (WEEKLY / "crontab").read_text()
+    [cron] = documents("weekly.yaml")
+    [container] = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    looks = r"find results -regex .results/(\S+)/(\S+/\.\*). (-type f -mmin \S+ -delete)"
+    texts = (service, crontab, container["args"][0])
+    told = [re.search(looks, text) for text in texts]
+    assert all(told)
+    for study, text in zip(("demo", "demo", "nodes@kubernetes"), texts, strict=True):
+        assert re.search(rf"(?s)snakemake .*tpcsweep history results/{study} --fail-on change", text)
+    places, rest = zip(*((found[1], (found[2], found[3])) for found in told if found), strict=True)
+    assert places == ("demo", "demo", "nodes@kubernetes") and len(set(rest)) == 1
+
+
+def test_old_cells_go_and_those_of_a_run_that_was_interrupted_stay(tmp_path: Path) -> None:
+    line = next(line for line in (WEEKLY / "crontab").read_text().splitlines() if " find " in line)
+    command = next(part for part in line.split(" && ") if part.startswith("find "))
+    names = {
+        "demo/cells/rtt=5/repetition=1.json": "old",
+        "demo/staging/a.json": "old",
+        "demo/cells/rtt=5/repetition=2.json": "new",
+        **dict.fromkeys(("demo/history/a.nc", "demo/dataset.nc", "demos/cells/a.json"), "another's"),
+    }
+    for name, kind in names.items():
+        file = tmp_path / "results" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["touch", f"--date={'now' if kind == 'new' else '2 days ago'}", file], check=True)
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    left = {str(path.relative_to(tmp_path / "results")) for path in tmp_path.rglob("*.*") if path.is_file()}
+    assert left == {name for name, kind in names.items() if kind != "old"}
+
+
+def test_the_pod_of_the_cronjob_is_that_of_the_job() -> None:
+    [cron] = documents("weekly.yaml")
+    _, job = documents("workflow.yaml")
+    assert set(cron["spec"]) <= set(client.V1CronJobSpec.attribute_map.values())
+    weekly, once = cron["spec"]["jobTemplate"]["spec"], job["spec"]
+    (ours,), (theirs,) = (spec["template"]["spec"]["containers"] for spec in (weekly, once))
+    assert ours.pop("command") == ["sh", "-c"]
+    assert set(theirs.pop("args")[2:]) < set(ours.pop("args")[0].split())
+    assert weekly == once

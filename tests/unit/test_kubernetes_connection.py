@@ -273,27 +273,6 @@ def test_a_sweep_goes_on_when_its_token_is_replaced(
             assert len((tmp_path / "runs").read_text().split()) == 4
 
 
-def test_threads_that_are_refused_together_renew_once(folder: Path, tmp_path: Path) -> None:
-    with Server(folder=folder) as server:
-        cluster = connect(tmp_path, server, folder)
-        kubeconfig(tmp_path / "kubeconfig", server.url, {"token": "new"})
-        server.accepted = lambda who: who == "Bearer new"
-        failures = []
-
-        def ask() -> None:
-            try:
-                call(cluster.coordination.list_namespaced_lease, "c", seconds=0)
-            except ClusterError as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not failures
-
-
 def test_a_token_that_stays_wrong_is_refused_once(folder: Path, tmp_path: Path) -> None:
     with Server(folder=folder) as server:
         server.accepted = lambda _: False

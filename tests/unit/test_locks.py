@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks: who may take them, and whom they name."""
+"""Locks, whom they name, processes that end with their starter, and what each kind gets of the user's environment."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
+from tpcsweep import processes
+from tpcsweep.linux import signals
 from tpcsweep.locks import HeldError, holder, take, take_machine
+from tpcsweep.tools import TOOLS, Credentials
+from tpcsweep.xrootd.releases import SYSTEM, Release
+
+from tests.support import hostile
+from tests.support.workflow import finished, gone, wait_until
 
 HOLD = """
 import pathlib, sys
@@ -74,3 +84,138 @@ def test_the_machines_lock_is_one_for_all_and_goes_with_a_holder_that_is_killed(
         os.close(take_machine(name, lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
     assert told == [f"a process of this user, pid {process.pid}"]
     os.close(take_machine(name))
+
+
+JOB = """
+import os, pathlib, sys, time
+from tpcsweep.linux import signals
+signals.end_with_snakemake()
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+STARTS = """
+import subprocess, sys
+from tpcsweep.linux import signals
+signals.tell_jobs()
+subprocess.run({command}, check=False)
+"""
+
+
+def started_by(folder: Path, command: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A process that has started a job by a command, and the job's pid."""
+    file = folder / "pid"
+    starter = subprocess.Popen([sys.executable, "-c", STARTS.format(command=command), JOB, str(file)])
+    wait_until(lambda: file.exists() and file.read_text(), "the job runs")
+    return starter, int(file.read_text())
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_ends_with_its_snakemake(tmp_path: Path, how: signal.Signals) -> None:
+    starter, job = started_by(tmp_path, "[sys.executable, '-c', *sys.argv[1:]]")
+    starter.send_signal(how)
+    starter.wait(60)
+    wait_until(lambda: gone(job), "the job ends")
+
+
+def test_a_job_that_a_shell_has_started_is_not_taken_for_an_orphan(tmp_path: Path) -> None:
+    shell = "['bash', '-c', '\"$0\" -c \"$1\" \"$2\"; true', sys.executable, *sys.argv[1:]]"
+    starter, job = started_by(tmp_path, shell)
+    try:
+        assert psutil.Process(job).parent() != psutil.Process(starter.pid)
+        assert not gone(job)
+    finally:
+        os.kill(job, signal.SIGKILL)
+        starter.wait(60)
+
+
+def test_a_job_that_begins_when_its_snakemake_has_ended_ends_at_once(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    environment = os.environ | {"TPCSWEEP_STARTER": str(ended.pid)}
+    job = finished([sys.executable, "-c", JOB, str(tmp_path / "pid")], 60, env=environment)
+    assert job.returncode == -signal.SIGTERM
+    assert not (tmp_path / "pid").exists()
+
+
+def test_a_signal_that_comes_while_it_is_ignored_takes_effect_afterwards() -> None:
+    before = [signal.getsignal(number) for number in signals.ENDING]
+    with pytest.raises(SystemExit) as ended, signals.interruptible():
+        signals.ignore()
+        os.kill(os.getpid(), signal.SIGTERM)
+        signals.heed()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert [signal.getsignal(number) for number in signals.ENDING] == before
+    with signals.interruptible():  # it is forgotten with the block that ignores it
+        signals.ignore()
+        os.kill(os.getpid(), signal.SIGTERM)
+    with signals.interruptible():
+        signals.heed()
+
+
+HERE = Path("/h")
+KINDS: dict[str, tuple[Callable[[], Mapping[str, str]], set[str]]] = {
+    "measured": (partial(processes.measured, HERE), set()),
+    "system": (processes.system, {"HOME", "TMPDIR"}),
+    "python": (partial(processes.python, HERE), {"TMPDIR", "LD_LIBRARY_PATH"}),
+    **{
+        name: (partial(tool.environment, Credentials(Path("/c"), authorization), HERE), set())
+        for name, tool in TOOLS.items()
+        for authorization in ("usual", "none")
+    },
+}
+"""What makes the environment of each kind of process, and the variables that it takes over from the user."""
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    environment = hostile.environment(tmp_path)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return environment
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_of_process_gets_only_what_it_needs(theirs: dict[str, str], kind: str) -> None:
+    made, passed = KINDS[kind]
+    given = made()
+    same = {name for name, value in given.items() if theirs.get(name) == value}
+    assert same - {"PATH"} == passed
+    assert given["LC_ALL"] == "C.UTF-8"
+
+
+def test_builds_get_proxies_and_nothing_that_changes_them(theirs: dict[str, str]) -> None:
+    given = processes.building()
+    assert given["https_proxy"] == theirs["https_proxy"]
+    gone = {"LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "C_INCLUDE_PATH", "TAR_OPTIONS"}
+    assert (gone | {"CFLAGS", "GIT_DIR"}) & set(given) == set()
+    assert given["LC_ALL"] == "C.UTF-8"
+
+
+def test_programs_that_debian_keeps_from_users_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert processes.system()["PATH"] == "/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+    assert processes.whole()["PATH"] == "/usr/bin:/bin"
+
+
+@pytest.mark.usefixtures("theirs")
+def test_the_user_has_a_say_in_nothing_that_is_run(tmp_path: Path) -> None:
+    assert Release(SYSTEM).version()  # the loader's complaints about LD_PRELOAD would be part of it
+    before = os.umask(0o077)
+    try:
+        processes.run(["touch", tmp_path / "commands"])
+        processes.run(["touch", tmp_path / "users"], processes.whole(), umask=-1)
+        with processes.readable():
+            (tmp_path / "ours").touch()
+        (tmp_path / "mine").touch()
+    finally:
+        assert os.umask(before) == 0o077
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("commands", "users", "ours", "mine")}
+    assert modes == {"commands": 0o644, "users": 0o600, "ours": 0o644, "mine": 0o600}
+
+
+def test_a_command_reads_no_terminal_and_may_print_anything() -> None:
+    assert processes.run(["sh", "-c", "cat; printf '\\377'"]).stdout == "\ufffd"
+    assert processes.run(["cat"], input="given").stdout == "given"
+    with pytest.raises(subprocess.CalledProcessError):
+        processes.run(["false"], check=True)

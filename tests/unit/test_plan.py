@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import dataset
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.models import FORMAT, MODELS, Fit, Observations, Saved, fit, observe
+from tpcsweep.models import MODELS, Fit, Observations, Saved, fit, observe
 from tpcsweep.models.choice import LEARNED
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.numbers import short
@@ -27,9 +26,7 @@ from tpcsweep.planning.plan import asked, best_measured, candidates, chosen_mode
 from tpcsweep.planning.recommendations import COLUMNS, Answer, as_csv, recommend, shown_plan
 
 from tests.support import synthetic
-from tests.support.notebooks import executed
 from tests.support.pictures import hues, pixels
-from tests.support.workflow import ROOT
 
 CHOICE = {"best": "window", "formula": "window", "problems": []}
 DOMAIN = Domain(
@@ -283,13 +280,3 @@ def test_learning_models_plan(observations: Observations, saved: Saved, best: st
     assert answer.cheapest["streams"] <= enough + 1
     with pytest.raises(ConfigurationError, match="tool: given nothing"):
         plan(found, "500 Mbit/s", 0.8, rtt="20 ms")
-
-
-def test_the_notebook_runs_on_its_own(tmp_path: Path) -> None:
-    axes = {"rtt": [5.0, 50.0, 100.0], "streams": [1, 2, 4, 8], "repetition": [1]}
-    demo = tmp_path / "results" / "demo"
-    dataset.write(dataset.fold(synthetic.write_sweep(tmp_path / "cells", axes), axes), demo / "dataset.nc")
-    one = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=8)
-    content = {"format": FORMAT, "label": "made up", "fits": {"window": one.to_dict()}, "choice": CHOICE}
-    (demo / "models.json").write_text(json.dumps(content))
-    assert executed(ROOT / "notebooks/plan.ipynb", tmp_path)["answer"].reached

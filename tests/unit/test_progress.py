@@ -1,20 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of a run: one a deployment, with the cells of jobs side by side counted together."""
+"""The start, the lines, the state and the end of a run, and Snakemake's messages on the terminal."""
 
 import io
+import json
+import logging
+import os
 import re
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from snakemake_interface_logger_plugins.common import LogEvent
+from snakemake_logger_plugin_tpcsweep import LogHandler
+from tpcsweep import results
+from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.files import write_json
 from tpcsweep.measure.steady import analyse
 from tpcsweep.numbers import between
+from tpcsweep.running import folding, hooks, status
+from tpcsweep.running.hooks import notify
 from tpcsweep.running.progress import JobProgress, begin_progress
+from tpcsweep.running.status import counted
+from tpcsweep.running.studies import Studies
+
+from tests.support.projects import study_of
+from tests.support.workflow import ROOT
 
 JOBS, CELLS = 8, 25
 
@@ -90,3 +108,185 @@ def test_a_job_without_cells_and_one_that_fails_print_no_line(tmp_path: Path, ca
     assert capsys.readouterr().err == ""
     shown.stage("waiting for another user's run")
     assert capsys.readouterr().err == "demo: waiting for another user's run\n"
+
+
+WELL = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
+REASON = "rtt asked 2 ms, found 9 ms"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Configuration:
+    """Eight cells: three measured (one flagged, one noted), one failed, one tried, one of another specification."""
+    found = study_of(tmp_path, parameters={"rtt": [1, 2], "streams": [1, 2, 3, 4]})
+    outcomes = [{}, {"flags": ["not_steady"]}, {"flags": ["wide_interval"]}, {"status": "failed"}]
+    *measured, tried, other = found.grid.cells[:6]
+    for outcome, cell in zip(outcomes, measured, strict=True):
+        results.write_cell(found.cell_file(cell), wanted(found, cell), WELL | outcome)
+    hole = folding.Hole(tried.deployment.path, (tried.path,), REASON)
+    write_json(found.folder / folding.FILE, [hole._asdict()])
+    spec = wanted(found, other)
+    spec["parameters"]["bandwidth"] = 0.123
+    results.write_cell(found.cell_file(other), spec, WELL)
+    return found
+
+
+def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: Configuration) -> None:
+    found = status.counted(study)
+    assert (found.measured, found.flagged, found.failed) == (3, 1, 1)
+    assert (found.not_measured, found.left, found.missing, found.cells) == (1, 3, 4, 8)
+    assert status.flagged_files(study, "not_steady") == [study.cell_file(study.grid.cells[1])]
+    file = study.cell_file(study.grid.cells[0])
+    file.write_bytes(file.read_bytes()[:-5] + b"\0}}}}")
+    found = status.counted(study)
+    assert (found.measured, found.cells) == (2, 8)
+
+
+def test_a_cell_in_staging_is_measured(study: Configuration) -> None:
+    cell, content = study.grid.cells[-1], WELL | {"flags": ["not_steady"]}
+    results.write_cell(results.staged_file(study, cell), wanted(study, cell), content)
+    found = status.counted(study)
+    assert (found.measured, found.flagged, found.cells) == (4, 2, 8)
+    assert study.cell_file(cell) not in status.flagged_files(study, "not_steady")
+
+
+def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configuration) -> None:
+    def shown() -> str:
+        console = Console(width=200)
+        with console.capture() as capture:
+            console.print(status.status_table(study, status.counted(study)))
+        return capture.get()
+
+    assert REASON in shown()
+    assert study.command in shown().replace("\n", "")
+    assert "a run is under way" not in shown()
+    results.hold(study.folder)
+    assert "a run is under way: snakemake with pid" in shown()
+
+
+Patch = pytest.MonkeyPatch
+MEASURED = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
+
+
+def studies(folder: Path, sweep: str = "smoke", **config: Any) -> Studies:
+    return Studies({"sweep": sweep, "testbed": "netns", "results": str(folder), **config}, ROOT)
+
+
+def put(study: Configuration, number: int, **changes: Any) -> None:
+    cell = study.grid.cells[number]
+    results.write_cell(study.cell_file(cell), wanted(study, cell), MEASURED | changes)
+
+
+def test_a_run_ends_with_its_cells_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = studies(tmp_path)
+    [study] = found.sweeps
+    put(study, 0, flags=["disturbed"])
+    put(study, 1, status="failed")
+    (study.folder / "index.html").touch()
+    hooks.end(found, well=True, published=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "smoke: 1 of 2 cells measured, 1 with a warning, 1 failed",
+        f"page: {study.folder}/index.html",
+    ]
+
+
+def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path, capsys: Any) -> None:
+    found = studies(tmp_path)
+    [study] = found.sweeps
+    put(study, 0)
+    cell = study.grid.cells[1]
+    results.write_placeholder(study.cell_file(cell), wanted(study, cell), "no path")
+    with pytest.raises(SystemExit, match=r"^1$"):
+        hooks.end(found, well=True, published=False)
+    said = "smoke: 1 of 2 cells measured; 1 not measured (no path): snakemake --config sweep=smoke "
+    assert capsys.readouterr().err.startswith(said)
+    assert not study.cell_file(cell).exists()
+    assert [hole.why for hole in folding.holes(study.folder)] == ["no path"]
+
+
+@pytest.mark.parametrize("well", [True, False])
+def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well: bool) -> None:
+    found = studies(tmp_path, "demo,matrix,mtu,smoke,tools,chep2024_fig4@simulation", notify="exit 3")
+    for number in range(2):
+        put(found.measured[3], number)
+    for name in ("index.html", "published.html"):
+        (tmp_path / name).touch()
+    hooks.end(found, well=well, published=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 6
+    assert lines[0].startswith("demo: 0 of 24 cells measured")
+    assert lines[2] == "and 4 more; 1 of 6 sweeps are complete"
+    assert "notify: 'exit 3' ended with status 3" in lines[3]
+    assert lines[4:] == [f"page: {tmp_path}/{name}" for name in ("index.html", "published.html")]
+
+
+def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv(folding.CLEARS, "")  # and deleted afterwards
+    tried: list[object] = []
+    testbed = SimpleNamespace(require=tried.append, EXPECTED=())
+    monkeypatch.setattr(hooks.testbeds, "of", lambda _: testbed)
+    fresh = studies(tmp_path / "fresh")
+    for number in range(2):
+        put(fresh.sweeps[0], number)
+    for found, count in ((fresh, 0), (studies(tmp_path / "stale", "smoke,demo"), 1)):
+        hooks.begin(found)
+        assert len(tried) == count
+
+
+def told(folder: Path, command: str, ending: Any = "complete") -> str:
+    [study] = studies(folder).sweeps
+    return notify(study, command, ending, counted(study))
+
+
+def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
+    assert told(tmp_path, "") == told(tmp_path, "true") == ""
+    assert "notify: 'exit 7' ended with status 7" in told(tmp_path, "exit 7", "failed")
+    assert "ended with status 127" in told(tmp_path, "no-such-command-here")
+
+
+def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("MINE", "kept")
+    script = "import json, os, sys; json.dump([sys.stdin.read(), dict(os.environ)], sys.stdout)"
+    [study] = studies(tmp_path).sweeps
+    study.folder.mkdir()
+    for page in ("", str(study.folder / "index.html")):
+        if page:
+            Path(page).touch()
+        command = f"{sys.executable} -c {json.dumps(script)} >{tmp_path}/said"
+        assert told(tmp_path, command, "incomplete") == ""
+        given, environment = json.loads((tmp_path / "said").read_text())
+        assert (given, environment["MINE"], environment["TPCSWEEP_PAGE"]) == ("", "kept", page)
+        assert environment["TPCSWEEP_STATUS"] == "incomplete"
+        assert environment["TPCSWEEP_LEFT"] == environment["TPCSWEEP_CELLS"] == "2"
+        assert Path(environment["TPCSWEEP_RESULTS"]) == study.folder
+    assert "TPCSWEEP_SWEEP" not in os.environ
+
+
+def shown(capsys: pytest.CaptureFixture[str], record: dict[str, Any], **asked: bool) -> str:
+    common = dict.fromkeys(("dryrun", "verbose", "debug_dag", "printshellcmds"), False) | asked
+    handler = LogHandler(SimpleNamespace(**common), None)  # type: ignore[arg-type]
+    handler.handle(logging.makeLogRecord(record))
+    return capsys.readouterr().err
+
+
+INFO, ERROR = {"levelno": logging.INFO}, {"levelno": logging.ERROR}
+JOB_INFO = INFO | {"event": LogEvent.JOB_INFO, "msg": "rule dataset:"}
+JOB_ERROR = ERROR | {"event": LogEvent.JOB_ERROR, "rule_name": "fits"}
+
+
+@pytest.mark.parametrize(
+    ("record", "shows"),
+    [
+        (JOB_INFO, ""),
+        (INFO | {"event": LogEvent.SHELLCMD, "msg": "python x"}, ""),
+        (JOB_ERROR | {"log": ["a.log"]}, "fits failed; log: a.log\n"),
+        (JOB_ERROR, "fits failed\n"),
+        (ERROR | {"msg": "RuleException:\nexit 1"}, ""),
+        ({"msg": "Cannot restore a.json: no backup found.", "levelno": logging.WARNING}, ""),
+        (ERROR | {"msg": "No space left on device"}, "No space left on device\n"),
+        (INFO | {"msg": "Nothing to be done (all files)"}, "Nothing to be done (all files)\n"),
+    ],
+)
+def test_the_terminal_shows_errors_alone_or_all_if_asked(capsys: Any, record: Any, shows: str) -> None:
+    assert shown(capsys, record) == shows
+    for asked in ("dryrun", "verbose", "debug_dag", "printshellcmds"):
+        assert shown(capsys, JOB_INFO, **{asked: True}) == "rule dataset:\n"

@@ -1,23 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of cells: current or stale, whole or damaged, published from staging, set aside."""
+"""Files of cells: whole or damaged, current or stale, published, set aside, and folded into a dataset."""
 
+import contextlib
 import errno
 import json
 import multiprocessing
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
+import xarray as xr
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import results
-from tpcsweep.configuration.loading import load, wanted
+from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Cell
+from tpcsweep.dataset import STATUS, DatasetError
+from tpcsweep.results import DamagedError, content_of, text_of
+from tpcsweep.running import folding
+from tpcsweep.variables import NOT_MEASURED
 
+from tests.support import synthetic
+from tests.support.projects import study_of
 from tests.support.workflow import ROOT
 
 Patch = pytest.MonkeyPatch
@@ -195,3 +206,152 @@ def test_files_of_the_future_are_of_now(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("os.utime", Mock(side_effect=PermissionError(errno.EPERM, "not yours")))
     with pytest.raises(results.ResultsError, match=r"new: newer than the clock .*: correct the clock"):
         results.renew_times([new])
+
+
+NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+PLAIN = st.none() | st.booleans() | NUMBERS | st.text(max_size=5)
+VALUES = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=3), PLAIN, max_size=2)
+KEYS = st.text(max_size=9).filter(lambda key: key not in ("spec", "checksum"))
+CONTENTS = st.builds(
+    lambda spec, others: {"spec": spec, **others},
+    st.dictionaries(st.text(max_size=3), VALUES, max_size=2),
+    st.dictionaries(KEYS, VALUES, max_size=2),
+)
+
+
+@given(CONTENTS)
+def test_what_is_written_is_read_however_it_is_laid_out_since(content: dict[str, Any]) -> None:
+    text = text_of(content)
+    assert content_of(text) == content
+    assert text.startswith(b'{"spec":')
+    assert content_of(json.dumps(json.loads(text), indent=2).encode()) == content
+
+
+@given(CONTENTS, st.data())
+def test_what_was_cut_or_changed_is_damaged(content: dict[str, Any], data: st.DataObject) -> None:
+    text = bytearray(text_of(content))
+    with pytest.raises(DamagedError, match="not JSON"):
+        content_of(bytes(text[: data.draw(st.integers(0, len(text) - 1))]))
+    text[data.draw(st.integers(0, text.rindex(b',"checksum":') - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(DamagedError):
+        assert content_of(bytes(text)) == content
+
+
+@given(CONTENTS, CONTENTS)
+def test_what_was_edited_is_damaged(content: dict[str, Any], other: dict[str, Any]) -> None:
+    checksum = json.loads(text_of(content))["checksum"]
+    edited = json.dumps({**other, "checksum": checksum}).encode()
+    if text_of(content) == text_of(other):
+        assert content_of(edited) == content
+    else:
+        with pytest.raises(DamagedError, match="changed after it was written"):
+            content_of(edited)
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"null", b'{"status": "ok"}', b'{"spec": []}', b'{"spec": {}, "x": NaN}']
+)
+def test_what_is_no_cell_is_damaged_and_a_cell_needs_no_checksum(text: bytes) -> None:
+    with pytest.raises(DamagedError):
+        content_of(text)
+    assert content_of(b'{"spec": {}, "status": "ok"}') == {"spec": {}, "status": "ok"}  # as earlier ones
+
+
+FOUR = {"rtt": [5, 20], "streams": [1, 2]}
+
+
+@pytest.fixture(autouse=True)
+def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(folding.CLEARS, raising=False)
+
+
+def put(study: Configuration, cell: Cell, figure: str = "throughput", **changes: object) -> Path:
+    """Write a measured cell to staging and to its place."""
+    spec, file = wanted(study, cell), study.cell_file(cell)
+    record = synthetic.cell(spec)
+    record["summary"].setdefault(figure, 1.0)
+    results.write_cell(file, {**record.pop("spec"), **changes}, record)
+    staged = results.staged_file(study, cell)
+    staged.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, staged)
+    return file
+
+
+def change(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b'"status":"ok"', b'"status":"KO"'))
+
+
+def placeholder(study: Configuration, cell: Cell) -> None:
+    put(study, cell).unlink()
+    results.write_placeholder(study.cell_file(cell), wanted(study, cell), "no path")
+
+
+FILES: dict[str, tuple[Callable[[Configuration, Cell], object], str]] = {
+    "current": (put, ""),
+    "missing": (lambda study, cell: put(study, cell).unlink(), "the file was missing"),
+    "stale": (lambda study, cell: put(study, cell, repetition=7), "of another specification: "),
+    "changed": (lambda study, cell: change(put(study, cell)), "changed after it was written"),
+    "newer": (lambda study, cell: put(study, cell, figure="of_a_later_version"), "of_a_later_version"),
+    "placeholder": (placeholder, "no path"),
+}
+"""What a cell's file may be, and the reason why the dataset lacks the cell."""
+ASIDE = {"stale": [".stale"], "changed": [".damaged"], "newer": [".damaged"]}
+
+
+@settings(max_examples=5)
+@given(states=st.lists(st.sampled_from([*FILES]), min_size=4, max_size=4))
+def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(states: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        study = study_of(Path(name), parameters=FOUR)
+        for state, cell in zip(states, study.grid.cells, strict=True):
+            FILES[state][0](study, cell)
+        output = study.folder / "dataset.nc"
+        if "current" in states:
+            folding.fold_study(study, output)
+            with xr.open_dataset(output) as dataset:
+                found = [STATUS[value] for value in dataset["status"].values.ravel()]
+            assert found == ["ok" if state == "current" else NOT_MEASURED for state in states]
+        else:
+            with pytest.raises(DatasetError):
+                folding.fold_study(study, output)
+            assert not output.exists()
+        reasons = {path: hole.why for hole in folding.holes(study.folder) for path in hole.cells}
+        for state, cell in zip(states, study.grid.cells, strict=True):
+            file = study.cell_file(cell)
+            assert FILES[state][1] in reasons.get(cell.path, "")
+            assert (cell.path in reasons) == (state != "current")
+            # Snakemake measures a missing file; a file with a measurement is renamed.
+            assert file.exists() == (state == "current")
+            aside = [path.suffix for path in file.parent.glob(f"{file.name}.*")]
+            assert aside == ASIDE.get(state, [])
+            kept = results.staged_file(study, cell).exists()
+            assert kept == (state != "current" or "current" not in states)
+
+
+def test_the_cells_of_a_deployment_with_one_reason_are_listed_together(tmp_path: Path) -> None:
+    study = study_of(tmp_path, parameters=FOUR)
+    put(study, study.grid.cells[0])
+    for cell in study.grid.cells[2:]:
+        placeholder(study, cell)
+    folding.fold_study(study, study.folder / "dataset.nc")
+    cells = [cell.path for cell in study.grid.cells]
+    assert json.loads((study.folder / folding.FILE).read_bytes()) == [
+        {"deployment": "rtt=5", "cells": cells[1:2], "why": "the file was missing"},
+        {"deployment": "rtt=20", "cells": cells[2:], "why": "no path"},
+    ]
+    assert folding.holes(tmp_path) == []
+
+
+def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(folding.CLEARS, "at its end")
+    study = study_of(tmp_path, parameters=FOUR)
+    first, second, third, fourth = study.grid.cells
+    put(study, first)
+    placeholder(study, second)
+    change(put(study, third))
+    put(study, fourth, repetition=7)
+    folding.fold_study(study, study.folder / "dataset.nc")
+    assert all(study.cell_file(cell).exists() for cell in study.grid.cells)
+    put(study, fourth)  # measured after the dataset was made
+    folding.clear(study)
+    assert [study.cell_file(cell).exists() for cell in study.grid.cells] == [True, False, False, True]

@@ -1,25 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When simulated cells end: after a time, after files, and what their figures, samples and transfers are then."""
+"""Simulated studies, when their cells end, and their layers and tools; SimGrid and the fixed point."""
 
+import multiprocessing
+import os
+import signal
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep import dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep import dataset, extras
 from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
-from tpcsweep.testbeds.simulation.engine import Engine
-from tpcsweep.testbeds.simulation.model import central, model_cells, terms
+from tpcsweep.published.base import Data
+from tpcsweep.results import content_of
+from tpcsweep.testbeds.simulation import engine
+from tpcsweep.testbeds.simulation import testbed as study
+from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, central, model_cells, solve, terms
+from tpcsweep.testbeds.simulation.result import SAMPLES
+from tpcsweep.variables import SUMMARY
 
 from tests.support.projects import study_of
-from tests.support.simulating import AT_ONCE, PHYSICS, fixed_point, folded, simulated_course
+from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, fixed_point, folded, shipped, simulated_course
 
-CLOSE = 0.01
+EXACT = 0.01
 
 
 def seconds(time: float, interval: float = 0.1) -> Measurement:
@@ -46,10 +61,10 @@ def test_a_cell_of_some_time_has_the_throughput_of_the_fixed_point(simgrid: Engi
     assert found.throughput == pytest.approx(fixed_point(one), rel=0.03)
     assert found.steady
     # With its ramp-up a cell has less, and in its best second not less than on average.
-    assert found.average < found.throughput <= found.largest * (1 + CLOSE)
+    assert found.average < found.throughput <= found.largest * (1 + EXACT)
     assert found.goodput.size == 600
-    assert found.goodput.mean() == pytest.approx(found.average, rel=CLOSE)
-    assert found.goodput.max() <= fixed_point(one.model_copy(update={"file_size": 10**13})) * (1 + CLOSE)
+    assert found.goodput.mean() == pytest.approx(found.average, rel=EXACT)
+    assert found.goodput.max() <= fixed_point(one.model_copy(update={"file_size": 10**13})) * (1 + EXACT)
     assert not found.rows
 
 
@@ -58,7 +73,7 @@ def test_the_warm_up_is_the_first_set_up_and_slow_start(simgrid: Engine) -> None
     at = terms(np.array([fixed_point(one)]), model_cells([one]), central(PHYSICS), "path")
     expected = float(at.setup[0] + at.rounds[0] * 0.02)
     found = simulated_course(simgrid, one, seconds(60))
-    assert found.warmup == pytest.approx(expected, rel=CLOSE)
+    assert found.warmup == pytest.approx(expected, rel=EXACT)
     assert (found.goodput[: int(float(at.setup[0]) / 0.1)] == 0).all()
     # One of half of a cell or more is not cut, and the cell says so.
     short = simulated_course(simgrid, one, seconds(1.5 * expected))
@@ -71,7 +86,7 @@ def test_samples_of_a_long_cell_stay_bounded_and_lose_no_byte(simgrid: Engine) -
     fine = simulated_course(simgrid, one, seconds(24, interval=0.002))
     coarse = simulated_course(simgrid, one, seconds(24))
     assert 5000 <= fine.goodput.size < 10_000
-    assert fine.goodput.sum() * fine.step == pytest.approx(coarse.goodput.sum() * coarse.step, rel=CLOSE)
+    assert fine.goodput.sum() * fine.step == pytest.approx(coarse.goodput.sum() * coarse.step, rel=EXACT)
     assert fine.throughput == pytest.approx(coarse.throughput, rel=1e-6)
 
 
@@ -79,14 +94,14 @@ def test_a_cell_of_some_files_ends_with_the_last_and_lists_each(simgrid: Engine)
     one = SHARED[0]
     found = simulated_course(simgrid, one, files(4))
     whole = 8 / fixed_point(one)  # 10⁹ bytes, alone
-    assert found.duration == pytest.approx(4 * whole, rel=CLOSE)
+    assert found.duration == pytest.approx(4 * whole, rel=EXACT)
     assert (found.complete, found.transfers) == (True, 4)
     rows = np.array(found.rows)
     assert rows[:, :2].tolist() == [[0, number] for number in range(4)]
     assert rows[1:, 2] == pytest.approx(rows[:-1, 4])  # each begins as the one before ends
-    assert rows[:, 4] - rows[:, 2] == pytest.approx(whole, rel=CLOSE)
+    assert rows[:, 4] - rows[:, 2] == pytest.approx(whole, rel=EXACT)
     setup = float(terms(np.zeros(1), model_cells([one]), central(PHYSICS), "path").setup[0])
-    assert rows[:, 3] - rows[:, 2] == pytest.approx(setup, rel=CLOSE)
+    assert rows[:, 3] - rows[:, 2] == pytest.approx(setup, rel=EXACT)
 
 
 def test_streams_that_are_done_leave_the_path_to_the_others(simgrid: Engine) -> None:
@@ -95,8 +110,8 @@ def test_streams_that_are_done_leave_the_path_to_the_others(simgrid: Engine) -> 
     found = simulated_course(simgrid, one, files(1), AT_ONCE)
     ends = sorted(row[4] for row in found.rows)
     assert ends[0] < 0.6 * ends[2]
-    assert ends[1] == pytest.approx(ends[2], rel=CLOSE)
-    assert found.average == pytest.approx(3 * 80 / ends[2], rel=CLOSE)
+    assert ends[1] == pytest.approx(ends[2], rel=EXACT)
+    assert found.average == pytest.approx(3 * 80 / ends[2], rel=EXACT)
 
 
 def test_files_that_are_missing_when_time_is_up_are_flagged(simgrid: Engine) -> None:
@@ -139,3 +154,241 @@ def test_single_transfers_reach_the_dataset_and_their_tables_say_simulated(tmp_p
     summary = made.summary.isel(repetition=0)
     assert summary.transfers.values.tolist() == [6, 120]
     assert (summary.throughput_average < summary.throughput).all()
+
+
+CLOSE = 0.02
+TESTBED = shipped("simulation-usatlas2007")
+USATLAS = TESTBED.parameters
+PATH = {"rtt": 20, "bandwidth": 1, "mtu": 1500, "tcp_buffer": 8_000_000}
+FILES = {"file_size": 5 * 10**9, "source_content": "random"}
+GRIDFTP = Parameters(tool="globus-url-copy", copy_mode="push", **PATH, **FILES)
+SECONDS = Measurement(until="seconds", seconds=120)
+FULL = (1500 - HEADERS) / 1538 * USATLAS.saturation.value
+WINDOW = USATLAS.window_share.value * 65536 * 8e-9 / 0.02
+
+
+def disks(read: float, write: float) -> Physics:
+    known = {"disk_read_rate": read, "disk_write_rate": write}
+    made = {name: Estimate(value=value, unit="Gbit/s", source="made up") for name, value in known.items()}
+    return USATLAS.model_copy(update=made)
+
+
+IPERF = {"layer": "network", "tool": "iperf3"}
+CLOSED = {
+    "a path without TLS": ({"streams": 4, "layer": "memory_to_memory"}, USATLAS, FULL),
+    "a disk that several streams share": (
+        {"streams": 8, "layer": "memory_to_disk"},
+        USATLAS,
+        USATLAS.disk_write_rate.value,
+    ),
+    "the slower of two disks": ({"streams": 2, "layer": "disk_to_disk"}, disks(read=0.1, write=0.2), 0.1),
+    "a disk that is not read": ({"streams": 2, "layer": "memory_to_disk"}, disks(read=0.1, write=0.2), 0.2),
+    "windows of streams without files": (IPERF | {"streams": 3, "tcp_buffer": 65536}, USATLAS, 3 * WINDOW),
+    "a path that one stream without files fills": (IPERF | {"streams": 1}, USATLAS, FULL),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None:
+    given_parameters, known, expected = CLOSED[case]
+    one = GRIDFTP.model_copy(update=given_parameters)
+    assert fixed_point(one, known) == pytest.approx(expected, rel=CLOSE)
+    assert simulated_course(simgrid, one, SECONDS, known).throughput == pytest.approx(expected, rel=CLOSE)
+
+
+def test_simgrid_and_the_fixed_point_agree_over_the_tests_of_2007(simgrid: Engine) -> None:
+    published = load({"sweep": "config/published/usatlas2007.yaml", "testbed": "netns"}, ROOT)
+    for one in (cell.parameters for cell in published.grid.cells[::7]):
+        found = simulated_course(simgrid, one, SECONDS, USATLAS).throughput
+        # A file of 5 GB takes longer than a cell on most layers, and its set-up is in no figure then.
+        assert found == pytest.approx(fixed_point(one, USATLAS), rel=0.05), one
+
+
+LAYERS = st.sampled_from(["memory_to_memory", "memory_to_disk", "disk_to_disk"])
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 40), LAYERS, st.floats(0.01, 10), st.floats(0.01, 10), st.integers(10**6, 10**11))
+def test_disks_bound_what_uses_them(streams: int, layer: str, read: float, write: float, size: int) -> None:
+    one = GRIDFTP.model_copy(update={"streams": streams, "layer": layer, "file_size": size})
+    known = disks(read=read, write=write)
+    in_memory = fixed_point(one.model_copy(update={"layer": "memory_to_memory"}), known)
+    found = fixed_point(one, known)
+    bound = {"memory_to_memory": np.inf, "memory_to_disk": write, "disk_to_disk": min(read, write)}[layer]
+    assert found <= bound * (1 + 1e-9)
+    # Slow start to a lower rate may end a little earlier than it takes less: its last round trip is not a whole one.
+    assert found <= in_memory * 1.03
+    if bound >= in_memory * 100:
+        assert found == pytest.approx(in_memory)
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 40), st.floats(0, 200), st.integers(2**16, 2**30))
+def test_streams_without_files_have_no_set_up_and_no_tls(streams: int, rtt: float, buffer: int) -> None:
+    path = {"streams": streams, "rtt": rtt, "tcp_buffer": buffer}
+    network = GRIDFTP.model_copy(update=IPERF | path)
+    large = GRIDFTP.model_copy(update=path | {"layer": "memory_to_memory", "file_size": 10**15})
+    assert fixed_point(network, USATLAS) == pytest.approx(fixed_point(large, USATLAS), rel=1e-3)
+    cells, p = model_cells([network, network.model_copy(update={"tool": "davix-put"})]), central(USATLAS)
+    ceilings = solve(cells, p, "path")[1].ceilings["path"]
+    assert ceilings[1] / ceilings[0] == pytest.approx(TLS)
+
+
+def simulated(name: str, folder: Path, **fewer: Any) -> Data:
+    """The dataset of a published sweep with fewer values of some parameters, as a run makes it."""
+    content = yaml.safe_load((ROOT / f"config/published/{name}.yaml").read_text())
+    content["parameters"] |= fewer
+    study = study_of(folder, f"simulation-{name}", **content)
+    dataset.write(folded(study, folder), folder / "dataset.nc")
+    return Data(folder / "dataset.nc")
+
+
+def test_the_tests_of_2007_say_what_bound_them(tmp_path: Path) -> None:
+    data = simulated("usatlas2007", tmp_path, tcp_buffer=["64 KiB", "8 MB"], streams=[1, 12])
+    tuned = data.summary.isel(repetition=0).sel(tcp_buffer=8_000_000, streams=12)
+    bound = {str(at): {*tuned.limit.sel(layer=at).values.tolist()} - {""} for at in tuned.layer.values}
+    assert bound["network"] == bound["memory_to_memory"] == {"bandwidth"}
+    assert bound["memory_to_disk"] == bound["disk_to_disk"] == {"disk"}
+    untuned = data.summary.isel(repetition=0).sel(tcp_buffer=65536, streams=1, layer="network", tool="iperf3")
+    assert (untuned.limit, untuned.transfers, untuned.fairness.isnull()) == ("window", 0, True)
+    assert (data.summary.duration.fillna(120) == 120).all()
+    # GridFTP of memory reaches less with its ramp-up than after it; a test never reaches more than its maximum.
+    found = data.summary.dropna("tool", how="all")
+    missing = found.throughput.isnull()
+    assert (missing | (found.throughput_average <= found.throughput + 1e-9)).all()
+    assert (missing | (found.throughput <= found.throughput_max * 1.001)).all()
+
+
+Patch = pytest.MonkeyPatch
+STREAMS = [1, 3, 8, 40, 200]
+ASKED: dict[str, Any] = {"streams": STREAMS, "rtt": [1, 60], "cores": 16, "bandwidth": 20}
+ASKED["file_size"] = "1 GB"
+THIRTY = {"until": "seconds", "seconds": 30}
+
+
+def asked(folder: Path, measurement: dict[str, Any] | None = None, **parameters: Any) -> Configuration:
+    asked = ASKED | parameters
+    return study_of(folder, "simulation", parameters=asked, measurement=measurement or {})
+
+
+def specs(cells: list[dict[str, Any]]) -> list[Any]:
+    return [cell["spec"] for cell in cells]
+
+
+def computed_cells(configuration: Configuration, folder: Path, processes: int = 1) -> list[dict[str, Any]]:
+    study.simulate(configuration, folder / "cells.jsonl", folder, processes)
+    assert sorted(file.name for file in folder.iterdir() if "cells" in file.name) == ["cells.jsonl"]
+    return [content_of(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("measurement", [None, THIRTY])
+def test_cells_are_in_the_order_of_the_grid(tmp_path: Path, measurement: Any, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(study, "AT_ONCE", 3)
+    if measurement is None:  # cells until steady need no SimGrid
+        monkeypatch.setattr(engine, "SIMGRID_PYTHON", "/nowhere")
+    configuration = asked(tmp_path, measurement)
+    cells = computed_cells(configuration, tmp_path, processes=2)
+    assert specs(cells) == [wanted(configuration, one) for one in configuration.grid.cells]
+    for cell in cells:
+        about = cell["format"], cell["status"], cell["flags"], cell["summary"]["attempts"]
+        assert about == (1, "ok", [], 1)
+        assert cell["summary"].keys() == SUMMARY.keys() and cell["limit"]
+        assert ("simgrid" in cell["provenance"]["software"]) == bool(measurement)
+        # A constant course needs few samples.
+        assert measurement or 1 <= len(cell["samples"]["goodput"]) <= SAMPLES
+
+
+def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path: Path) -> None:
+    file = tmp_path / "cells.jsonl"
+    before = computed_cells(asked(tmp_path), tmp_path)
+    started = {cell["provenance"]["started"] for cell in before}
+    file.write_bytes(file.read_bytes().rstrip())  # whatever editor has dropped the last end of line
+    turned = asked(tmp_path, streams=STREAMS[::-1], rtt=[60, 1])
+    after = computed_cells(turned, tmp_path)
+    assert specs(after) == [wanted(turned, cell) for cell in turned.grid.cells]
+    assert sorted(map(orjson.dumps, after)) == sorted(map(orjson.dumps, before))
+    more = asked(tmp_path, rtt=[0.5, 1, 60], streams=[*STREAMS, 300])
+    cells = computed_cells(more, tmp_path)
+    assert specs(cells) == [wanted(more, cell) for cell in more.grid.cells]
+    assert [cell for cell in cells if cell["provenance"]["started"] in started] == before
+    # Another fixed parameter changes every cell, and a smaller grid drops lines.
+    assert not [cell for cell in computed_cells(asked(tmp_path, mtu=1500), tmp_path) if cell in cells]
+    assert len(computed_cells(asked(tmp_path, mtu=1500, rtt=1), tmp_path)) == len(STREAMS)
+
+
+def test_a_cell_that_simgrid_refuses_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = study.cell_plan
+    plan = lambda one, *rest: usual(one, *rest) | ({"phases": []} if one.streams == 8 else {})  # noqa: E731
+    monkeypatch.setattr(study, "cell_plan", plan)
+    configuration = asked(tmp_path, THIRTY, rtt=1)
+    [failed] = [cell for cell in computed_cells(configuration, tmp_path) if cell["status"] == "failed"]
+    assert failed["spec"]["parameters"]["streams"] == 8 and "exit code 1" in failed["message"]
+    summary = folded(configuration, tmp_path).summary
+    assert summary["status"].sel(streams=8).item() == 2 and summary["throughput"].isnull().sum() == 1
+
+
+PYTHONS = [(sys.executable, r"make setup EXTRAS=simulation`$"), ("/nowhere", "cannot be run")]
+
+
+@pytest.mark.parametrize(("python", "said"), PYTHONS)
+def test_without_simgrid_it_is_asked_for(tmp_path: Path, monkeypatch: Patch, python: str, said: str) -> None:
+    for module in (engine, extras):
+        monkeypatch.setattr(module, "SIMGRID_PYTHON", python)
+    with pytest.raises(SimulationError, match=said) as caught:
+        study.simulate(asked(tmp_path, THIRTY), tmp_path / "cells.jsonl", tmp_path, 2)
+    assert not isinstance(caught.value, CellError)
+    assert not (tmp_path / "cells.jsonl").exists()
+
+
+def test_computed_cells_outlive_a_simgrid_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, computed = Engine.simulate, []
+
+    def simulate(simgrid: Engine, cell: Any) -> dict[str, Any]:
+        if len(computed) == 2:
+            simgrid._process.kill()
+        computed.append(usual(simgrid, cell))
+        return computed[-1]
+
+    monkeypatch.setattr(Engine, "simulate", simulate)
+    configuration = asked(tmp_path, THIRTY, rtt=1)
+    with pytest.raises(SimulationError, match="has ended"):
+        study.simulate(configuration, tmp_path / "cells.jsonl", tmp_path, 1)
+    assert not (tmp_path / "cells.jsonl").exists()
+    monkeypatch.setattr(Engine, "simulate", lambda *given: computed.append(usual(*given)) or computed[-1])
+    assert len(computed_cells(configuration, tmp_path)) == len(computed) == len(STREAMS)
+
+
+def killed(configuration: Configuration, folder: Path) -> None:
+    """Compute two cells at a time, and be killed while the third two are computed."""
+    usual, left = study._Lines.of, [2]
+
+    def texts(*given: Any) -> list[bytes]:
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+        return usual(*given)
+
+    study._Lines.of, study.AT_ONCE = texts, 2  # type: ignore[assignment]
+    study.simulate(configuration, folder / "cells.jsonl", folder, 1)
+
+
+def test_cells_of_a_killed_job_are_kept_and_damaged_lines_computed_again(tmp_path: Path) -> None:
+    configuration = asked(tmp_path)
+    child = multiprocessing.get_context("fork").Process(target=killed, args=(configuration, tmp_path))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    [left] = tmp_path.glob(".cells.jsonl.*")
+    with left.open("ab") as file:
+        file.write(b'{"spec":{"form')  # a line that was being written
+    kept = [orjson.loads(line) for line in left.read_bytes().splitlines()[1:-1]]
+    cells = computed_cells(configuration, tmp_path)
+    assert len(cells) == 10
+    started, again = ([one["provenance"]["started"] for one in of] for of in (kept, cells))
+    assert again[: len(kept)] == started
+    lines = (tmp_path / "cells.jsonl").read_bytes().splitlines()
+    lines[:6] = [b"{", lines[1].replace(b'"ok"', b'"OK"'), b"\xff", b'{"spec":7}', b"[]", b"null"]
+    (tmp_path / "cells.jsonl").write_bytes(b"\n".join(lines))
+    again = computed_cells(configuration, tmp_path)
+    assert {cell["status"] for cell in again} == {"ok"}
+    assert [cell["summary"] for cell in again] == [cell["summary"] for cell in cells]

@@ -173,15 +173,6 @@ def test_paths_hold_the_axes_alone_in_base_units() -> None:
     assert paths(grid({"streams": 4})) == [f"{ONLY_DEPLOYMENT}/repetition=1"]
 
 
-def test_what_is_left_out_has_the_values_of_the_testbed_before_those_of_the_model() -> None:
-    sweep = Sweep.model_validate({"parameters": {"bandwidth": 2, "rtt": [5, 20], "streams": [1, 2]}})
-    found = expand(sweep, {"mtu": 1500, "bandwidth": 10.0, "rtt": 7.0})
-    assert {cell.parameters for cell in found.cells} == {
-        Parameters(mtu=1500, bandwidth=2.0, rtt=rtt, streams=streams) for rtt in (5, 20) for streams in (1, 2)
-    }
-    assert paths(found) == paths(expand(sweep))
-
-
 def test_include_brings_new_values_at_their_place_and_all_values_of_other_axes() -> None:
     found = grid({"rtt": [5, 50], "streams": [1, 2]}, include=[{"rtt": 20}])
     assert found.axes["rtt"] == (5, 20, 50)

@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+"""XRootD's configuration and releases, and the start and the end of servers."""
+
 import math
 import os
 import re
+import shutil
 import ssl
+import subprocess
 from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 
 import pytest
-from tpcsweep.xrootd import credentials, releases
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.testbeds.netns.servers import DeploymentProcess
+from tpcsweep.testbeds.node import starting
+from tpcsweep.xrootd import credentials, obtaining, releases
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import LATE
+from tpcsweep.xrootd.releases import Release, ReleaseError
 
 from tests.support.releases import folder_of
 
@@ -104,3 +114,114 @@ def test_server_and_user_accept_each_other_by_the_strict_rules(address: str, tmp
                 end.do_handshake()
     peer = server.getpeercert()
     assert peer and (("commonName", credentials.USER),) in peer["subject"]
+
+
+VERSIONS = st.lists(st.integers(0, 99), min_size=3, max_size=3)
+
+
+@given(VERSIONS, VERSIONS)
+def test_versions_compare_as_numbers(left: list[int], right: list[int]) -> None:
+    first, second = (".".join(map(str, version)) for version in (left, right))
+    assert (releases.version_number(first) < releases.version_number(second)) == (left < right)
+
+
+def test_each_version_has_a_hash_and_all_can_be_named() -> None:
+    known = releases.known(["patched"])
+    assert known[:2] == ["system", "patched"]
+    assert {"5.5.3", "5.8.1", "5.9.9", "6.2.0", "5.8.1-source"} < set(known)
+    assert len(known) == len(set(known))
+    # It comes in seconds, everywhere.
+    assert releases.RECOMMENDED in releases.DEBIAN.keys() < releases.sources().keys()
+
+
+def test_a_release_is_started_by_its_loader_or_its_own_libraries_or_is_the_systems(tmp_path: Path) -> None:
+    assert Release("system").command("cmsd") == [shutil.which("cmsd") or "cmsd"]
+    folder = folder_of(tmp_path / "x", "v6.3.0-rc1", "lib64")
+    made = releases.release_in("patched", folder)
+    _, libraries, *_, program = made.command("xrootd")
+    assert f"{folder}/lib64" in libraries and program == str(folder / "bin/xrootd")
+    assert made.version() == "6.3.0-rc1"
+    (folder / "loader").mkdir()
+    (folder / "loader/cmsd").touch()
+    paths = ["--library-path", f"{folder}/lib:{folder}/lib64"]
+    assert made.command("cmsd") == [f"{folder}/loader/cmsd", "--argv0", "cmsd", *paths, f"{folder}/bin/cmsd"]
+
+
+@pytest.mark.parametrize("said", ["", "Segmentation fault", "version 5"])
+def test_a_program_that_does_not_say_its_version_is_refused(said: str, tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match=r"xrootd odd: .* allowed: a version such as v5\.9\.9"):
+        releases.release_in("odd", folder_of(tmp_path / "x", said)).version()
+
+
+def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "x", "v1.2.3")
+    (folder / "bin/cmsd").unlink()
+    with pytest.raises(ReleaseError, match=r"xrootd mine: .*/bin/cmsd is not there: allowed is a folder"):
+        obtaining.obtain("mine", {"mine": folder}, print)
+
+
+def test_a_sites_folder_is_recorded_with_the_hash_of_what_is_in_it(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "x", "v6.3.0")
+    first = obtaining.obtain("mine", {"mine": folder}, print).describe()
+    assert (first["release"], first["version"]) == ("mine", "6.3.0")
+    (folder / "lib/libXrdHttp-6.so").write_bytes(b"patched")
+    assert obtaining.obtain("mine", {"mine": folder}, print).describe()["digest"] != first["digest"]
+
+
+def test_what_the_cache_has_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path))
+    assert obtaining.to_build("6.2.0", {})
+    assert not any(obtaining.to_build(name, {"6.9": tmp_path}) for name in ("system", "5.8.1", "6.9"))
+    place = obtaining._place("6.2.0")
+    folder_of(place, "v6.2.0")
+    assert not obtaining.to_build("6.2.0", {})
+    assert obtaining.obtain("6.2.0", {}, print).folder == place
+
+
+def test_obtaining_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(ReleaseError, match=r"xrootd 9\.9\.9: no source archive .*envs/xrootd\.txt"):
+        obtaining.obtain("9.9.9", {}, print)
+    assert [path.name for path in (tmp_path / "cache/xrootd").iterdir()] == ["lock"]
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path / "cache/xrootd/lock"))
+    with pytest.raises(ReleaseError, match="TPCSWEEP_CACHE names another"):
+        obtaining.obtain("6.2.0", {}, print)
+
+
+STARTED = "src1 cmsd, src2 cmsd, src1 ready, src1 xrootd, src2 ready, src2 xrootd"
+
+
+@pytest.mark.parametrize(
+    ("origins", "expected"), [(1, "src1 xrootd"), (2, f"srcm cmsd, srcm ready, srcm xrootd, {STARTED}")]
+)
+def test_redirectors_start_before_origins_and_cmsd_before_xrootd(origins: int, expected: str) -> None:
+    side = xrootd.side("src", "a", ["b", "c"][:origins], Path(), Path())
+    seen: list[str] = []
+    start = lambda server, program: seen.append(f"{server.name} {program}")  # noqa: E731
+    starting.start_servers(side.servers, start, lambda server: start(server, "ready"))
+    assert ", ".join(seen) == expected
+
+
+def test_a_side_is_ready_when_its_redirector_has_sent_to_each_origin() -> None:
+    get = mock.Mock(side_effect=[(0, ""), (200, ""), (200, ""), (307, "b:1"), (307, "b:1"), (307, "c:1")])
+    for probe in starting.probes("a:1", ["b:1", "c:1"], get):
+        while not probe.ready():
+            pass
+    assert [call.args for call in get.call_args_list] == [(f"{name}:1",) for name in "bbcaaa"]
+
+
+@pytest.mark.parametrize(
+    ("command", "how"), [("kill -SEGV $$", "was killed by SIGSEGV"), ("exit 3", "ended with exit code 3")]
+)
+def test_how_a_process_has_ended_with_its_last_words(tmp_path: Path, command: str, how: str) -> None:
+    own, stderr = tmp_path / "own.log", tmp_path / "stderr.log"
+    with subprocess.Popen(["sh", "-c", f"read go; {command}"], stdin=subprocess.PIPE) as child:
+        process = DeploymentProcess("dst1: xrootd", child, (own, stderr))
+        assert process.end() is None
+        child.stdin.close()
+        child.wait()
+    assert process.end() == f"dst1: xrootd {how}"
+    stderr.write_text("cannot be configured\n")
+    assert process.end() == f"dst1: xrootd {how}; its last words: cannot be configured"
+    own.write_text("started\nCOPY with Bearer MDAxsecret\n\n")
+    assert process.end() == f"dst1: xrootd {how}; its last words: COPY with Bearer [removed]"

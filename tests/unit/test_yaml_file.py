@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tpcsweep.configuration.problems import read_yaml
 
-from tests.support.fuzzing import TEXTS, Case, cases, taken
+from tests.support.fuzzing import TEXTS, cases, taken
 from tests.support.projects import errors, problems
 
 
@@ -62,9 +62,3 @@ def test_of_many_mistakes_the_first_are_listed(root: Path) -> None:
 @given(data=st.data())
 def test_a_file_is_refused_or_planned(kind: str, data: st.DataObject, tmp_path: Path) -> None:
     taken(data.draw(cases(kind)), tmp_path)
-
-
-@pytest.mark.parametrize("kind", TEXTS)
-def test_shipped_files_are_mostly_taken(kind: str, tmp_path: Path) -> None:
-    beside = {"sweep": "simulation", "testbed": "nodes"}.get(kind, "")
-    assert any(taken(Case(kind, text, beside), tmp_path) for text in TEXTS[kind])

@@ -67,7 +67,9 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
     "limit_second": {
         "long_name": "another limit whose share of the time is within 0.1 of the largest; empty without one",
     },
-    "message": {"long_name": "the tool's message in a failed cell, or the reason why a cell was not measured"},
+    "message": {
+        "long_name": "the tool's message in a failed cell, or the reason why a cell was not measured"
+    },
     "started": {"long_name": "when the cell was started, UTC"},
     "provenance": {
         "units": "1",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel's recovery from single losses, on a short path. Needs root."""
+"""Studies on real kernels and servers: the reproducer of crashes, and recovery from single losses."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,19 @@ from tpcsweep.tcp import recovery_time
 from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
+from tests.support.workflow import ROOT, finished
+
+SCRIPT = ROOT / "studies/crashes/reproduce.py"
+
+
+@pytest.mark.parametrize("slow", ["cpu", "enable"])
+def test_the_reproducer_says_how_the_server_ended(slow: str) -> None:
+    ended = finished([sys.executable, str(SCRIPT), "/usr", "--slow", slow, "--runs", "1", "--seconds", "2"])
+    run, summary = ended.stdout.splitlines()
+    died = run.startswith("run 1: died by ")
+    assert died or run.startswith("run 1: alive; ")
+    assert summary == f"{int(died)} of 1 servers died"
+    assert ended.returncode == int(died)
 
 
 def test_reno_halves_its_window_and_takes_as_long_as_the_formula_says(tmp_path: Path) -> None:

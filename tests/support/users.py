@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ordinary users of this machine, made for the length of a `with`, and what runs in their names."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    number: int
+    home: Path
+
+    def command(
+        self, prepared: str, arguments: Sequence[object], command: Sequence[str], **own: str
+    ) -> list[str]:
+        """A command line for root, which runs a command in the user's name, with `own` in its environment.
+
+        A script prepares it, in a namespace of its own for mounts; with the arguments' rest it runs what follows.
+        """
+        root = ["unshare", "--mount", "sh", "-c", prepared, "sh", *map(str, arguments)]
+        become = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
+        environment = {"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin", **own}
+        return [*root, *become, *(f"{name}={value}" for name, value in environment.items()), *command]
+
+    def processes(self) -> dict[int, list[str]]:
+        """The command lines of what runs in the user's name, by pids, in whatever namespaces."""
+        found = {}
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.uids().real == self.number and process.status() != psutil.STATUS_ZOMBIE:
+                    found[process.pid] = process.cmdline()
+        return found
+
+    def kill(self) -> None:
+        """Kill everything that runs in the user's name, as the kernel does when memory is short."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+Made = TypeVar("Made", bound=User)
+
+
+@contextlib.contextmanager
+def made(kind: type[Made], prefix: str) -> Iterator[Made]:
+    name = f"{prefix}{os.getpid()}"
+    subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name], check=True)
+    user = kind(name, int(subprocess.check_output(["id", "-u", name])), Path(f"~{name}").expanduser())
+    try:
+        yield user
+    finally:
+        user.kill()
+        subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
