@@ -3,7 +3,6 @@
 
 import contextlib
 import json
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,19 +12,17 @@ from typing import Any
 import pytest
 from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Budget, Endpoints
-from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.testbeds import Request, TeardownError
+from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import ledger, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
-from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import BudgetError
 from tpcsweep.tools import Credentials
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import Front, front_of
 from tests.support.sites import MIB, files
-from tests.support.storage import ADDRESSES, Storage, storage_of
+from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
 
 pytestmark = pytest.mark.real
 TESTBED = testbeds.of("endpoints")
@@ -44,24 +41,6 @@ def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     yield
     assert storage.files("source") == storage.files("destination") == []
     assert not list(ledger.place().glob("*.json"))
-
-
-@contextlib.contextmanager
-def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[tuple[EndpointsSite, Any]]:
-    """A deployment, and the function that measures a cell in it."""
-    asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
-    request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with TESTBED.deployed(settings, request) as site:
-
-            def measured(how: Measurement) -> dict[str, Any]:
-                return TESTBED.measure(site, asked, how, "c0", lambda *_: None)
-
-            yield site, measured
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def macaroon(storage: Storage, role: str, seconds: int) -> str:
