@@ -4,11 +4,13 @@
 import contextlib
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Budget, Endpoints
@@ -153,6 +155,55 @@ def test_a_slow_server_fails_a_cell_too_short_for_a_file(storage: Storage, tmp_p
         assert "smaller file_size" in result["message"]
     finally:
         storage.restart("source")
+
+
+@pytest.mark.parametrize(("tool", "mode"), [("curl", "pull"), ("native", "push")])
+def test_markers_show_the_bytes_of_a_file_under_way(
+    storage: Storage, tmp_path: Path, tool: str, mode: str
+) -> None:
+    source = storage.folder / "source/data/test/big"
+    with source.open("wb") as file:
+        file.truncate(256 * MIB)
+    storage.restart("source", also="xrootd.fslib throttle default\nthrottle.throttle data 8m")
+    ends = {role: {"urls": [storage.url(role)]} for role in ADDRESSES}
+    pair = {"name": "loopback", **ends, "source": {**ends["source"], "file": "big"}}
+    how = {"tool": tool, "copy_mode": mode, "file_size": 256 * MIB}
+    try:
+        with deployed(storage.settings(pairs=[pair]), tmp_path, **how) as (site, measured):
+            with sizes_of(storage.folder / "destination/data/test") as sizes:
+                result = measured(Measurement(until="seconds", seconds=13))
+            last = site.markers[-1]
+    finally:
+        storage.restart("source")
+        source.unlink()
+    assert result["status"] == "ok", result["message"]
+    assert result["limit"] in ("not_visible", "machine")
+    assert result["transfers"]["stream"] == []
+    # The sender counts bytes that are in buffers of sockets, or not yet on the disk.
+    assert last["bytes"] == pytest.approx(np.interp(last["time"], *zip(*sizes, strict=True)), abs=8 * MIB)
+    summary = result["summary"]
+    assert summary["duration"] > 8
+    assert summary["throughput_average"] * summary["duration"] == pytest.approx(last["bytes"] * 8e-9, rel=0.05)
+
+
+@contextlib.contextmanager
+def sizes_of(folder: Path) -> Iterator[list[tuple[float, int]]]:
+    """The bytes of a folder's files, ten times a second."""
+    over, found = threading.Event(), list[tuple[float, int]]()
+
+    def look() -> None:
+        while not over.wait(0.1):
+            with contextlib.suppress(FileNotFoundError):
+                sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+                found.append((time.monotonic(), sum(sizes)))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("tool", ["curl", "native"])

@@ -32,7 +32,7 @@ FIXES = {
     ),
     r"\b507\b|Insufficient Storage|No space left": "the storage is full: delete files there, or choose another folder",
     r"Server returned nothing": "the other end closed the connection: look at its disk and its log",
-    r"no byte arrived": "choose a smaller file_size or more time, as only completed files are visible",
+    r"no byte arrived": "choose a smaller file_size or more time, as only completed files and markers are visible",
     r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
     r"certificate verify failed|self.signed|unable to get local issuer": "set ca to the CA of the server's certificate",
 }
