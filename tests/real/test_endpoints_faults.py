@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -183,7 +182,9 @@ def test_markers_show_the_bytes_of_a_file_under_way(
     assert last["bytes"] == pytest.approx(np.interp(last["time"], *zip(*sizes, strict=True)), abs=8 * MIB)
     summary = result["summary"]
     assert summary["duration"] > 8
-    assert summary["throughput_average"] * summary["duration"] == pytest.approx(last["bytes"] * 8e-9, rel=0.05)
+    assert summary["throughput_average"] * summary["duration"] == pytest.approx(
+        last["bytes"] * 8e-9, rel=0.05
+    )
 
 
 @contextlib.contextmanager

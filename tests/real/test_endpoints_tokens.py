@@ -114,7 +114,9 @@ def test_tokens_that_expire_in_mid_sweep_fail_the_next_cell(storage: Storage, tm
     ends: dict[str, Any] = {}
     for role in ADDRESSES:
         tokens, left = tmp_path / f"{role}.jwts", began + seconds - time.time()
-        tokens.write_text("".join(f"{issuer(storage).token(storage.audience(role), left)}\n" for _ in range(3)))
+        tokens.write_text(
+            "".join(f"{issuer(storage).token(storage.audience(role), left)}\n" for _ in range(3))
+        )
         command = f"head -n 1 {tokens} && sed -i 1d {tokens}"
         ends[role] = {"urls": [storage.url(role)], "credentials": {"token_command": command}}
     settings = storage.settings(pairs=[{"name": "loopback", **ends}])

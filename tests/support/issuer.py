@@ -45,7 +45,9 @@ class Issuer:
         times = {"iat": now - 60, "nbf": now - 60, "exp": int(now + seconds)}
         who = {"iss": self.url, "sub": "alice", "aud": audience, "jti": secrets.token_hex(8)}
         head = {"typ": "JWT", "alg": "RS256", "kid": KEY}
-        text = ".".join(encoded(json.dumps(part)) for part in (head, who | times | PROFILES[profile] | claims))
+        text = ".".join(
+            encoded(json.dumps(part)) for part in (head, who | times | PROFILES[profile] | claims)
+        )
         return f"{text}.{encoded(self.key.sign(text.encode(), padding.PKCS1v15(), SHA256()))}"
 
     def published(self, path: str) -> dict[str, Any] | None:
@@ -67,7 +69,7 @@ def issuer_at(address: str, pki: Path) -> Iterator[Issuer]:
     issuer = Issuer()
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             found = issuer.published(self.path)
             body = json.dumps(found).encode()
             self.send_response(200 if found else 404)

@@ -75,8 +75,17 @@ def test_markers_split_transfers_and_show_those_under_way() -> None:
         return {"stream": stream, "start": start, "time": at, "bytes": count}
 
     spans = [Span(0, 0.0, 12.0, 100), Span(1, 0.0, 7.0, 0)]  # the second one failed
-    markers = [marker(0, 0.0, 5.0, 20), marker(1, 0.0, 5.0, 50), marker(0, 0.0, 10.0, 110), marker(0, 12.0, 17.0, 30)]
-    parts = [Span(0, 0.0, 5.0, 20), Span(0, 5.0, 10.0, 80), Span(0, 10.0, 12.0, 0)]  # more than the file's size
+    markers = [
+        marker(0, 0.0, 5.0, 20),
+        marker(1, 0.0, 5.0, 50),
+        marker(0, 0.0, 10.0, 110),
+        marker(0, 12.0, 17.0, 30),
+    ]
+    parts = [
+        Span(0, 0.0, 5.0, 20),
+        Span(0, 5.0, 10.0, 80),
+        Span(0, 10.0, 12.0, 0),
+    ]  # more than the file's size
     found = split(spans, markers)
     assert sorted(found) == [*parts, Span(0, 12.0, 17.0, 30), Span(1, 0.0, 7.0, 0)]
     assert known_until(found, 2) == 7.0

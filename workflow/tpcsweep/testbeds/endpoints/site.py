@@ -85,7 +85,10 @@ def split(spans: list[Span], markers: Iterable[Event]) -> list[Span]:
         points[marker["stream"], marker["start"]].append((marker["time"], marker["bytes"]))
     for span in spans:
         known = points[span.stream, span.start]
-        known[:] = [*((time, min(count, span.size)) for time, count in known if span.size), (span.end, span.size)]
+        known[:] = [
+            *((time, min(count, span.size)) for time, count in known if span.size),
+            (span.end, span.size),
+        ]
     return [
         Span(stream, begin, end, after - before)
         for (stream, start), known in points.items()
