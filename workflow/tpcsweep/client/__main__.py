@@ -191,7 +191,7 @@ class _Worker:
         if self._ended:
             return self._ended
         number = next(self._numbers)
-        ended = asyncio.get_running_loop().create_future()
+        ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._running[number] = ended, on_marker
         self._stdin.write(order(number, transfer))
         return await ended
