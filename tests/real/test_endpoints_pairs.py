@@ -41,7 +41,7 @@ def copies(storage: Storage, folder: str) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("mode", ["pull", "push"])
-@pytest.mark.parametrize("tool", ["curl", "gfal-copy", "native"])
+@pytest.mark.parametrize("tool", ["curl", "gfal-copy"])
 def test_copies_are_spread_over_the_doors_of_both_ends(
     storage: Storage, tmp_path: Path, tool: str, mode: str
 ) -> None:
