@@ -3,21 +3,28 @@
 
 Each stream transfers files one after the other; a file's time has a factor of the stream, one that changes slowly and
 one of the file. Bytes inside files are unknown, so the cell is judged by files alone, as testbeds of kind endpoints do.
+A second table has files of a minute, whose rate changes meanwhile, without and with performance markers.
 
     python -m benchmarks.outside
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from tpcsweep.measure.steady import analyse
-from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until
+from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 
 CELLS = 400
 INTERVAL = 0.1
 SIZE = 64 << 20
 SECONDS = 3.0
 """The mean time of a file."""
+MINUTE = 60.0
+"""The mean time of a long file, s."""
+PERIOD = 5.0
+"""The time between performance markers, s."""
 
 
 def cell(random: np.random.Generator, streams: int, files: int, scatter: float, slow: float) -> list[Span]:
@@ -36,12 +43,40 @@ def cell(random: np.random.Generator, streams: int, files: int, scatter: float, 
     return spans
 
 
-def judged(spans: list[Span], streams: int) -> tuple[float, float, float]:
-    times = np.arange(0.0, known_until(spans, streams), INTERVAL)
-    rates = np.diff(arrived(times, spans)) / INTERVAL
+def long_cell(
+    random: np.random.Generator, streams: int, files: int
+) -> tuple[list[Span], list[dict[str, float]]]:
+    """Long files, and their markers; the rate of a stream scatters by 30 %, correlated over some seconds."""
+    spans, markers = [], []
+    for stream in range(streams):
+        scatter = np.zeros(int(3 * files * MINUTE) + 100)
+        for second in range(1, scatter.size):
+            scatter[second] = 0.8 * scatter[second - 1] + 0.6 * random.normal()
+        moved = np.concatenate([[0.0], np.cumsum(np.exp(0.3 * scatter - 0.045))]) * SIZE / MINUTE
+        clock = np.arange(moved.size, dtype=float)
+        ends = np.interp(SIZE * np.arange(files + 1), moved, clock)
+        for number, (start, end) in enumerate(pairwise(ends.tolist())):
+            spans.append(Span(stream, start, end, SIZE))
+            for time in np.arange(start + PERIOD, end, PERIOD).tolist():
+                count = float(np.interp(time, clock, moved)) - number * SIZE
+                markers.append({"stream": stream, "start": start, "time": time, "bytes": count})
+    return spans, markers
+
+
+def judged(spans: list[Span], streams: int, parts: list[Span] | None = None) -> tuple[float, float, float]:
+    """Mean and interval of a cell, by its files or by known parts of them."""
+    parts = parts or spans
+    times = np.arange(0.0, known_until(parts, streams), INTERVAL)
+    rates = np.diff(arrived(times, parts)) / INTERVAL
     first = max(min(span.end for span in spans if span.stream == stream) for stream in range(streams))
     found = analyse(rates, INTERVAL, 0.95, settled=first)
     return found.mean, found.low, found.high
+
+
+def coverage(rows: list[tuple[float, float, float]], truth: float) -> str:
+    means, lows, highs = np.array(rows).T
+    covered, width = np.mean((lows <= truth) & (truth <= highs)), np.nanmedian((highs - lows) / 2 / means)
+    return f"{covered:.1%} | {width:.1%}"
 
 
 def main() -> None:
@@ -54,12 +89,21 @@ def main() -> None:
                 # The truth: a cell as long as ten thousand files.
                 long = cell(random, streams, 10_000 // streams, scatter, slow)
                 truth = judged(long, streams)[0]
-                rows = np.array(
-                    [judged(cell(random, streams, files, scatter, slow), streams) for _ in range(CELLS)]
-                )
-                covered = np.mean((rows[:, 1] <= truth) & (truth <= rows[:, 2]))
-                width = np.nanmedian((rows[:, 2] - rows[:, 1]) / 2 / rows[:, 0])
-                print(f"| {streams} | {files} | {scatter:.0%} | {slow:.0%} | {covered:.1%} | {width:.1%} |")
+                rows = [judged(cell(random, streams, files, scatter, slow), streams) for _ in range(CELLS)]
+                print(f"| {streams} | {files} | {scatter:.0%} | {slow:.0%} | {coverage(rows, truth)} |")
+    print("\n| streams | long files of each | markers | covered | half width |")
+    print("|---|---|---|---|---|")
+    for streams in (1, 4):
+        for files in (2, 4, 8):
+            random = np.random.default_rng(7)
+            cells = [long_cell(random, streams, files) for _ in range(CELLS)]
+            truth = streams * SIZE / MINUTE
+            for name, known in (("no", False), ("yes", True)):
+                rows = [
+                    judged(spans, streams, split(spans, markers) if known else None)
+                    for spans, markers in cells
+                ]
+                print(f"| {streams} | {files} | {name} | {coverage(rows, truth)} |")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ all tools that move files; the same servers, which let everybody in; and two ori
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 """XRootD 5.5.3 crashes now and then of itself, on little CPU."""
 DEPLOYING_NOTHING = {"dashboard", "first_page", "open_questions", "pages", "published", "slurm", "uml"}
-DEPLOYING_NOTHING |= {"endpoints", "endpoints_faults", "endpoints_user"}
 """Modules whose tests run beside the others, which deploy on this machine, one at a time."""
 BASE = pytest.StashKey[Path]()
 

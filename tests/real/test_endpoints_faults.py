@@ -4,11 +4,14 @@
 import contextlib
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Budget, Endpoints
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.testbeds import TeardownError
@@ -20,7 +23,10 @@ from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import Front, front_of
 from tests.support.sites import MIB, files
-from tests.support.storage import ADDRESSES, TESTBED, Storage, deployed, lingering, storage_of
+from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
+
+pytestmark = pytest.mark.real
+TESTBED = testbeds.of("endpoints")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +38,6 @@ def storage() -> Iterator[Storage]:
 @pytest.fixture(autouse=True)
 def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    lingering(monkeypatch, 1.0)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
     yield
     assert storage.files("source") == storage.files("destination") == []
@@ -76,13 +81,14 @@ def fronted(storage: Storage, folder: Path) -> Iterator[tuple[Front, Endpoints]]
 @pytest.mark.parametrize("tool", ["curl", "native"])
 def test_a_token_that_expires_fails_the_next_cell(storage: Storage, tmp_path: Path, tool: str) -> None:
     settings, renew = by_tokens(storage, tmp_path, storage.url("destination"))
+    renew(30)
+    began = time.monotonic()
     with (
         pytest.raises(TeardownError, match="left behind"),
-        deployed(settings, tmp_path, tool=tool) as measured,
+        deployed(settings, tmp_path, tool=tool) as (_, measured),
     ):
         assert measured(files(30))["status"] == "ok"
-        renew(1)
-        time.sleep(2)
+        time.sleep(max(0.0, began + 31 - time.monotonic()))
         result = measured(files(2))
         assert result["status"] == "failed"
         assert "40" in result["message"]
@@ -97,7 +103,7 @@ def test_a_full_disk_fails_the_cell(storage: Storage, tmp_path: Path, mode: str)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=777", "tpcsweep-test", data], check=True)
     try:
         how = {"file_size": 8 * MIB, "tool": "curl", "copy_mode": mode}
-        with deployed(storage.settings(), tmp_path, **how) as measured:
+        with deployed(storage.settings(), tmp_path, **how) as (_, measured):
             result = measured(files(2))
         assert result["status"] == "failed"
         # The pushing end does not hear why the other one has closed the connection.
@@ -139,13 +145,10 @@ def test_no_right_to_delete_stays_in_the_ledger_until_it_is_given(storage: Stora
     assert len(TESTBED.reap(storage.settings())) == 1
 
 
-def test_a_slow_server_fails_a_cell_too_short_for_a_file(
-    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lingering(monkeypatch, 6.0)  # as ever
+def test_a_slow_server_fails_a_cell_too_short_for_a_file(storage: Storage, tmp_path: Path) -> None:
     storage.restart("source", also="xrootd.fslib throttle default\nthrottle.throttle data 1m")
     try:
-        with deployed(storage.settings(), tmp_path, tool="native", file_size=16 * MIB) as measured:
+        with deployed(storage.settings(), tmp_path, tool="native", file_size=16 * MIB) as (_, measured):
             result = measured(Measurement(until="seconds", seconds=3))
         assert result["status"] == "failed"
         assert "smaller file_size" in result["message"]
@@ -153,11 +156,62 @@ def test_a_slow_server_fails_a_cell_too_short_for_a_file(
         storage.restart("source")
 
 
+@pytest.mark.parametrize(("tool", "mode"), [("curl", "pull"), ("native", "push")])
+def test_markers_show_the_bytes_of_a_file_under_way(
+    storage: Storage, tmp_path: Path, tool: str, mode: str
+) -> None:
+    source = storage.folder / "source/data/test/big"
+    with source.open("wb") as file:
+        file.truncate(256 * MIB)
+    storage.restart("source", also="xrootd.fslib throttle default\nthrottle.throttle data 8m")
+    ends = {role: {"urls": [storage.url(role)]} for role in ADDRESSES}
+    pair = {"name": "loopback", **ends, "source": {**ends["source"], "file": "big"}}
+    how = {"tool": tool, "copy_mode": mode, "file_size": 256 * MIB}
+    try:
+        with deployed(storage.settings(pairs=[pair]), tmp_path, **how) as (site, measured):
+            with sizes_of(storage.folder / "destination/data/test") as sizes:
+                result = measured(Measurement(until="seconds", seconds=13))
+            last = site.markers[-1]
+    finally:
+        storage.restart("source")
+        source.unlink()
+    assert result["status"] == "ok", result["message"]
+    assert result["limit"] in ("not_visible", "machine")
+    assert result["transfers"]["stream"] == []
+    # The sender counts bytes that are in buffers of sockets, or not yet on the disk.
+    assert last["bytes"] == pytest.approx(np.interp(last["time"], *zip(*sizes, strict=True)), abs=8 * MIB)
+    summary = result["summary"]
+    assert summary["duration"] > 8
+    assert summary["throughput_average"] * summary["duration"] == pytest.approx(
+        last["bytes"] * 8e-9, rel=0.05
+    )
+
+
+@contextlib.contextmanager
+def sizes_of(folder: Path) -> Iterator[list[tuple[float, int]]]:
+    """The bytes of a folder's files, ten times a second."""
+    over, found = threading.Event(), list[tuple[float, int]]()
+
+    def look() -> None:
+        while not over.wait(0.1):
+            with contextlib.suppress(FileNotFoundError):
+                sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+                found.append((time.monotonic(), sum(sizes)))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
 @pytest.mark.parametrize("tool", ["curl", "native"])
 def test_a_redirect_to_another_host_is_followed(storage: Storage, tmp_path: Path, tool: str) -> None:
     with fronted(storage, tmp_path) as (front, settings):
         assert [row for row in trial.findings(settings) if row.status == "failed"] == []
-        with deployed(settings, tmp_path, tool=tool) as measured:
+        with deployed(settings, tmp_path, tool=tool) as (_, measured):
             result = measured(files(40))  # long enough for samples
             assert result["status"] == "ok", result["message"]
         assert {"MKCOL", "PUT", "COPY", "DELETE", "PROPFIND"} <= set(front.asked)
@@ -170,7 +224,7 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
     with fronted(storage, tmp_path) as (front, settings):
         front.status, front.retry_after, front.refusals = status, "1", 2
         began = time.monotonic()
-        with deployed(settings, tmp_path, tool="native") as measured:
+        with deployed(settings, tmp_path, tool="native") as (_, measured):
             assert time.monotonic() - began >= 2
             assert front.asked[:3] == ["MKCOL"] * 3
             front.only, front.refusals = "COPY", 2
@@ -178,7 +232,7 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
             assert result["status"] == "ok", result["message"]
             assert str(status) in " ".join(result["transfers"]["message"])
             front.refusals = 1000
-            result = measured(Measurement(until="files", files=3, max_time=5))  # pauses grow to half a minute
+            result = measured(files(3))
             assert result["status"] == "failed"
             assert "fewer streams" in result["message"]
 
@@ -194,9 +248,9 @@ def test_another_ca_is_said_before_anything_is_sent(storage: Storage, tmp_path: 
 def test_a_budget_is_that_of_the_whole_run(storage: Storage, tmp_path: Path) -> None:
     settings = storage.settings(budget={"bytes": 10 * MIB, "time": 600})
     how = {"tool": "curl", "file_size": MIB // 8}
-    with deployed(settings, tmp_path, **how) as measured:
+    with deployed(settings, tmp_path, **how) as (_, measured):
         assert measured(files(32))["status"] == "ok"  # 4 MiB, and the source file
-    with deployed(settings, tmp_path, **how) as measured:
+    with deployed(settings, tmp_path, **how) as (_, measured):
         result = measured(files(48))
         assert "deployment_broken" in result["flags"]
         assert "testbed here: budget.bytes" in result["message"]
@@ -207,6 +261,6 @@ def test_a_budget_is_that_of_the_whole_run(storage: Storage, tmp_path: Path) -> 
 def test_transfers_that_fail_count_in_the_budget(storage: Storage, tmp_path: Path) -> None:
     with fronted(storage, tmp_path) as (front, settings):
         little = settings.model_copy(update={"budget": Budget(bytes=3 * MIB, time=600)})
-        with deployed(little, tmp_path, tool="native") as measured:
+        with deployed(little, tmp_path, tool="native") as (_, measured):
             front.status, front.only, front.refusals = 500, "COPY", 1000
             assert "failed transfers included" in measured(files(2))["message"]

@@ -65,15 +65,21 @@ def front_of(door: str, address: str, pki: Path) -> Iterator[Front]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer((address, 0), Handler)
+    with serving(Handler, address, pki) as front.url:
+        yield front
+
+
+@contextlib.contextmanager
+def serving(handler: type[http.server.BaseHTTPRequestHandler], address: str, pki: Path) -> Iterator[str]:
+    """Serve with the servers' certificate; yields the URL."""
+    server = http.server.ThreadingHTTPServer((address, 0), handler)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pki / "host.pem", pki / "host.key")
     server.socket = tls.wrap_socket(server.socket, server_side=True)
-    front.url = f"https://{address}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield front
+        yield f"https://{address}:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

@@ -7,23 +7,27 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.testbeds.endpoints import ledger, site
+from tpcsweep.testbeds import Request
+from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.xrootd.credentials import USER, create_credentials
+from tpcsweep.xrootd.obtaining import obtain
+from tpcsweep.xrootd.releases import SYSTEM
 
-from tests.support.sites import handlers_kept
+from tests.support.issuer import Issuer, issuer_at
+from tests.support.sites import MIB
 from tests.support.workflow import wait_until
 
 
@@ -34,55 +38,119 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-Measured = Callable[[Measurement], dict[str, Any]]
-TESTBED = testbeds.of("endpoints")
 ADDRESSES = {"source": "127.0.8.1", "destination": "127.0.8.2"}
-PORTS = {role: free_port() for role in ADDRESSES}
-"""XRootD listens at all addresses: its port tells a server."""
-ANYBODY = """
-http.exthandler xrdtpc libXrdHttpTPC.so
+PORTS = {f"{role}{door}": free_port() for role in ADDRESSES for door in ("", "-2")}
+"""XRootD listens at all addresses: its port tells a door."""
+ASKS = """
+http.header2cgi Authorization authz
+ofs.authorize 1
+xrootd.chksum max 2 adler32
 """
 MACAROONS = """
-http.exthandler xrdtpc libXrdHttpTPC.so
 http.exthandler xrdmacaroons libXrdMacaroons.so
 http.gridmap {pki}/gridmap
 macaroons.secretkey {pki}/macaroon.key
 macaroons.maxduration 99999999
-http.header2cgi Authorization authz
-"""
-ASKS = """
-ofs.authorize 1
-xrootd.chksum max 2 adler32
 ofs.authlib libXrdMacaroons.so
 acc.authdb {place}/authdb
 """
+TOKENS = """
+ofs.authlib libXrdAccSciTokens.so config={place}/scitokens.cfg
+"""
+SCITOKENS = """
+[Global]
+audience = {audience}
+[Issuer test]
+issuer = {issuer}
+base_path = /data/test
+"""
+BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
+"""The CAs of the system, which alone the library of XRootD's plugin for tokens trusts."""
 
 
 @dataclass
 class Storage:
-    """Two servers, started beside tpcsweep."""
+    """Servers of a source and a destination, started beside tpcsweep."""
 
     folder: Path
     pki: Path
     asks: bool
     processes: dict[str, subprocess.Popen[bytes]]
+    """By door."""
+    doors: Sequence[str] = tuple(ADDRESSES)
+    """Doors of an end have the same files, and names that begin with its role."""
+    releases: Mapping[str, str] = field(default_factory=dict)
+    """By role; others run the system's."""
+    issuer: Issuer | None = None
+    """Whose tokens the servers accept, instead of certificates and macaroons."""
 
     def files(self, role: str) -> list[str]:
         """Everything below the folder of an end."""
         root = self.folder / role / "data" / "test"
         return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
-    def url(self, role: str) -> str:
-        return f"https://{ADDRESSES[role]}:{PORTS[role]}/data/test"
+    def url(self, door: str) -> str:
+        return f"https://{where(door)}/data/test"
 
-    def restart(self, role: str, rights: str = "a", also: str = "") -> None:
-        self.processes[role].kill()
-        self.processes[role].wait()
-        self.processes[role] = start(self.folder, self.pki, role, self.asks, rights, also)
-        wait_until(lambda: answers(role), "the server answers")
+    def audience(self, role: str) -> str:
+        """The audience of tokens for the servers of an end."""
+        return f"https://{role}.test"
+
+    def log(self, door: str) -> str:
+        return "".join(path.read_text() for path in (self.folder / door).rglob("log"))
+
+    def start(self, door: str, rights: str = "a", also: str = "") -> None:
+        """Start a server; `rights` are the user's, as XRootD's authdb has them, and `also` further lines."""
+        role, user = role_of(door), pwd.getpwnam("xrootd")
+        place, root = self.folder / door, self.folder / role
+        for path in (place, root, root / "data", root / "data" / "test"):
+            path.mkdir(exist_ok=True)
+            os.chown(path, user.pw_uid, user.pw_gid)
+        (place / "authdb").write_text(f"u {USER} /data {rights}\n")
+        authorization = f"{ASKS}{TOKENS if self.issuer else MACAROONS}" if self.asks else ""
+        lines = [
+            "all.export /data",
+            f"oss.localroot {root}",
+            f"all.adminpath {place}",
+            f"all.pidpath {place}",
+            f"all.sitename {role}",
+            "xrd.network nodnr",
+            f"xrd.port {PORTS[door]}",
+            f"xrd.tls {self.pki}/host.pem {self.pki}/host.key",
+            f"xrd.tlsca certdir {self.pki}/ca",
+            f"xrd.protocol http:{PORTS[door]} libXrdHttp.so",
+            "http.exthandler xrdtpc libXrdHttpTPC.so",
+            "http.desthttps yes",
+            "tpc.trace info error warning",
+            *authorization.format(pki=self.pki, place=place).splitlines(),
+            also,
+        ]
+        (place / "server.cfg").write_text("\n".join(lines) + "\n")
+        become = ["setpriv", "--reuid=xrootd", "--regid=xrootd", "--clear-groups", "--pdeathsig", "KILL"]
+        if self.issuer:
+            known = SCITOKENS.format(audience=self.audience(role), issuer=self.issuer.url)
+            (place / "scitokens.cfg").write_text(known)
+            mount = f'mount --bind {self.pki}/ca.pem {BUNDLE.resolve()} && exec "$@"'
+            become = ["unshare", "--mount", "sh", "-c", mount, "sh", *become]
+        program = obtain(self.releases.get(role, SYSTEM), {}, print).command("xrootd")
+        command = [*become, *program, "-c", str(place / "server.cfg"), "-l", str(place / "log"), "-n", door]
+        # The proxy that tests set for tpcsweep would be the server's, too.
+        environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(place)}
+        self.processes[door] = subprocess.Popen(command, cwd=place, env=environment)
+
+    def kill(self, door: str) -> None:
+        self.processes[door].kill()
+        self.processes[door].wait()
+
+    def restart(self, door: str, rights: str = "a", also: str = "") -> None:
+        self.kill(door)
+        self.start(door, rights, also)
+        wait_until(lambda: answers(door), "the server answers")
 
     def settings(self, **changes: Any) -> Endpoints:
-        ends = {role: {"urls": [f"davs://{ADDRESSES[role]}:{PORTS[role]}/data/test"]} for role in ADDRESSES}
+        ends: dict[str, dict[str, list[str]]] = {role: {"urls": []} for role in ADDRESSES}
+        for door in self.doors:
+            ends[role_of(door)]["urls"].append(f"davs://{where(door)}/data/test")
         content = {
             "kind": "endpoints",
             "budget": {"bytes": 64 << 30, "time": 600},
@@ -94,75 +162,58 @@ class Storage:
         return Endpoints.model_validate({**content, **changes})
 
 
-def start(
-    folder: Path, pki: Path, role: str, asks: bool, rights: str = "a", also: str = ""
-) -> subprocess.Popen[bytes]:
-    """Start a server; `rights` are the user's, as XRootD's authdb has them, and `also` further lines."""
-    user = pwd.getpwnam("xrootd")
-    place = folder / role
-    for path in (place, place / "data", place / "data" / "test"):
-        path.mkdir(exist_ok=True)
-        os.chown(path, user.pw_uid, user.pw_gid)
-    lines = [
-        "all.export /data",
-        f"oss.localroot {place}",
-        f"all.adminpath {place}",
-        f"all.pidpath {place}",
-        f"all.sitename {role}",
-        "xrd.network nodnr",
-        f"xrd.port {PORTS[role]}",
-        f"xrd.tls {pki}/host.pem {pki}/host.key",
-        f"xrd.tlsca certdir {pki}/ca",
-        f"xrd.protocol http:{PORTS[role]} libXrdHttp.so",
-        "http.desthttps yes",
-        *((MACAROONS + ASKS) if asks else ANYBODY).format(pki=pki, place=place).splitlines(),
-        also,
-    ]
-    (place / "authdb").write_text(f"u {USER} /data {rights}\n")
-    (place / "server.cfg").write_text("\n".join(lines) + "\n")
-    become = ["setpriv", "--reuid=xrootd", "--regid=xrootd", "--clear-groups", "--pdeathsig", "KILL"]
-    command = [*become, "xrootd", "-c", str(place / "server.cfg"), "-l", str(place / "log"), "-n", role]
-    # The proxy that tests set for tpcsweep would be the server's, too.
-    return subprocess.Popen(command, cwd=place, env={"PATH": os.environ["PATH"]})
-
-
 @contextlib.contextmanager
-def storage_of(asks: bool) -> Iterator[Storage]:
-    """Two servers for the length of a `with`; `asks`: only who shows a certificate or a macaroon may use them."""
+def storage_of(
+    asks: bool,
+    doors: Sequence[str] = tuple(ADDRESSES),
+    releases: Mapping[str, str] | None = None,
+    tokens: bool = False,
+) -> Iterator[Storage]:
+    """Servers for the length of a `with`; `asks`: only who shows a certificate, macaroon or token may use them."""
     folder = Path(tempfile.mkdtemp(prefix="storage-"))  # those of pytest are root's alone
     folder.chmod(0o755)
     user = pwd.getpwnam("xrootd")
     pki = folder / "pki"
     create_credentials(pki, ADDRESSES.values(), (user.pw_uid, user.pw_gid))
-    running = {role: start(folder, pki, role, asks) for role in ADDRESSES}
-    found = Storage(folder, pki, asks, running)
-    try:
-        wait_until(lambda: all(map(answers, ADDRESSES)), "the servers answer")
+    with contextlib.ExitStack() as undo:
+        undo.callback(shutil.rmtree, folder)
+        issuer = undo.enter_context(issuer_at(ADDRESSES["source"], pki)) if tokens else None
+        found = Storage(folder, pki, asks, {}, doors, releases or {}, issuer)
+        for door in doors:
+            found.start(door)
+            undo.callback(found.kill, door)
+        wait_until(lambda: all(map(answers, doors)), "the servers answer")
         yield found
-    finally:
-        for process in found.processes.values():
-            process.kill()
-            process.wait()
-        shutil.rmtree(folder)
 
 
 @contextlib.contextmanager
-def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[Measured]:
-    """A deployment on endpoints, as the function that measures a cell in it."""
-    asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": 1 << 20, **parameters})
-    request = testbeds.Request(
-        "test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here"
-    )
-    with handlers_kept(), TESTBED.deployed(settings, request) as made:
-        yield lambda how: TESTBED.measure(made, asked, how, "c0", lambda *_: None)
+def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[tuple[EndpointsSite, Any]]:
+    """A deployment, and the function that measures a cell in it."""
+    testbed = testbeds.of("endpoints")
+    asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
+    request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with testbed.deployed(settings, request) as site:
+
+            def measured(how: Measurement) -> dict[str, Any]:
+                return testbed.measure(site, asked, how, "c0", lambda *_: None)
+
+            yield site, measured
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
-def lingering(patched: pytest.MonkeyPatch, seconds: float) -> None:
-    """Wait so long for servers that finish a copy after its client is gone: small files are whole sooner."""
-    for module in (ledger, site):
-        patched.setattr(module, "LINGER", seconds)
+def role_of(door: str) -> str:
+    return door.partition("-")[0]
 
 
-def answers(role: str) -> bool:
+def where(door: str) -> str:
+    """Host and port of a door."""
+    return f"{ADDRESSES[role_of(door)]}:{PORTS[door]}"
+
+
+def answers(door: str) -> bool:
     with socket.socket() as plain:
-        return plain.connect_ex((ADDRESSES[role], PORTS[role])) == 0
+        return plain.connect_ex((ADDRESSES[role_of(door)], PORTS[door])) == 0

@@ -37,6 +37,11 @@ class Missing(Sleeps):
     def command(self, transfer, credentials, folder):
         return ["/no/such/program"]
 
+class Marks(Sleeps):
+    def command(self, transfer, credentials, folder):
+        lines = [f"echo Stripe Bytes Transferred: {size}" for size in (0, 5, 9)]
+        return ["sh", "-c", "; sleep 0.2; ".join(lines)]
+
 class Works(Worker):
     name = "works"
     def __init__(self, code):
@@ -49,7 +54,7 @@ class Works(Worker):
         return {}
 
 client.PAUSE = 0.01
-client.TOOLS.update(sleeps=Sleeps(), refuses=Refuses(), missing=Missing())
+client.TOOLS.update(sleeps=Sleeps(), refuses=Refuses(), missing=Missing(), marks=Marks())
 client.TOOLS.update(works=Works(sys.argv[2]), broken=Works("raise SystemExit('no such library')"))
 asyncio.run(client.serve(Path("/"), Path(sys.argv[3])))
 """
@@ -63,14 +68,17 @@ print("a library's noise", flush=True)
 def copy(number, transfer):
     if transfer.copy_mode == "die":
         os._exit(7)
-    time.sleep(float(transfer.copy_mode) if transfer.copy_mode != "fail" else 0)
+    if transfer.copy_mode == "mark":
+        for size in (5, 9):
+            answers.marker(number, size)
+    time.sleep(0 if transfer.copy_mode in ("fail", "mark") else float(transfer.copy_mode))
     answers.ended(number, "the server said no" if transfer.copy_mode == "fail" else None)
 answers.ready()
 for line in sys.stdin.buffer:
     threading.Thread(target=copy, args=ordered(line), daemon=True).start()
 os._exit(0)
 """
-"""Copies by sleeping for as many seconds as the copy mode says; `fail` and `die` are other ways to end."""
+"""Copies by sleeping for as many seconds as the copy mode says; `fail`, `die` and `mark` are other ways to end."""
 
 
 Started = subprocess.Popen[bytes]
@@ -120,6 +128,23 @@ def test_each_stream_starts_its_next_transfer_as_it_ends_one(process: Started, t
         assert 0 <= min(between) < 0.09
         assert all(event["failure"] is None for event in mine)
     assert len({event["name"] for event in events}) == len(events)
+
+
+@pytest.mark.parametrize(
+    ("tool", "connections", "sizes"), [("marks", 1, [5, 9]), ("works", 1, [5, 9]), ("works", 2, [])]
+)
+def test_markers_tell_the_bytes_of_transfers_by_one_connection(
+    process: Started, tool: str, connections: int, sizes: list[int]
+) -> None:
+    markers: list[Event] = []
+    client = of_process(process, markers.append)
+    run(client, tool, 1, "mark", tcp_streams=connections, files=1)
+    ended = gather(client, 1)[0]
+    assert [marker["bytes"] for marker in markers] == sizes
+    for marker in markers:
+        assert (marker["stream"], marker["name"], marker["start"]) == (0, ended["name"], ended["start"])
+        assert ended["start"] <= marker["time"] <= ended["end"]
+    client.stop()
 
 
 @pytest.mark.parametrize(("tool", "processes"), [("sleeps", 4), ("works", 1)])

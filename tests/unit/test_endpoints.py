@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tpcsweep.configuration.endpoints import Budget, Endpoints
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints.doors import explained
-from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until
+from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
 
 MIB = 1 << 20
@@ -68,6 +68,28 @@ def test_bytes_are_known_until_the_last_file_of_the_stream_that_is_furthest_behi
     spans = [Span(0, 0.0, 2.0, 1), Span(1, 0.0, 3.0, 1), Span(0, 2.0, 5.0, 1)]
     assert known_until(spans, 2) == 3.0
     assert known_until(spans, 3) == -math.inf
+
+
+def test_markers_split_transfers_and_show_those_under_way() -> None:
+    def marker(stream: int, start: float, at: float, count: int) -> dict[str, Any]:
+        return {"stream": stream, "start": start, "time": at, "bytes": count}
+
+    spans = [Span(0, 0.0, 12.0, 100), Span(1, 0.0, 7.0, 0)]  # the second one failed
+    markers = [
+        marker(0, 0.0, 5.0, 20),
+        marker(1, 0.0, 5.0, 50),
+        marker(0, 0.0, 10.0, 110),
+        marker(0, 12.0, 17.0, 30),
+    ]
+    parts = [
+        Span(0, 0.0, 5.0, 20),
+        Span(0, 5.0, 10.0, 80),
+        Span(0, 10.0, 12.0, 0),
+    ]  # more than the file's size
+    found = split(spans, markers)
+    assert sorted(found) == [*parts, Span(0, 12.0, 17.0, 30), Span(1, 0.0, 7.0, 0)]
+    assert known_until(found, 2) == 7.0
+    assert split(spans, []) == spans
 
 
 def test_streams_use_every_door_of_both_ends() -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer, native, xrdcp
+from tpcsweep.tools.base import OnMarker
 from tpcsweep.tools.native import Copier, Progress
 from tpcsweep.xrootd import credentials
 
@@ -259,6 +260,7 @@ def copies(
     count: int = 1,
     authorization: str = "usual",
     answers: int = 1000,
+    on_marker: OnMarker = lambda _: None,
     **asked: Any,
 ) -> tuple[list[str | None], Server]:
     """One transfer after another; how they ended, and what the server saw."""
@@ -269,7 +271,8 @@ def copies(
             ended = []
             for number in range(count):
                 ends = f"{server.url}/source", f"{server.url}/{number}"
-                ended.append(await copier.copy(Transfer(*ends, **{"copy_mode": "pull", **asked})))
+                transfer = Transfer(*ends, **{"copy_mode": "pull", **asked})
+                ended.append(await copier.copy(transfer, on_marker))
                 if answers == 1:
                     await asyncio.wait_for(server.closed.wait(), 60)
             return ended, server
@@ -306,6 +309,13 @@ def test_a_copy_is_as_parameters_say(secrets: Path, asked: Any, of: str, has: An
         assert headers[name] == value.format(plain)
     assert lacks not in headers
     assert ("POST" in {first.split()[0] for first, _ in server.asked}) == ("authorization" not in asked)
+
+
+def test_markers_tell_the_bytes_so_far(secrets: Path) -> None:
+    told: list[int] = []
+    markers = [MARKER.format(size) for size in (0, 5, 5, 9)]
+    ended, _ = copies(secrets, lambda _: chunked(*markers, "success: Created\n"), on_marker=told.append)
+    assert (ended, told) == ([None], [5, 9])
 
 
 def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:

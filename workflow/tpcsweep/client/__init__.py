@@ -35,6 +35,7 @@ class Client:
         lines: Iterable[bytes],
         why: Callable[[], str],
         delay: float = 0.0,
+        on_marker: Callable[[Event], object] = lambda _: None,
     ) -> None:
         """Wait until the client is ready.
 
@@ -43,11 +44,12 @@ class Client:
             lines: Lines of the client until it ends.
             why: Function that describes how the client ended.
             delay: Additional seconds for answers, compared with this machine.
+            on_marker: Function that gets performance markers, in the thread that listens.
         """
         self._write = send
         self._lines = lines
         self._why = why
-        self._delay = delay
+        self._delay, self._on_marker = delay, on_marker
         self._events: queue.Queue[Event | None] = queue.Queue()
         threading.Thread(target=self._listen, name="client events", daemon=True).start()
         self._await("ready")
@@ -73,7 +75,11 @@ class Client:
 
     def _listen(self) -> None:
         for line in self._lines:
-            self._events.put(json.loads(line))
+            event = json.loads(line)
+            if event["event"] == "marker":
+                self._on_marker(event)
+            else:
+                self._events.put(event)
         self._events.put(None)
 
     def _send(self, request: Mapping[str, object]) -> None:
@@ -98,7 +104,9 @@ class Client:
         return event
 
 
-def of_process(process: subprocess.Popen[bytes]) -> Client:
+def of_process(
+    process: subprocess.Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None
+) -> Client:
     """Return a client for a process of this machine whose standard input and output are pipes."""
     assert process.stdin
     assert process.stdout
@@ -111,4 +119,4 @@ def of_process(process: subprocess.Popen[bytes]) -> Client:
     def why() -> str:
         return f"it ended with exit code {process.wait(timeout=STOP_SECONDS)}; see stderr.client.log"
 
-    return Client(send, process.stdout, why)
+    return Client(send, process.stdout, why, on_marker=on_marker)

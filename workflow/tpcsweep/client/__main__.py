@@ -9,7 +9,9 @@ Requests                                         Events
            prefix, copy_mode, tcp_streams,         {"event": "end", "stream", "number", "name", "start", "end",
            files: null | n, folders,                         "failure": null | "…"}
            encryption, authorization}}
-  {"stop": {}}                                     {"event": "exhausted"}: every stream has given up
+  {"stop": {}}                                     {"event": "marker", "stream", "name", "start", "time", "bytes"}:
+                                                             progress of a transfer under way
+                                                   {"event": "exhausted"}: every stream has given up
                                                    {"event": "finished"}: every other stream has its `files`
                                                    {"event": "stopped"}: all processes have ended
 Times are seconds of CLOCK_MONOTONIC. `pairs` are (source, destination) base URLs; stream k uses pair k mod n.
@@ -35,7 +37,8 @@ from typing import IO, Any
 
 from tpcsweep.client import ToolRefusedError
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
-from tpcsweep.tools.base import READY, order
+from tpcsweep.tools.base import READY, OnMarker, order
+from tpcsweep.tools.native import Progress
 
 GIVE_UP_AFTER = 3
 """Consecutive failures after which a stream ends, so that a mistake causes no fork storm."""
@@ -44,7 +47,7 @@ LONGEST_PAUSE = 30.0
 BUSY = re.compile(r"\b(429|503)\b|Too Many Requests|Service Unavailable", re.IGNORECASE)
 """Failures by which a server requests fewer transfers; each one makes the next pause longer."""
 GRACE = 2.0  # s for a tool to end after SIGTERM
-MakeCopy = Callable[[Transfer], Awaitable[str | None]]
+MakeCopy = Callable[[Transfer, OnMarker], Awaitable[str | None]]
 """Function that makes a transfer, and returns the reason of its failure or None."""
 
 
@@ -141,14 +144,20 @@ async def copying(
         except RuntimeError as error:
             raise ToolRefusedError(str(error)) from None
 
-        async def copy(transfer: Transfer) -> str | None:
+        async def copy(transfer: Transfer, on_marker: OnMarker) -> str | None:
             command = tool.command(transfer, credentials, folder)
+            progress, output = Progress(), b""
             try:
                 async with processes.started(command, DEVNULL, STDOUT) as process:
-                    output = (await process.communicate())[0].decode(errors="replace")
+                    assert process.stdout
+                    while piece := await process.stdout.read(1 << 16):
+                        output += piece
+                        if progress.feed(piece):
+                            on_marker(progress.bytes)
+                    await process.wait()
             except ToolRefusedError as error:
                 return str(error)
-            return tool.failure(process.returncode or 0, output)
+            return tool.failure(process.returncode or 0, output.decode(errors="replace"))
 
         yield copy
 
@@ -161,7 +170,7 @@ class _Worker:
         self._name = name
         self._log = log
         self._numbers = itertools.count()
-        self._running: dict[int, asyncio.Future[str | None]] = {}
+        self._running: dict[int, tuple[asyncio.Future[str | None], OnMarker]] = {}
         self._ended: str | None = None
         """Reason why it no longer copies."""
 
@@ -178,23 +187,27 @@ class _Worker:
             self._stdin.close()
             await listening
 
-    async def copy(self, transfer: Transfer) -> str | None:
+    async def copy(self, transfer: Transfer, on_marker: OnMarker) -> str | None:
         if self._ended:
             return self._ended
         number = next(self._numbers)
-        self._running[number] = asyncio.get_running_loop().create_future()
+        ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._running[number] = ended, on_marker
         self._stdin.write(order(number, transfer))
-        return await self._running[number]
+        return await ended
 
     async def _listen(self) -> None:
         try:
             async for line in self._stdout:
                 answer = json.loads(line)
-                self._running.pop(answer["number"]).set_result(answer["failure"])
+                if "bytes" in answer:
+                    self._running[answer["number"]][1](answer["bytes"])
+                else:
+                    self._running.pop(answer["number"])[0].set_result(answer["failure"])
         finally:
             self._ended = await self._last_words()
-            for transfer in self._running.values():
-                transfer.set_result(self._ended)
+            for ended, _ in self._running.values():
+                ended.set_result(self._ended)
 
     async def _last_words(self) -> str:
         code = await self._process.wait()
@@ -242,12 +255,17 @@ class Streams:
         return done == self.run.files
 
     async def _transfer(self, stream: int, number: int, copy: MakeCopy) -> str | None:
-        start = time.monotonic()
-        failure = await copy(self.run.transfer(stream, number))
+        start, name = time.monotonic(), self.run.destination_name(stream, number)
+
+        def on_marker(size: int) -> None:
+            # Markers of several connections may count bytes that were only asked for (xrootd/xrootd#2874).
+            if self.run.tcp_streams == 1:
+                emit("marker", stream=stream, name=name, start=start, time=time.monotonic(), bytes=size)
+
+        failure = await copy(self.run.transfer(stream, number), on_marker)
         end = time.monotonic()
         if self.stopping.is_set():
             return None  # stopped by the client: neither a success nor a failure
-        name = self.run.destination_name(stream, number)
         emit("end", stream=stream, number=number, name=name, start=start, end=end, failure=failure)
         return failure
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,9 @@ from tpcsweep import processes
 
 Place = Literal["client", "source", "destination"]
 """Place of a tool's processes: the client, or a side's only origin, with its network and CPU quota."""
+
+OnMarker = Callable[[int], None]
+"""Function that is called with the bytes of a transfer so far, at each performance marker."""
 
 ANONYMOUS = "anonymous"
 """Name of a file in a credentials folder that marks servers without authorization."""
@@ -192,8 +195,9 @@ class Worker(Tool):
     """Tool with one process for all transfers of a cell, which exchanges lines of JSON with the client.
 
     The worker starts with READY. The client writes a transfer as `{"number": …}` with the fields of `Transfer`; the
-    worker answers `{"number": …, "failure": null}`, or with the text of the failure, in any order. The worker exits at
-    the end of its standard input or by a signal, even during transfers, so that it never outlives the client.
+    worker answers `{"number": …, "failure": null}`, or with the text of the failure, in any order, and before that with
+    `{"number": …, "bytes": …}` for each performance marker, if it sees these. The worker exits at the end of its
+    standard input or by a signal, even during transfers, so that it never outlives the client.
     """
 
     @abstractmethod
@@ -225,6 +229,10 @@ class Answers:
 
     def ready(self) -> None:
         os.write(self._file, _line(READY))
+
+    def marker(self, number: int, size: int) -> None:
+        """Report the bytes of a transfer so far, by a performance marker. Any thread may call this."""
+        os.write(self._file, _line({"number": number, "bytes": size}))
 
     def ended(self, number: int, failure: str | None) -> None:
         """Report the end of a transfer. Any thread may call this."""

@@ -57,8 +57,9 @@ class Curl(Program):
         active, header, passive = transfer.ends
         other = f"{header}: {transfer.told(passive)}"
         copy = ["-X", "COPY", "-H", other, "-H", f"@{folder / 'headers'}", *streams]
-        # --location follows a redirector's 307; --location-trusted sends the token there too.
-        return [*self._curl(credentials), "--location-trusted", *copy, active]
+        # --location follows a redirector's 307; --location-trusted sends the token there too. --no-buffer shows
+        # performance markers when they arrive.
+        return [*self._curl(credentials), "--no-buffer", "--location-trusted", *copy, active]
 
     def _curl(self, credentials: Credentials) -> list[str]:
         return ["/usr/bin/curl", "--silent", "--show-error", "--cacert", str(credentials.authority)]

@@ -110,8 +110,9 @@ class GfalCopy(Program):
         own = {"GFAL_PYTHONBIN": "/usr/bin/python3", "X509_CERT_DIR": str(credentials.authorities)}
         if credentials.needed:  # if no proxy is named, gfal2 prefers /tmp/x509up_uUID to a certificate
             shown = {"X509_USER_PROXY": str(credentials.key)}
-            if token := credentials.token_file("source"):  # gfal2 has one token for both ends
-                shown = {"BEARER_TOKEN_FILE": str(token), "X509_USER_PROXY": os.devnull}
+            # gfal2 has one token for both ends, and ignores BEARER_TOKEN_FILE.
+            if token := credentials.token("source"):
+                shown = {"BEARER_TOKEN": token, "X509_USER_PROXY": os.devnull}
         else:
             # Without a token gfal2 requests delegation of a certificate, which XRootD refuses; any token helps.
             shown = {"BEARER_TOKEN": "none", "X509_USER_PROXY": os.devnull}

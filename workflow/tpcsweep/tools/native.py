@@ -19,10 +19,20 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from tpcsweep.tools.base import PACKAGE, Answers, Credentials, Transfer, Worker, ordered, worker_command
+from tpcsweep.tools.base import (
+    PACKAGE,
+    Answers,
+    Credentials,
+    OnMarker,
+    Transfer,
+    Worker,
+    ordered,
+    worker_command,
+)
 from tpcsweep.tools.curl import CAVEATS
 
 PATIENCE = 90.0
@@ -223,8 +233,11 @@ class Copier:
         self._credentials = credentials
         self._macaroons: dict[str, asyncio.Task[str]] = {}
 
-    async def copy(self, transfer: Transfer) -> str | None:
-        """Copy a file; return why that failed, in the words of the server or of Python's TLS and sockets."""
+    async def copy(self, transfer: Transfer, on_marker: OnMarker = lambda _: None) -> str | None:
+        """Copy a file; return why that failed, in the words of the server or of Python's TLS and sockets.
+
+        Calls `on_marker` with the bytes so far at each performance marker.
+        """
         active, header, passive = transfer.ends
         server = urlsplit(active).netloc
         try:
@@ -238,13 +251,13 @@ class Copier:
                 headers["TransferHeaderAuthorization"] = f"Bearer {tokens[1]}"
             if transfer.tcp_streams > 1:
                 headers["X-Number-Of-Streams"] = str(transfer.tcp_streams)
-            return await self._copied(active, headers)
+            return await self._copied(active, headers, on_marker)
         except TimeoutError:
             return f"{server} has not answered for {PATIENCE:.0f} s"
         except (HttpError, OSError) as error:
             return f"{server}: {error}"
 
-    async def _copied(self, url: str, headers: dict[str, str]) -> str | None:
+    async def _copied(self, url: str, headers: dict[str, str], on_marker: OnMarker) -> str | None:
         now = asyncio.get_running_loop().time
         for _ in range(1 + REDIRECTIONS):
             async with self._connections.request("COPY", url, headers) as (head, pieces):
@@ -252,6 +265,7 @@ class Copier:
                 async for piece in pieces:
                     if progress.feed(piece):
                         grown = now()
+                        on_marker(progress.bytes)
                     elif now() - grown > PATIENCE:
                         raise HttpError(f"stands still at {progress.bytes} bytes for {PATIENCE:.0f} s")
             if head.status not in REDIRECTS:
@@ -288,7 +302,7 @@ async def serve_orders(copier: Copier) -> None:
 
     async def copy(number: int, transfer: Transfer) -> None:
         try:
-            answers.ended(number, await copier.copy(transfer))
+            answers.ended(number, await copier.copy(transfer, partial(answers.marker, number)))
         except Exception as error:  # the client needs an answer in any case
             answers.ended(number, f"{type(error).__name__}: {error}")
             raise

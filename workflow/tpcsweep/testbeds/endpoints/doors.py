@@ -26,10 +26,13 @@ LONGEST_WAIT = 30.0
 BLOCK = 1 << 20
 FIXES = {
     r"\b401\b|Unauthorized": "the server does not accept the credential: renew the token or proxy",
-    r"\b403\b|Forbidden|Permission denied": "no right there, or an expired credential: renew it, or ask for the right",
+    r"\b403\b|Forbidden|Permission denied": (
+        "no right there, an expired credential, or a token for another audience or scope: look at it with "
+        "`tpcsweep check`, renew it, or ask for the right"
+    ),
     r"\b507\b|Insufficient Storage|No space left": "the storage is full: delete files there, or choose another folder",
     r"Server returned nothing": "the other end closed the connection: look at its disk and its log",
-    r"no byte arrived": "choose a smaller file_size or more time, as only completed files are visible",
+    r"no byte arrived": "choose a smaller file_size or more time, as only completed files and markers are visible",
     r"\b(429|503)\b": "the server is busy: measure with fewer streams, or later",
     r"certificate verify failed|self.signed|unable to get local issuer": "set ca to the CA of the server's certificate",
 }

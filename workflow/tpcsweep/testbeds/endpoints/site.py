@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site of endpoints. Only completed files are visible to measurements from outside."""
+"""The site of endpoints. Only completed files and performance markers are visible to measurements from outside."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ TOTALS = (
 
 
 class Span(NamedTuple):
-    """An ended transfer in CLOCK_MONOTONIC time, with the number of arrived bytes."""
+    """A transfer or a part of it in CLOCK_MONOTONIC time, with the number of arrived bytes."""
 
     stream: int
     start: float
@@ -49,7 +50,7 @@ class Span(NamedTuple):
 
 
 def arrived(times: np.ndarray[Any, Any], spans: list[Span]) -> np.ndarray[Any, Any]:
-    """Return the bytes that had arrived at `times`, (times,); each file arrives evenly over its transfer."""
+    """Return the bytes that had arrived at `times`, (times,); the bytes of each span arrive evenly."""
     if not spans:
         return np.zeros(len(times))
     table = np.array(spans, dtype=float)
@@ -65,8 +66,8 @@ def arrived(times: np.ndarray[Any, Any], spans: list[Span]) -> np.ndarray[Any, A
 def known_until(spans: list[Span], streams: int) -> float:
     """Return the time until which the bytes of all streams are known.
 
-    It is the smallest end time of the streams' last transfers, because bytes of incomplete files are not visible; -inf
-    until every stream has ended a transfer.
+    It is the smallest end time of the streams' last spans, because later bytes are not yet visible; -inf until every
+    stream has one.
     """
     last: dict[int, float] = {}
     for span in spans:
@@ -74,8 +75,29 @@ def known_until(spans: list[Span], streams: int) -> float:
     return min(last.values()) if len(last) == streams else -math.inf
 
 
+def split(spans: list[Span], markers: Iterable[Event]) -> list[Span]:
+    """Return the parts of transfers between performance markers, and those under way until their last marker.
+
+    A failed transfer remains whole, without bytes.
+    """
+    points: dict[tuple[int, float], list[tuple[float, int]]] = defaultdict(list)
+    for marker in markers:
+        points[marker["stream"], marker["start"]].append((marker["time"], marker["bytes"]))
+    for span in spans:
+        known = points[span.stream, span.start]
+        known[:] = [
+            *((time, min(count, span.size)) for time, count in known if span.size),
+            (span.end, span.size),
+        ]
+    return [
+        Span(stream, begin, end, after - before)
+        for (stream, start), known in points.items()
+        for (begin, before), (end, after) in pairwise([(start, 0), *known])
+    ]
+
+
 class OutsideReadings:
-    """Readings of the client's machine, with byte counts from completed files."""
+    """Readings of the client's machine, with byte counts from completed files and performance markers."""
 
     def __init__(self, site: EndpointsSite, interval: float) -> None:
         self._site, self._sampler = site, Sampler(site.look, interval)
@@ -93,7 +115,7 @@ class OutsideReadings:
 
     def readings(self) -> list[Reading]:
         """Return the readings until `known_until`; before that time is known, all readings without bytes."""
-        read, spans = self._sampler.readings(), list(self._site.spans)
+        read, spans = self._sampler.readings(), split(self._site.spans, list(self._site.markers))
         limit = known_until(spans, self._site.streams)
         if not math.isfinite(limit):
             return read
@@ -124,6 +146,9 @@ class EndpointsSite:
     """The declared RTT in ms; NaN if unknown."""
     streams: int = 1
     spans: list[Span] = field(default_factory=list)
+    """Ended transfers of the cell."""
+    markers: list[Event] = field(default_factory=list)
+    """Performance markers of the cell, which the client's listener adds."""
     bandwidth_found: float | None = None
     path_slow: bool = False
     folders: tuple[str, str] = ("", "")
@@ -145,6 +170,7 @@ class EndpointsSite:
         except secrets.CredentialError as error:
             raise BrokenError(str(error)) from error
         self.streams, self._size, self._files, self.spans = wanted.streams, wanted.file_size, files, []
+        self.markers.clear()
         self.spending.begin_cell()
         self._began = time.monotonic()
 
@@ -206,7 +232,13 @@ class EndpointsSite:
             self._problems.append(str(error))
 
     def present(self) -> dict[str, Arrival]:
-        return {}
+        """Return the transfers under way that had a performance marker, as if bytes had arrived since their start."""
+        ended = {(span.stream, span.start) for span in self.spans}
+        return {
+            marker["name"]: Arrival(marker["start"], marker["bytes"])
+            for marker in self.markers
+            if (marker["stream"], marker["start"]) not in ended
+        }
 
     def copies(self) -> list[Copy]:
         return []

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tpcsweep import processes
-from tpcsweep.client import ClientError, of_process
+from tpcsweep.client import ClientError, Event, of_process
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
@@ -85,12 +85,14 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
         }
         process = processes.start(command, processes.python(home), **pipes)
         undo.callback(_ended, process)
+        markers: list[Event] = []
         site = EndpointsSite(
             pair=pair,
             folders_made=folders,
             name=name,
             doors=doors,
-            client=of_process(process),
+            client=of_process(process, markers.append),
+            markers=markers,
             process=process,
             private=private,
             logins={role: settings.login(getattr(pair, role)) for role in doors},

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime
 import hashlib
@@ -157,7 +158,8 @@ class _Trial:
         ):
             shown = secured.getpeercert(binary_form=True)
             version = secured.version()
-        return f"{version}, {_validity(x509.load_der_x509_certificate(shown or b''))}"
+        certificate = x509.load_der_x509_certificate(shown or b"")
+        return f"{version}, {_validity(certificate.not_valid_after_utc)}"
 
     def _opened(self, role: str) -> str:
         credentials = self._credentials
@@ -166,10 +168,10 @@ class _Trial:
             return "none: anonymous"
         if token := credentials.token(role):
             self._doors[role], self._tokens[role] = Doors(credentials, role), token
-            return "bearer token"
+            return f"bearer token{_claims(token)}"
         self._doors[role] = Doors(credentials, role)
         certificate = x509.load_pem_x509_certificate(credentials.certificate.read_bytes())
-        return f"certificate, {_validity(certificate, days=0)}"
+        return f"certificate, {_validity(certificate.not_valid_after_utc, days=0)}"
 
     def _listed(self, role: str, url: str) -> str:
         answer = self._doors[role].ok("PROPFIND", f"{url}/", headers={"Depth": "1"})
@@ -270,8 +272,18 @@ def _connected(where: SplitResult) -> str:
     return f"{1000 * best:.1f} ms"
 
 
-def _validity(certificate: x509.Certificate, days: float = DAYS_LEFT) -> str:
-    ends = certificate.not_valid_after_utc
+def _claims(token: str) -> str:
+    """Return what a JSON Web Token (RFC 7519) is for, which a refusal does not tell; "" for other tokens."""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(f"{token.split('.')[1]}=="))
+        ends = datetime.datetime.fromtimestamp(claims["exp"], datetime.UTC)
+    except (ValueError, LookupError, TypeError, OverflowError):
+        return ""
+    shown = [f"{name} {claims[name]}" for name in ("iss", "aud", "scope") if name in claims]
+    return f": {', '.join([*shown, _validity(ends, days=0)])}"
+
+
+def _validity(ends: datetime.datetime, days: float = DAYS_LEFT) -> str:
     text = f"valid until {ends:%Y-%m-%d %H:%M} UTC"
     if ends - datetime.datetime.now(datetime.UTC) < datetime.timedelta(days=days):
         raise Unfit(f"only {text}")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens of an issuer on this machine, for XRootD servers that check them with its plugin for SciTokens."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpcsweep import testbeds
+from tpcsweep.configuration.endpoints import Endpoints
+from tpcsweep.testbeds import TeardownError
+from tpcsweep.testbeds.endpoints import ledger, trial
+from tpcsweep.testbeds.endpoints.doors import DoorError
+
+from tests.support.issuer import Issuer
+from tests.support.sites import files
+from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
+
+pytestmark = pytest.mark.real
+TESTBED = testbeds.of("endpoints")
+ANY = {"wlcg": "https://wlcg.cern.ch/jwt/v1/any", "scitokens": "ANY"}
+"""The audience of tokens for every server, in the words of the profile."""
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[Storage]:
+    with storage_of(asks=True, tokens=True) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    yield
+    assert storage.files("source") == storage.files("destination") == []
+    assert not list(ledger.place().glob("*.json"))
+
+
+def with_tokens(storage: Storage, folder: Path, destination: str = "", **claims: Any) -> Endpoints:
+    """Settings with a token for each end; `destination` replaces the token for it."""
+    found = {role: issuer(storage).token(storage.audience(role), **claims) for role in ADDRESSES}
+    found["destination"] = destination or found["destination"]
+    ends: dict[str, Any] = {}
+    for role, token in found.items():
+        file = folder / f"{role}.jwt"
+        file.write_text(token)
+        ends[role] = {"urls": [storage.url(role)], "credentials": {"token_file": str(file)}}
+    return storage.settings(pairs=[{"name": "loopback", **ends}])
+
+
+def issuer(storage: Storage) -> Issuer:
+    assert storage.issuer
+    return storage.issuer
+
+
+@pytest.mark.parametrize("mode", ["pull", "push"])
+@pytest.mark.parametrize(("tool", "profile"), [("curl", "wlcg"), ("native", "scitokens")])
+def test_a_cell_with_a_token_for_each_end(
+    storage: Storage, tmp_path: Path, tool: str, profile: str, mode: str
+) -> None:
+    settings = with_tokens(storage, tmp_path, profile=profile)
+    with deployed(settings, tmp_path, tool=tool, streams=2, copy_mode=mode) as (_, measured):
+        result = measured(files(20))
+    assert result["status"] == "ok", result["message"]
+    assert result["summary"]["transfers"] == 40
+    assert {"/.well-known/openid-configuration", "/keys"} <= set(issuer(storage).asked)
+
+
+@pytest.mark.parametrize(("tool", "profile"), [("gfal-copy", "wlcg"), ("gfal2", "scitokens")])
+def test_a_cell_with_one_token_for_both_ends(
+    storage: Storage, tmp_path: Path, tool: str, profile: str
+) -> None:
+    (tmp_path / "both.jwt").write_text(issuer(storage).token(ANY[profile], profile=profile))
+    settings = storage.settings(credentials={"token_file": str(tmp_path / "both.jwt")})
+    with deployed(settings, tmp_path, tool=tool, streams=2) as (_, measured):
+        result = measured(files(10))
+    assert result["status"] == "ok", result["message"]
+    assert result["summary"]["transfers"] == 20
+
+
+def test_check_tells_what_a_token_is_for(storage: Storage, tmp_path: Path) -> None:
+    rows = list(trial.findings(with_tokens(storage, tmp_path)))
+    assert [row for row in rows if row.status == "failed"] == []
+    [told] = [row.reason for row in rows if row.check == "credential usable" and "destination" in row.subject]
+    for part in (issuer(storage).url, storage.audience("destination"), "storage.modify:/", "valid until"):
+        assert part in told
+
+
+@pytest.mark.parametrize("fault", ["audience", "scope", "issuer", "end"])
+def test_a_token_that_does_not_fit_is_refused_with_what_it_is_for(
+    storage: Storage, tmp_path: Path, fault: str
+) -> None:
+    mine, audience = issuer(storage), storage.audience("destination")
+    token, told = {
+        "audience": (mine.token("https://other.test"), "aud https://other.test"),
+        "scope": (mine.token(audience, scope="storage.read:/"), "scope storage.read:/,"),
+        "issuer": (Issuer(mine.url).token(audience), mine.url),  # with another key
+        "end": (mine.token(audience, seconds=-1), "only valid until"),
+    }[fault]
+    settings = with_tokens(storage, tmp_path, destination=token)
+    with pytest.raises(DoorError, match=r"MKCOL .*403.*audience or scope"), deployed(settings, tmp_path):
+        raise AssertionError("deployed")
+    rows = [row for row in trial.findings(settings) if "destination" in row.subject]
+    assert [row.status for row in rows].count("failed") == 1
+    assert any(told in row.reason for row in rows if row.check == "credential usable")
+    assert token not in str(rows)
+    TESTBED.reap(with_tokens(storage, tmp_path))
+
+
+def test_tokens_that_expire_in_mid_sweep_fail_the_next_cell(storage: Storage, tmp_path: Path) -> None:
+    """The command prints new tokens, but their end does not move, as when a session at an issuer ends."""
+    seconds, began = 40, time.time()
+    ends: dict[str, Any] = {}
+    for role in ADDRESSES:
+        tokens, left = tmp_path / f"{role}.jwts", began + seconds - time.time()
+        tokens.write_text(
+            "".join(f"{issuer(storage).token(storage.audience(role), left)}\n" for _ in range(3))
+        )
+        command = f"head -n 1 {tokens} && sed -i 1d {tokens}"
+        ends[role] = {"urls": [storage.url(role)], "credentials": {"token_command": command}}
+    settings = storage.settings(pairs=[{"name": "loopback", **ends}])
+    with (
+        pytest.raises(TeardownError, match="left behind"),
+        deployed(settings, tmp_path, tool="curl") as (_, measured),
+    ):
+        result = measured(files(30))
+        assert result["status"] == "ok", result["message"]
+        time.sleep(max(0.0, began + seconds + 1 - time.time()))
+        result = measured(files(2))
+        assert result["status"] == "failed"
+        assert "403" in result["message"]
+        assert "renew" in result["message"]
+    assert len(TESTBED.reap(with_tokens(storage, tmp_path))) == 1
