@@ -173,7 +173,7 @@ def test_the_shipped_rights_are_within_the_built_in_role_edit(control_plane: loc
 def test_quota(cluster: Cluster) -> None:
     limit_pods(cluster, 1)
     api.create_object(cluster, pod("aaaaaa"))
-    words = "quota exceeded by pods .*: limit, requested: pods=1, used: pods=1"
+    words = "pods .* is forbidden: exceeded quota: limit, requested: pods=1, used: pods=1"
     with pytest.raises(RefusedError, match=words) as raised:
         api.create_object(cluster, pod("aaaaaa", "-src2"))
     assert raised.value.status == 403
@@ -182,14 +182,14 @@ def test_quota(cluster: Cluster) -> None:
 def test_pod_security(cluster: Cluster) -> None:
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     cluster.core.patch_namespace(cluster.namespace, label)
-    words = 'pods "tpc-aaaaaa-src1" violates PodSecurity "restricted:latest": '
+    words = 'pods "tpc-aaaaaa-src1" is forbidden: violates PodSecurity "restricted:latest": '
     with pytest.raises(RefusedError, match=words):
         api.create_object(cluster, pod("aaaaaa"))
 
 
 def test_a_missing_namespace_is_named(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = connected(control_plane.kubeconfig, monkeypatch, namespace="nowhere")
-    words = "there is no namespace nowhere: kubectl create namespace nowhere"
+    words = 'namespaces "nowhere" not found'
     with pytest.raises(RefusedError, match=words):
         api.create_object(nowhere, pod("aaaaaa"))
     with pytest.raises(RefusedError, match=words), holding(nowhere, ["a"], "aaaaaa"):

@@ -43,7 +43,7 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
     )
     refused = sweep.run("cells")
     assert refused.returncode != 0
-    assert "lacks the right to list nodes in the whole cluster (403)" in refused.stdout
+    assert 'cannot list resource "nodes" in API group "" at the cluster scope (403)' in refused.stdout
     assert "config/kubernetes/nodes.yaml gives the right" in refused.stdout
     four.allow_listing_nodes()
     figure = str(sweep.results / "figures/hardware.png")

@@ -84,8 +84,8 @@ def test_a_lacking_right_is_named(cluster: local.Cluster, tmp_path: Path, resour
     name = f"tpcsweep-{verb}-{resource.replace('/', '-')}"
     with account(cluster.kubeconfig, name, tmp_path, without=(resource, verb)) as made:
         refusal = made.refusal(local_testbed(name, start_time=LONG))
-    right = rf"{verb} {resource}\S* in namespace {name}"
-    lacks = rf"system:serviceaccount:{name}:{ACCOUNT} lacks the right to {right} \(403\); .*rbac.yaml"
+    right = rf'{verb} resource "{resource}" in API group "\S*" in the namespace "{name}"'
+    lacks = rf'system:serviceaccount:{name}:{ACCOUNT}" cannot {right} \(403\); .*rbac.yaml'
     assert re.search(lacks, refusal), refusal
     assert "\n" not in refusal
 

@@ -8,7 +8,6 @@ from tpcsweep.testbeds.kubernetes.faults import (
     diagnose,
     diagnose_job,
     gone,
-    limit_range,
     progress,
     ready,
     unpulled,
@@ -144,8 +143,6 @@ def test_an_image_is_told_with_what_the_registry_has_said() -> None:
 def test_unschedulable_is_told_in_the_schedulers_words() -> None:
     crowded = pod(UNPLACED, {"nodeName": None})
     assert described(diagnose(crowded)) == (f"Unschedulable: {FULL}", False, False)
-    said = [event("TriggeredScaleUp", "pod triggered scale-up", "Normal")]
-    assert described(diagnose(crowded, said))[0] == f"Unschedulable: {FULL}; TriggeredScaleUp"
 
 
 @pytest.mark.parametrize(("cut", "noise"), [("", 1), ("a.token cut by the kubelet\n", 100)])
@@ -204,7 +201,7 @@ LARGE = (
     [
         ({"conditions": [OVER]}, None, "DeadlineExceeded: Job was active too long", True),
         ({}, QUOTA, f"FailedCreate: {QUOTA}", True),
-        ({}, LARGE, f"FailedCreate: {LARGE}{limit_range(LARGE)}", True),
+        ({}, LARGE, f"FailedCreate: {LARGE}", True),
         ({}, WEBHOOK, f"FailedCreate: {WEBHOOK}", False),
         ({"active": 1}, QUOTA, None, False),
         # It adds nothing to how its pod has ended.

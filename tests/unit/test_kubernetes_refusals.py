@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an API server refuses, in one line, and how soon a conversation with the hub gives up because of it."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-from kubernetes.client.exceptions import ApiException
 from tpcsweep.testbeds.kubernetes import api
 from tpcsweep.testbeds.kubernetes import session as module
-from tpcsweep.testbeds.kubernetes.api import ClusterError, explain_error
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 
 from tests.support.played_api import PlayedApi
@@ -19,7 +17,7 @@ FORBIDDEN = (
     'pods "tpc-0a1b2c" is forbidden: User "jane" cannot get resource "pods/exec" in API group "" '
     'in the namespace "sweeps"'
 )
-LACKS = r"jane lacks the right to get pods/exec in namespace sweeps \(403\)"
+LACKS = rf"{re.escape(FORBIDDEN)} \(403\)"
 
 
 def told(server: PlayedApi, *answers: int) -> str:
@@ -47,22 +45,6 @@ def test_a_server_that_is_starting_is_waited_for(server: PlayedApi, monkeypatch:
     monkeypatch.setattr(module, "PAUSE", 0.01)
     assert re.search(LACKS, told(server, 403, 503, 503, 503))
     assert len(server.asked) == 6  # what is refused is asked once more
-
-
-@pytest.mark.parametrize(
-    "why",
-    [
-        "minimum memory usage per Container is 1Gi, but request is 32Mi",
-        "maximum cpu usage per Pod is 500m, but limit is 2250m",
-    ],
-)
-def test_what_a_limit_range_refuses_is_told_with_what_to_change(why: str) -> None:
-    words = f'pods "tpc-1-src1" is forbidden: {why}'
-    error = ApiException(
-        status=403, reason="Forbidden", body=json.dumps({"reason": "Forbidden", "message": words})
-    )
-    told = f'pods "tpc-1-src1": {why} (a LimitRange of the namespace): change `resources`'
-    assert explain_error(error).startswith(told)
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

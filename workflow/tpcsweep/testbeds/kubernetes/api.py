@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -26,7 +25,6 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketBadStatusException
 
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.testbeds.kubernetes import faults
 from tpcsweep.testbeds.kubernetes.metadata import deployment_of, name_of
 
 TIMEOUT = (5.0, 30.0)
@@ -260,34 +258,9 @@ def explain_error(error: ApiException) -> str:
     message = " ".join(str(status.get("message") or error.reason or "no reason given").split())
     if error.status == 401:
         return "the API server does not accept the credentials (401): token or certificate invalid or expired"
-    if right := RIGHT.search(message):
-        group = f".{right['group']}" if right["group"] else ""
-        where = f"in namespace {right['namespace']}" if right["namespace"] else "in the whole cluster"
-        return f"{right['user']} lacks the right to {right['verb']} {right['resource']}{group} {where} (403)"
-    if missing := re.fullmatch(r'namespaces "([^"]*)" not found', message):
-        return (
-            f"there is no namespace {missing[1]}: kubectl create namespace {missing[1]}, "
-            "or correct `namespace` of the testbed"
-        )
-    if forbidden := re.search(r"^(.*?) is forbidden: (.*)", message):
-        what, why = forbidden.groups()
-        if quota := re.match(r"(?:exceeded|failed) quota: (.*)", why):
-            return f"quota exceeded by {what}: {quota[1]}"
-        if why.startswith("violates PodSecurity"):
-            return f"{what} {why}"
-        if advice := faults.limit_range(why):
-            return f"{what}: {why}{advice}"
     if error.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message:
         return f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
-    reason = status.get("reason") or error.reason
-    return f"{'' if reason in (None, message) else f'{reason}: '}{message} ({error.status})"
-
-
-RIGHT = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
-    r'(?: in the namespace "(?P<namespace>[^"]*)")?'
-)
-"""How RBAC refuses."""
+    return f"{message} ({error.status})"
 
 
 def _find(settings: Kubernetes) -> tuple[Configuration, str, str | None]:

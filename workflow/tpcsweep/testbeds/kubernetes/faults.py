@@ -23,7 +23,6 @@ OCCUPIED = "anti-affinity rules"
 """The scheduler's words for nodes with pods of another deployment (its plugin InterPodAffinity)."""
 MEASURED = frozenset({"servers", "client"})
 """Containers of servers and tools; the containers beside them watch."""
-FIT = "change `resources` in a podTemplate, or `memory` of the testbed, or `cores` of the sweep"
 LONGEST = 500
 """Characters of a quoted message."""
 KEPT = 2000
@@ -71,7 +70,10 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
         return gone(pod, "is being deleted")
     limited = (meta_of(pod).annotations or {}).get("kubernetes.io/limit-ranger", "")
     if given := re.search(r"cpu\b[^;]* limit for container (servers|client)(;|$)", limited):
-        text = f"a LimitRange of the namespace sets a CPU limit for container {given[1]}: {FIT}"
+        text = (
+            f"a LimitRange of the namespace sets a CPU limit for container {given[1]}: "
+            "set one in a podTemplate, or `cores` of the sweep"
+        )
         return Fault(name, text, final=True)
     for container in _containers(pod):
         if problem := _container(pod, container, events):
@@ -80,15 +82,11 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
     if disruption := _disruption(pod):
         return Fault(name, f"{disruption}{where}", final=True)
     if words := unscheduled(pod):
-        scaling = next((f"; {event.reason}" for event in events if event.reason == "TriggeredScaleUp"), "")
-        return Fault(name, f"{words}{scaling}", final=False)
+        return Fault(name, words, final=False)
     # The node controller sets Ready to False, and no other condition, on the pods of a lost node.
     whole = _condition(pod, "Ready")
     if whole and whole.status == "False" and _holds(_condition(pod, "ContainersReady")):
-        gate = whole.reason == "ReadinessGatesNotReady" or bool(pod.spec and pod.spec.readiness_gates)
-        if not gate:
-            why = f" ({whole.reason})" if whole.reason else ""
-            return Fault(name, f"NodeNotReady: the node stopped reporting{why}{where}", final=True)
+        return Fault(name, f"NodeNotReady: the node stopped reporting{where}", final=True)
     return None
 
 
@@ -121,16 +119,10 @@ def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Faul
             return Fault(name, f"Job {name}: {condition.reason}: {one_line(condition.message)}", final=True)
     refused = [one_line(event.message) for event in events if event.reason == "FailedCreate"]
     if refused and not has_pod(job):
-        text = f"Job {name}: FailedCreate: {refused[-1]}{limit_range(refused[-1])}"
+        text = f"Job {name}: FailedCreate: {refused[-1]}"
         # Kubernetes calls it forbidden if a quota, PodSecurity or a missing right refuses a pod.
         return Fault(name, text, final="forbidden" in refused[-1])
     return None
-
-
-def limit_range(words: str) -> str:
-    """Return advice for words in which a LimitRange refuses a pod; empty for others."""
-    refused = re.search(r" per (Container|Pod) is ", words)
-    return f" (a LimitRange of the namespace): {FIT}" if refused else ""
 
 
 def has_pod(job: k8s.V1Job) -> bool:

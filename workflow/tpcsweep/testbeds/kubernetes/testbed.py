@@ -73,7 +73,7 @@ def require(settings: Kubernetes) -> None:
     try:
         _try(cluster, settings)
     except ClusterError as error:
-        advice = f"; {RIGHTS}" if "lacks the right" in str(error) else ""
+        advice = f"; {RIGHTS}" if " cannot " in str(error) else ""
         raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
 

@@ -37,8 +37,6 @@ TELL_SECONDS = 4.0
 """Seconds until people are told why pods do not run: the scheduler needs a moment, and a pull is repeated at once."""
 SLOW_SECONDS = 20.0
 """Seconds until people are told how far pods have come that have neither started nor a fault."""
-SCALING = "TriggeredScaleUp"
-"""The event of an autoscaler that makes a node for a pod."""
 HOLD_SECONDS = 20.0
 """About how long pods keep their nodes while others of the deployment wait for nodes in use: of two deployments that
 wait for each other, one lets go first."""
@@ -137,7 +135,7 @@ class PodWatch:
             hindered = min(hindered, now) if waits else math.inf
             if not occupied and now >= hindered + TELL_SECONDS:
                 words = self._unready(pods, len(pods))
-                if not self._patient and unscheduled and SCALING not in words:
+                if not self._patient and unscheduled:
                     raise PodError(words)
                 if words != told:
                     self._tell(f"waiting: {words}")
