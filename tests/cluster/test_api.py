@@ -78,14 +78,15 @@ def job(identifier: str) -> client.V1Job:
 
 
 def deploy(cluster: Cluster, identifier: str) -> None:
-    """One object of each kind; the Secret goes with the Job."""
+    """One object of each kind; the Job owns the others, but for a pod."""
     owner = api.create_object(cluster, job(identifier))
     api.create_object(cluster, pod(identifier))
     credentials = naming(identifier).meta(f"tpc-{identifier}-client", owner)
     api.create_object(cluster, client.V1Secret(metadata=credentials, string_data={"key": "value"}))
-    api.create_object(cluster, client.V1ConfigMap(metadata=meta(identifier, ""), data={"key": "value"}))
+    owned = naming(identifier).meta(f"tpc-{identifier}", owner)
+    api.create_object(cluster, client.V1ConfigMap(metadata=owned, data={"key": "value"}))
     policy = client.V1NetworkPolicySpec(pod_selector=client.V1LabelSelector(), policy_types=["Ingress"])
-    api.create_object(cluster, client.V1NetworkPolicy(metadata=meta(identifier, ""), spec=policy))
+    api.create_object(cluster, client.V1NetworkPolicy(metadata=owned, spec=policy))
 
 
 def remains(cluster: Cluster, identifier: str) -> list[str]:
@@ -276,11 +277,11 @@ def test_teardown_removes_everything_of_one_deployment(cluster: Cluster) -> None
     before = cluster.requests
     assert state.teardown(cluster, "aaaaaa") == []
     assert cluster.requests - before < 40
-    assert remains(cluster, "aaaaaa") == []
+    until(lambda: remains(cluster, "aaaaaa") == [])
     assert len(remains(cluster, "bbbbbb")) == 6
     cluster.batch.delete_namespaced_job("tpc-bbbbbb", cluster.namespace, propagation_policy="Background")
     state.teardown(cluster, "bbbbbb")  # half of which was gone
-    assert remains(cluster, "bbbbbb") == []
+    until(lambda: remains(cluster, "bbbbbb") == [])
     assert state.teardown(cluster, "cccccc") == []
 
 
@@ -289,7 +290,7 @@ def test_what_remains_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     stays = pod("aaaaaa")
     stays.metadata.finalizers = ["example.com/stay"]
     api.create_object(cluster, stays)
-    api.create_object(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
+    api.create_object(cluster, pod("aaaaaa", "-src2"))
     words = "aaaaaa is not gone: pod tpc-aaaaaa-src1 .* is still there, kept by finalizers example.com/stay"
     with pytest.raises(state.TeardownError, match=words):
         state.teardown(cluster, "aaaaaa")
@@ -311,7 +312,7 @@ def test_reap_takes_the_dead_only(cluster: Cluster) -> None:
         removed = state.reap(cluster)
         assert held.lost() is None
     assert [line.split(":")[0] for line in removed] == ["Lease of bbbbbb", "aaaaaa", "bbbbbb"]
-    assert [len(remains(cluster, each)) for each in ("aaaaaa", "bbbbbb", "cccccc")] == [0, 0, 6]
+    until(lambda: [len(remains(cluster, each)) for each in ("aaaaaa", "bbbbbb", "cccccc")] == [0, 0, 6])
     assert state.reap(cluster)[0].startswith("cccccc: rtt=20 of sweep a sweep by ")
     assert state.reap(cluster) == []
 

@@ -56,7 +56,7 @@ def test_api_server_may_restart_and_stall(cluster: local.Cluster, namespace: Spa
         times = cell["samples"]["time"]
         assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
         assert times[-1] > INTO + AWAY + STALLED
-    assert namespace.left() == {}
+    namespace.check_empty()
 
 
 def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: S
     except local.ClusterError as error:  # its container may end before it has
         assert "exit code 137" in str(error)
     assert run.wait(LONGEST) == 0, sweep.output()
-    assert namespace.left() == {}
+    namespace.check_empty()
     for pod, reason in zip(pods, ("Deleted: ", "EvictionByEvictionAPI: "), strict=True):
         assert re.search(rf"replacing .*: pod {pod}: {reason}", sweep.output()), sweep.output()
     cells = sorted(sweep.records(), key=lambda cell: str(cell["provenance"]["started"]))

@@ -60,7 +60,7 @@ def test_every_cell_is_measured_on_one_pair_beside_its_client(measured: ClusterS
         nodes = cell["provenance"]["nodes"]
         assert (nodes["source"], nodes["destination"]) in (FAST, SLOW)
         assert cell["provenance"]["kubernetes"]["pods"]["client"]["node"] == nodes["source"]
-    assert four.left() == {}
+    four.check_empty()
 
 
 def test_two_pairs_are_used_side_by_side(measured: ClusterSweep) -> None:

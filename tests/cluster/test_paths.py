@@ -35,7 +35,7 @@ def refused(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> tuple
         exclude=[{"rtt": "10 ms", "xrootd": LACKING}],
     )
     done = sweep.run("--keep-going", "cells")
-    assert namespace.left() == {}
+    namespace.check_empty()
     return sweep, done.stdout
 
 

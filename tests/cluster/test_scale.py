@@ -179,7 +179,7 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
         assert {uid for uid, of in first.items() if of in stayed} <= set(now)
         leave[1].set()
     assert raised([*even, *odd]) == []
-    assert own.left() == {}
+    own.check_empty()
     # Each has asked the API server for little more than one that is alone, and has said little.
     for each in everybody:
         if not any("of sweep" in stage for stage in each.stages):  # it has not waited
@@ -221,7 +221,7 @@ def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(own: Space
         leave.set()
     assert raised(all_up) == []
     assert {one.among for one in everybody} == {NODES // 2}
-    assert own.left() == {}
+    own.check_empty()
 
 
 def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
@@ -265,7 +265,8 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
             wait(both, LONGEST)
         assert raised(both) == []
         assert overlaps == []
-        assert (own.left(), another.left()) == ({}, {})
+        own.check_empty()
+        another.check_empty()
 
 
 def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_path: Path) -> None:
@@ -278,7 +279,7 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
     with testbed.standing(settings(own), requested(1, tmp_path, stages)) as (place, _):
         assert not place.naming.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
-    assert own.left() == {}
+    own.check_empty()
 
 
 def test_one_that_ends_meanwhile_is_not_left_over(own: Space, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_the_role_edit_takes_a_sweep_to_its_end(namespace: Space, site_image: st
     pods = namespace.core.list_namespaced_pod(namespace.name, label_selector=SELECTOR).items
     assert run.wait(LONGEST) == 0, sweep.output()
     assert [cell["status"] for cell in sweep.records()] == ["ok", "ok"], sweep.records()
-    assert namespace.left() == {}
+    namespace.check_empty()
     assert len(pods) == 3
     images: dict[str, set[str]] = {}
     for pod in pods:

@@ -62,7 +62,7 @@ def test_a_sweep_is_measured_from_nothing(measured: ClusterSweep, account: Space
         assert found["release"] == release
         assert (found["version"] == RELEASE) == (release == RELEASE)
         assert found["version"] == cell["provenance"]["software"]["xrootd"]
-    assert account.left() == {}
+    account.check_empty()
 
 
 def test_tools_of_one_process_transfer_from_the_client_pod(measured: ClusterSweep) -> None:
@@ -113,7 +113,7 @@ def test_a_node_that_is_gone_for_a_while_costs_no_cell(bereft: ClusterSweep, acc
     assert re.search(r"replacing .*: pod tpc-\S+: NodeNotReady: .*n1", bereft.output()), bereft.output()
     assert "removed by force: node n1" in bereft.output()
     assert [cell["status"] for cell in bereft.records()] == ["ok"] * 3
-    assert account.left() == {}
+    account.check_empty()
 
 
 def test_a_cell_that_is_removed_is_measured_again_and_no_other(bereft: ClusterSweep) -> None:
@@ -159,7 +159,7 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.mark.usefixtures("reaped")
 def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) -> None:
-    assert account.left() == {}
+    account.check_empty()
 
 
 @pytest.mark.usefixtures("measured", "bereft", "crowded", "reaped")

@@ -36,9 +36,9 @@ RIGHTS: Mapping[tuple[str, str], str] = {
     ("", "pods/exec"): "get",
     ("", "events"): "list",
     ("", "secrets"): "create",
-    ("", "configmaps"): "create list deletecollection",
+    ("", "configmaps"): "create",
     ("batch", "jobs"): "create list deletecollection",
-    ("networking.k8s.io", "networkpolicies"): "create list deletecollection",
+    ("networking.k8s.io", "networkpolicies"): "create",
     ("coordination.k8s.io", "leases"): "create list patch delete",
 }
 """Verbs that sweeps need, by API group and resource; `config/kubernetes/rbac.yaml` grants them."""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of deployments in a namespace, and their removal.
 
-The label with its identifier is enough to remove every object of a deployment. A deployment is alive while it holds a
-Lease, from before its first object until after its last one.
-
-Secrets are not deleted, but collected with their Job: the right to delete a Secret is one to read it, as the API
-returns the deleted object, in a dry run too.
+Removal deletes Jobs and pods by the label of their deployment. The cluster collects all other objects with the client's
+Job, which owns them. A sweep therefore needs no right to delete Secrets, which would be one to read them: the API
+returns the deleted object. A deployment is alive while it holds a Lease, from before its first object until after its
+last one.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kubernetes.client import V1ConfigMap, V1Job, V1NetworkPolicy, V1ObjectMeta, V1Pod, V1Secret
+from kubernetes.client import V1Job, V1ObjectMeta, V1Pod
 
 from tpcsweep.testbeds import TeardownError, take_all_steps
-from tpcsweep.testbeds.kubernetes import leases, metadata, objects
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes import leases, metadata
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call
 
 FORCE_SECONDS = 15.0
 """Seconds after which a pod counts as gone whose kubelet does not confirm it."""
@@ -29,8 +28,6 @@ GONE_SECONDS = 60.0
 DELETIONS: Mapping[type, Mapping[str, Any]] = {
     V1Job: {"propagation_policy": "Background"},  # first, or it would replace its pod
     V1Pod: {"grace_period_seconds": 1},
-    V1ConfigMap: {},
-    V1NetworkPolicy: {},
 }
 """Kinds of objects in the order of their deletion, with its options."""
 
@@ -81,7 +78,7 @@ def reap(cluster: Cluster) -> list[str]:
 
 
 def teardown(cluster: Cluster, identifier: str) -> list[str]:
-    """Remove all objects of a deployment but its Lease, and wait until they are gone.
+    """Remove the Jobs and pods of a deployment, and wait until they are gone.
 
     Returns:
         A line for each pod that was removed by force, as its node does not answer.
@@ -102,7 +99,7 @@ def teardown(cluster: Cluster, identifier: str) -> list[str]:
 
 
 def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
-    """Wait until pods, Jobs and Secrets are gone; add pods that were removed by force to `forced`."""
+    """Wait until pods and Jobs are gone; add pods that were removed by force to `forced`."""
     began, pause = time.monotonic(), 0.1
     while remaining := _remaining(cluster, identifier):
         waited = time.monotonic() - began
@@ -123,29 +120,16 @@ def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
 
 
 def _remaining(cluster: Cluster, identifier: str) -> list[Any]:
-    """Return the pods that remain; without pods the Jobs, and without Jobs the Secrets."""
+    """Return the pods that remain; without pods the Jobs."""
     ours = metadata.selector(identifier)
     for kind in (V1Pod, V1Job):
         if items := call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items:
             return list(items)
-    prefix = metadata.Naming(identifier, "", "").prefix
-    secrets = [V1Secret(metadata=V1ObjectMeta(name=f"{prefix}-{of}")) for of in objects.SECRETS]
-    return [secret for secret in secrets if _exists(cluster, secret)]
-
-
-def _exists(cluster: Cluster, secret: V1Secret) -> bool:
-    """Return whether a Secret, which nobody may read, keeps another one of its name from being created."""
-    try:
-        call(cluster.core.create_namespaced_secret, cluster.namespace, secret, dry_run="All")
-    except RefusedError as error:
-        if error.status not in (403, 404, 409):  # with a quota, or in a namespace that goes, it is unknown
-            raise
-        return error.status == 409
-    return False
+    return []
 
 
 def _objects(cluster: Cluster, others: set[str]) -> list[Any]:
-    """Return all objects but Secrets and those of `others`."""
+    """Return all Jobs and pods but those of `others`."""
     names = ",".join(sorted(others))
     chosen = f"{metadata.SELECTOR},{metadata.DEPLOYMENT} notin ({names})" if names else metadata.SELECTOR
     listings = (
@@ -164,8 +148,6 @@ def _leftover(identifier: str, items: list[Any]) -> Leftover:
 
 def _describe(item: Any) -> str:
     meta = metadata.meta_of(item)
-    if isinstance(item, V1Secret):
-        return f"secret {meta.name} is still there: the cluster has not collected it with its Job"
     pod = isinstance(item, V1Pod)
     named = f"pod {meta.name} on node {metadata.node_of(item) or '(none)'}" if pod else f"job {meta.name}"
     kept = f", kept by finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
