@@ -73,7 +73,6 @@ class Space:
             "config maps": self.core.list_namespaced_config_map,
             "jobs": client.BatchV1Api(self.api).list_namespaced_job,
             "network policies": client.NetworkingV1Api(self.api).list_namespaced_network_policy,
-            "leases": client.CoordinationV1Api(self.api).list_namespaced_lease,
         }
         return {what: listing(self.name, label_selector=labels).items for what, listing in listings.items()}
 
@@ -218,11 +217,11 @@ def account(
         content["users"][0]["user"] = {"token": token.status.token}
         file = folder / "account.kubeconfig"
         file.write_text(yaml.safe_dump(content))
-        leases = client.CoordinationV1Api(config.new_client_from_config(str(file)))
+        jobs = client.BatchV1Api(config.new_client_from_config(str(file)))
 
         def in_force() -> bool:
             with contextlib.suppress(client.ApiException):
-                return bool(leases.list_namespaced_lease(name))
+                return bool(jobs.list_namespaced_job(name))
             return False
 
         wait_until(in_force, "the rights are in force", LONGEST)

@@ -8,16 +8,15 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from kubernetes import client
-from tpcsweep.testbeds.kubernetes import api, leases, state
+from tpcsweep.testbeds.kubernetes import api, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
-from tpcsweep.testbeds.kubernetes.metadata import CELLS, OWNER, SWEEP, Naming, selector
+from tpcsweep.testbeds.kubernetes.metadata import PROCESS, Naming, selector
 from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
 from tpcsweep.xrootd import credentials
 from urllib3.exceptions import ProtocolError
@@ -43,12 +42,6 @@ def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> It
     found = connected(control_plane.kubeconfig, monkeypatch, namespace=f"test-{secrets.token_hex(3)}")
     with space(control_plane.kubeconfig, found.namespace, security="privileged"):
         yield found
-
-
-@pytest.fixture
-def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in {"DURATION": 4.0, "RENEWAL": 0.5, "POLL": 0.2}.items():
-        monkeypatch.setattr(leases, name, seconds)
 
 
 def until(condition: Callable[[], Any]) -> None:
@@ -90,14 +83,9 @@ def deploy(cluster: Cluster, identifier: str) -> None:
 
 
 def remains(cluster: Cluster, identifier: str) -> list[str]:
-    """What is there of a deployment, but for its Leases."""
+    """What is there of a deployment."""
     found = Space(cluster.namespace, Path(), cluster.core, cluster.http).objects(selector(identifier))
-    del found["leases"]
     return [f"{what}: {item.metadata.name}" for what, items in found.items() for item in items]
-
-
-def holding(cluster: Cluster, names: list[str], identifier: str) -> AbstractContextManager[leases.Leases]:
-    return leases.first_free(cluster, [names], naming(identifier))
 
 
 # Finding a cluster
@@ -193,8 +181,6 @@ def test_a_missing_namespace_is_named(control_plane: local.Cluster, monkeypatch:
     words = 'namespaces "nowhere" not found'
     with pytest.raises(RefusedError, match=words):
         api.create_object(nowhere, pod("aaaaaa"))
-    with pytest.raises(RefusedError, match=words), holding(nowhere, ["a"], "aaaaaa"):
-        pass
 
 
 def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,13 +190,6 @@ def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.Mon
     lose_answer(cluster, monkeypatch)
     made = api.create_object(cluster, job("aaaaaa"))
     assert made.metadata and made.metadata.uid
-    # The name is taken by then, but by another deployment.
-    body = job("aaaaaa")
-    body.metadata = naming("bbbbbb").meta("tpc-aaaaaa")
-    lose_answer(cluster, monkeypatch)
-    with pytest.raises(RefusedError, match="already exists") as raised:
-        api.create_object(cluster, body)
-    assert raised.value.status == 409
 
 
 def test_calls_are_counted_and_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,49 +201,6 @@ def test_calls_are_counted_and_give_up(control_plane: local.Cluster, monkeypatch
     with pytest.raises(ClusterError, match=r"the API server does not answer: .*refused"):
         api.call(lambda: cluster.core.list_namespaced_pod("default"), seconds=1)
     assert time.monotonic() - began < api.PATIENCE
-
-
-# Leases
-
-
-@pytest.mark.usefixtures("fast")
-def test_leases_exclude(cluster: Cluster) -> None:
-    with holding(cluster, ["a", "b"], "aaaaaa") as first:
-        words = r"aaaaaa: rtt=20 of sweep a sweep by .*@.* pid \d+"
-        with pytest.raises(leases.NodesInUseError, match=words), holding(cluster, ["b", "c"], "bbbbbb"):
-            pass
-        alternatives = [["b", "d"], ["c"]]  # of which the failure above has kept none
-        with leases.first_free(cluster, alternatives, naming("bbbbbb")) as second:
-            assert (first.index, second.index) == (0, 1)
-            assert leases.holders(cluster) == {"aaaaaa", "bbbbbb"}
-        time.sleep(leases.DURATION + 1)  # longer than they last without renewal
-        assert first.lost() is None
-    assert leases.holders(cluster) == set()
-
-
-@pytest.mark.usefixtures("fast")
-def test_a_dead_holder_is_succeeded(cluster: Cluster) -> None:
-    killed_holder(cluster, "aaaaaa")
-    words: list[str] = []
-    began = time.monotonic()
-    with leases.first_free(cluster, [["a"]], naming("bbbbbb", "rtt=40"), waiting=words.append) as held:
-        assert time.monotonic() - began > leases.DURATION - 1
-        assert held.lost() is None
-        assert leases.holders(cluster) == {"bbbbbb"}
-    assert len(words) == 1
-    assert words[0].startswith("aaaaaa: ")
-
-
-@pytest.mark.usefixtures("fast")
-def test_leases_outlast_the_job_that_their_holder_removes(cluster: Cluster) -> None:
-    owner = api.create_object(cluster, job("aaaaaa"))
-    with holding(cluster, ["a", "b"], "aaaaaa") as held:
-        held.go_with(owner)
-        held.go_with(None)
-        state.teardown(cluster, "aaaaaa")
-        time.sleep(3 * leases.RENEWAL)
-        assert held.lost() is None
-        assert leases.holders(cluster) == {"aaaaaa"}
 
 
 # Teardown
@@ -299,21 +235,17 @@ def test_what_remains_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     cluster.core.patch_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace, free)
 
 
-@pytest.mark.usefixtures("fast")
 def test_reap_takes_the_dead_only(cluster: Cluster) -> None:
-    for identifier in ("aaaaaa", "bbbbbb", "cccccc"):
+    for identifier in ("aaaaaa", "bbbbbb"):
         deploy(cluster, identifier)
-    killed_holder(cluster, "bbbbbb", "b")
-    with holding(cluster, ["c"], "cccccc") as held:
-        [left] = state.leftovers(cluster)
-        assert (left.identifier, left.notes[SWEEP], left.notes[CELLS]) == ("aaaaaa", "a sweep", "rtt=20")
-        assert f"pid {os.getpid()}" in left.notes[OWNER]
-        assert 0 <= left.age < 600
-        removed = state.reap(cluster)
-        assert held.lost() is None
-    assert [line.split(":")[0] for line in removed] == ["Lease of bbbbbb", "aaaaaa", "bbbbbb"]
-    until(lambda: [len(remains(cluster, each)) for each in ("aaaaaa", "bbbbbb", "cccccc")] == [0, 0, 6])
-    assert state.reap(cluster)[0].startswith("cccccc: rtt=20 of sweep a sweep by ")
+    owner = cluster.batch.read_namespaced_job("tpc-aaaaaa", cluster.namespace).metadata.annotations[PROCESS]
+    place, _, pid = owner.rpartition("/")
+    assert int(pid) == os.getpid()
+    ended = {"metadata": {"annotations": {PROCESS: f"{place}/{2**22 + 1}"}}}
+    cluster.batch.patch_namespaced_job("tpc-aaaaaa", cluster.namespace, ended)
+    [removed] = state.reap(cluster)
+    assert removed.startswith("aaaaaa: rtt=20 of sweep a sweep by ") and f"pid {pid}" in removed
+    until(lambda: [len(remains(cluster, each)) for each in ("aaaaaa", "bbbbbb")] == [0, 6])
     assert state.reap(cluster) == []
 
 
@@ -452,11 +384,3 @@ def lose_answer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         raise ProtocolError("Connection aborted.")
 
     monkeypatch.setattr(cluster.http, "call_api", call_api)
-
-
-def killed_holder(cluster: Cluster, identifier: str, name: str = "a") -> None:
-    """Leave a Lease as a holder does that is killed."""
-    with holding(cluster, [name], identifier):
-        lease = cluster.coordination.read_namespaced_lease(name, cluster.namespace)
-    lease.metadata.resource_version = None
-    cluster.coordination.create_namespaced_lease(cluster.namespace, lease)

@@ -27,7 +27,7 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 """As the second cell brings its first file, in the third deployment: it was broken in the first one."""
 INTO = 1.5
 AWAY = 3.0
-STALLED = 33.0  # seconds for which it takes what it is sent and says nothing: longer than a Lease lasts
+STALLED = 33.0  # seconds for which it takes what it is sent and says nothing
 
 
 @pytest.fixture(scope="module")
@@ -120,5 +120,5 @@ def test_credentials_that_end_in_a_cell(cluster: local.Cluster, tmp_path: Path) 
         own.core.delete_namespaced_service_account(ACCOUNT, own.name)
         assert run.wait(LONGEST) != 0
         assert "does not accept the credentials (401)" in sweep.output(), sweep.output()
-        assert "leases" in own.left()
-        wait_until(lambda: not own.left(), "the cluster collects what is left, Leases too", LONGEST)
+        assert "jobs" in own.left()
+        wait_until(lambda: not own.left(), "the cluster collects what is left", LONGEST)

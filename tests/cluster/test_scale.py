@@ -20,15 +20,15 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
-from kubernetes.client import ApiException, V1ConfigMap
+from kubernetes.client import ApiException
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.templates import node_selector
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import api, leases, state, testbed, watch
-from tpcsweep.testbeds.kubernetes.api import ClusterError
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming, node_of
+from tpcsweep.testbeds.kubernetes import api, testbed, watch
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, node_of
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
 from tests.cluster import local, sweeps
@@ -61,8 +61,6 @@ def own(nodes: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """A namespace with a user in it: an API server makes everybody wait but admins."""
     for name in ("ignore", "heed"):  # only the first thread of a process may
         monkeypatch.setattr(signals, name, lambda: None)
-    # A thread among a thousand may be late, without being dead.
-    monkeypatch.setattr(leases, "DURATION", LONGEST)
     with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as made:
         theirs = kubeconfig_of(nodes, {"user": made.name}, tmp_path / "kubeconfig")
         monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(theirs))
@@ -115,26 +113,23 @@ class Deployment:
         origins = 1 + (self.number % 10 == 0)
         request = requested(self.number, self.folder, self.stages, origins, turn=self.number)
         began = time.monotonic()
-        with testbed.placed(self.settings, request) as place:
 
-            def saw(what: str) -> None:
-                self.requests[what] = place.cluster.requests - sum(self.requests.values())
-                self.seconds[what] = time.monotonic() - began - sum(self.seconds.values())
+        def saw(what: str, cluster: Cluster) -> None:
+            self.requests[what] = cluster.requests - sum(self.requests.values())
+            self.seconds[what] = time.monotonic() - began - sum(self.seconds.values())
 
-            saw("placed")
+        with testbed.standing(self.settings, request) as (place, pods):
             self.identifier = place.naming.identifier
             self.among = place.among
             if self.settings.paths.pairs != "all":
                 ends = {"src": place.pair.source, "dst": place.pair.destination}
                 self.sides = {side: node_selector(end.podTemplate)["group"] for side, end in ends.items()}
-            with testbed.running(place, self.settings, request) as pods:
-                with pods.poked():
-                    saw("running")
-                up()
-                assert pods.watch.fault() is None
-                assert place.held.lost() is None
-                saw("up")
-            saw("torn down")
+            with pods.poked():
+                saw("running", place.cluster)
+            up()
+            assert pods.watch.fault() is None
+            saw("up", place.cluster)
+        saw("torn down", place.cluster)
 
 
 def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> None:
@@ -158,7 +153,7 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
             undo.callback(event.set)
         failed = [pool.submit(one.run) for one in failing]
         # Otherwise they may wait for nodes until the others leave.
-        wait_until(lambda: all(one.identifier for one in failing), "they have nodes", LONGEST)
+        wait_until(lambda: len(own.left().get("jobs", [])) >= FAILING, "they have nodes", LONGEST)
         even, odd = (
             [pool.submit(one.run, partial(stay, one)) for one in everybody[parity::2]] for parity in (0, 1)
         )
@@ -182,12 +177,9 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
     own.check_empty()
     # Each has asked the API server for little more than one that is alone, and has said little.
     for each in everybody:
-        if not any("of sweep" in stage for stage in each.stages):  # it has not waited
-            # A handful of races, at three requests each, not one for each pair.
-            assert each.requests["placed"] < 40
         for what in ("running", "up", "torn down"):
-            renewals_and_looks = 3 * each.seconds[what]
-            assert each.requests[what] < alone.requests[what] + renewals_and_looks + 10
+            looks = 3 * each.seconds[what]
+            assert each.requests[what] < alone.requests[what] + looks + 10
         assert max(map(len, each.stages), default=0) < 300
         assert not any("what is left" in stage for stage in each.stages)
 
@@ -280,26 +272,6 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
         assert not place.naming.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
     own.check_empty()
-
-
-def test_one_that_ends_meanwhile_is_not_left_over(own: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = api.connect_cluster(settings(own))
-    naming = Naming("aaaaaa", "a sweep", "n=1")
-    objects = state._objects
-    with contextlib.ExitStack() as life:
-        life.enter_context(leases.first_free(cluster, [["a"]], naming))
-        api.create_object(cluster, V1ConfigMap(metadata=naming.meta(naming.prefix), data={}))
-
-        def and_then_it_ends(*arguments: Any) -> list[Any]:
-            found = list(objects(*arguments))
-            life.close()
-            return found
-
-        monkeypatch.setattr(state, "_objects", and_then_it_ends)
-        assert state.leftovers(cluster) == []
-        monkeypatch.undo()
-    [left] = state.leftovers(cluster)
-    assert left.identifier == "aaaaaa"
 
 
 def test_a_server_that_is_busy_is_waited_for_longer_than_one_that_is_gone() -> None:

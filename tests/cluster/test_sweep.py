@@ -95,11 +95,10 @@ def test_a_killed_snakemake_leaves_nothing_behind(account: Space, tmp_path: Path
 
 @pytest.fixture(scope="module")
 def bereft(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """One whose node has died and come back, under the account; before, somebody touched its Leases."""
+    """One whose node has died and come back, under the account."""
     folder = tmp_path_factory.mktemp("bereft")
     sweep = account.sweep(folder, local_testbed(account.name), measurement=LASTING, parameters=THREE)
     run = sweep.measuring()
-    here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
     here.stop_kubelet("n1", pods=True)
     try:
         wait_until(lambda: "removed by force" in sweep.output() or run.poll() is not None, "an end", LONGEST)
@@ -151,7 +150,7 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> None:
     (job,) = jobs(run)
     job.kill()
     run.wait(LONGEST)
-    kinds = {"pods", "secrets", "config maps", "jobs", "network policies", "leases"}
+    kinds = {"pods", "secrets", "config maps", "jobs", "network policies"}
     assert set(account.left()) == kinds
     done = finished(sweep.asking("reap"))
     assert done.returncode == 0, done.stdout

@@ -68,7 +68,7 @@ class Server:
         return [verb for verb, _, _ in self.asked]
 
     class handler(BaseHTTPRequestHandler):  # noqa: N801
-        """An API server: it has no Leases, no pods, and accepts whom it is told to."""
+        """An API server: it has no Jobs, no pods, and accepts whom it is told to."""
 
         server_of: Server
         protocol_version = "HTTP/1.1"
@@ -82,7 +82,7 @@ class Server:
             elif verb == EXEC:
                 self.answer(404, {"kind": "Status", "message": "no such pod", "code": 404})
             else:
-                self.answer(200, {"kind": "LeaseList", "metadata": {}, "items": []})
+                self.answer(200, {"kind": "JobList", "metadata": {}, "items": []})
 
         def answer(self, status: int, body: dict[str, Any]) -> None:
             content = json.dumps(body).encode()

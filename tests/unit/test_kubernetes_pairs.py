@@ -2,19 +2,20 @@
 """Pairs that a cluster's nodes make: which there are, which a deployment takes, where its client goes."""
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.templates import node_selector
-from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
+from tpcsweep.testbeds.kubernetes.metadata import NODES, Naming
 from tpcsweep.testbeds.kubernetes.nodes import disjoint, pairs_of
+from tpcsweep.testbeds.kubernetes.objects import words
+from tpcsweep.testbeds.kubernetes.pods import chosen_nodes
+from tpcsweep.testbeds.kubernetes.watch import OccupiedError
 
 from tests.support.played_api import PlayedApi
 from tests.support.testbeds import kubernetes, pods, selecting
@@ -32,6 +33,10 @@ def settings(source: dict[str, Any] = DTN, destination: dict[str, Any] = DTN, **
 def put(server: PlayedApi, name: str, *taints: dict[str, str], **labels: str) -> None:
     meta = {"name": name, "labels": {"kubernetes.io/hostname": f"{name}-host", **labels}}
     server.put("nodes", {"metadata": meta, "spec": {"taints": list(taints)}})
+
+
+def everything(pairs: tuple[Pair, ...]) -> str:
+    return "\n".join(choice for pair in pairs for choice in chosen_nodes(pair))
 
 
 def hosts(pairs: tuple[Pair, ...]) -> list[list[str]]:
@@ -62,10 +67,10 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
     found = pairs_of(server.cluster(), settings())
     assert hosts(found) == [["n0-host", "n1-host"], ["n2-host", "n3-host"]]
     assert all(pair.rtt == 20 for pair in found)
-    # Who names one of these nodes himself waits for the same Lease.
+    # Who names one of these nodes himself chooses the same ones.
     by_hand = selecting({"kubernetes.io/hostname": "n0-host"})
     named = Pair.model_validate({"rtt": 1, "source": by_hand, "destination": by_hand})
-    assert testbed.locks(named) < testbed.locks(found[0])
+    assert chosen_nodes(named) < chosen_nodes(found[0])
 
 
 def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
@@ -112,27 +117,30 @@ def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
 
 
 def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_that_is_free(
-    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: PlayedApi,
 ) -> None:
     for number in range(6):
         put(server, f"n{number}", role="dtn")
-    monkeypatch.setattr(testbed.api, "connect_cluster", lambda _: server.cluster())
-    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
+    cluster = server.cluster()
+    pairs = pairs_of(cluster, settings())
+    naming = Naming("aaaaaa", "a sweep", "rtt=20")
 
-    def placed(turn: int, attempt: int = 0) -> Any:
-        request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, lambda _: None, turn=turn)
-        return testbed.placed(settings(), request, attempt)
+    def chosen(turn: int) -> str:
+        place = testbed.first_free(cluster, pairs, naming, turn)
+        assert place.among == 3
+        return place.chosen
 
-    taken = []
-    for turn, attempt in ((0, 0), (1, 0), (1, 1), (0, 3)):
-        with placed(turn, attempt) as place:
-            taken.append(place.chosen)
-            assert place.among == 3
-    first, _, third, again = taken
+    first, second, third, again = map(chosen, range(4))
     assert again == first == " on n0-host and n1-host, one of 3 pairs of nodes"
-    assert len(set(taken)) == 3
-    with placed(1), placed(1) as other:
-        assert other.chosen == third
+    assert len({first, second, third}) == 3
+    for pair, other in ((pairs[1], third), (pairs[2], first)):
+        meta = naming.renewed().meta("", annotations={NODES: "\n".join(chosen_nodes(pair))})
+        meta.name = f"tpc-{len(server.asked)}"
+        server.put("jobs", {"metadata": words(meta)})
+        assert chosen(1) == other
+    server.put("jobs", {"metadata": {**words(meta), "name": "tpc-1", "annotations": {NODES: everything(pairs)}}})
+    with pytest.raises(OccupiedError, match=r"^[0-9a-f]{10}: .* and 2 more$"):
+        chosen(1)
 
 
 def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(server: PlayedApi) -> None:

@@ -15,7 +15,7 @@ from tpcsweep.configuration.placements import BLOCK, amount_of, resources, spots
 from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.testbeds.kubernetes import sizes
 from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.testbeds.kubernetes.testbed import locks
+from tpcsweep.testbeds.kubernetes.pods import chosen_nodes
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.projects import cases
@@ -143,14 +143,15 @@ def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
     assert problem.startswith(f"paths.pairs[0].destination.{said}")
 
 
-def test_pairs_that_choose_the_same_nodes_share_a_lock_whoever_names_the_node() -> None:
-    def locked(source: Any, destination: Any, /, **changes: Any) -> Any:
-        return locks(settings({"rtt": 1, "source": source, "destination": destination}, **changes).pairs[0])
+def test_pairs_that_choose_the_same_nodes_are_seen_to_whoever_names_the_node() -> None:
+    def chosen(source: Any, destination: Any, /, **changes: Any) -> set[str]:
+        [pair] = settings({"rtt": 1, "source": source, "destination": destination}, **changes).pairs
+        return chosen_nodes(pair)
 
     a, b, c, d = (selecting({"kubernetes.io/hostname": name}) for name in "abcd")
-    assert locked(a, b) == locked(b, a)
-    assert not locked(a, b) & locked(c, d)
-    assert locked(a, b) & locked(a, c) & locked({"origins": [a]}, d) & locked({}, d, source=a)
+    assert chosen(a, b) == chosen(b, a)
+    assert not chosen(a, b) & chosen(c, d)
+    assert chosen(a, b) & chosen(a, c) & chosen({"origins": [a]}, d) & chosen({}, d, source=a)
 
 
 def test_a_redirector_hears_of_origins_by_address_and_port() -> None:

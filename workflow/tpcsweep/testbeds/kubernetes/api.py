@@ -25,7 +25,7 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketBadStatusException
 
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.testbeds.kubernetes.metadata import deployment_of, name_of
+from tpcsweep.testbeds.kubernetes.metadata import name_of
 
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to wait for an answer, unless a call says otherwise."""
@@ -42,7 +42,6 @@ KINDS: dict[type, tuple[str, str]] = {
     client.V1Secret: ("core", "secret"),
     client.V1ConfigMap: ("core", "config_map"),
     client.V1NetworkPolicy: ("networking", "network_policy"),
-    client.V1Lease: ("coordination", "lease"),
 }
 """Kinds of a deployment's objects: the part of the API, and the name in its functions."""
 
@@ -129,7 +128,6 @@ class Cluster:
         self.http = CountingClient(configuration, find)
         self.core = client.CoreV1Api(self.http)
         self.batch = client.BatchV1Api(self.http)
-        self.coordination = client.CoordinationV1Api(self.http)
         self.networking = client.NetworkingV1Api(self.http)
         self.namespace = namespace
         self.name = name
@@ -172,7 +170,7 @@ def connect_cluster(settings: Kubernetes) -> Cluster:
     space = settings.namespace or namespace or "default"
     cluster = Cluster(configuration, space, f"{name} ({configuration.host})", lambda: _find(settings)[0])
     try:
-        call(cluster.coordination.list_namespaced_lease, space, limit=1, seconds=10)
+        call(cluster.batch.list_namespaced_job, space, limit=1, seconds=10)
     except RefusedError as error:
         raise ClusterError(f"{cluster.name}: {error}") from error
     except ClusterError as error:
@@ -213,12 +211,12 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
 
 
 def create_object(cluster: Cluster, body: T) -> T:
-    """Create a named object once, even if the answer to the first request is lost.
+    """Create an object of a deployment once, even if the answer to the first request is lost.
 
-    The returned object lacks fields that the server adds if its answer was lost, unless it is a Job or a Lease.
+    The returned object lacks fields that the server adds if its answer was lost, unless it is a Job.
 
     Raises:
-        RefusedError: The server refuses; with status 409 another deployment has an object of this name.
+        RefusedError: The server refuses.
         ClusterError: The server does not answer.
     """
     attempts = itertools.count()
@@ -230,14 +228,12 @@ def create_object(cluster: Cluster, body: T) -> T:
         except ApiException as error:
             if not (again and error.status == 409 and _status(error).get("reason") == "AlreadyExists"):
                 raise
-            # The names of other kinds contain the identifier of a Job that exists, so nobody needs to read them.
-            if not isinstance(body, client.V1Job | client.V1Lease):
+            # Its name contains the identifier of its deployment, so that it is the one of the first request.
+            if not isinstance(body, client.V1Job):
                 return body
             named = f"metadata.name={name_of(body)}"
-            for present in cluster.verb("list", type(body))(cluster.namespace, field_selector=named).items:
-                if deployment_of(present) == deployment_of(body):
-                    return present
-            raise
+            [present] = cluster.batch.list_namespaced_job(cluster.namespace, field_selector=named).items
+            return present
 
     created: T = call(attempt)
     return created

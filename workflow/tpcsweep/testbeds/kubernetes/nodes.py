@@ -92,7 +92,7 @@ def _between(each: Pair, source: str, destination: str) -> Pair:
 
 
 def _on(placed: Placed, host: str) -> Placed:
-    """Put pods on one node, as users name it, so that all wait for the same Lease."""
+    """Put pods on one node, as users name it, so that all call it the same."""
     template = placed.podTemplate
     spec = {**(template.get("spec") or {}), "nodeSelector": {NODE: host}}
     return placed.model_copy(update={"podTemplate": {**template, "spec": spec}})

@@ -21,14 +21,13 @@ from kubernetes.client import V1Pod
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import CLIENT, spots
-from tpcsweep.configuration.templates import node_selector
-from tpcsweep.testbeds.kubernetes import objects
+from tpcsweep.configuration.placements import CLIENT, server_templates, spots
+from tpcsweep.configuration.templates import Tree, node_selector, spec_of
+from tpcsweep.testbeds.kubernetes import objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
-from tpcsweep.testbeds.kubernetes.leases import Leases
-from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, meta_of, name_of
+from tpcsweep.testbeds.kubernetes.metadata import NODES, Naming, job_of, meta_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.testbeds.kubernetes.watch import PodWatch
+from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
 
@@ -40,11 +39,10 @@ POKED = "tpcsweep/filled"
 
 @dataclass(frozen=True)
 class Place:
-    """The pair of a deployment, whose Leases it holds."""
+    """The pair of a deployment."""
 
     cluster: Cluster
     pair: Pair
-    held: Leases
     naming: Naming
     among: int
     """The number of pairs to choose from."""
@@ -68,7 +66,9 @@ class Pods:
         deadline: float,
         tell: Callable[[str], None],
     ) -> None:
-        """Create the Jobs and all objects that do not depend on the pods' addresses. Raises ClusterError.
+        """Create the Jobs and all objects that do not depend on the pods' addresses.
+
+        Raises OccupiedError if another deployment has chosen the same nodes earlier, and ClusterError.
 
         Args:
             place: Where the pods run.
@@ -89,8 +89,12 @@ class Pods:
         self._before = self._cluster.requests
         self.began = time.monotonic()
         client = objects.client_job(self._naming, settings, deadline)
+        nodes = chosen_nodes(place.pair)
+        assert client.metadata and client.metadata.annotations
+        client.metadata.annotations[NODES] = "\n".join(sorted(nodes))
         self._owner = create_object(self._cluster, client)
-        place.held.go_with(self._owner)
+        if earlier := state.users(state.deployments(self._cluster), nodes, before=self._owner):
+            raise OccupiedError(earlier[0])  # both saw the pair free
         self.watch = PodWatch(self._cluster, self._naming, tell=tell)
         bodies: list[Any] = [
             objects.package(self._naming, self._owner),
@@ -218,6 +222,16 @@ class Pods:
             logs.mkdir(parents=True, exist_ok=True)
             path = logs / f"{container}.{_name(pod, self._naming)}.log"
             path.write_text(xrootd.without_secrets(text))
+
+
+def chosen_nodes(pair: Pair) -> set[str]:
+    """Return a pair's choices of nodes as texts, by which deployments see each other's nodes. Pure."""
+
+    def choice(template: Tree) -> str:
+        rules = (spec_of(template, "affinity") or {}).get("nodeAffinity")
+        return json.dumps([node_selector(template), rules], sort_keys=True)
+
+    return {choice(each) for _, side in pair.sides for each in server_templates(side)}
 
 
 def address_of(pod: V1Pod, *, attached: bool = False) -> str:

@@ -39,7 +39,6 @@ RIGHTS: Mapping[tuple[str, str], str] = {
     ("", "configmaps"): "create",
     ("batch", "jobs"): "create list deletecollection",
     ("networking.k8s.io", "networkpolicies"): "create",
-    ("coordination.k8s.io", "leases"): "create list patch delete",
 }
 """Verbs that sweeps need, by API group and resource; `config/kubernetes/rbac.yaml` grants them."""
 

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of deployments in a namespace, and their removal.
+"""The deployments of a namespace, and their removal.
 
-Removal deletes Jobs and pods by the label of their deployment. The cluster collects all other objects with the client's
-Job, which owns them. A sweep therefore needs no right to delete Secrets, which would be one to read them: the API
-returns the deleted object. A deployment is alive while it holds a Lease, from before its first object until after its
-last one.
+A client's Job owns all other objects of its deployment. Its annotations name the nodes that the deployment uses, and the
+process that made it. Removal deletes Jobs and pods by the label of their deployment; the cluster collects all other
+objects with the client's Job. A sweep therefore needs no right to delete Secrets, which would be one to read them: the
+API returns the deleted object.
 """
 
 from __future__ import annotations
 
-import datetime
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kubernetes.client import V1Job, V1ObjectMeta, V1Pod
+from kubernetes.client import V1Job, V1Pod
 
 from tpcsweep.testbeds import TeardownError, take_all_steps
-from tpcsweep.testbeds.kubernetes import leases, metadata
+from tpcsweep.testbeds.kubernetes import metadata
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call
 
 FORCE_SECONDS = 15.0
@@ -32,44 +30,52 @@ DELETIONS: Mapping[type, Mapping[str, Any]] = {
 """Kinds of objects in the order of their deletion, with its options."""
 
 
-@dataclass(frozen=True)
-class Leftover:
-    """A deployment without an owner."""
-
-    identifier: str
-    notes: Mapping[str, str]
-    """Annotations of its objects, which name the owner."""
-    age: float
-    """Seconds since its first object was created."""
-
-    def __str__(self) -> str:
-        return f"{metadata.whose(self.identifier, self.notes)}, {self.age:.0f} s old"
+def deployments(cluster: Cluster) -> list[V1Job]:
+    """Return the Jobs of all deployments of a namespace. Raises ClusterError."""
+    listing = cluster.batch.list_namespaced_job
+    return call(listing, cluster.namespace, label_selector=metadata.SELECTOR).items
 
 
-def leftovers(cluster: Cluster) -> list[Leftover]:
-    """Return the deployments that hold no Lease, not even an expired one. Raises ClusterError."""
-    owned: dict[str, list[Any]] = {}
-    for item in _objects(cluster, leases.holders(cluster)):
-        owned.setdefault(metadata.deployment_of(item), []).append(item)
-    # A deployment has its Lease before its first object, so those that are alive have one now.
-    alive = leases.holders(cluster) if owned else set()
-    return [_leftover(name, items) for name, items in sorted(owned.items()) if name and name not in alive]
+def leftovers(cluster: Cluster) -> dict[str, str]:
+    """Describe the deployments of this machine whose process has ended, by identifier. Raises ClusterError.
+
+    The cluster removes those of other machines, `orphan_time` after their last sign of life.
+    """
+    ended = filter(metadata.owner_ended, deployments(cluster))
+    return {metadata.deployment_of(job): metadata.whose(job) for job in ended}
+
+
+def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = None) -> list[str]:
+    """Describe the deployments that chose one of some nodes, in the order of their age. Pure.
+
+    Args:
+        jobs: Jobs of all deployments.
+        nodes: Choices of nodes, as the annotation NODES has them.
+        before: If given, describe only deployments that are older than the one of this Job.
+    """
+
+    def age(job: V1Job) -> tuple[Any, str]:
+        return metadata.meta_of(job).creation_timestamp, metadata.name_of(job)
+
+    def chosen(job: V1Job) -> list[str]:
+        return (metadata.meta_of(job).annotations or {}).get(metadata.NODES, "").splitlines()
+
+    found = sorted((job for job in jobs if not set(nodes).isdisjoint(chosen(job))), key=age)
+    return [metadata.whose(job) for job in found if before is None or age(job) < age(before)]
 
 
 def reap(cluster: Cluster) -> list[str]:
-    """Remove the objects of dead deployments, and describe them and every use of force.
-
-    Takes up to leases.DURATION if Leases have expired.
+    """Remove leftovers, and describe them and every use of force.
 
     Raises:
         ClusterError: The API server refuses, or does not answer.
         TeardownError: Objects remain, after all others are gone.
     """
-    removed = [f"Lease of {text}" for text in leases.reap(cluster)]
-    problems = []
-    for leftover in leftovers(cluster):
+    removed: list[str] = []
+    problems: list[str] = []
+    for identifier, whose in leftovers(cluster).items():
         try:
-            removed += [str(leftover), *teardown(cluster, leftover.identifier)]
+            removed += [whose, *teardown(cluster, identifier)]
         except TeardownError as error:
             problems.append(str(error))
     if problems:
@@ -126,24 +132,6 @@ def _remaining(cluster: Cluster, identifier: str) -> list[Any]:
         if items := call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items:
             return list(items)
     return []
-
-
-def _objects(cluster: Cluster, others: set[str]) -> list[Any]:
-    """Return all Jobs and pods but those of `others`."""
-    names = ",".join(sorted(others))
-    chosen = f"{metadata.SELECTOR},{metadata.DEPLOYMENT} notin ({names})" if names else metadata.SELECTOR
-    listings = (
-        call(cluster.verb("list", kind), cluster.namespace, label_selector=chosen) for kind in DELETIONS
-    )
-    return [item for listing in listings for item in listing.items]
-
-
-def _leftover(identifier: str, items: list[Any]) -> Leftover:
-    metas: list[V1ObjectMeta] = [metadata.meta_of(item) for item in items]
-    notes = next((meta.annotations for meta in metas if metadata.SWEEP in (meta.annotations or {})), None)
-    now = datetime.datetime.now(datetime.UTC)
-    ages = [(now - meta.creation_timestamp).total_seconds() for meta in metas if meta.creation_timestamp]
-    return Leftover(identifier, notes or {}, age=max([0.0, *ages]))
 
 
 def _describe(item: Any) -> str:

@@ -9,7 +9,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,22 +19,21 @@ from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import CLIENT, server_templates
+from tpcsweep.configuration.placements import CLIENT
 from tpcsweep.configuration.sweep import Measurement, path_text
-from tpcsweep.configuration.templates import Tree, node_selector, spec_of
 from tpcsweep.flags import BROKEN, BrokenError, FaultError
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Finding, Request, TeardownError
-from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, rehearsal, state
+from tpcsweep.testbeds.kubernetes import api, nodes, objects, rehearsal, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
+from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of, chosen_nodes
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
@@ -48,6 +47,8 @@ OTHERS = (("src", "dst"), ("dst", "src"))
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0
 """Seconds that the trial's Job may last beside its start."""
+POLL = 1.0
+"""About how many seconds pass until a deployment looks again for a free pair."""
 LET_GO_SECONDS = 5.0
 """About how long a deployment leaves nodes to others that it could not get all of."""
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
@@ -85,7 +86,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
     """
     with standing(settings, request) as (place, pods), contextlib.ExitStack() as undo:
         cluster = place.cluster
-        inbox = Inbox(lambda: pods.watch.fault() or place.held.lost(), pods.watch.own)
+        inbox = Inbox(pods.watch.fault, pods.watch.own)
         session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
         undo.callback(session.close)
         undo.callback(signals.ignore)
@@ -126,20 +127,27 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
 
 @contextlib.contextmanager
 def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Pods]]:
-    """Yield the running pods of a deployment, on the nodes of the first free pair.
+    """Yield the running pods of a deployment, on the nodes of the first free pair; remove leftovers before.
 
     The scheduler alone knows of deployments that call a node by another label, or run in another namespace. So two
     deployments could wait for each other's nodes: one lets go of its own after a while, and tries the next pair.
     """
+    cluster = api.connect_cluster(settings)
+    pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
+    naming = rehearsal.within_quota(cluster, settings, Naming.new(request.sweep, request.deployment))
     told = ""
-    for turn in itertools.count():
+    for turn in itertools.count(request.turn):
+        for identifier, whose in state.leftovers(cluster).items():
+            request.stage(f"removing what is left of {whose}")
+            state.teardown(cluster, identifier)
+        pause = POLL
         with contextlib.ExitStack() as undo:
-            place = undo.enter_context(placed(settings, request, turn))
-            if not turn:
-                where = place.chosen if settings.paths.pairs == "all" else ""
-                shared = "" if place.naming.everywhere else SHARED
-                request.stage(f"deploying {request.deployment}{where}{shared}")
             try:
+                place = first_free(cluster, pairs, naming.renewed(), turn)
+                where = place.chosen if settings.paths.pairs == "all" else ""
+                shared = "" if naming.everywhere else SHARED
+                request.stage(f"deploying {request.deployment}{where}{shared}")
+                pause = LET_GO_SECONDS
                 pods = undo.enter_context(running(place, settings, request))
             except OccupiedError as error:
                 words = str(error)
@@ -150,27 +158,23 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
             request.stage(f"waiting for nodes that other deployments use: {words}")
         told = words
         signals.heed()  # the teardown has ignored signals
-        time.sleep(LET_GO_SECONDS * random.uniform(0.5, 1.5))
+        time.sleep(pause * random.uniform(0.5, 1.5))
 
 
-@contextlib.contextmanager
-def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Place]:
-    """Hold the Leases of the first free pair, counted from `request.turn + turn`, and remove leftovers."""
-    cluster = api.connect_cluster(settings)
-    pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
-    first = (request.turn + turn) % len(pairs)
-    pairs = [*pairs[first:], *pairs[:first]]
-    naming = Naming.new(request.sweep, request.deployment)
+def first_free(cluster: Cluster, pairs: Sequence[Pair], naming: Naming, turn: int) -> Place:
+    """Return the first pair, counted from `turn`, whose nodes no deployment of the namespace has chosen.
 
-    def waiting(holder: str) -> None:
-        request.stage(f"waiting for {holder}")
-
-    with leases.first_free(cluster, [locks(pair) for pair in pairs], naming, waiting) as held:
-        for leftover in state.leftovers(cluster):
-            request.stage(f"removing what is left of {leftover}")
-            state.teardown(cluster, leftover.identifier)
-        naming = rehearsal.within_quota(cluster, settings, naming)
-        yield Place(cluster, pairs[held.index], held, naming, len(pairs))
+    Raises OccupiedError if there is none.
+    """
+    jobs = state.deployments(cluster)
+    found: dict[str, None] = {}
+    for index in range(turn, turn + len(pairs)):
+        pair = pairs[index % len(pairs)]
+        if not (using := state.users(jobs, chosen_nodes(pair))):
+            return Place(cluster, pair, naming, len(pairs))
+        found |= dict.fromkeys(using)
+    first, *others = found
+    raise OccupiedError(f"{first} and {len(others)} more" if others else first)
 
 
 @contextlib.contextmanager
@@ -181,9 +185,6 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
     """
 
     def torn_down() -> None:
-        place.held.go_with(
-            None
-        )  # or the cluster would delete the Leases with the Job, before the pods have ended
         for line in state.teardown(place.cluster, place.naming.identifier):
             request.stage(line)
 
@@ -203,16 +204,6 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
 def reap(settings: Kubernetes) -> list[str]:
     """Remove leftovers of dead owners in the namespace, and describe them. Raises ClusterError, TeardownError."""
     return state.reap(api.connect_cluster(settings))
-
-
-def locks(pair: Pair) -> set[str]:
-    """Return the names of a pair's Leases, one for each choice of nodes. Pure."""
-
-    def nodes(template: Tree) -> str:
-        rules = (spec_of(template, "affinity") or {}).get("nodeAffinity")
-        return json.dumps([node_selector(template), rules], sort_keys=True)
-
-    return {leases.name_for(nodes(each)) for _, side in pair.sides for each in server_templates(side)}
 
 
 def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -278,11 +269,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
     spec = job.spec.template.spec
     spec.init_containers = objects.checks(settings, spec.containers[-1].resources)
     with contextlib.ExitStack() as undo:
-        lock = leases.name_for(naming.identifier)
-        held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
-        undo.callback(_remove_trial, cluster, naming, held)
+        undo.callback(_remove_trial, cluster, naming)
         owner = create_object(cluster, job)
-        held.go_with(owner)
         create_object(cluster, objects.package(naming, owner))
         filled = objects.secret(naming, CLIENT, {}, owner), objects.config_map(naming, {}, owner)
         rehearsal.dry_run(cluster, *filled, objects.network_policy(naming, owner))
@@ -308,9 +296,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
             raise PodError(watch.fault() or str(error)) from error
 
 
-def _remove_trial(cluster: Cluster, naming: Naming, held: leases.Leases) -> None:
+def _remove_trial(cluster: Cluster, naming: Naming) -> None:
     with signals.held():  # Ctrl-C takes effect when nothing is left
-        held.go_with(None)
         state.teardown(cluster, naming.identifier)
 
 
