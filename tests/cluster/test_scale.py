@@ -27,7 +27,7 @@ from tpcsweep.configuration.templates import node_selector
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, testbed, watch
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, node_of
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
@@ -106,7 +106,6 @@ class Deployment:
     identifier: str = ""
     sides: dict[str, str] = field(default_factory=dict)
     """Labels of the nodes of both sides, where pairs are groups of nodes."""
-    among: int = 0  # how many pairs there were to choose from
 
     def run(self, up: Callable[[], None] = lambda: None) -> None:
         """Deploy, call `up`, and tear down, as a sweep does."""
@@ -114,22 +113,22 @@ class Deployment:
         request = requested(self.number, self.folder, self.stages, origins, turn=self.number)
         began = time.monotonic()
 
-        def saw(what: str, cluster: Cluster) -> None:
+        def saw(what: str) -> None:
             self.requests[what] = cluster.requests - sum(self.requests.values())
             self.seconds[what] = time.monotonic() - began - sum(self.seconds.values())
 
-        with testbed.standing(self.settings, request) as (place, pods):
-            self.identifier = place.naming.identifier
-            self.among = place.among
+        cluster = api.connect_cluster(self.settings)
+        with testbed.standing(cluster, self.settings, request) as pods:
+            self.identifier = pods.naming.identifier
             if self.settings.paths.pairs != "all":
-                ends = {"src": place.pair.source, "dst": place.pair.destination}
+                ends = {"src": pods.pair.source, "dst": pods.pair.destination}
                 self.sides = {side: node_selector(end.podTemplate)["group"] for side, end in ends.items()}
             with pods.poked():
-                saw("running", place.cluster)
+                saw("running")
             up()
             assert pods.watch.fault() is None
-            saw("up", place.cluster)
-        saw("torn down", place.cluster)
+            saw("up")
+        saw("torn down")
 
 
 def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> None:
@@ -212,7 +211,6 @@ def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(own: Space
         assert len(on) == 2 * OWNERS  # with its client beside the source each has two
         leave.set()
     assert raised(all_up) == []
-    assert {one.among for one in everybody} == {NODES // 2}
     own.check_empty()
 
 
@@ -237,15 +235,16 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
         paths = {"kind": "nodes", "pairs": [pair]}
         given = settings(user, paths=paths, context=context, client=placements[0])
         for number in range(3):
-            with testbed.standing(given, requested(number, tmp_path, stages)) as (place, made):
+            asked = requested(number, tmp_path, stages)
+            with testbed.standing(api.connect_cluster(given), given, asked) as made:
                 ours = {node_of(pod) for pod in made.by_name.values()}
                 overlaps.extend((name, context) for name, theirs in list(up.items()) if theirs & ours)
-                up[place.naming.identifier] = ours
+                up[made.naming.identifier] = ours
                 if not first.is_set():
                     first.set()
                     wait_until(lambda: any(blocked in stage for stage in stages), "one waits", LONGEST)
                 time.sleep(1)
-                del up[place.naming.identifier]
+                del up[made.naming.identifier]
 
     with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as another:
         two = kubeconfig_of(nodes, {"first": own.name, "second": another.name}, tmp_path / "two")
@@ -268,8 +267,9 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
     read = partial(own.core.read_namespaced_resource_quota, "none", own.name)
     wait_until(lambda: read().status.hard, "it counts", LONGEST)
     stages: list[str] = []
-    with testbed.standing(settings(own), requested(1, tmp_path, stages)) as (place, _):
-        assert not place.naming.everywhere
+    given = settings(own)
+    with testbed.standing(api.connect_cluster(given), given, requested(1, tmp_path, stages)) as made:
+        assert not made.naming.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
     own.check_empty()
 

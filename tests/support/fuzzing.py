@@ -246,18 +246,8 @@ def _on_netns(parameters: Parameters) -> None:
 def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameters: Parameters) -> None:
     naming = Naming("abc123", configuration.name, "x")
     deadline = settings.start_time + configuration.sweep.measurement.bounds[1]
-    owner = objects.client_job(naming, settings, deadline)
-    made = [owner]
-    for name in ("src", "dst"):
-        addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
-        pair = next(pair for pair in settings.pairs if settings.serves(pair, parameters))
-        placement = pair.source if name == "src" else pair.destination
-        placed = spots(placement, parameters.origins, host_network=settings.host_network)
-        ports = [places.block(spot.port) for spot in placed]
-        servers = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
-        rest = parameters, parameters.streams, owner, deadline
-        pods = zip(placed, servers, strict=True)
-        made += [objects.server_job(naming, settings, *pod, *rest) for pod in pods]
+    pair = next(pair for pair in settings.pairs if settings.serves(pair, parameters))
+    made = objects.deployment_jobs(naming, settings, pair, parameters, parameters.streams, deadline)
     assert ApiClient().sanitize_for_serialization(made)
     if settings.paths.kind == "netem":
         assert commands("eth0", share(_path(parameters), parameters.origins), ["10.0.0.1"])

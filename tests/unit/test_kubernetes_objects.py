@@ -51,7 +51,7 @@ def jobs(of: Kubernetes, **parameters: Any) -> list[Any]:
     ports = [places.block(spot.port) for spot in spotted]
     servers = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
     return [
-        body(objects.server_job(NAMING, of, spot, server, wanted, 1, OWNER, 1234.5))
+        body(objects.server_job(NAMING, of, spot, server, wanted, 1, 1234.5))
         for spot, server in zip(spotted, servers, strict=True)
     ]
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes.client import V1Job
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.templates import node_selector
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
-from tpcsweep.testbeds.kubernetes.metadata import NODES, Naming
+from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.nodes import disjoint, pairs_of
-from tpcsweep.testbeds.kubernetes.objects import words
-from tpcsweep.testbeds.kubernetes.pods import chosen_nodes
+from tpcsweep.testbeds.kubernetes.objects import chosen_nodes, client_job
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError
 
 from tests.support.played_api import PlayedApi
@@ -33,10 +33,6 @@ def settings(source: dict[str, Any] = DTN, destination: dict[str, Any] = DTN, **
 def put(server: PlayedApi, name: str, *taints: dict[str, str], **labels: str) -> None:
     meta = {"name": name, "labels": {"kubernetes.io/hostname": f"{name}-host", **labels}}
     server.put("nodes", {"metadata": meta, "spec": {"taints": list(taints)}})
-
-
-def everything(pairs: tuple[Pair, ...]) -> str:
-    return "\n".join(choice for pair in pairs for choice in chosen_nodes(pair))
 
 
 def hosts(pairs: tuple[Pair, ...]) -> list[list[str]]:
@@ -121,26 +117,15 @@ def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_
 ) -> None:
     for number in range(6):
         put(server, f"n{number}", role="dtn")
-    cluster = server.cluster()
-    pairs = pairs_of(cluster, settings())
-    naming = Naming("aaaaaa", "a sweep", "rtt=20")
-
-    def chosen(turn: int) -> str:
-        place = testbed.first_free(cluster, pairs, naming, turn)
-        assert place.among == 3
-        return place.chosen
-
-    first, second, third, again = map(chosen, range(4))
-    assert again == first == " on n0-host and n1-host, one of 3 pairs of nodes"
-    assert len({first, second, third}) == 3
-    for pair, other in ((pairs[1], third), (pairs[2], first)):
-        meta = naming.renewed().meta("", annotations={NODES: "\n".join(chosen_nodes(pair))})
-        meta.name = f"tpc-{len(server.asked)}"
-        server.put("jobs", {"metadata": words(meta)})
-        assert chosen(1) == other
-    server.put("jobs", {"metadata": {**words(meta), "name": "tpc-1", "annotations": {NODES: everything(pairs)}}})
-    with pytest.raises(OccupiedError, match=r"^[0-9a-f]{10}: .* and 2 more$"):
-        chosen(1)
+    pairs = pairs_of(server.cluster(), settings())
+    jobs: list[V1Job] = []
+    assert [testbed.first_free(jobs, pairs, turn) for turn in range(4)] == [*pairs, pairs[0]]
+    for pair, other in ((pairs[1], pairs[2]), (pairs[2], pairs[0])):
+        jobs.append(client_job(Naming.new("a sweep", "rtt=20"), settings(), 60.0, pair))
+        assert testbed.first_free(jobs, pairs, 1) == other
+    jobs.append(client_job(Naming.new("a sweep", "rtt=20"), settings(), 60.0, pairs[0]))
+    with pytest.raises(OccupiedError, match=r"^[0-9a-f]{10}: rtt=20 of sweep a sweep by .* and 2 more$"):
+        testbed.first_free(jobs, pairs, 1)
 
 
 def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(server: PlayedApi) -> None:

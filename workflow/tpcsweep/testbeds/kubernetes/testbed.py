@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kubernetes.client import V1Pod, VersionApi
+from kubernetes.client import V1Job, V1Pod, VersionApi
 
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
@@ -30,10 +30,9 @@ from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, nodes, objects, rehearsal, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
-from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of, chosen_nodes
+from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
@@ -52,14 +51,7 @@ POLL = 1.0
 LET_GO_SECONDS = 5.0
 """About how long a deployment leaves nodes to others that it could not get all of."""
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
-NEEDS = "docs/kubernetes.md#images has what the images of a testbed need"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
-
-
-class RehearsalError(ClusterError):
-    """The cluster refuses a pod of a sweep."""
-
-    final = True
 
 
 def require(settings: Kubernetes) -> None:
@@ -84,8 +76,8 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
 
     It waits for nodes, and removes leftovers of dead owners. Raises the errors in EXPECTED.
     """
-    with standing(settings, request) as (place, pods), contextlib.ExitStack() as undo:
-        cluster = place.cluster
+    cluster = api.connect_cluster(settings)
+    with standing(cluster, settings, request) as pods, contextlib.ExitStack() as undo:
         inbox = Inbox(pods.watch.fault, pods.watch.own)
         session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
         undo.callback(session.close)
@@ -93,11 +85,11 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
         try:
             site = _up(settings, request, pods, session, inbox)
             site.until = pods.began + (settings.time_limit or math.inf)
-            site.provenance["deployment"] = place.naming.identifier
+            site.provenance["deployment"] = pods.naming.identifier
             site.provenance["kubernetes"] |= {
                 "version": call(VersionApi(cluster.http).get_code).git_version,
                 "namespace": cluster.namespace,
-                "nodes_kept_from": "all namespaces" if place.naming.everywhere else "this namespace",
+                "nodes_kept_from": "all namespaces" if pods.naming.everywhere else "this namespace",
                 "requests": pods.requests,
             }
             yield site
@@ -126,13 +118,12 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
 
 
 @contextlib.contextmanager
-def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Pods]]:
+def standing(cluster: Cluster, settings: Kubernetes, request: Request) -> Iterator[Pods]:
     """Yield the running pods of a deployment, on the nodes of the first free pair; remove leftovers before.
 
     The scheduler alone knows of deployments that call a node by another label, or run in another namespace. So two
     deployments could wait for each other's nodes: one lets go of its own after a while, and tries the next pair.
     """
-    cluster = api.connect_cluster(settings)
     pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
     naming = rehearsal.within_quota(cluster, settings, Naming.new(request.sweep, request.deployment))
     told = ""
@@ -143,16 +134,15 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
         pause = POLL
         with contextlib.ExitStack() as undo:
             try:
-                place = first_free(cluster, pairs, naming.renewed(), turn)
-                where = place.chosen if settings.paths.pairs == "all" else ""
+                pair = first_free(state.deployments(cluster), pairs, turn)
                 shared = "" if naming.everywhere else SHARED
-                request.stage(f"deploying {request.deployment}{where}{shared}")
+                request.stage(f"deploying {request.deployment}{shared}")
                 pause = LET_GO_SECONDS
-                pods = undo.enter_context(running(place, settings, request))
+                pods = undo.enter_context(running(cluster, naming.renewed(), settings, pair, request))
             except OccupiedError as error:
                 words = str(error)
             else:
-                yield place, pods
+                yield pods
                 return
         if words != told:
             request.stage(f"waiting for nodes that other deployments use: {words}")
@@ -161,31 +151,32 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
         time.sleep(pause * random.uniform(0.5, 1.5))
 
 
-def first_free(cluster: Cluster, pairs: Sequence[Pair], naming: Naming, turn: int) -> Place:
-    """Return the first pair, counted from `turn`, whose nodes no deployment of the namespace has chosen.
+def first_free(jobs: Sequence[V1Job], pairs: Sequence[Pair], turn: int) -> Pair:
+    """Return the first pair, counted from `turn`, whose nodes no deployment of some Jobs has chosen. Pure.
 
     Raises OccupiedError if there is none.
     """
-    jobs = state.deployments(cluster)
     found: dict[str, None] = {}
     for index in range(turn, turn + len(pairs)):
         pair = pairs[index % len(pairs)]
-        if not (using := state.users(jobs, chosen_nodes(pair))):
-            return Place(cluster, pair, naming, len(pairs))
+        if not (using := state.users(jobs, objects.chosen_nodes(pair))):
+            return pair
         found |= dict.fromkeys(using)
     first, *others = found
     raise OccupiedError(f"{first} and {len(others)} more" if others else first)
 
 
 @contextlib.contextmanager
-def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Pods]:
+def running(
+    cluster: Cluster, naming: Naming, settings: Kubernetes, pair: Pair, request: Request
+) -> Iterator[Pods]:
     """Create the objects of a deployment, yield its running pods, and remove all of it.
 
     Raises OccupiedError if other deployments use its nodes, ClusterError, and TeardownError.
     """
 
     def torn_down() -> None:
-        for line in state.teardown(place.cluster, place.naming.identifier):
+        for line in state.teardown(cluster, naming.identifier):
             request.stage(line)
 
     with contextlib.ExitStack() as undo:
@@ -193,8 +184,8 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
         undo.callback(signals.ignore)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
-        own = settings.model_copy(update={"client": place.pair.client})
-        pods = Pods(place, own, request.parameters, request.streams, deadline, request.stage)
+        wanted = request.parameters, request.streams
+        pods = Pods(cluster, naming, settings, pair, *wanted, deadline, request.stage)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore)
         pods.run()
@@ -225,7 +216,7 @@ def rehearse(configuration: Configuration) -> None:
     naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
     for name, job in rehearsal.distinct_jobs(configuration, nodes.pairs_of(cluster, settings), naming):
         if refusal := rehearsal.refusal(cluster, job):
-            raise RehearsalError(f"{cluster.name}: {name}: {refusal}")
+            raise PodError(f"{cluster.name}: {name}: {refusal}", final=True)
 
 
 def manifests(configuration: Configuration) -> list[dict[str, Any]]:
@@ -280,12 +271,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         except OccupiedError:
             return
         except PodError as error:
-            advice = ""
-            if "container image-" in str(error):
-                advice = f"; {NEEDS}"
-            elif any(reason in str(error) for reason in IMAGE):
-                advice = "; correct `image`, `pull_policy` or imagePullSecrets of a podTemplate"
-            raise PodError(f"the client pod does not start: {error}{advice}") from error
+            raise PodError(f"the client pod does not start: {error}") from error
         annotated = {"metadata": {"annotations": {POKED: ""}}}
         call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
         session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
