@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import yaml
-from kubernetes.client import ApiException
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.templates import node_selector
@@ -272,20 +270,6 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
         assert not made.naming.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
     own.check_empty()
-
-
-def test_a_server_that_is_busy_is_waited_for_longer_than_one_that_is_gone() -> None:
-    began = time.monotonic()
-
-    def refused() -> str:
-        if time.monotonic() - began < 1:
-            raise ApiException(429)
-        return "done"
-
-    assert api.call(refused, seconds=0.5) == "done"
-    with pytest.raises(api.RefusedError):
-        api.call(Mock(side_effect=ApiException(503)), seconds=0.5)
-    assert time.monotonic() - began < api.PATIENCE
 
 
 def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import os
@@ -31,8 +30,6 @@ TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to wait for an answer, unless a call says otherwise."""
 PATIENCE = 60.0
 """Seconds for which a call is tried: an API server takes less to restart."""
-BUSY = 5
-"""Factor by which that is longer while the server says that it is busy."""
 REFUSED_SECONDS = 10.0
 """An API server that has just started may refuse until it has read its rules."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -190,23 +187,19 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
     give_up = time.monotonic() + seconds
     pause = 0.1
     while True:
-        wait = pause
         try:
             return operation(*arguments, **options)
         except ApiException as error:
             failure: ClusterError = RefusedError(error)
             if not _passing(error):
                 raise failure from error
-            asked = (error.headers or {}).get("Retry-After", "")
-            wait = max(pause, float(asked) if asked.isdigit() else 0.0)
         except HTTPError as error:
             failure = ClusterError(f"the API server does not answer: {_words(error)}")
         except ClusterError as error:  # the credentials cannot be read
             failure = error
-        busy = isinstance(failure, RefusedError) and failure.status == 429
-        if time.monotonic() + wait > give_up + (BUSY - 1) * seconds * busy:
+        if time.monotonic() + pause > give_up:
             raise failure
-        time.sleep(wait * random.uniform(1.0, 1.2))  # or all clients would come back at the same moment
+        time.sleep(pause * random.uniform(1.0, 1.2))  # or all clients would come back at the same moment
         pause = min(2 * pause, 5.0)
 
 
@@ -219,14 +212,12 @@ def create_object(cluster: Cluster, body: T) -> T:
         RefusedError: The server refuses.
         ClusterError: The server does not answer.
     """
-    attempts = itertools.count()
 
     def attempt() -> Any:
-        again = next(attempts) > 0
         try:
             return cluster.verb("create", type(body))(cluster.namespace, body)
         except ApiException as error:
-            if not (again and error.status == 409 and _status(error).get("reason") == "AlreadyExists"):
+            if _status(error).get("reason") != "AlreadyExists":
                 raise
             # Its name contains the identifier of its deployment, so that it is the one of the first request.
             if not isinstance(body, client.V1Job):

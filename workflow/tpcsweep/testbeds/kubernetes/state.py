@@ -106,8 +106,12 @@ def teardown(cluster: Cluster, identifier: str) -> list[str]:
 
 def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
     """Wait until pods and Jobs are gone; add pods that were removed by force to `forced`."""
-    began, pause = time.monotonic(), 0.1
-    while remaining := _remaining(cluster, identifier):
+    began, pause, ours = time.monotonic(), 0.1, metadata.selector(identifier)
+
+    def listed(kind: type) -> list[Any]:
+        return call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items  # type: ignore[no-any-return]
+
+    while remaining := listed(V1Pod) or listed(V1Job):
         waited = time.monotonic() - began
         if waited > GONE_SECONDS:
             raise TeardownError("; ".join(map(_describe, remaining)))
@@ -125,19 +129,9 @@ def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
         pause = min(2 * pause, 1.0)
 
 
-def _remaining(cluster: Cluster, identifier: str) -> list[Any]:
-    """Return the pods that remain; without pods the Jobs."""
-    ours = metadata.selector(identifier)
-    for kind in (V1Pod, V1Job):
-        if items := call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items:
-            return list(items)
-    return []
-
-
 def _describe(item: Any) -> str:
     meta = metadata.meta_of(item)
     pod = isinstance(item, V1Pod)
     named = f"pod {meta.name} on node {metadata.node_of(item) or '(none)'}" if pod else f"job {meta.name}"
     kept = f", kept by finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
-    deleted = "" if meta.deletion_timestamp else ", not deleted"
-    return f"{named} is still there{deleted}{kept}"
+    return f"{named} is still there{kept}"
