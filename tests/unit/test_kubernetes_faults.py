@@ -70,7 +70,6 @@ def running(ready: str, containers: str) -> dict[str, Any]:
 RUNNING, SILENT, STARTING = running("True", "True"), running("False", "True"), running("False", "False")
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
 UNPLACED = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", "Unschedulable", FULL)]}
-RESTARTED = container(running={}) | {"restartCount": 1, "lastState": ended(1)["state"]}
 EVICTED = "EvictionByEvictionAPI", "Eviction API: evicting"
 ENDED_WITH = "container servers ended with exit code"
 IMAGE = "image registry.example/tpcsweep:1, pull policy IfNotPresent"
@@ -108,7 +107,6 @@ WRONG: dict[tuple[bool, bool], list[Any]] = {
         # What watches takes what it watches along.
         (of(ended(137, name="agent"), ended(1)), "Error: container agent ended with exit code 137"),
         (of(ended(0, name="client"), ended(1, name="hub")), "Error: container hub ended with exit code 1"),
-        (of(RESTARTED, phase="Running"), f"Error: {ENDED_WITH} 1, and was started again"),
         # What becomes of pods whose containers run
         (SILENT, "NodeNotReady: the node stopped reporting"),
         ({**RUNNING, **disrupted(*EVICTED)}, ": ".join(EVICTED)),

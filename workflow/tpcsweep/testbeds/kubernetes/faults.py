@@ -16,7 +16,7 @@ ENDED = ("Failed", "Succeeded")
 """Phases of a pod that does not run any more."""
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons for which every container waits."""
-HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff"})
+HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName"})
 """Reasons for waiting that do not pass. A registry may answer later."""
 IMAGE = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"})
 OCCUPIED = "anti-affinity rules"
@@ -145,9 +145,6 @@ def _container(
     setup = container.name in {init.name for init in (pod.spec and pod.spec.init_containers) or []}
     if state.terminated and not (setup and state.terminated.exit_code == 0):
         return _termination(pod, container, state.terminated), True
-    before = container.last_state.terminated if container.last_state else None
-    if container.restart_count and before:
-        return f"{_termination(pod, container, before)}, and was started again", True
     waiting = state.waiting
     if waiting is None or not waiting.reason or waiting.reason in STARTING:
         return None

@@ -62,11 +62,10 @@ def require(settings: Kubernetes) -> None:
         TeardownError: The client pod cannot be removed.
     """
     cluster = api.connect_cluster(settings)
-    nodes.pairs_of(cluster, settings)
     try:
         _try(cluster, settings)
     except ClusterError as error:
-        advice = f"; {RIGHTS}" if " cannot " in str(error) else ""
+        advice = f"; {RIGHTS}" if "is forbidden: User " in str(error) else ""
         raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
 
@@ -211,10 +210,8 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def rehearse(configuration: Configuration) -> None:
     """Raise ClusterError if the API server would refuse a pod of a sweep."""
-    settings = _settings(configuration)
-    cluster = api.connect_cluster(settings)
-    naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
-    for name, job in rehearsal.distinct_jobs(configuration, nodes.pairs_of(cluster, settings), naming):
+    cluster, pairs, naming = _asked(_settings(configuration))
+    for name, job in rehearsal.distinct_jobs(configuration, pairs, naming):
         if refusal := rehearsal.refusal(cluster, job):
             raise PodError(f"{cluster.name}: {name}: {refusal}", final=True)
 
@@ -231,9 +228,7 @@ def check(configuration: Configuration) -> Iterator[Finding]:
     """Yield a finding for each need of a sweep on its cluster."""
     settings, name = _settings(configuration), configuration.testbed_name
     try:
-        cluster = api.connect_cluster(settings)
-        naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
-        pairs = nodes.pairs_of(cluster, settings)
+        cluster, pairs, naming = _asked(settings)
     except ClusterError as error:
         yield Finding(name, "cluster", "failed", str(error))
         return
@@ -250,6 +245,13 @@ def check(configuration: Configuration) -> Iterator[Finding]:
 def _settings(configuration: Configuration) -> Kubernetes:
     assert isinstance(configuration.testbed, Kubernetes)
     return configuration.testbed
+
+
+def _asked(settings: Kubernetes) -> tuple[Cluster, tuple[Pair, ...], Naming]:
+    """Return a testbed's cluster, its pairs, and names for a rehearsal. Raises ClusterError."""
+    cluster = api.connect_cluster(settings)
+    naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
+    return cluster, nodes.pairs_of(cluster, settings), naming
 
 
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
