@@ -48,14 +48,13 @@ class Fault:
 
 
 def ready(pod: k8s.V1Pod) -> bool:
-    up = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
-    return up and _holds(_condition(pod, "Ready"))
+    running = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
+    return running and _condition(pod, "Ready", "True") is not None
 
 
 def unscheduled(pod: k8s.V1Pod) -> str:
     """Return the scheduler's words for a pod that has no node; empty if it has one."""
-    scheduled = _condition(pod, "PodScheduled")
-    return _because(scheduled) if scheduled and scheduled.status == "False" else ""
+    return _because(_condition(pod, "PodScheduled", "False"))
 
 
 def unpulled(pod: k8s.V1Pod) -> bool:
@@ -84,8 +83,7 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
     if words := unscheduled(pod):
         return Fault(name, words, final=False)
     # The node controller sets Ready to False, and no other condition, on the pods of a lost node.
-    whole = _condition(pod, "Ready")
-    if whole and whole.status == "False" and _holds(_condition(pod, "ContainersReady")):
+    if _condition(pod, "Ready", "False") and _condition(pod, "ContainersReady", "True"):
         return Fault(name, f"NodeNotReady: the node stopped reporting{where}", final=True)
     return None
 
@@ -97,7 +95,7 @@ def gone(pod: k8s.V1Pod, fate: str = "was deleted") -> Fault:
     if status.phase not in ENDED:
         why = f"{why or 'Deleted: by another process or user'}; it {fate}"
     elif not why:
-        why = _termination(pod, *ends[0]) if ends else _because(status)
+        why = _termination(pod, *ends[0]) if ends else str(status.phase)
     own = status.phase in ENDED and _own(pod)
     return Fault(name_of(pod), f"{why}{_on_node(pod)}", final=True, own=own)
 
@@ -114,7 +112,7 @@ def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Faul
     """Return the fault of a Job that its pod does not show; None if there is none."""
     name = name_of(job)
     for condition in (job.status and job.status.conditions) or []:
-        failed = condition.type in ("Failed", "FailureTarget") and _holds(condition)
+        failed = condition.type in ("Failed", "FailureTarget") and condition.status == "True"
         if failed and condition.reason != "BackoffLimitExceeded":
             return Fault(name, f"Job {name}: {condition.reason}: {one_line(condition.message)}", final=True)
     refused = [one_line(event.message) for event in events if event.reason == "FailedCreate"]
@@ -201,17 +199,11 @@ def _waiting(pod: k8s.V1Pod) -> list[str]:
 
 
 def _disruption(pod: k8s.V1Pod) -> str:
-    disruption = _condition(pod, "DisruptionTarget")
-    return _because(disruption) if disruption and _holds(disruption) else ""
+    return _because(_condition(pod, "DisruptionTarget", "True"))
 
 
-def _because(said: k8s.V1PodCondition | k8s.V1PodStatus) -> str:
-    reason = said.reason or (said.type if isinstance(said, k8s.V1PodCondition) else said.phase)
-    return f"{reason}: {one_line(said.message)}".rstrip(": ")
-
-
-def _holds(condition: k8s.V1PodCondition | k8s.V1JobCondition | None) -> bool:
-    return condition is not None and condition.status == "True"
+def _because(said: k8s.V1PodCondition | k8s.V1PodStatus | None) -> str:
+    return f"{said.reason}: {one_line(said.message)}".rstrip(": ") if said else ""
 
 
 def _on_node(pod: k8s.V1Pod) -> str:
@@ -223,8 +215,9 @@ def _container_spec(pod: k8s.V1Pod, name: str) -> k8s.V1Container | None:
     return next((container for container in every if container.name == name), None)
 
 
-def _condition(pod: k8s.V1Pod, kind: str) -> k8s.V1PodCondition | None:
-    return next((each for each in _status(pod).conditions or [] if each.type == kind), None)
+def _condition(pod: k8s.V1Pod, kind: str, status: str) -> k8s.V1PodCondition | None:
+    conditions = _status(pod).conditions or []
+    return next((each for each in conditions if (each.type, each.status) == (kind, status)), None)
 
 
 def _status(pod: k8s.V1Pod) -> k8s.V1PodStatus:
