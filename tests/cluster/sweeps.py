@@ -19,7 +19,7 @@ import yaml
 from kubernetes import client, config, utils
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes import testbed
-from tpcsweep.testbeds.kubernetes.api import ClusterError
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
 from tests.cluster import local
@@ -226,6 +226,19 @@ def account(
 
         wait_until(in_force, "the rights are in force", LONGEST)
         yield dataclasses.replace(made, kubeconfig=file)
+
+
+def count_requests(cluster: Cluster) -> Callable[[], int]:
+    """Count the requests to a cluster from now on."""
+    made: list[None] = []
+    send = cluster.http.call_api
+
+    def call_api(*arguments: Any, **options: Any) -> Any:
+        made.append(None)
+        return send(*arguments, **options)
+
+    cluster.http.call_api = call_api  # type: ignore[method-assign]
+    return lambda: len(made)
 
 
 def shipped_rights() -> set[tuple[str, ...]]:

@@ -112,10 +112,11 @@ class Deployment:
         began = time.monotonic()
 
         def saw(what: str) -> None:
-            self.requests[what] = cluster.requests - sum(self.requests.values())
+            self.requests[what] = count() - sum(self.requests.values())
             self.seconds[what] = time.monotonic() - began - sum(self.seconds.values())
 
         cluster = api.connect_cluster(self.settings)
+        count = sweeps.count_requests(cluster)
         with testbed.standing(cluster, self.settings, request) as pods:
             self.identifier = pods.naming.identifier
             if self.settings.paths.pairs != "all":

@@ -63,21 +63,15 @@ class RefusedError(ClusterError):
         self.final = self.status in (400, 403, 404, 422)
 
 
-class CountingClient(ApiClient):
-    """A client that limits the time of its requests, counts them, and reads refused credentials again."""
+class RenewingClient(ApiClient):
+    """A client that limits the time of its requests, and reads refused credentials again."""
 
     def __init__(self, configuration: Configuration, find: Callable[[], Configuration] | None = None) -> None:
         super().__init__(configuration)
-        self.requests = 0
         self._find = find
         self._lock = threading.Lock()
 
-    def count(self) -> None:
-        with self._lock:
-            self.requests += 1
-
     def call_api(self, *arguments: Any, **options: Any) -> Any:
-        self.count()
         options["_request_timeout"] = options.get("_request_timeout") or TIMEOUT
         response = super().call_api(*arguments, **options)
         if response.status == 401 and self.renew():
@@ -122,16 +116,12 @@ class Cluster:
         find: Callable[[], Configuration] | None = None,
     ) -> None:
         """`name` is the cluster's in messages; `find` reads the credentials again."""
-        self.http = CountingClient(configuration, find)
+        self.http = RenewingClient(configuration, find)
         self.core = client.CoreV1Api(self.http)
         self.batch = client.BatchV1Api(self.http)
         self.networking = client.NetworkingV1Api(self.http)
         self.namespace = namespace
         self.name = name
-
-    @property
-    def requests(self) -> int:
-        return self.http.requests
 
     def verb(self, verb: str, kind: type) -> Callable[..., Any]:
         """Return the API's function for a verb, such as `list`, and one of KINDS in a namespace."""
@@ -141,8 +131,7 @@ class Cluster:
 
     def streaming(self) -> client.CoreV1Api:
         """Return an API object for one `kubernetes.stream.stream`, which replaces its client's requests."""
-        self.http.count()
-        return client.CoreV1Api(CountingClient(self.http.configuration))
+        return client.CoreV1Api(RenewingClient(self.http.configuration))
 
 
 def connect_cluster(settings: Kubernetes) -> Cluster:

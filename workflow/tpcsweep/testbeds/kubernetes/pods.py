@@ -73,7 +73,6 @@ class Pods:
             name: spots(side, wanted.origins, host_network=settings.host_network)
             for name, side in (("src", pair.source), ("dst", pair.destination))
         }
-        self._before = cluster.requests
         self.began = time.monotonic()
         client, *jobs = objects.deployment_jobs(naming, settings, pair, wanted, streams, deadline)
         self._owner = create_object(cluster, client)
@@ -102,10 +101,6 @@ class Pods:
         self.by_name = {_name(pod, self.naming): pod for pod in running}
         self.sides = {side: self._with(side, self._addresses(side)) for side in self._spots}
         self._fill()
-
-    @property
-    def requests(self) -> int:
-        return self._cluster.requests - self._before
 
     @property
     def servers(self) -> list[xrootd.Server]:

@@ -89,7 +89,6 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
                 "version": call(VersionApi(cluster.http).get_code).git_version,
                 "namespace": cluster.namespace,
                 "nodes_kept_from": "all namespaces" if pods.naming.everywhere else "this namespace",
-                "requests": pods.requests,
             }
             yield site
         except (SessionError, ClientError) as error:
