@@ -6,7 +6,7 @@ A file is refused in plain words, or everything that precedes a deployment can b
 
 from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,20 +22,18 @@ from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import Configuration, WorkflowSettings, load, load_import, studies, wanted
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
-from tpcsweep.configuration.placements import Role, Side, spots
+from tpcsweep.configuration.placements import Role, Side
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.paths import plan as paths
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.netns import checks as netns
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.engine import cell_plan
-from tpcsweep.xrootd import servers as xrootd
 
 from tests.support import projects
 from tests.support.workflow import ROOT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of a Kubernetes API server as placing and teardown need: objects with versions, and nothing that acts on them.
+"""As much of a Kubernetes API server as placing and teardown need: objects with versions, which nothing acts on.
 
 It can be made to stall, to refuse, and to lose the answers to requests that it carries out.
 """

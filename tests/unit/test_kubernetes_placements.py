@@ -14,8 +14,8 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import BLOCK, amount_of, resources, spots
 from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.testbeds.kubernetes import sizes
-from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes
+from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.projects import cases

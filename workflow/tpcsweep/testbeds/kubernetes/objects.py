@@ -107,9 +107,7 @@ def chosen_nodes(pair: Pair) -> set[str]:
     return {choice(each) for _, side in pair.sides for each in server_templates(side)}
 
 
-def client_job(
-    naming: Naming, settings: Kubernetes, deadline: float, pair: Pair | None = None
-) -> k8s.V1Job:
+def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair | None = None) -> k8s.V1Job:
     """Return the Job of client and hub, which owns all other objects and ends after `deadline` seconds.
 
     With a pair, it names the nodes that the deployment chose.

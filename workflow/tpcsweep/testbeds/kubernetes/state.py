@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deployments of a namespace, and their removal.
 
-A client's Job owns all other objects of its deployment. Its annotations name the nodes that the deployment uses, and the
-process that made it. Removal deletes Jobs and pods by the label of their deployment; the cluster collects all other
-objects with the client's Job. A sweep therefore needs no right to delete Secrets, which would be one to read them: the
-API returns the deleted object.
+A client's Job owns all other objects of its deployment. Its annotations name the deployment's nodes, and the process
+that made it. Removal deletes Jobs and pods by the label of their deployment; the cluster collects all other objects
+with the client's Job. A sweep therefore needs no right to delete Secrets, which would be one to read them: the API
+returns the deleted object.
 """
 
 from __future__ import annotations
