@@ -103,18 +103,14 @@ class Paths(Strict):
             if self.kind != "netem" and pair.rtt is None:
                 yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
             yield from pair.client.without_network((*place, "client"), "it stands with the testbed's client")
-            if self.kind == "networks":
-                yield from _network(place, pair)
-            else:
-                for side, placement in pair.sides:
+            for side, placement in pair.sides:
+                if self.kind != "networks":
                     yield from placement.without_network((*place, side), f"paths are of kind {self.kind}")
-
-
-def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
-    for side, placement in pair.sides:
-        if not placement.network:
-            allowed = "the name of a network attachment, which paths of kind networks need on both sides"
-            yield (*place, side, "network"), "nothing", allowed
+                elif not placement.network:
+                    allowed = (
+                        "the name of a network attachment, which paths of kind networks need on both sides"
+                    )
+                    yield (*place, side, "network"), "nothing", allowed
 
 
 class Kubernetes(Settings):

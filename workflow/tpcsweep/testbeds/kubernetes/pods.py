@@ -114,22 +114,19 @@ class Pods:
         https://kubernetes.io/docs/tasks/configure-pod-container/configure-pod-configmap/
         """
         ended = threading.Event()
-        names = [name_of(pod) for pod in self.by_name.values()]
+        patch, space = self._cluster.core.patch_namespaced_pod, self._cluster.namespace
 
-        def annotate(count: int, pod: str) -> None:
-            body = {"metadata": {"annotations": {POKED: str(count)}}}
-            with contextlib.suppress(ClusterError):  # the watch reports faults of pods
-                call(self._cluster.core.patch_namespaced_pod, pod, self._cluster.namespace, body, seconds=5)
+        def poke(pod: V1Pod) -> None:
+            for count in itertools.count(1):
+                body = {"metadata": {"annotations": {POKED: str(count)}}}
+                with contextlib.suppress(ClusterError):  # the watch reports faults of pods
+                    call(patch, name_of(pod), space, body, seconds=5)
+                if ended.wait(POKE_SECONDS):
+                    return
 
-        def poke() -> None:
-            with ThreadPoolExecutor(PARALLEL) as pool:
-                for count in itertools.count(1):
-                    list(pool.map(partial(annotate, count), names))
-                    if ended.wait(POKE_SECONDS):
-                        return
-
-        with ThreadPoolExecutor(1) as poking:
-            poking.submit(poke)
+        with ThreadPoolExecutor(len(self.by_name)) as poking:
+            for pod in self.by_name.values():
+                poking.submit(poke, pod)
             try:
                 yield
             finally:

@@ -43,6 +43,11 @@ RIGHTS: Mapping[tuple[str, str], str] = {
 Usage = dict[str, Decimal]
 
 
+def settings_of(configuration: Configuration) -> Kubernetes:
+    assert isinstance(configuration.testbed, Kubernetes)
+    return configuration.testbed
+
+
 def dry_run(cluster: Cluster, *bodies: Any) -> list[Any]:
     """Return objects as the API server would create them. Raises ClusterError."""
     return [
@@ -83,8 +88,7 @@ def distinct_jobs(
     configuration: Configuration, pairs: Sequence[Pair], naming: Naming = NAMING
 ) -> list[tuple[str, k8s.V1Job]]:
     """Return the Jobs of a sweep whose pods differ in more than names, each with a name for people. Pure."""
-    settings = configuration.testbed
-    assert isinstance(settings, Kubernetes)
+    settings = settings_of(configuration)
     found: dict[str, tuple[str, k8s.V1Job]] = {}
     for wanted, streams in _deployments(configuration):
         for pair in pairs:
@@ -99,8 +103,7 @@ def findings(
     cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair], naming: Naming
 ) -> Iterator[Finding]:
     """Yield a finding for each need of a sweep that the API server alone can confirm."""
-    settings = configuration.testbed
-    assert isinstance(settings, Kubernetes)
+    settings = settings_of(configuration)
     yield _clock(cluster)
     yield from _rights(cluster)
     for name, job in distinct_jobs(configuration, pairs, naming):
@@ -210,8 +213,7 @@ def _rights(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    settings = configuration.testbed
-    assert isinstance(settings, Kubernetes)
+    settings = settings_of(configuration)
     try:
         quotas = call(cluster.core.list_namespaced_resource_quota, cluster.namespace).items
     except ClusterError as error:

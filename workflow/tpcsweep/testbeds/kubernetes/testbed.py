@@ -209,7 +209,7 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def rehearse(configuration: Configuration) -> None:
     """Raise ClusterError if the API server would refuse a pod of a sweep."""
-    cluster, pairs, naming = _asked(_settings(configuration))
+    cluster, pairs, naming = _asked(rehearsal.settings_of(configuration))
     for name, job in rehearsal.distinct_jobs(configuration, pairs, naming):
         if refusal := rehearsal.refusal(cluster, job):
             raise PodError(f"{cluster.name}: {name}: {refusal}", final=True)
@@ -217,7 +217,7 @@ def rehearse(configuration: Configuration) -> None:
 
 def manifests(configuration: Configuration) -> list[dict[str, Any]]:
     """Return the Job of each distinct pod of a sweep; it asks a cluster for `pairs: all` alone."""
-    settings = _settings(configuration)
+    settings = rehearsal.settings_of(configuration)
     all_of_them = settings.paths.pairs == "all"
     pairs = nodes.pairs_of(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
     return [objects.words(job) for _, job in rehearsal.distinct_jobs(configuration, pairs)]
@@ -225,7 +225,7 @@ def manifests(configuration: Configuration) -> list[dict[str, Any]]:
 
 def check(configuration: Configuration) -> Iterator[Finding]:
     """Yield a finding for each need of a sweep on its cluster."""
-    settings, name = _settings(configuration), configuration.testbed_name
+    settings, name = rehearsal.settings_of(configuration), configuration.testbed_name
     try:
         cluster, pairs, naming = _asked(settings)
     except ClusterError as error:
@@ -239,11 +239,6 @@ def check(configuration: Configuration) -> Iterator[Finding]:
         yield Finding(settings.image, "image", "failed", str(error))
     else:
         yield Finding(settings.image, "image", "ok")
-
-
-def _settings(configuration: Configuration) -> Kubernetes:
-    assert isinstance(configuration.testbed, Kubernetes)
-    return configuration.testbed
 
 
 def _asked(settings: Kubernetes) -> tuple[Cluster, tuple[Pair, ...], Naming]:
