@@ -58,9 +58,7 @@ class RefusedError(ClusterError):
     def __init__(self, error: ApiException) -> None:
         super().__init__(explain_error(error))
         self.status = int(error.status or 0)
-        self.passing = _passing(error)
-        """Whether the same request may succeed later."""
-        self.final = self.status in (400, 403, 404, 422)
+        self.final = not _passing(error)
 
 
 class RenewingClient(ApiClient):
@@ -180,7 +178,7 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
             return operation(*arguments, **options)
         except ApiException as error:
             failure: ClusterError = RefusedError(error)
-            if not _passing(error):
+            if failure.final:
                 raise failure from error
         except HTTPError as error:
             failure = ClusterError(f"the API server does not answer: {_words(error)}")
@@ -288,6 +286,7 @@ def _status(error: ApiException) -> dict[str, Any]:
 
 
 def _passing(error: ApiException) -> bool:
+    """Return whether the same request may succeed later."""
     status = int(error.status or 0)
     if status == 0:  # TLS: a handshake may fail once, but a wrong certificate remains wrong
         return "CERTIFICATE_VERIFY_FAILED" not in str(error.reason)
