@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from kubernetes.client import ApiException, CoreV1Event, V1Pod
 from kubernetes.watch import Watch
@@ -40,8 +41,6 @@ SLOW_SECONDS = 20.0
 HOLD_SECONDS = 20.0
 """About how long pods keep their nodes while others of the deployment wait for nodes in use: of two deployments that
 wait for each other, one lets go first."""
-
-T = TypeVar("T")
 
 
 class PodError(ClusterError):
@@ -253,9 +252,7 @@ class PodWatch:
         return "; ".join(texts)
 
     def _job_problem(self) -> faults.Fault | None:
-        listing, space = self._cluster.batch.list_namespaced_job, self._cluster.namespace
-        jobs = self._ask(listing, space, label_selector=self._selector)
-        for job in jobs.items if jobs else []:
+        for job in self._ask(self._cluster.batch.list_namespaced_job, label_selector=self._selector):
             events = [] if faults.has_pod(job) else self._events("Job", name_of(job))
             if problem := faults.diagnose_job(job, events):
                 return problem
@@ -263,13 +260,11 @@ class PodWatch:
 
     def _events(self, kind: str, name: str) -> list[CoreV1Event]:
         of = f"involvedObject.kind={kind},involvedObject.name={name}"
-        core, space = self._cluster.core, self._cluster.namespace
-        events = self._ask(core.list_namespaced_event, space, field_selector=of)
-        return events.items if events else []
+        return self._ask(self._cluster.core.list_namespaced_event, field_selector=of)
 
-    def _ask(self, question: Callable[..., T], *arguments: str, **options: Any) -> T | None:
-        """Return an answer that only improves a message; None if it fails."""
-        try:
-            return call(question, *arguments, seconds=0, _request_timeout=ASK, **options)
-        except ClusterError:
-            return None
+    def _ask(self, listing: Callable[..., Any], **selector: str) -> list[Any]:
+        """Return objects that only improve a message; none if the server does not answer."""
+        with contextlib.suppress(ClusterError):
+            found = call(listing, self._cluster.namespace, seconds=0, _request_timeout=ASK, **selector)
+            return list(found.items)
+        return []
