@@ -52,8 +52,8 @@ def naming(identifier: str, cells: str = "rtt=20") -> Naming:
     return Naming(identifier, "a sweep", cells)
 
 
-def meta(identifier: str, name: str) -> client.V1ObjectMeta:
-    return naming(identifier).meta(f"tpc-{identifier}{name}", role="origin", side="src")
+def meta(identifier: str, name: str, role: str = "origin") -> client.V1ObjectMeta:
+    return naming(identifier).meta(f"tpc-{identifier}{name}", role=role, side="src")
 
 
 def pod(identifier: str, name: str = "-src1", **spec: Any) -> client.V1Pod:
@@ -67,7 +67,7 @@ def job(identifier: str) -> client.V1Job:
     about = naming(identifier).meta("", role="client")
     template = client.V1PodTemplateSpec(metadata=about, spec=pod(identifier).spec)
     spec = client.V1JobSpec(backoff_limit=0, template=template)
-    return client.V1Job(metadata=meta(identifier, ""), spec=spec)
+    return client.V1Job(metadata=meta(identifier, "", "client"), spec=spec)
 
 
 def deploy(cluster: Cluster, identifier: str) -> None:

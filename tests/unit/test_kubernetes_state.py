@@ -20,7 +20,7 @@ ENDED = 2**22 + 1  # no process has a larger PID than 2**22
 
 def job(identifier: str, created: str = "2026-01-01T00:00:00Z", **annotations: str) -> dict[str, Any]:
     naming = Naming(identifier, "a sweep", "rtt=20")
-    meta = words(naming.meta(naming.prefix, annotations=annotations))
+    meta = words(naming.meta(naming.prefix, role="client", annotations=annotations))
     return {"metadata": {**meta, "creationTimestamp": created}}
 
 

@@ -124,7 +124,7 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
     limits = {CLIENT: sizes.CLIENT, HUB: sizes.HUB}
     template = _merged(naming, settings, meta, spec, placed.podTemplate, limits)
     chosen = {NODES: "\n".join(sorted(chosen_nodes(pair)))} if pair else {}
-    own = naming.meta(naming.prefix, annotations=chosen)
+    own = naming.meta(naming.prefix, role="client", annotations=chosen)
     return _job(own, template, deadline, ttlSecondsAfterFinished=FINISHED_SECONDS)
 
 

@@ -31,9 +31,9 @@ DELETIONS: Mapping[type, Mapping[str, Any]] = {
 
 
 def deployments(cluster: Cluster) -> list[V1Job]:
-    """Return the Jobs of all deployments of a namespace. Raises ClusterError."""
-    listing = cluster.batch.list_namespaced_job
-    return call(listing, cluster.namespace, label_selector=metadata.SELECTOR).items
+    """Return the clients' Jobs of all deployments of a namespace. Raises ClusterError."""
+    clients = f"{metadata.SELECTOR},{metadata.ROLE}=client"
+    return call(cluster.batch.list_namespaced_job, cluster.namespace, label_selector=clients).items
 
 
 def leftovers(cluster: Cluster) -> dict[str, str]:
@@ -49,7 +49,7 @@ def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = 
     """Describe the deployments that chose one of some nodes, in the order of their age. Pure.
 
     Args:
-        jobs: Jobs of all deployments.
+        jobs: Clients' Jobs of all deployments.
         nodes: Choices of nodes, as the annotation NODES has them.
         before: If given, describe only deployments that are older than the one of this Job.
     """
