@@ -222,8 +222,7 @@ REFUSED = """
     paths.pairs: 'al' → all, or a list of pairs
 {paths: {kind: nodes, pairs: all}}
     paths.each: nothing → settings of each pair, such as {rtt: 0 ms, source: {…}, destination: {…}}
-{paths: {each: {source: {podTemplate: {spec: {affinity: {nodeAffinity: {}}}}}}, kind: nodes, pairs: all}}
-    paths.each.source.podTemplate.spec.affinity.nodeAffinity: rules → nothing: with pairs: all nodes are found
+{paths: {each: {}, kind: nodes, pairs: all}}
     paths.each.rtt: nothing → the RTT of the path, which those of kind nodes need
 {paths: {each: {rtt: 1}, kind: nodes, pairs: [{rtt: 1}]}}
     paths.each: a pair → nothing without pairs: all
@@ -231,12 +230,8 @@ REFUSED = """
     paths.pairs: all → a list: paths of kind networks have addresses that are each pair's own
 {client: {network: wan}}
     client.network: 'wan' → nothing: paths are of kind nodes
-{congestion_controls: [cubic, cubic]}
-    congestion_controls: cubic, cubic → each name once
-{congestion_controls: [cubic, bbr], host_network: true}
+{host_network: true}
     tcp_buffer: nothing → the largest TCP buffers of the nodes, as pods in the network of their nodes
-        (host_network) cannot set their own
-    congestion_controls: cubic, bbr → the one that the nodes use, as pods in the network of their nodes
         (host_network) cannot set their own
 {host_network: true, paths: {kind: netem, pairs: [{}]}, tcp_buffer: 4 MiB}
     host_network: true → false: paths of kind netem act on pods that have a network of their own

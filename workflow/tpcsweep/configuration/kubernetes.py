@@ -17,7 +17,7 @@ from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
 from tpcsweep.configuration.placements import CLIENT, Client, Role, Side, faults, over
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, quoted, refuse
-from tpcsweep.configuration.templates import instead, spec_of
+from tpcsweep.configuration.templates import instead
 from tpcsweep.configuration.testbeds import DEPLOYED, Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
@@ -90,11 +90,6 @@ class Paths(Strict):
         elif self.kind == "networks":
             yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
             return
-        else:
-            for side, placement in self.each.sides:
-                if "nodeAffinity" in (spec_of(placement.podTemplate, "affinity") or {}):
-                    allowed = "nothing: with pairs: all nodes are found by nodeSelector"
-                    yield ("each", side, "podTemplate", "spec", "affinity", "nodeAffinity"), "rules", allowed
         for index, pair in enumerate(self.given):
             place = self.place(index)
             if self.kind == "netem" and pair.rtt is not None:
@@ -183,10 +178,8 @@ class Kubernetes(Settings):
         return given
 
     def _faults(self) -> Iterator[Fault]:
-        kind, controls = self.paths.kind, self.congestion_controls
+        kind = self.paths.kind
         yield from self._of_pods()
-        if len(set(controls)) < len(controls):
-            yield ("congestion_controls",), ", ".join(controls), "each name once"
         if kind != "networks":
             yield from self.client.without_network(("client",), f"paths are of kind {kind}")
         if kind == "netem" and self.bandwidth > LARGEST:
@@ -196,11 +189,9 @@ class Kubernetes(Settings):
         if kind != "nodes":
             allowed = f"false: paths of kind {kind} act on pods that have a network of their own"
             yield ("host_network",), "true", allowed
-        cannot = "as pods in the network of their nodes (host_network) cannot set their own"
         if self.tcp_buffer is None:
-            yield ("tcp_buffer",), "nothing", f"the largest TCP buffers of the nodes, {cannot}"
-        if len(controls) > 1:
-            yield ("congestion_controls",), ", ".join(controls), f"the one that the nodes use, {cannot}"
+            why = "as pods in the network of their nodes (host_network) cannot set their own"
+            yield ("tcp_buffer",), "nothing", f"the largest TCP buffers of the nodes, {why}"
 
     def _of_pods(self) -> Iterator[Fault]:
         """Yield the faults of all sides, each once, located in the pair or the testbed that sets the value."""
