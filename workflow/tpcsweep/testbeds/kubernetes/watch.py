@@ -84,7 +84,6 @@ class PodWatch:
         self._first: faults.Fault | None = None
         self._told: str | None = None
         self._refused: tuple[float, str] | None = None
-        self._version: str | None = None
         self._watch: Watch | None = None
         self._ended = threading.Event()
         self._list(seconds=PATIENCE)
@@ -170,24 +169,21 @@ class PodWatch:
 
     def _run(self) -> None:
         pause = 0.1
-        while not self._ended.wait(0.05):  # a proxy may end watches at once
+        while not self._ended.wait(0.2):  # a proxy may end watches at once
             try:
-                if self._version is None:
-                    self._list(seconds=0)
-                self._follow()
+                self._follow(self._list(seconds=0))
                 self._refused, pause = None, 0.1
             except (ApiException, HTTPError, ClusterError) as error:
                 status = getattr(error, "status", None)
-                if status == 410:  # the server has forgotten that version: list again
-                    self._version = None
-                elif status in (401, 403):
+                if status in (401, 403):
                     since = self._refused[0] if self._refused else time.monotonic()
                     text = RefusedError(error) if isinstance(error, ApiException) else error
                     self._refused = since, f"pods cannot be watched: {text}"
                 self._ended.wait(pause)
                 pause = min(2 * pause, 2.0)
 
-    def _list(self, seconds: float) -> None:
+    def _list(self, seconds: float) -> str | None:
+        """Store the pods of now, and return the version from which to watch them."""
         space, ours = self._cluster.namespace, self._selector
         pods = call(self._cluster.core.list_namespaced_pod, space, label_selector=ours, seconds=seconds)
         with self._changed:
@@ -196,27 +192,25 @@ class PodWatch:
             for pod in pods.items:
                 self._see(pod)
             self._changed.notify_all()
-        self._version = meta_of(pods).resource_version
+        return meta_of(pods).resource_version
 
-    def _follow(self) -> None:
+    def _follow(self, version: str | None) -> None:
         self._watch = watch = Watch()
         events = watch.stream(
             self._cluster.core.list_namespaced_pod,
             self._cluster.namespace,
             label_selector=self._selector,
-            resource_version=self._version,
-            allow_watch_bookmarks=True,
+            resource_version=version,
             timeout_seconds=WATCH_SECONDS,
             _request_timeout=(5.0, WATCH_SECONDS + 10.0),
         )
         for event in events:
             if self._ended.is_set():
                 watch.stop()
-            elif event and event["type"] != "BOOKMARK":
+            elif event:
                 with self._changed:
                     (self._lose if event["type"] == "DELETED" else self._see)(event["object"])
                     self._changed.notify_all()
-            self._version = watch.resource_version
 
     def _see(self, pod: V1Pod) -> None:
         """Store a pod's state; the lock is held."""
