@@ -210,8 +210,8 @@ def create_object(cluster: Cluster, body: T) -> T:
             if not isinstance(body, client.V1Job):
                 return body
             named = f"metadata.name={name_of(body)}"
-            [present] = cluster.batch.list_namespaced_job(cluster.namespace, field_selector=named).items
-            return present
+            listed = cluster.batch.list_namespaced_job(cluster.namespace, field_selector=named).items
+            return next(iter(listed), body)
 
     created: T = call(attempt)
     return created
