@@ -260,7 +260,7 @@ def test_a_sweep_goes_on_when_its_token_is_replaced(
         for name in ("second", "third"):
             rotate(name)
             for _ in range(5):
-                call(cluster.coordination.list_namespaced_lease, "c", seconds=0)
+                call(cluster.batch.list_namespaced_job, "c", seconds=0)
         rotate("fourth")
         session = Session(cluster, "tpc-1", 60.0, lambda _: None)
         with pytest.raises(SessionError, match="has not answered"):
@@ -282,7 +282,7 @@ def test_threads_that_are_refused_together_renew_once(folder: Path, tmp_path: Pa
 
         def ask() -> None:
             try:
-                call(cluster.coordination.list_namespaced_lease, "c", seconds=0)
+                call(cluster.batch.list_namespaced_job, "c", seconds=0)
             except ClusterError as error:
                 failures.append(error)
 

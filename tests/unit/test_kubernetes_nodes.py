@@ -4,8 +4,6 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kubernetes.client import V1Pod
@@ -49,41 +47,32 @@ def test_nodes_that_others_use_are_told_by_the_scheduler_from_other_reasons() ->
     assert unscheduled(V1Pod()) == ""
 
 
-def test_waiting_for_nodes_in_use_holds_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    log, stages = list[str](), list[str]()
+def test_waiting_for_nodes_in_use_holds_nothing(
+    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log, stages, identifiers = list[str](), list[str](), set[str]()
     in_use = [True, True, False]
 
     @contextlib.contextmanager
-    def placed(_settings: object, _request: object, turn: int) -> Iterator[Any]:
-        log.append(f"placed {turn}")
-        try:
-            yield SimpleNamespace(naming=NAMING)
-        finally:
-            log.append(f"given back {turn}")
-
-    @contextlib.contextmanager
-    def running(*_: object) -> Iterator[str]:
+    def running(_: object, naming: Naming, *__: object) -> Iterator[str]:
+        identifiers.add(naming.identifier)
         if in_use.pop(0):
             raise OccupiedError("0/3 nodes are available")
         yield "pods"
         log.append("torn down")
 
-    monkeypatch.setattr(testbed, "placed", placed)
     monkeypatch.setattr(testbed, "running", running)
     monkeypatch.setattr(testbed, "LET_GO_SECONDS", 0.0)
     monkeypatch.setattr(testbed.signals, "heed", lambda: log.append("heeded"))
     wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
     request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, stages.append)
-    with testbed.standing(SETTINGS, request) as (_, pods):
-        assert pods == "pods"
+    with testbed.standing(server.cluster(), SETTINGS, request) as pods:
+        assert pods == "pods"  # type: ignore[comparison-overlap]
         log.append("up")
-    assert log == [
-        *("placed 0", "given back 0", "heeded"),
-        *("placed 1", "given back 1", "heeded"),
-        *("placed 2", "up", "torn down", "given back 2"),
-    ]
+    assert log == ["heeded", "heeded", "up", "torn down"]
+    assert len(identifiers) == 3
     said = "waiting for nodes that other deployments use: 0/3 nodes are available"
-    assert stages == ["deploying rtt=20", said]
+    assert stages == ["deploying rtt=20", said, "deploying rtt=20", "deploying rtt=20"]
 
 
 def test_no_pod_is_made_to_see_whether_nodes_can_be_kept_from_all_namespaces(server: PlayedApi) -> None:
