@@ -123,7 +123,7 @@ REFUSED = """
 {server: {podTemplate: {spec: {tolerations: [{effekt: NoSchedule}]}}}}
     server.podTemplate.spec.tolerations[0].effekt: an unknown key → effect?
 {client: {podTemplate: {spec: {node_selector: {a: b}}}}}
-    client.podTemplate.spec.node_selector: an unknown key → nodeSelector?
+    client.podTemplate.spec.node_selector: an unknown key → nodeSelector, as
 {client: {podTemplate: {spec: {affinity: {nodeAffinity: 5}}}}}
     client.podTemplate.spec.affinity.nodeAffinity: 5 → a mapping
 {agent: {podTemplate: {spec: {containers: [{image: x}]}}}}

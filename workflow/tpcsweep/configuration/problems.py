@@ -120,7 +120,7 @@ def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
 def validated(model: type[Model], content: Mapping[str, Any], file: str = "") -> Model:
     """Return a validated model. Raises ConfigurationError with every problem of the content."""
     try:
-        return model.model_validate(content, by_name=False)  # nodeSelector, and not Python's node_selector
+        return model.model_validate(content)
     except ValidationError as error:
         schema = model.model_json_schema()
         details = error.errors(include_url=False)

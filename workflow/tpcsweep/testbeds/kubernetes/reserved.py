@@ -65,13 +65,31 @@ def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> 
     spec = template.get("spec", {})
     content = {**template, "spec": {"containers": [], **spec}} if isinstance(spec, dict) else template
     try:
-        validated(V1PodTemplateSpec, content)
+        known = validated(V1PodTemplateSpec, content)
     except ConfigurationError as error:
         yield from (replace(each, key=f"{key(where)}.{each.key}") for each in error.problems)
+        return
+    if pythons := list(_unknown(content, known.model_dump(mode="json", by_alias=True, exclude_none=True))):
+        for at, name in pythons:
+            yield Problem(key((*where, *at)), "an unknown key", f"{name}, as Kubernetes writes it")
         return
     origin = "redirector" not in place
     for at, value, why in _reserved(template, role.containers, settings, origin=origin):
         yield Problem(key((*where, *at)), value, f"nothing: {why}")
+
+
+def _unknown(content: Any, known: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield fields that have the names of Python's client, such as node_selector, with Kubernetes' names."""
+    if isinstance(content, list):
+        for index, (item, its) in enumerate(zip(content, known, strict=True)):
+            yield from (((index, *place), name) for place, name in _unknown(item, its))
+    elif isinstance(content, dict):
+        for name, value in content.items():
+            if name in known:
+                yield from (((name, *place), right) for place, right in _unknown(value, known[name]))
+            else:
+                first, *others = name.split("_")
+                yield (name,), first + "".join(map(str.capitalize, others))
 
 
 def _reserved(
