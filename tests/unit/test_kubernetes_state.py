@@ -45,11 +45,10 @@ def test_a_deployment_of_this_machine_is_left_over_when_its_process_has_ended(se
     [
         ("bbbbbb", "2026-01-01T00:00:01Z", False),
         ("bbbbbb", "2025-12-31T23:59:59Z", True),
-        ("bbbbbb", "2026-01-01T00:00:00Z", False),
-        ("000000", "2026-01-01T00:00:00Z", True),
+        ("bbbbbb", "2026-01-01T00:00:00Z", True),
     ],
 )
-def test_of_two_deployments_on_the_same_nodes_the_older_one_stays(
+def test_of_two_deployments_on_the_same_nodes_only_one_that_is_older_in_whole_seconds_stays(
     other: str, created: str, earlier: bool
 ) -> None:
     ours = job("aaaaaa", **{NODES: "n1\nn2"})

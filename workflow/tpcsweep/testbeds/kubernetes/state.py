@@ -46,22 +46,26 @@ def leftovers(cluster: Cluster) -> dict[str, str]:
 
 
 def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = None) -> list[str]:
-    """Describe the deployments that chose one of some nodes, in the order of their age. Pure.
+    """Describe the deployments that chose one of some nodes. Pure.
 
     Args:
         jobs: Clients' Jobs of all deployments.
         nodes: Choices of nodes, as the annotation NODES has them.
-        before: If given, describe only deployments that are older than the one of this Job.
+        before: If given, describe only other deployments that are as old as the one of this Job, in seconds of the
+            API server, or older.
     """
 
-    def age(job: V1Job) -> tuple[Any, str]:
-        return metadata.meta_of(job).creation_timestamp, metadata.name_of(job)
+    def created(job: V1Job) -> Any:
+        return metadata.meta_of(job).creation_timestamp
 
     def chosen(job: V1Job) -> list[str]:
         return (metadata.meta_of(job).annotations or {}).get(metadata.NODES, "").splitlines()
 
-    found = sorted((job for job in jobs if not set(nodes).isdisjoint(chosen(job))), key=age)
-    return [metadata.whose(job) for job in found if before is None or age(job) < age(before)]
+    found = [job for job in jobs if not set(nodes).isdisjoint(chosen(job))]
+    if before:
+        own = metadata.name_of(before)
+        found = [job for job in found if metadata.name_of(job) != own and created(job) <= created(before)]
+    return list(map(metadata.whose, found))
 
 
 def reap(cluster: Cluster) -> list[str]:
