@@ -11,6 +11,7 @@ import secrets
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -23,7 +24,7 @@ from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, testbed
 
 from tests.cluster import local
-from tests.cluster.sweeps import local_testbed
+from tests.cluster.sweeps import count_requests, local_testbed
 
 HOW = Measurement(min_time=2.0, max_time=2.0)
 ORIGINS = (1, 2, 4)
@@ -51,11 +52,12 @@ def main() -> None:
 
 def deployment(settings: Kubernetes, origins: int, logs: Path) -> list[float]:
     """Return seconds to start, of each part, of a cell beyond measuring, and to remove; and requests."""
-    made: list[api.Cluster] = []
+    counts: list[Callable[[], int]] = []
 
     def connect(*arguments: Kubernetes) -> api.Cluster:
-        made.append(api_connect(*arguments))
-        return made[-1]
+        cluster = api_connect(*arguments)
+        counts.append(count_requests(cluster))
+        return cluster
 
     api_connect = api.connect_cluster
     given = {**settings.defaults(), "origins": origins, "streams": 4, "tool": "curl", "file_size": 8 << 20}
@@ -72,7 +74,7 @@ def deployment(settings: Kubernetes, origins: int, logs: Path) -> list[float]:
         parts = [site.provenance["seconds"][part] for part in PARTS]
         ending = time.monotonic()
     down = time.monotonic() - ending
-    return [up, *parts, statistics.median(beside), down, made[0].requests]
+    return [up, *parts, statistics.median(beside), down, counts[0]()]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The campaign on a cluster of this machine: deployments in pods, beside pods, Jobs, Secrets and Leases of others.
+"""The campaign on a cluster of this machine: deployments in pods, beside pods, Jobs and Secrets of others.
 
     make campaign-cluster [MINUTES=30 | ITERATIONS=60] [SEED=1]        as root, with Go
 
@@ -7,7 +7,6 @@ It prints each iteration and ends with a table by fault (docs/faults.md). It exi
 """
 
 import contextlib
-import datetime
 import signal
 import sys
 import time
@@ -18,9 +17,8 @@ from pathlib import Path
 
 import psutil
 import yaml
-from kubernetes.client import ApiException, V1Lease, V1Pod
+from kubernetes.client import ApiException, V1Pod
 from tpcsweep.configuration.loading import Configuration, load
-from tpcsweep.testbeds.kubernetes.leases import DURATION, STALE
 from tpcsweep.testbeds.kubernetes.metadata import CELLS, DEPLOYMENT, OWNER, SELECTOR, SWEEP
 from tpcsweep.testbeds.kubernetes.objects import FINISHED_SECONDS
 from tpcsweep.testbeds.kubernetes.pod import places
@@ -36,11 +34,10 @@ from tests.support.workflow import ROOT
 START = 60.0  # seconds that pods have to start
 ORPHAN = 60.0  # seconds after which the cluster removes what nobody comes for any more
 COLLECTED = 40.0  # seconds that its controllers take for that, beside what a Job that has ended stays for
-NEXT = 600.0  # seconds within which there is another run
 POLL = 0.2  # seconds between looks: the API server has others to answer
 OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"  # the labels of what sweeps deploy here
 NODES = "n1", "n2"
-KINDS = "secret", "configmap", "networkpolicy", "lease"  # what a deployment has beside its Job and its pods
+KINDS = "secret", "configmap", "networkpolicy"  # what a deployment has beside its Job and its pods
 
 
 class Pods:
@@ -92,7 +89,6 @@ class Pods:
     def present(self) -> dict[str, set[str]]:
         time.sleep(POLL)
         found = self._space.objects(OURS)
-        found["leases"] = [lease for lease in found["leases"] if _counts(lease)]
         names = {what: {item.metadata.name for item in items} for what, items in found.items()}
         of_nodes = {f"{node} {pod}" for node in NODES for pod in self._groups(node)}
         return {**names, "groups": of_nodes, "networks": self._networks()}
@@ -188,7 +184,7 @@ class Pods:
 
     def _owner_forgotten(self, _: Run) -> None:
         notes = [f"{note}-" for note in (SWEEP, CELLS, OWNER)]
-        self._kubectl("annotate", f"job,pod,lease,{','.join(KINDS[:3])}", f"--selector={OURS}", *notes)
+        self._kubectl("annotate", f"job,pod,{','.join(KINDS)}", f"--selector={OURS}", *notes)
 
     def _without_rights(self, run: Run) -> None:
         self._delete("rolebinding", "tpcsweep")
@@ -266,13 +262,6 @@ class Pods:
 
 def _name(pod: V1Pod) -> str:
     return str(pod.metadata.name)
-
-
-def _counts(lease: V1Lease) -> bool:
-    """Whether a Lease has stayed: one that nobody renews may, until it is STALE and the next run finds it."""
-    now = datetime.datetime.now(datetime.UTC)
-    silent = (now - lease.spec.renew_time).total_seconds() if lease.spec.renew_time else 0.0
-    return not DURATION < silent < STALE + NEXT
 
 
 @contextlib.contextmanager

@@ -2,28 +2,22 @@
 """What belongs to others on a cluster, and is called or labelled as what a deployment consists of, or nearly so."""
 
 import contextlib
-import datetime
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kubernetes import client, utils
-from kubernetes.client import ApiException
+from kubernetes import utils
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, MANAGED
-from urllib3.exceptions import HTTPError
 
 from tests.cluster.sweeps import Space, space
 
 NODE = "n3"  # where their pods are: no deployment may be on a node that has pods of another one
-RENEWAL = 5.0
 THEIRS = "0123456789"
-"""The deployment of another user in the same namespace, which lives: somebody renews its Lease."""
+"""The deployment of another user in the same namespace, from another machine."""
 NEARLY: Mapping[str, Mapping[str, str]] = {
     "tpc-1123456789": {**MANAGED, "app.kubernetes.io/managed-by": "helm"},
     "tpc-2123456789": {"app.kubernetes.io/managed-by": "tpcsweep-operator", DEPLOYMENT: "2123456789"},
     "tpc-mine": {"tpcsweep.example.org/deployment": THEIRS, "app.kubernetes.io/name": "tpcsweep"},
-    "tpcsweep-012345678901": {},
 }
 """What is no deployment's, by its name: its labels."""
 
@@ -32,7 +26,7 @@ NEARLY: Mapping[str, Mapping[str, str]] = {
 def others(kubeconfig: Path, beside: Space) -> Iterator[Callable[[], list[str]]]:
     """Have all of it in a namespace and in another one; what is given says which of it has gone."""
     deployment = {f"tpc-{THEIRS}": {**MANAGED, DEPLOYMENT: THEIRS}}
-    with space(kubeconfig, f"{beside.name}-others") as apart, _renewed(beside, f"tpc-{THEIRS}"):
+    with space(kubeconfig, f"{beside.name}-others") as apart:
         for each in (beside, apart):
             for name, labels in {**NEARLY, **deployment}.items():
                 for body in _objects(name, labels):
@@ -49,26 +43,6 @@ def others(kubeconfig: Path, beside: Space) -> Iterator[Callable[[], list[str]]]
 
         made = there()
         yield lambda: sorted(made - there())
-
-
-@contextlib.contextmanager
-def _renewed(of: Space, name: str) -> Iterator[None]:
-    """Renew a Lease for the length of a `with`, as far as the server answers."""
-    leases = client.CoordinationV1Api(of.api)
-    over = threading.Event()
-
-    def renew() -> None:
-        while not over.wait(RENEWAL):
-            with contextlib.suppress(ApiException, HTTPError):
-                leases.patch_namespaced_lease(name, of.name, {"spec": {"renewTime": _now()}})
-
-    renewing = threading.Thread(target=renew)
-    renewing.start()
-    try:
-        yield
-    finally:
-        over.set()
-        renewing.join()
 
 
 def _objects(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -91,16 +65,10 @@ def _objects(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     template = {"metadata": {"labels": dict(labels)}, "spec": {**pod, "restartPolicy": "Never"}}
     job = {"suspend": True, "template": template}
     nobody = {"podSelector": {"matchLabels": {"of": "nobody"}}, "policyTypes": ["Ingress"], "ingress": []}
-    held = {"holderIdentity": labels.get(DEPLOYMENT, name), "leaseDurationSeconds": 30, "renewTime": _now()}
     return [
         {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod},
         {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": job},
         {"apiVersion": "v1", "kind": "Secret", "metadata": meta},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta},
         {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": nobody},
-        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": held},
     ]
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

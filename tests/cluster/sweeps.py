@@ -19,7 +19,7 @@ import yaml
 from kubernetes import client, config, utils
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes import testbed
-from tpcsweep.testbeds.kubernetes.api import ClusterError
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
 from tests.cluster import local
@@ -73,13 +73,16 @@ class Space:
             "config maps": self.core.list_namespaced_config_map,
             "jobs": client.BatchV1Api(self.api).list_namespaced_job,
             "network policies": client.NetworkingV1Api(self.api).list_namespaced_network_policy,
-            "leases": client.CoordinationV1Api(self.api).list_namespaced_lease,
         }
         return {what: listing(self.name, label_selector=labels).items for what, listing in listings.items()}
 
     def left(self) -> dict[str, list[str]]:
         found = self.objects(SELECTOR).items()
         return {what: [item.metadata.name for item in items] for what, items in found if items}
+
+    def check_empty(self) -> None:
+        """The cluster collects Secrets, ConfigMaps and NetworkPolicies a moment after their Job is gone."""
+        wait_until(lambda: not self.left(), "nothing is left", 60)
 
     def pods(self, **having: str) -> list[str]:
         """Names of the pods that run and have these labels of ours: role, side."""
@@ -98,7 +101,7 @@ class Space:
         with pytest.MonkeyPatch.context() as patch, pytest.raises(ClusterError) as raised:
             patch.setenv("TPCSWEEP_KUBECONFIG", str(self.kubeconfig))
             testbed.require(Kubernetes.model_validate(settings))
-        assert self.left() == {}
+        self.check_empty()
         return str(raised.value)
 
     def allow_listing_nodes(self) -> None:
@@ -214,15 +217,28 @@ def account(
         content["users"][0]["user"] = {"token": token.status.token}
         file = folder / "account.kubeconfig"
         file.write_text(yaml.safe_dump(content))
-        leases = client.CoordinationV1Api(config.new_client_from_config(str(file)))
+        jobs = client.BatchV1Api(config.new_client_from_config(str(file)))
 
         def in_force() -> bool:
             with contextlib.suppress(client.ApiException):
-                return bool(leases.list_namespaced_lease(name))
+                return bool(jobs.list_namespaced_job(name))
             return False
 
         wait_until(in_force, "the rights are in force", LONGEST)
         yield dataclasses.replace(made, kubeconfig=file)
+
+
+def count_requests(cluster: Cluster) -> Callable[[], int]:
+    """Count the requests to a cluster from now on."""
+    made: list[None] = []
+    send = cluster.http.call_api
+
+    def call_api(*arguments: Any, **options: Any) -> Any:
+        made.append(None)
+        return send(*arguments, **options)
+
+    cluster.http.call_api = call_api  # type: ignore[method-assign]
+    return lambda: len(made)
 
 
 def shipped_rights() -> set[tuple[str, ...]]:

@@ -31,7 +31,7 @@ def emulated(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> Clus
     done = sweep.run("--keep-going", "cells")
     (sweep.folder / "output.log").write_text(done.stdout)
     assert (done.returncode == 0) == netem_works(), done.stdout
-    assert namespace.left() == {}
+    namespace.check_empty()
     return sweep
 
 

@@ -77,7 +77,7 @@ def test_pods_over_quota_end_a_sweep_at_once(own: Space, tmp_path: Path) -> None
     assert run.wait(LONGEST) != 0
     assert "replacing" not in sweep.output()
     assert "Traceback" not in sweep.output()
-    assert own.left() == {}
+    own.check_empty()
 
 
 def test_sigint_ends_the_trial_of_check_in_order(own: Space, tmp_path: Path) -> None:
@@ -91,4 +91,4 @@ def test_sigint_ends_the_trial_of_check_in_order(own: Space, tmp_path: Path) -> 
     print(f"ended after SIGINT: {time.monotonic() - began:.1f} s")  # noqa: T201
     assert run.returncode == 128 + signal.SIGINT, said
     assert "Traceback" not in said
-    assert own.left() == {}
+    own.check_empty()

@@ -27,7 +27,7 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
 """As the second cell brings its first file, in the third deployment: it was broken in the first one."""
 INTO = 1.5
 AWAY = 3.0
-STALLED = 33.0  # seconds for which it takes what it is sent and says nothing: longer than a Lease lasts
+STALLED = 33.0  # seconds for which it takes what it is sent and says nothing
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_api_server_may_restart_and_stall(cluster: local.Cluster, namespace: Spa
         times = cell["samples"]["time"]
         assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
         assert times[-1] > INTO + AWAY + STALLED
-    assert namespace.left() == {}
+    namespace.check_empty()
 
 
 def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: S
     except local.ClusterError as error:  # its container may end before it has
         assert "exit code 137" in str(error)
     assert run.wait(LONGEST) == 0, sweep.output()
-    assert namespace.left() == {}
+    namespace.check_empty()
     for pod, reason in zip(pods, ("Deleted: ", "EvictionByEvictionAPI: "), strict=True):
         assert re.search(rf"replacing .*: pod {pod}: {reason}", sweep.output()), sweep.output()
     cells = sorted(sweep.records(), key=lambda cell: str(cell["provenance"]["started"]))
@@ -120,5 +120,5 @@ def test_credentials_that_end_in_a_cell(cluster: local.Cluster, tmp_path: Path) 
         own.core.delete_namespaced_service_account(ACCOUNT, own.name)
         assert run.wait(LONGEST) != 0
         assert "does not accept the credentials (401)" in sweep.output(), sweep.output()
-        assert "leases" in own.left()
-        wait_until(lambda: not own.left(), "the cluster collects what is left, Leases too", LONGEST)
+        assert "jobs" in own.left()
+        wait_until(lambda: not own.left(), "the cluster collects what is left", LONGEST)

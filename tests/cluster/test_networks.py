@@ -111,7 +111,7 @@ def measured(
         assert {name: told[name]["address"] for name in found if name != "client"} == {
             name: addresses[interface][0] for name, addresses in found.items() if name != "client"
         }
-    assert namespace.left() == {}
+    namespace.check_empty()
     return found
 
 
@@ -184,4 +184,4 @@ def test_bandwidth_is_limited_towards_addresses_of_ipv6(networked: Networked, tm
         assert "match ip6 dst fd00:245:1::" in json.dumps(cell["provenance"]["path"]["qdiscs"])
         # A little more than the rate passes while a full bucket empties.
         assert 0.02 < cell["summary"]["throughput"] < 0.11
-        assert namespace.left() == {}
+        namespace.check_empty()

@@ -72,4 +72,4 @@ def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tm
         # Servers that share an interface count it once: it received little more than the files.
         summary = cell["summary"]
         assert summary["throughput"] <= cell["spec"]["parameters"]["bandwidth"] * 1.05, summary
-    assert namespace.left() == {}
+    namespace.check_empty()

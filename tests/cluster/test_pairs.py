@@ -43,7 +43,7 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
     )
     refused = sweep.run("cells")
     assert refused.returncode != 0
-    assert "lacks the right to list nodes in the whole cluster (403)" in refused.stdout
+    assert 'cannot list resource "nodes" in API group "" at the cluster scope (403)' in refused.stdout
     assert "config/kubernetes/nodes.yaml gives the right" in refused.stdout
     four.allow_listing_nodes()
     figure = str(sweep.results / "figures/hardware.png")
@@ -60,7 +60,7 @@ def test_every_cell_is_measured_on_one_pair_beside_its_client(measured: ClusterS
         nodes = cell["provenance"]["nodes"]
         assert (nodes["source"], nodes["destination"]) in (FAST, SLOW)
         assert cell["provenance"]["kubernetes"]["pods"]["client"]["node"] == nodes["source"]
-    assert four.left() == {}
+    four.check_empty()
 
 
 def test_two_pairs_are_used_side_by_side(measured: ClusterSweep) -> None:

@@ -47,4 +47,4 @@ def test_servers_run_on_tainted_nodes_with_a_pull_secret(tainted: Space, tmp_pat
     for name, template in templates.items():
         assert template["spec"]["imagePullSecrets"] == [{"name": "registry-login"}]
         assert template["spec"].get("priorityClassName") == (None if name == "client" else PRIORITY)
-    assert tainted.left() == {}
+    tainted.check_empty()

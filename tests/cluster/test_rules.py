@@ -99,7 +99,7 @@ def test_a_testbed_file_alone_takes_a_sweep_through_the_rules_of_a_namespace(
         for template in templates.values():
             assert template["metadata"]["labels"]["team"] == "storage"
             assert template["spec"]["securityContext"]["runAsUser"] == 1000700000
-    assert ruled.left() == {}
+    ruled.check_empty()
 
 
 UNLABELLED = {"podTemplate": {"metadata": {"labels": {"team": None}}}}
@@ -134,4 +134,4 @@ def test_what_a_rule_forbids_is_told_at_once_and_once(name: str, ruled: Space, t
     assert "Traceback" not in done.stdout
     assert "replacing" not in done.stdout
     assert took < SOON, took
-    assert ruled.left() == {}
+    ruled.check_empty()

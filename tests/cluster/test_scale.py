@@ -16,19 +16,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import yaml
-from kubernetes.client import ApiException, V1ConfigMap
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.templates import node_selector
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import api, leases, state, testbed, watch
+from tpcsweep.testbeds.kubernetes import api, testbed, watch
 from tpcsweep.testbeds.kubernetes.api import ClusterError
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming, node_of
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, node_of
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
 from tests.cluster import local, sweeps
@@ -61,8 +59,6 @@ def own(nodes: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """A namespace with a user in it: an API server makes everybody wait but admins."""
     for name in ("ignore", "heed"):  # only the first thread of a process may
         monkeypatch.setattr(signals, name, lambda: None)
-    # A thread among a thousand may be late, without being dead.
-    monkeypatch.setattr(leases, "DURATION", LONGEST)
     with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as made:
         theirs = kubeconfig_of(nodes, {"user": made.name}, tmp_path / "kubeconfig")
         monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(theirs))
@@ -108,33 +104,30 @@ class Deployment:
     identifier: str = ""
     sides: dict[str, str] = field(default_factory=dict)
     """Labels of the nodes of both sides, where pairs are groups of nodes."""
-    among: int = 0  # how many pairs there were to choose from
 
     def run(self, up: Callable[[], None] = lambda: None) -> None:
         """Deploy, call `up`, and tear down, as a sweep does."""
         origins = 1 + (self.number % 10 == 0)
         request = requested(self.number, self.folder, self.stages, origins, turn=self.number)
         began = time.monotonic()
-        with testbed.placed(self.settings, request) as place:
 
-            def saw(what: str) -> None:
-                self.requests[what] = place.cluster.requests - sum(self.requests.values())
-                self.seconds[what] = time.monotonic() - began - sum(self.seconds.values())
+        def saw(what: str) -> None:
+            self.requests[what] = count() - sum(self.requests.values())
+            self.seconds[what] = time.monotonic() - began - sum(self.seconds.values())
 
-            saw("placed")
-            self.identifier = place.naming.identifier
-            self.among = place.among
+        cluster = api.connect_cluster(self.settings)
+        count = sweeps.count_requests(cluster)
+        with testbed.standing(cluster, self.settings, request) as pods:
+            self.identifier = pods.naming.identifier
             if self.settings.paths.pairs != "all":
-                ends = {"src": place.pair.source, "dst": place.pair.destination}
+                ends = {"src": pods.pair.source, "dst": pods.pair.destination}
                 self.sides = {side: node_selector(end.podTemplate)["group"] for side, end in ends.items()}
-            with testbed.running(place, self.settings, request) as pods:
-                with pods.poked():
-                    saw("running")
-                up()
-                assert pods.watch.fault() is None
-                assert place.held.lost() is None
-                saw("up")
-            saw("torn down")
+            with pods.poked():
+                saw("running")
+            up()
+            assert pods.watch.fault() is None
+            saw("up")
+        saw("torn down")
 
 
 def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> None:
@@ -158,7 +151,7 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
             undo.callback(event.set)
         failed = [pool.submit(one.run) for one in failing]
         # Otherwise they may wait for nodes until the others leave.
-        wait_until(lambda: all(one.identifier for one in failing), "they have nodes", LONGEST)
+        wait_until(lambda: len(own.left().get("jobs", [])) >= FAILING, "they have nodes", LONGEST)
         even, odd = (
             [pool.submit(one.run, partial(stay, one)) for one in everybody[parity::2]] for parity in (0, 1)
         )
@@ -179,15 +172,12 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
         assert {uid for uid, of in first.items() if of in stayed} <= set(now)
         leave[1].set()
     assert raised([*even, *odd]) == []
-    assert own.left() == {}
+    own.check_empty()
     # Each has asked the API server for little more than one that is alone, and has said little.
     for each in everybody:
-        if not any("of sweep" in stage for stage in each.stages):  # it has not waited
-            # A handful of races, at three requests each, not one for each pair.
-            assert each.requests["placed"] < 40
         for what in ("running", "up", "torn down"):
-            renewals_and_looks = 3 * each.seconds[what]
-            assert each.requests[what] < alone.requests[what] + renewals_and_looks + 10
+            looks = 3 * each.seconds[what]
+            assert each.requests[what] < alone.requests[what] + looks + 10
         assert max(map(len, each.stages), default=0) < 300
         assert not any("what is left" in stage for stage in each.stages)
 
@@ -220,8 +210,7 @@ def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(own: Space
         assert len(on) == 2 * OWNERS  # with its client beside the source each has two
         leave.set()
     assert raised(all_up) == []
-    assert {one.among for one in everybody} == {NODES // 2}
-    assert own.left() == {}
+    own.check_empty()
 
 
 def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
@@ -245,15 +234,16 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
         paths = {"kind": "nodes", "pairs": [pair]}
         given = settings(user, paths=paths, context=context, client=placements[0])
         for number in range(3):
-            with testbed.standing(given, requested(number, tmp_path, stages)) as (place, made):
+            asked = requested(number, tmp_path, stages)
+            with testbed.standing(api.connect_cluster(given), given, asked) as made:
                 ours = {node_of(pod) for pod in made.by_name.values()}
                 overlaps.extend((name, context) for name, theirs in list(up.items()) if theirs & ours)
-                up[place.naming.identifier] = ours
+                up[made.naming.identifier] = ours
                 if not first.is_set():
                     first.set()
                     wait_until(lambda: any(blocked in stage for stage in stages), "one waits", LONGEST)
                 time.sleep(1)
-                del up[place.naming.identifier]
+                del up[made.naming.identifier]
 
     with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as another:
         two = kubeconfig_of(nodes, {"first": own.name, "second": another.name}, tmp_path / "two")
@@ -265,7 +255,8 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
             wait(both, LONGEST)
         assert raised(both) == []
         assert overlaps == []
-        assert (own.left(), another.left()) == ({}, {})
+        own.check_empty()
+        another.check_empty()
 
 
 def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_path: Path) -> None:
@@ -275,44 +266,11 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
     read = partial(own.core.read_namespaced_resource_quota, "none", own.name)
     wait_until(lambda: read().status.hard, "it counts", LONGEST)
     stages: list[str] = []
-    with testbed.standing(settings(own), requested(1, tmp_path, stages)) as (place, _):
-        assert not place.naming.everywhere
+    given = settings(own)
+    with testbed.standing(api.connect_cluster(given), given, requested(1, tmp_path, stages)) as made:
+        assert not made.naming.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
-    assert own.left() == {}
-
-
-def test_one_that_ends_meanwhile_is_not_left_over(own: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = api.connect_cluster(settings(own))
-    naming = Naming("aaaaaa", "a sweep", "n=1")
-    objects = state._objects
-    with contextlib.ExitStack() as life:
-        life.enter_context(leases.first_free(cluster, [["a"]], naming))
-        api.create_object(cluster, V1ConfigMap(metadata=naming.meta(naming.prefix), data={}))
-
-        def and_then_it_ends(*arguments: Any) -> list[Any]:
-            found = list(objects(*arguments))
-            life.close()
-            return found
-
-        monkeypatch.setattr(state, "_objects", and_then_it_ends)
-        assert state.leftovers(cluster) == []
-        monkeypatch.undo()
-    [left] = state.leftovers(cluster)
-    assert left.identifier == "aaaaaa"
-
-
-def test_a_server_that_is_busy_is_waited_for_longer_than_one_that_is_gone() -> None:
-    began = time.monotonic()
-
-    def refused() -> str:
-        if time.monotonic() - began < 1:
-            raise ApiException(429)
-        return "done"
-
-    assert api.call(refused, seconds=0.5) == "done"
-    with pytest.raises(api.RefusedError):
-        api.call(Mock(side_effect=ApiException(503)), seconds=0.5)
-    assert time.monotonic() - began < api.PATIENCE
+    own.check_empty()
 
 
 def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:

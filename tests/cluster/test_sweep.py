@@ -62,7 +62,7 @@ def test_a_sweep_is_measured_from_nothing(measured: ClusterSweep, account: Space
         assert found["release"] == release
         assert (found["version"] == RELEASE) == (release == RELEASE)
         assert found["version"] == cell["provenance"]["software"]["xrootd"]
-    assert account.left() == {}
+    account.check_empty()
 
 
 def test_tools_of_one_process_transfer_from_the_client_pod(measured: ClusterSweep) -> None:
@@ -95,11 +95,10 @@ def test_a_killed_snakemake_leaves_nothing_behind(account: Space, tmp_path: Path
 
 @pytest.fixture(scope="module")
 def bereft(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """One whose node has died and come back, under the account; before, somebody touched its Leases."""
+    """One whose node has died and come back, under the account."""
     folder = tmp_path_factory.mktemp("bereft")
     sweep = account.sweep(folder, local_testbed(account.name), measurement=LASTING, parameters=THREE)
     run = sweep.measuring()
-    here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
     here.stop_kubelet("n1", pods=True)
     try:
         wait_until(lambda: "removed by force" in sweep.output() or run.poll() is not None, "an end", LONGEST)
@@ -113,7 +112,7 @@ def test_a_node_that_is_gone_for_a_while_costs_no_cell(bereft: ClusterSweep, acc
     assert re.search(r"replacing .*: pod tpc-\S+: NodeNotReady: .*n1", bereft.output()), bereft.output()
     assert "removed by force: node n1" in bereft.output()
     assert [cell["status"] for cell in bereft.records()] == ["ok"] * 3
-    assert account.left() == {}
+    account.check_empty()
 
 
 def test_a_cell_that_is_removed_is_measured_again_and_no_other(bereft: ClusterSweep) -> None:
@@ -151,7 +150,7 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> None:
     (job,) = jobs(run)
     job.kill()
     run.wait(LONGEST)
-    kinds = {"pods", "secrets", "config maps", "jobs", "network policies", "leases"}
+    kinds = {"pods", "secrets", "config maps", "jobs", "network policies"}
     assert set(account.left()) == kinds
     done = finished(sweep.asking("reap"))
     assert done.returncode == 0, done.stdout
@@ -159,7 +158,7 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.mark.usefixtures("reaped")
 def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) -> None:
-    assert account.left() == {}
+    account.check_empty()
 
 
 @pytest.mark.usefixtures("measured", "bereft", "crowded", "reaped")

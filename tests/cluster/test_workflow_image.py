@@ -212,7 +212,7 @@ def test_the_job_goes_from_nothing_to_the_page_and_on_after_an_eviction(job: Job
         assert cell["provenance"]["kubernetes"]["namespace"] == job.namespace.name
     assert xr.load_dataset(results / "dataset.nc").throughput.notnull().all()
     check_results(results, len(cells), tmp_path)
-    assert job.namespace.left() == {}
+    job.namespace.check_empty()
 
 
 def test_the_job_asks_as_its_account_and_no_other(job: Job, here: local.Cluster) -> None:

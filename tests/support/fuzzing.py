@@ -6,7 +6,7 @@ A file is refused in plain words, or everything that precedes a deployment can b
 
 from collections.abc import Iterator
 from dataclasses import replace
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,20 +22,18 @@ from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import Configuration, WorkflowSettings, load, load_import, studies, wanted
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
-from tpcsweep.configuration.placements import Role, Side, spots
+from tpcsweep.configuration.placements import Role, Side
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.paths import plan as paths
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.netns import checks as netns
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.engine import cell_plan
-from tpcsweep.xrootd import servers as xrootd
 
 from tests.support import projects
 from tests.support.workflow import ROOT
@@ -246,18 +244,8 @@ def _on_netns(parameters: Parameters) -> None:
 def _on_kubernetes(configuration: Configuration, settings: Kubernetes, parameters: Parameters) -> None:
     naming = Naming("abc123", configuration.name, "x")
     deadline = settings.start_time + configuration.sweep.measurement.bounds[1]
-    owner = objects.client_job(naming, settings, deadline)
-    made = [owner]
-    for name in ("src", "dst"):
-        addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
-        pair = next(pair for pair in settings.pairs if settings.serves(pair, parameters))
-        placement = pair.source if name == "src" else pair.destination
-        placed = spots(placement, parameters.origins, host_network=settings.host_network)
-        ports = [places.block(spot.port) for spot in placed]
-        servers = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
-        rest = parameters, parameters.streams, owner, deadline
-        pods = zip(placed, servers, strict=True)
-        made += [objects.server_job(naming, settings, *pod, *rest) for pod in pods]
+    pair = next(pair for pair in settings.pairs if settings.serves(pair, parameters))
+    made = objects.deployment_jobs(naming, settings, pair, parameters, parameters.streams, deadline)
     assert ApiClient().sanitize_for_serialization(made)
     if settings.paths.kind == "netem":
         assert commands("eth0", share(_path(parameters), parameters.origins), ["10.0.0.1"])

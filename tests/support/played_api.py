@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of a Kubernetes API server as locks and teardown need: objects with versions, and nothing that acts on them.
+"""As much of a Kubernetes API server as placing and teardown need: objects with versions, which nothing acts on.
 
 It can be made to stall, to refuse, and to lose the answers to requests that it carries out.
 """
@@ -19,8 +19,8 @@ from kubernetes.client import Configuration
 from tpcsweep.testbeds.kubernetes.api import Cluster
 
 REASONS = {403: "Forbidden", 404: "NotFound", 409: "Conflict"}
-COLLECTIONS = {"configmaps", "jobs", "leases", "networkpolicies", "nodes", "pods", "secrets"}
-GROUPS = {"leases": "apis/coordination.k8s.io/v1", "jobs": "apis/batch/v1"}
+COLLECTIONS = {"configmaps", "jobs", "networkpolicies", "nodes", "pods", "secrets"}
+GROUPS = {"jobs": "apis/batch/v1"}
 NAMESPACE = "default"
 
 Answer = tuple[int, dict[str, Any]]

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kubernetes testbed may be told, and what a sweep may ask of it."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tpcsweep.configuration.checks import check, require_supported
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
+from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.tools import TOOLS
 
@@ -63,6 +65,13 @@ def test_shipped_sweeps_can_be_done_on_shipped_testbeds(sweep: str, testbed: str
     assert check(load({"sweep": sweep, "testbed": testbed}, ROOT)) == []
 
 
+def test_the_limits_of_other_kinds_need_no_client_of_a_cluster() -> None:
+    others = [kind for kind in KINDS if kind != "kubernetes"]
+    code = "".join(f"from tpcsweep.testbeds.{kind}.checks import check\n" for kind in others)
+    code += "import sys; assert 'kubernetes' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_time_that_pods_may_run_is_enough_for_a_cell(root: Path) -> None:
     longest = {"measurement": {"min_time": "10 s", "max_time": "4 min"}}
     assert check(loaded(root, {}, NODES | {"time_limit": "10 min"}, **longest)) == []
@@ -89,9 +98,9 @@ def test_what_a_sweep_leaves_out_is_as_the_testbed_has_it(root: Path) -> None:
 
 CANNOT = """
 {rtt: [0, 20, 50]} on nodes
-    rtt[2]: 50 ms → one of 0 ms, 20 ms, the paths in FILE
+    rtt[2]: 50 ms → 0 ms or 20 ms, as such paths have it (FILE)
 {rtt: 20} on networks 1 1
-    rtt: 20 ms → one of 5 ms, the paths in FILE
+    rtt: 20 ms → 5 ms, as such paths have it (FILE)
 {rtt: [0, 0.05]} on netem
     rtt[1]: 0.05 ms → 0, or at least 0.1 ms, the smallest that a path here can make
 {bandwidth: 10 Mbit/s, origins: [1, 16]} on netem
@@ -99,7 +108,7 @@ CANNOT = """
 {origins: 65} on nodes
     origins: 65 → at most 64, as many as one redirector can have
 {bandwidth: [1 Gbit/s, 10 Gbit/s]} on nodes
-    bandwidth[0]: 1 Gbit/s → 10 Gbit/s, as the paths have it (bandwidth in FILE)
+    bandwidth[0]: 1 Gbit/s with rtt 0 ms → 10 Gbit/s, as such paths have it (FILE)
 {bandwidth: 20 Gbit/s} on netem
     bandwidth: 20 Gbit/s → at most 10 Gbit/s (bandwidth in FILE)
 {} on nodes with {bandwidth: 500 Mbit/s, paths: {kind: netem, pairs: [{}]}}
@@ -111,7 +120,7 @@ CANNOT = """
 {queue_limit: 1000, rtt: [0, 20]} on netem
     queue_limit: 1000 with rtt 0 ms → null with rtt 0 ms, where no packets are under way
 {mtu: 1500} on nodes
-    mtu: 1500 B → 8900 B (mtu in FILE)
+    mtu: 1500 B with rtt 0 ms, bandwidth 10 Gbit/s → 8900 B, as such paths have it (FILE)
 {tcp_buffer: [4 MiB, 8 MiB]} on nodes with {tcp_buffer: 4 MiB}
     tcp_buffer[1]: 8 MiB → 4 MiB (tcp_buffer in FILE)
 {congestion_control: bbrr} on nodes with {congestion_controls: [cubic, bbr]}
@@ -126,15 +135,11 @@ CANNOT = """
     origins[1]: 3 with rtt 5 ms → at most 2: paths.pairs[1].destination in FILE has 3 of the addresses that more
         than one origin need, one for the redirector and one for each of them
 {bandwidth: [1, 10], rtt: 0} on two
-    bandwidth[0]: 1 Gbit/s with rtt 0 ms → 10 Gbit/s, as paths of this rtt have it (paths.pairs in FILE)
+    bandwidth[0]: 1 Gbit/s with rtt 0 ms → 10 Gbit/s, as such paths have it (FILE)
 {mtu: [1500, 8900], rtt: 20} on two
     mtu[1]: 8900 B with rtt 20 ms, bandwidth 1 Gbit/s → 1500 B, as such paths have it (FILE)
 {origins: 3} on nodes with {paths: {kind: nodes, pairs: [{destination: {origins: [{}, {}]}, rtt: 0}]}}
     origins: 3 with rtt 0 ms → at most 2: paths.pairs[0].destination in FILE has 2 origins
-{cores: [8], origins: [1, 2]} on nodes with {source: {podTemplate: {spec: {containers: [{name: servers,
-  resources: {requests: {cpu: 5}}}]}}}}
-    cores[0]: 8 with origins 2 → at least 10, as each origin gets an equal share, and requests 5 (podTemplate
-        in FILE)
 {file_size: 64 MiB, source_content: random} on nodes with {source: {memory: 16 MiB}}
     file_size: 64 MiB with source_content random → at most 16 MiB (memory of a source in FILE)
 {copy_mode: push, tool: davix-put} on nodes
@@ -151,8 +156,6 @@ CANNOT = """
 """Parameters on a testbed, and below them what is said of them: "key: given → allowed"."""
 CAN = """
 {} on netem
-{} on nodes with {image: "registry.example.org:5000/group/sub_group/tpcsweep:0.1.0-rc.1"}
-{} on nodes with {image: "someone/tpcsweep@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}
 {bandwidth: 10, mtu: 8900, rtt: [0, 20], tcp_buffer: [4 MiB, 1 GiB]} on nodes
 {} on nodes with {host_network: true, tcp_buffer: 4 MiB}
 {bandwidth: [0.1, 10], loss: [0, 0.01], rtt: [0, 0.3, 2000]} on netem
@@ -196,10 +199,6 @@ def test_what_a_testbed_can_do(root: Path, line: str) -> None:
 
 
 REFUSED = """
-{image: ''}
-    image: '' → an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it
-{image: 'tpcsweep@sha256:12'}
-    image: 'tpcsweep@sha256:12' → an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:…
 {paths: {kind: nodes, pairs: []}}
     paths.pairs: [] → a list of at least one value
 {paths: {kind: node, pairs: [{rtt: 1}]}}
@@ -215,19 +214,15 @@ REFUSED = """
   [10.0.0.1/24], network: wan}}]}}
     paths.pairs[0].rtt: nothing → the RTT of the path, which those of kind networks need
     paths.pairs[0].destination.network: nothing → the name of a network attachment, which paths of kind networks
-    paths.pairs[0].destination.addresses[0]: 10.0.0.1 again → each address of a pair once
 {paths: {kind: networks, pairs: [{destination: {addresses: [10.0.0.2, 10.0.0.300/24]}, rtt: 1, source:
   {addresses: [10.0.0.1/24], network: wan}}]}}
     paths.pairs[0].destination.addresses[0]: '10.0.0.2' → an address with prefix length, such as 10.1.0.1/24
     paths.pairs[0].destination.addresses[1]: '10.0.0.300/24' → an address with prefix length, such as
-{paths: {kind: nodes, pairs: [{rtt: 1}, {rtt: 2}, {rtt: 1}]}}
-    paths.pairs[2]: the same as pairs[0] → each pair once
 {paths: {kind: nodes, pairs: al}}
     paths.pairs: 'al' → all, or a list of pairs
 {paths: {kind: nodes, pairs: all}}
     paths.each: nothing → settings of each pair, such as {rtt: 0 ms, source: {…}, destination: {…}}
-{paths: {each: {source: {podTemplate: {spec: {affinity: {nodeAffinity: {}}}}}}, kind: nodes, pairs: all}}
-    paths.each.source.podTemplate.spec.affinity.nodeAffinity: rules → nothing: with pairs: all nodes are found
+{paths: {each: {}, kind: nodes, pairs: all}}
     paths.each.rtt: nothing → the RTT of the path, which those of kind nodes need
 {paths: {each: {rtt: 1}, kind: nodes, pairs: [{rtt: 1}]}}
     paths.each: a pair → nothing without pairs: all
@@ -235,12 +230,8 @@ REFUSED = """
     paths.pairs: all → a list: paths of kind networks have addresses that are each pair's own
 {client: {network: wan}}
     client.network: 'wan' → nothing: paths are of kind nodes
-{congestion_controls: [cubic, cubic]}
-    congestion_controls: cubic, cubic → each name once
-{congestion_controls: [cubic, bbr], host_network: true}
+{host_network: true}
     tcp_buffer: nothing → the largest TCP buffers of the nodes, as pods in the network of their nodes
-        (host_network) cannot set their own
-    congestion_controls: cubic, bbr → the one that the nodes use, as pods in the network of their nodes
         (host_network) cannot set their own
 {host_network: true, paths: {kind: netem, pairs: [{}]}, tcp_buffer: 4 MiB}
     host_network: true → false: paths of kind netem act on pods that have a network of their own
@@ -251,8 +242,6 @@ REFUSED = """
     paths.pairs[0].sorce: an unknown key → source? one of rtt, bandwidth, mtu, source, destination, client
 {bandwidth: 200 Gbit/s, paths: {kind: netem, pairs: [{}]}}
     bandwidth: 200 Gbit/s → at most 100 Gbit/s, what emulators of paths are asked for
-{namespace: Our place}
-    namespace: 'Our place' → text that matches
 {orphan_time: 1 s}
     orphan_time: '1 s' → a time
 """

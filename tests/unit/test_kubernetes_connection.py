@@ -68,7 +68,7 @@ class Server:
         return [verb for verb, _, _ in self.asked]
 
     class handler(BaseHTTPRequestHandler):  # noqa: N801
-        """An API server: it has no Leases, no pods, and accepts whom it is told to."""
+        """An API server: it has no Jobs, no pods, and accepts whom it is told to."""
 
         server_of: Server
         protocol_version = "HTTP/1.1"
@@ -82,7 +82,7 @@ class Server:
             elif verb == EXEC:
                 self.answer(404, {"kind": "Status", "message": "no such pod", "code": 404})
             else:
-                self.answer(200, {"kind": "LeaseList", "metadata": {}, "items": []})
+                self.answer(200, {"kind": "JobList", "metadata": {}, "items": []})
 
         def answer(self, status: int, body: dict[str, Any]) -> None:
             content = json.dumps(body).encode()
@@ -260,7 +260,7 @@ def test_a_sweep_goes_on_when_its_token_is_replaced(
         for name in ("second", "third"):
             rotate(name)
             for _ in range(5):
-                call(cluster.coordination.list_namespaced_lease, "c", seconds=0)
+                call(cluster.batch.list_namespaced_job, "c", seconds=0)
         rotate("fourth")
         session = Session(cluster, "tpc-1", 60.0, lambda _: None)
         with pytest.raises(SessionError, match="has not answered"):
@@ -271,6 +271,27 @@ def test_a_sweep_goes_on_when_its_token_is_replaced(
         assert set(asked[1:]) == {"Bearer fourth"}
         if kind.startswith("plugin"):  # once for each token, not for each request
             assert len((tmp_path / "runs").read_text().split()) == 4
+
+
+def test_threads_that_are_refused_together_renew_once(folder: Path, tmp_path: Path) -> None:
+    with Server(folder=folder) as server:
+        cluster = connect(tmp_path, server, folder)
+        kubeconfig(tmp_path / "kubeconfig", server.url, {"token": "new"})
+        server.accepted = lambda who: who == "Bearer new"
+        failures = []
+
+        def ask() -> None:
+            try:
+                call(cluster.batch.list_namespaced_job, "c", seconds=0)
+            except ClusterError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
 
 
 def test_a_token_that_stays_wrong_is_refused_once(folder: Path, tmp_path: Path) -> None:

@@ -2,19 +2,20 @@
 """Pairs that a cluster's nodes make: which there are, which a deployment takes, where its client goes."""
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes.client import V1Job
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.templates import node_selector
-from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
+from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.nodes import disjoint, pairs_of
+from tpcsweep.testbeds.kubernetes.objects import chosen_nodes, client_job
+from tpcsweep.testbeds.kubernetes.watch import OccupiedError
 
 from tests.support.played_api import PlayedApi
 from tests.support.testbeds import kubernetes, pods, selecting
@@ -62,10 +63,10 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
     found = pairs_of(server.cluster(), settings())
     assert hosts(found) == [["n0-host", "n1-host"], ["n2-host", "n3-host"]]
     assert all(pair.rtt == 20 for pair in found)
-    # Who names one of these nodes himself waits for the same Lease.
+    # Who names one of these nodes himself chooses the same ones.
     by_hand = selecting({"kubernetes.io/hostname": "n0-host"})
     named = Pair.model_validate({"rtt": 1, "source": by_hand, "destination": by_hand})
-    assert testbed.locks(named) < testbed.locks(found[0])
+    assert chosen_nodes(named) < chosen_nodes(found[0])
 
 
 def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
@@ -112,27 +113,19 @@ def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
 
 
 def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_that_is_free(
-    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: PlayedApi,
 ) -> None:
     for number in range(6):
         put(server, f"n{number}", role="dtn")
-    monkeypatch.setattr(testbed.api, "connect_cluster", lambda _: server.cluster())
-    wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
-
-    def placed(turn: int, attempt: int = 0) -> Any:
-        request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, lambda _: None, turn=turn)
-        return testbed.placed(settings(), request, attempt)
-
-    taken = []
-    for turn, attempt in ((0, 0), (1, 0), (1, 1), (0, 3)):
-        with placed(turn, attempt) as place:
-            taken.append(place.chosen)
-            assert place.among == 3
-    first, _, third, again = taken
-    assert again == first == " on n0-host and n1-host, one of 3 pairs of nodes"
-    assert len(set(taken)) == 3
-    with placed(1), placed(1) as other:
-        assert other.chosen == third
+    pairs = pairs_of(server.cluster(), settings())
+    jobs: list[V1Job] = []
+    assert [testbed.first_free(jobs, pairs, turn) for turn in range(4)] == [*pairs, pairs[0]]
+    for pair, other in ((pairs[1], pairs[2]), (pairs[2], pairs[0])):
+        jobs.append(client_job(Naming.new("a sweep", "rtt=20"), settings(), 60.0, pair))
+        assert testbed.first_free(jobs, pairs, 1) == other
+    jobs.append(client_job(Naming.new("a sweep", "rtt=20"), settings(), 60.0, pairs[0]))
+    with pytest.raises(OccupiedError, match=r"^[0-9a-f]{10}: rtt=20 of sweep a sweep by .* and 2 more$"):
+        testbed.first_free(jobs, pairs, 1)
 
 
 def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(server: PlayedApi) -> None:

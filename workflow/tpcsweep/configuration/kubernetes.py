@@ -3,43 +3,26 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
-from ipaddress import ip_interface
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
-from tpcsweep.configuration.placements import CLIENT, Client, Role, Side, faults, over, servers_of
+from tpcsweep.configuration.placements import CLIENT, Client, Role, Side, faults, over
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, quoted, refuse
-from tpcsweep.configuration.templates import instead, spec_of
+from tpcsweep.configuration.templates import instead
 from tpcsweep.configuration.testbeds import DEPLOYED, Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
 
-_DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
-_NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
-_IMAGE = re.compile(
-    rf"(?:{_DOMAIN}/)?{_NAME}(?:/{_NAME})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@sha256:[0-9a-f]{{64}})?"
-)
-
-
-def _image(text: str) -> str:
-    if not _IMAGE.fullmatch(text):
-        raise fault("an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it")
-    return text
-
-
 _EMULATED = f"at most {show(LARGEST, RATE)}, what emulators of paths are asked for"
-Label = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
-"""The name of a namespace (RFC 1123)."""
 
 
 class Pair(Strict):
@@ -107,12 +90,6 @@ class Paths(Strict):
         elif self.kind == "networks":
             yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
             return
-        else:
-            for side, placement in self.each.sides:
-                if "nodeAffinity" in (spec_of(placement.podTemplate, "affinity") or {}):
-                    allowed = "nothing: with pairs: all nodes are found by nodeSelector"
-                    yield ("each", side, "podTemplate", "spec", "affinity", "nodeAffinity"), "rules", allowed
-        first: dict[str, int] = {}
         for index, pair in enumerate(self.given):
             place = self.place(index)
             if self.kind == "netem" and pair.rtt is not None:
@@ -121,32 +98,14 @@ class Paths(Strict):
             if self.kind != "netem" and pair.rtt is None:
                 yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
             yield from pair.client.without_network((*place, "client"), "it stands with the testbed's client")
-            if self.kind == "networks":
-                yield from _network(place, pair)
-            else:
-                for side, placement in pair.sides:
+            for side, placement in pair.sides:
+                if self.kind != "networks":
                     yield from placement.without_network((*place, side), f"paths are of kind {self.kind}")
-            same = first.setdefault(json.dumps(pair.model_dump(mode="json"), sort_keys=True), index)
-            if same != index:
-                yield place, f"the same as pairs[{same}]", "each pair once"
-
-
-def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
-    held = []
-    given: list[tuple[tuple[str | int, ...], str]]
-    for side, placement in pair.sides:
-        if not placement.network:
-            allowed = "the name of a network attachment, which paths of kind networks need on both sides"
-            yield (*place, side, "network"), "nothing", allowed
-        given = [(("addresses", index), address) for index, address in enumerate(placement.addresses)]
-        given += [
-            ((*key, "address"), server.address) for key, server in servers_of(placement) if server.address
-        ]
-        for key, address in given:
-            host = ip_interface(address).ip
-            if host in held:
-                yield (*place, side, *key), f"{host} again", "each address of a pair once"
-            held.append(host)
+                elif not placement.network:
+                    allowed = (
+                        "the name of a network attachment, which paths of kind networks need on both sides"
+                    )
+                    yield (*place, side, "network"), "nothing", allowed
 
 
 class Kubernetes(Settings):
@@ -159,11 +118,11 @@ class Kubernetes(Settings):
     """pods of a Kubernetes cluster"""
     context: AnyText | None = None
     """context of the kubeconfig; null: the current one"""
-    namespace: Label | None = None
+    namespace: AnyText | None = None
     """namespace of all objects; null: that of the context"""
-    image: Annotated[str, AfterValidator(_image)] = Field(strict=True)
+    image: AnyText
     """image of all pods, preferably by digest"""
-    server_image: Annotated[str, AfterValidator(_image), Field(strict=True)] | None = None
+    server_image: AnyText | None = None
     """image of server pods, with XRootD, Python 3.11 and iproute2; null: the image of all pods"""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """when nodes pull the image"""
@@ -219,10 +178,8 @@ class Kubernetes(Settings):
         return given
 
     def _faults(self) -> Iterator[Fault]:
-        kind, controls = self.paths.kind, self.congestion_controls
+        kind = self.paths.kind
         yield from self._of_pods()
-        if len(set(controls)) < len(controls):
-            yield ("congestion_controls",), ", ".join(controls), "each name once"
         if kind != "networks":
             yield from self.client.without_network(("client",), f"paths are of kind {kind}")
         if kind == "netem" and self.bandwidth > LARGEST:
@@ -232,11 +189,9 @@ class Kubernetes(Settings):
         if kind != "nodes":
             allowed = f"false: paths of kind {kind} act on pods that have a network of their own"
             yield ("host_network",), "true", allowed
-        cannot = "as pods in the network of their nodes (host_network) cannot set their own"
         if self.tcp_buffer is None:
-            yield ("tcp_buffer",), "nothing", f"the largest TCP buffers of the nodes, {cannot}"
-        if len(controls) > 1:
-            yield ("congestion_controls",), ", ".join(controls), f"the one that the nodes use, {cannot}"
+            why = "as pods in the network of their nodes (host_network) cannot set their own"
+            yield ("tcp_buffer",), "nothing", f"the largest TCP buffers of the nodes, {why}"
 
     def _of_pods(self) -> Iterator[Fault]:
         """Yield the faults of all sides, each once, located in the pair or the testbed that sets the value."""
@@ -284,9 +239,14 @@ class Kubernetes(Settings):
 
     def serves(self, pair: Pair, wanted: DeploymentParameters) -> bool:
         """Return whether a pair has or can emulate the RTT, bandwidth and MTU of a deployment."""
+        return self.fits(pair, {name: getattr(wanted, name) for name in ("rtt", "bandwidth", "mtu")})
+
+    def fits(self, pair: Pair, wanted: Mapping[str, float]) -> bool:
+        """Return whether a pair has or can emulate some of RTT, bandwidth and MTU."""
         if self.paths.kind == "netem":
-            return wanted.bandwidth <= (pair.bandwidth or 0) and wanted.mtu == pair.mtu
-        return (pair.rtt, pair.bandwidth, pair.mtu) == (wanted.rtt, wanted.bandwidth, wanted.mtu)
+            bandwidth, mtu = wanted.get("bandwidth", 0), wanted.get("mtu", pair.mtu)
+            return bandwidth <= (pair.bandwidth or 0) and mtu == pair.mtu
+        return all(getattr(pair, name) == value for name, value in wanted.items())
 
     def defaults(self, given: Given = MappingProxyType({})) -> dict[str, Value]:
         """Return defaults for a sweep, from the first pair with one of its RTTs, or the first pair."""

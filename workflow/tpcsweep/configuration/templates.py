@@ -32,24 +32,20 @@ APPENDED = ("tolerations",)
 Tree = dict[str, Any]
 
 
-def _with_quantities(content: Tree) -> Tree:
+def _with_quantities(content: Any) -> Any:
     """Convert quantities to text: YAML reads `cpu: 2` as a number, and Kubernetes accepts both."""
-    return {name: _texts(value, quantities=name in ("requests", "limits")) for name, value in content.items()}
-
-
-def _texts(value: Any, *, quantities: bool) -> Any:
-    match value:
-        case dict() if quantities:
-            return {name: _text(each) for name, each in value.items()}
-        case dict():
-            return _with_quantities(value)
-        case list():
-            return [_texts(each, quantities=False) for each in value]
-    return value
-
-
-def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if isinstance(content, list):
+        return [_with_quantities(each) for each in content]
+    if not isinstance(content, dict):
+        return content
+    converted = {name: _with_quantities(value) for name, value in content.items()}
+    for kind in ("requests", "limits"):
+        if isinstance(amounts := converted.get(kind), dict):
+            converted[kind] = {
+                name: str(amount) if type(amount) in (int, float) else amount
+                for name, amount in amounts.items()
+            }
+    return converted
 
 
 Template = Annotated[Tree, AfterValidator(_with_quantities)]

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -26,15 +24,12 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketBadStatusException
 
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.testbeds.kubernetes import faults
-from tpcsweep.testbeds.kubernetes.metadata import deployment_of, name_of
+from tpcsweep.testbeds.kubernetes.metadata import name_of
 
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to wait for an answer, unless a call says otherwise."""
 PATIENCE = 60.0
 """Seconds for which a call is tried: an API server takes less to restart."""
-BUSY = 5
-"""Factor by which that is longer while the server says that it is busy."""
 REFUSED_SECONDS = 10.0
 """An API server that has just started may refuse until it has read its rules."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -44,7 +39,6 @@ KINDS: dict[type, tuple[str, str]] = {
     client.V1Secret: ("core", "secret"),
     client.V1ConfigMap: ("core", "config_map"),
     client.V1NetworkPolicy: ("networking", "network_policy"),
-    client.V1Lease: ("coordination", "lease"),
 }
 """Kinds of a deployment's objects: the part of the API, and the name in its functions."""
 
@@ -64,26 +58,18 @@ class RefusedError(ClusterError):
     def __init__(self, error: ApiException) -> None:
         super().__init__(explain_error(error))
         self.status = int(error.status or 0)
-        self.passing = _passing(error)
-        """Whether the same request may succeed later."""
-        self.final = self.status in (400, 403, 404, 422)
+        self.final = not _passing(error)
 
 
-class CountingClient(ApiClient):
-    """A client that limits the time of its requests, counts them, and reads refused credentials again."""
+class RenewingClient(ApiClient):
+    """A client that limits the time of its requests, and reads refused credentials again."""
 
     def __init__(self, configuration: Configuration, find: Callable[[], Configuration] | None = None) -> None:
         super().__init__(configuration)
-        self.requests = 0
         self._find = find
         self._lock = threading.Lock()
 
-    def count(self) -> None:
-        with self._lock:
-            self.requests += 1
-
     def call_api(self, *arguments: Any, **options: Any) -> Any:
-        self.count()
         options["_request_timeout"] = options.get("_request_timeout") or TIMEOUT
         response = super().call_api(*arguments, **options)
         if response.status == 401 and self.renew():
@@ -128,17 +114,12 @@ class Cluster:
         find: Callable[[], Configuration] | None = None,
     ) -> None:
         """`name` is the cluster's in messages; `find` reads the credentials again."""
-        self.http = CountingClient(configuration, find)
+        self.http = RenewingClient(configuration, find)
         self.core = client.CoreV1Api(self.http)
         self.batch = client.BatchV1Api(self.http)
-        self.coordination = client.CoordinationV1Api(self.http)
         self.networking = client.NetworkingV1Api(self.http)
         self.namespace = namespace
         self.name = name
-
-    @property
-    def requests(self) -> int:
-        return self.http.requests
 
     def verb(self, verb: str, kind: type) -> Callable[..., Any]:
         """Return the API's function for a verb, such as `list`, and one of KINDS in a namespace."""
@@ -148,8 +129,7 @@ class Cluster:
 
     def streaming(self) -> client.CoreV1Api:
         """Return an API object for one `kubernetes.stream.stream`, which replaces its client's requests."""
-        self.http.count()
-        return client.CoreV1Api(CountingClient(self.http.configuration))
+        return client.CoreV1Api(RenewingClient(self.http.configuration))
 
 
 def connect_cluster(settings: Kubernetes) -> Cluster:
@@ -174,7 +154,7 @@ def connect_cluster(settings: Kubernetes) -> Cluster:
     space = settings.namespace or namespace or "default"
     cluster = Cluster(configuration, space, f"{name} ({configuration.host})", lambda: _find(settings)[0])
     try:
-        call(cluster.coordination.list_namespaced_lease, space, limit=1, seconds=10)
+        call(cluster.batch.list_namespaced_job, space, limit=1, seconds=10)
     except RefusedError as error:
         raise ClusterError(f"{cluster.name}: {error}") from error
     except ClusterError as error:
@@ -194,52 +174,44 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
     give_up = time.monotonic() + seconds
     pause = 0.1
     while True:
-        wait = pause
         try:
             return operation(*arguments, **options)
         except ApiException as error:
             failure: ClusterError = RefusedError(error)
-            if not _passing(error):
+            if failure.final:
                 raise failure from error
-            asked = (error.headers or {}).get("Retry-After", "")
-            wait = max(pause, float(asked) if asked.isdigit() else 0.0)
         except HTTPError as error:
             failure = ClusterError(f"the API server does not answer: {_words(error)}")
         except ClusterError as error:  # the credentials cannot be read
             failure = error
-        busy = isinstance(failure, RefusedError) and failure.status == 429
-        if time.monotonic() + wait > give_up + (BUSY - 1) * seconds * busy:
+        if time.monotonic() + pause > give_up:
             raise failure
-        time.sleep(wait * random.uniform(1.0, 1.2))  # or all clients would come back at the same moment
+        time.sleep(pause * random.uniform(1.0, 1.2))  # or all clients would come back at the same moment
         pause = min(2 * pause, 5.0)
 
 
 def create_object(cluster: Cluster, body: T) -> T:
-    """Create a named object once, even if the answer to the first request is lost.
+    """Create an object of a deployment once, even if the answer to the first request is lost.
 
-    The returned object lacks fields that the server adds if its answer was lost, unless it is a Job or a Lease.
+    The returned object lacks fields that the server adds if its answer was lost, unless it is a Job.
 
     Raises:
-        RefusedError: The server refuses; with status 409 another deployment has an object of this name.
+        RefusedError: The server refuses.
         ClusterError: The server does not answer.
     """
-    attempts = itertools.count()
 
     def attempt() -> Any:
-        again = next(attempts) > 0
         try:
             return cluster.verb("create", type(body))(cluster.namespace, body)
         except ApiException as error:
-            if not (again and error.status == 409 and _status(error).get("reason") == "AlreadyExists"):
+            if _status(error).get("reason") != "AlreadyExists":
                 raise
-            # The names of other kinds contain the identifier of a Job that exists, so nobody needs to read them.
-            if not isinstance(body, client.V1Job | client.V1Lease):
+            # Its name contains the identifier of its deployment, so that it is the one of the first request.
+            if not isinstance(body, client.V1Job):
                 return body
             named = f"metadata.name={name_of(body)}"
-            for present in cluster.verb("list", type(body))(cluster.namespace, field_selector=named).items:
-                if deployment_of(present) == deployment_of(body):
-                    return present
-            raise
+            listed = cluster.batch.list_namespaced_job(cluster.namespace, field_selector=named).items
+            return next(iter(listed), body)
 
     created: T = call(attempt)
     return created
@@ -260,34 +232,9 @@ def explain_error(error: ApiException) -> str:
     message = " ".join(str(status.get("message") or error.reason or "no reason given").split())
     if error.status == 401:
         return "the API server does not accept the credentials (401): token or certificate invalid or expired"
-    if right := RIGHT.search(message):
-        group = f".{right['group']}" if right["group"] else ""
-        where = f"in namespace {right['namespace']}" if right["namespace"] else "in the whole cluster"
-        return f"{right['user']} lacks the right to {right['verb']} {right['resource']}{group} {where} (403)"
-    if missing := re.fullmatch(r'namespaces "([^"]*)" not found', message):
-        return (
-            f"there is no namespace {missing[1]}: kubectl create namespace {missing[1]}, "
-            "or correct `namespace` of the testbed"
-        )
-    if forbidden := re.search(r"^(.*?) is forbidden: (.*)", message):
-        what, why = forbidden.groups()
-        if quota := re.match(r"(?:exceeded|failed) quota: (.*)", why):
-            return f"quota exceeded by {what}: {quota[1]}"
-        if why.startswith("violates PodSecurity"):
-            return f"{what} {why}"
-        if advice := faults.limit_range(why):
-            return f"{what}: {why}{advice}"
     if error.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message:
         return f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
-    reason = status.get("reason") or error.reason
-    return f"{'' if reason in (None, message) else f'{reason}: '}{message} ({error.status})"
-
-
-RIGHT = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
-    r'(?: in the namespace "(?P<namespace>[^"]*)")?'
-)
-"""How RBAC refuses."""
+    return f"{message} ({error.status})"
 
 
 def _find(settings: Kubernetes) -> tuple[Configuration, str, str | None]:
@@ -339,6 +286,7 @@ def _status(error: ApiException) -> dict[str, Any]:
 
 
 def _passing(error: ApiException) -> bool:
+    """Return whether the same request may succeed later."""
     status = int(error.status or 0)
     if status == 0:  # TLS: a handshake may fail once, but a wrong certificate remains wrong
         return "CERTIFICATE_VERIFY_FAILED" not in str(error.reason)

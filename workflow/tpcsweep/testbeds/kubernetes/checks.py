@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
-from tpcsweep.configuration import templates
 from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import CPU, SERVERS, amount_of, most_origins
+from tpcsweep.configuration.placements import most_origins
 from tpcsweep.configuration.problems import Problem, key, suggest
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.units import CORES, DURATION, RATE, RTT, SIZE, Dimension, show
+from tpcsweep.configuration.units import DURATION, RATE, RTT, SIZE, Dimension, show
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.kubernetes import reserved
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, one_of, served
@@ -32,13 +28,14 @@ def check(configuration: Configuration) -> list[Problem]:
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Kubernetes)
     if testbed.paths.kind == "netem":
-        most = max(_known(pair.bandwidth) for pair in testbed.pairs)
+        most = max(pair.bandwidth or 0 for pair in testbed.pairs)
         bandwidth = at_most("bandwidth", most, RATE, f" (bandwidth in {file})")
         made = emulated(SMALLEST_RTT["netem"], LARGEST_BANDWIDTH["netem"])
-        paths = [bandwidth, Rule(("bandwidth", "origins"), _share), *made]
+        mtu = _as_paths(testbed, file, "mtu", SIZE, "bandwidth")
+        paths = [bandwidth, Rule(("bandwidth", "origins"), _share), *made, mtu]
     else:
         paths = _real(testbed, file)
-    rules = [*paths, _mtu(testbed, file), _origins(testbed, file), *served(), *_servers(testbed, file)]
+    rules = [*paths, _origins(testbed, file), *served(), *_servers(testbed, file)]
     rules += _memory(testbed, file)
     wrong = [replace(problem, file=file) for problem in reserved.problems(testbed)]
     return [*wrong, *_time(testbed, file, configuration.sweep.measurement), *broken(rules, configuration)]
@@ -56,8 +53,8 @@ def _time(testbed: Kubernetes, file: str, how: Measurement) -> list[Problem]:
 
 def _memory(testbed: Kubernetes, file: str) -> list[Rule]:
     """Require room for files at the destination, and at the source unless they are sparse."""
-    destination = min(_known(pair.destination.memory) for pair in testbed.pairs)
-    source = min(_known(pair.source.memory) for pair in testbed.pairs)
+    destination = min(pair.destination.memory or 0 for pair in testbed.pairs)
+    source = min(pair.source.memory or 0 for pair in testbed.pairs)
 
     def sent(size: int, content: str) -> str | None:
         fits = content != "random" or size <= source
@@ -65,12 +62,6 @@ def _memory(testbed: Kubernetes, file: str) -> list[Rule]:
 
     rule = Rule(("file_size", "source_content"), sent)
     return [*everywhere(destination, f"memory in {file}, of one origin"), rule]
-
-
-def _known(value: Any) -> Any:
-    """Return a field that `Kubernetes.pairs` has set."""
-    assert value is not None
-    return value
 
 
 def _origins(testbed: Kubernetes, file: str) -> Rule:
@@ -87,41 +78,16 @@ def _origins(testbed: Kubernetes, file: str) -> Rule:
     return Rule(("origins", "rtt"), allowed)
 
 
-def _mtu(testbed: Kubernetes, file: str) -> Rule:
-    """Require the MTU of a pair with the RTT and bandwidth, for which other rules exist."""
-    all_of_them = list(dict.fromkeys(pair.mtu for pair in testbed.pairs))
-    if len(all_of_them) == 1:
-        return one_of("mtu", all_of_them, f"{show(_known(all_of_them[0]), SIZE)} (mtu in {file})")
+def _as_paths(testbed: Kubernetes, file: str, name: str, unit: Dimension, *of: str) -> Rule:
+    """Require the RTT, bandwidth or MTU of a pair whose parameters `of` fit; other rules exist for those."""
 
-    def allowed(mtu: int, rtt: float, bandwidth: float) -> str | None:
-        fitting = Parameters(rtt=rtt, bandwidth=bandwidth)
-        able = {
-            _known(pair.mtu)
-            for pair in testbed.pairs
-            if testbed.serves(pair, fitting.model_copy(update={"mtu": pair.mtu}))
-        }
-        return None if mtu in able or not able else f"{_listed(able, SIZE)}, as such paths have it ({file})"
+    def allowed(value: float, *others: float) -> str | None:
+        wanted = dict(zip(of, others, strict=True))
+        able = {getattr(pair, name) for pair in testbed.pairs if testbed.fits(pair, wanted)}
+        listed = " or ".join(show(each, unit) for each in sorted(able))
+        return None if value in able or not able else f"{listed}, as such paths have it ({file})"
 
-    return Rule(("mtu", "rtt", "bandwidth"), allowed)
-
-
-def _bandwidth(testbed: Kubernetes, file: str) -> Rule:
-    all_of_them = list(dict.fromkeys(_known(pair.bandwidth) for pair in testbed.pairs))
-    if len(all_of_them) == 1:
-        text = f"{show(all_of_them[0], RATE)}, as the paths have it (bandwidth in {file})"
-        return one_of("bandwidth", all_of_them, text)
-
-    def allowed(bandwidth: float, rtt: float) -> str | None:
-        able = {_known(pair.bandwidth) for pair in testbed.pairs if pair.rtt == rtt}
-        if bandwidth in able or not able:
-            return None
-        return f"{_listed(able, RATE)}, as paths of this rtt have it (paths.pairs in {file})"
-
-    return Rule(("bandwidth", "rtt"), allowed)
-
-
-def _listed(values: Collection[float], unit: Dimension) -> str:
-    return " or ".join(show(value, unit) for value in sorted(values))
+    return Rule((name, *of), allowed)
 
 
 def _share(bandwidth: float, origins: int) -> str | None:
@@ -133,11 +99,10 @@ def _share(bandwidth: float, origins: int) -> str | None:
 
 def _real(testbed: Kubernetes, file: str) -> list[Rule]:
     kind = testbed.paths.kind
-    rtts = list(dict.fromkeys(pair.rtt for pair in testbed.pairs if pair.rtt is not None))
-    known = ", ".join(show(rtt, RTT) for rtt in rtts)
     return [
-        one_of("rtt", rtts, f"one of {known}, the paths in {file}"),
-        _bandwidth(testbed, file),
+        _as_paths(testbed, file, "rtt", RTT),
+        _as_paths(testbed, file, "bandwidth", RATE, "rtt"),
+        _as_paths(testbed, file, "mtu", SIZE, "rtt", "bandwidth"),
         one_of("loss", [0], f"0 %: tpcsweep cannot set the loss of paths of kind {kind} ({file})"),
         one_of("queue_limit", [None], f"null: tpcsweep cannot set queues of paths of kind {kind} ({file})"),
     ]
@@ -167,17 +132,8 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
         Rule(("tool",), tool),
         Rule(("xrootd",), xrootd),
         one_of("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),
-        *_requested(testbed, file),
     ]
     if testbed.tcp_buffer is not None:
         size = show(testbed.tcp_buffer, SIZE)
         rules.append(one_of("tcp_buffer", [testbed.tcp_buffer], f"{size} (tcp_buffer in {file})"))
     return [*rules, Rule(("congestion_control",), congestion_control)]
-
-
-def _requested(testbed: Kubernetes, file: str) -> list[Rule]:
-    """Require that no pod requests more cores than an origin's share, which is its limit."""
-    sides = [side for pair in testbed.pairs for _, side in pair.sides]
-    asked = [templates.resources(side.podTemplate, SERVERS, "requests").get(CPU, "") for side in sides]
-    most = float(max(map(amount_of, map(str, asked))))
-    return [enough_cores(most, f"requests {show(most, CORES)} (podTemplate in {file})")] if most else []

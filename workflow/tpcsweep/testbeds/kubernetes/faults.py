@@ -16,14 +16,13 @@ ENDED = ("Failed", "Succeeded")
 """Phases of a pod that does not run any more."""
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """Reasons for which every container waits."""
-HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff"})
+HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName"})
 """Reasons for waiting that do not pass. A registry may answer later."""
 IMAGE = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"})
 OCCUPIED = "anti-affinity rules"
 """The scheduler's words for nodes with pods of another deployment (its plugin InterPodAffinity)."""
 MEASURED = frozenset({"servers", "client"})
 """Containers of servers and tools; the containers beside them watch."""
-FIT = "change `resources` in a podTemplate, or `memory` of the testbed, or `cores` of the sweep"
 LONGEST = 500
 """Characters of a quoted message."""
 KEPT = 2000
@@ -49,14 +48,13 @@ class Fault:
 
 
 def ready(pod: k8s.V1Pod) -> bool:
-    up = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
-    return up and _holds(_condition(pod, "Ready"))
+    running = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
+    return running and _condition(pod, "Ready", "True") is not None
 
 
 def unscheduled(pod: k8s.V1Pod) -> str:
     """Return the scheduler's words for a pod that has no node; empty if it has one."""
-    scheduled = _condition(pod, "PodScheduled")
-    return _because(scheduled) if scheduled and scheduled.status == "False" else ""
+    return _because(_condition(pod, "PodScheduled", "False"))
 
 
 def unpulled(pod: k8s.V1Pod) -> bool:
@@ -71,7 +69,10 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
         return gone(pod, "is being deleted")
     limited = (meta_of(pod).annotations or {}).get("kubernetes.io/limit-ranger", "")
     if given := re.search(r"cpu\b[^;]* limit for container (servers|client)(;|$)", limited):
-        text = f"a LimitRange of the namespace sets a CPU limit for container {given[1]}: {FIT}"
+        text = (
+            f"a LimitRange of the namespace sets a CPU limit for container {given[1]}: "
+            "set one in a podTemplate, or `cores` of the sweep"
+        )
         return Fault(name, text, final=True)
     for container in _containers(pod):
         if problem := _container(pod, container, events):
@@ -80,15 +81,10 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
     if disruption := _disruption(pod):
         return Fault(name, f"{disruption}{where}", final=True)
     if words := unscheduled(pod):
-        scaling = next((f"; {event.reason}" for event in events if event.reason == "TriggeredScaleUp"), "")
-        return Fault(name, f"{words}{scaling}", final=False)
+        return Fault(name, words, final=False)
     # The node controller sets Ready to False, and no other condition, on the pods of a lost node.
-    whole = _condition(pod, "Ready")
-    if whole and whole.status == "False" and _holds(_condition(pod, "ContainersReady")):
-        gate = whole.reason == "ReadinessGatesNotReady" or bool(pod.spec and pod.spec.readiness_gates)
-        if not gate:
-            why = f" ({whole.reason})" if whole.reason else ""
-            return Fault(name, f"NodeNotReady: the node stopped reporting{why}{where}", final=True)
+    if _condition(pod, "Ready", "False") and _condition(pod, "ContainersReady", "True"):
+        return Fault(name, f"NodeNotReady: the node stopped reporting{where}", final=True)
     return None
 
 
@@ -99,7 +95,7 @@ def gone(pod: k8s.V1Pod, fate: str = "was deleted") -> Fault:
     if status.phase not in ENDED:
         why = f"{why or 'Deleted: by another process or user'}; it {fate}"
     elif not why:
-        why = _termination(pod, *ends[0]) if ends else _because(status)
+        why = _termination(pod, *ends[0]) if ends else str(status.phase)
     own = status.phase in ENDED and _own(pod)
     return Fault(name_of(pod), f"{why}{_on_node(pod)}", final=True, own=own)
 
@@ -116,21 +112,15 @@ def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Faul
     """Return the fault of a Job that its pod does not show; None if there is none."""
     name = name_of(job)
     for condition in (job.status and job.status.conditions) or []:
-        failed = condition.type in ("Failed", "FailureTarget") and _holds(condition)
+        failed = condition.type in ("Failed", "FailureTarget") and condition.status == "True"
         if failed and condition.reason != "BackoffLimitExceeded":
             return Fault(name, f"Job {name}: {condition.reason}: {one_line(condition.message)}", final=True)
     refused = [one_line(event.message) for event in events if event.reason == "FailedCreate"]
     if refused and not has_pod(job):
-        text = f"Job {name}: FailedCreate: {refused[-1]}{limit_range(refused[-1])}"
+        text = f"Job {name}: FailedCreate: {refused[-1]}"
         # Kubernetes calls it forbidden if a quota, PodSecurity or a missing right refuses a pod.
         return Fault(name, text, final="forbidden" in refused[-1])
     return None
-
-
-def limit_range(words: str) -> str:
-    """Return advice for words in which a LimitRange refuses a pod; empty for others."""
-    refused = re.search(r" per (Container|Pod) is ", words)
-    return f" (a LimitRange of the namespace): {FIT}" if refused else ""
 
 
 def has_pod(job: k8s.V1Job) -> bool:
@@ -153,9 +143,6 @@ def _container(
     setup = container.name in {init.name for init in (pod.spec and pod.spec.init_containers) or []}
     if state.terminated and not (setup and state.terminated.exit_code == 0):
         return _termination(pod, container, state.terminated), True
-    before = container.last_state.terminated if container.last_state else None
-    if container.restart_count and before:
-        return f"{_termination(pod, container, before)}, and was started again", True
     waiting = state.waiting
     if waiting is None or not waiting.reason or waiting.reason in STARTING:
         return None
@@ -212,17 +199,11 @@ def _waiting(pod: k8s.V1Pod) -> list[str]:
 
 
 def _disruption(pod: k8s.V1Pod) -> str:
-    disruption = _condition(pod, "DisruptionTarget")
-    return _because(disruption) if disruption and _holds(disruption) else ""
+    return _because(_condition(pod, "DisruptionTarget", "True"))
 
 
-def _because(said: k8s.V1PodCondition | k8s.V1PodStatus) -> str:
-    reason = said.reason or (said.type if isinstance(said, k8s.V1PodCondition) else said.phase)
-    return f"{reason}: {one_line(said.message)}".rstrip(": ")
-
-
-def _holds(condition: k8s.V1PodCondition | k8s.V1JobCondition | None) -> bool:
-    return condition is not None and condition.status == "True"
+def _because(said: k8s.V1PodCondition | k8s.V1PodStatus | None) -> str:
+    return f"{said.reason}: {one_line(said.message)}".rstrip(": ") if said else ""
 
 
 def _on_node(pod: k8s.V1Pod) -> str:
@@ -234,8 +215,9 @@ def _container_spec(pod: k8s.V1Pod, name: str) -> k8s.V1Container | None:
     return next((container for container in every if container.name == name), None)
 
 
-def _condition(pod: k8s.V1Pod, kind: str) -> k8s.V1PodCondition | None:
-    return next((each for each in _status(pod).conditions or [] if each.type == kind), None)
+def _condition(pod: k8s.V1Pod, kind: str, status: str) -> k8s.V1PodCondition | None:
+    conditions = _status(pod).conditions or []
+    return next((each for each in conditions if (each.type, each.status) == (kind, status)), None)
 
 
 def _status(pod: k8s.V1Pod) -> k8s.V1PodStatus:

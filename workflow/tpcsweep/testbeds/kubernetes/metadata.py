@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, labels and owners of a deployment's objects. Pure."""
+"""Names, labels and owners of a deployment's objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -28,6 +29,10 @@ SWEEP = "tpcsweep/sweep"
 CELLS = "tpcsweep/cells"
 OWNER = "tpcsweep/owner"
 """Annotations of every object: who made it, and for which cells."""
+PROCESS = "tpcsweep/process"
+"""The annotation with the process that made an object: boot, PID namespace and PID."""
+NODES = "tpcsweep/nodes"
+"""The annotation of a client's Job with the choices of nodes of its deployment, one a line."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ class Naming:
     def new(cls, sweep: str, deployment: str) -> Naming:
         """Return one with an identifier of its own."""
         return cls(secrets.token_hex(5), sweep, deployment)
+
+    def renewed(self) -> Naming:
+        """Return the naming of another attempt at the same deployment."""
+        return replace(self, identifier=secrets.token_hex(5))
 
     @property
     def prefix(self) -> str:
@@ -67,6 +76,7 @@ class Naming:
                 SWEEP: self.sweep,
                 CELLS: self.deployment,
                 OWNER: f"{psutil.Process().username()}@{socket.gethostname()} pid {os.getpid()}",
+                PROCESS: f"{_pid_namespace()}/{os.getpid()}",
                 **(annotations or {}),
             },
             owner_references=[reference(owner)] if owner else None,
@@ -83,10 +93,22 @@ def selector(identifier: str) -> str:
     return f"{DEPLOYMENT}={identifier}"
 
 
-def whose(identifier: str, notes: Mapping[str, str]) -> str:
+def whose(item: Any) -> str:
     """Describe a deployment by the annotations of any of its objects."""
+    notes = meta_of(item).annotations or {}
     cells, sweep = notes.get(CELLS) or "the only deployment", notes.get(SWEEP) or "(unknown)"
-    return f"{identifier}: {cells} of sweep {sweep} by {notes.get(OWNER) or '(unknown)'}"
+    return f"{deployment_of(item)}: {cells} of sweep {sweep} by {notes.get(OWNER) or '(unknown)'}"
+
+
+def owner_ended(item: Any) -> bool:
+    """Return whether the process that made an object ran on this machine and has ended."""
+    place, _, pid = (meta_of(item).annotations or {}).get(PROCESS, "").rpartition("/")
+    return place == _pid_namespace() and not psutil.pid_exists(int(pid))
+
+
+def _pid_namespace() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
 
 
 def meta_of(item: Any) -> V1ObjectMeta:

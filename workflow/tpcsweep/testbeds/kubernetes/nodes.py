@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+from kubernetes.client import V1Node, V1Taint
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.placements import Role
@@ -24,13 +26,6 @@ RIGHT = (
 )
 
 
-class Node(NamedTuple):
-    """A node by the value of its label NODE, with the taints that keep pods off it."""
-
-    host: str
-    taints: tuple[Mapping[str, str], ...]
-
-
 def pairs_of(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
     """Return the pairs of a testbed that can be used now.
 
@@ -41,7 +36,7 @@ def pairs_of(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
     [each] = settings.pairs
     listed = {side: _list(cluster, _labels(placed)) for side, placed in each.sides}
     fit = {
-        side: {node.host: node for node in listed[side] if not _barred(node, placed, passing=False)}
+        side: {host: node for host, node in listed[side].items() if not _barred(node, placed, passing=False)}
         for side, placed in each.sides
     }
     found = disjoint(fit["source"], fit["destination"])
@@ -92,13 +87,14 @@ def _between(each: Pair, source: str, destination: str) -> Pair:
 
 
 def _on(placed: Placed, host: str) -> Placed:
-    """Put pods on one node, as users name it, so that all wait for the same Lease."""
+    """Put pods on one node, as users name it, so that all call it the same."""
     template = placed.podTemplate
     spec = {**(template.get("spec") or {}), "nodeSelector": {NODE: host}}
     return placed.model_copy(update={"podTemplate": {**template, "spec": spec}})
 
 
-def _list(cluster: Cluster, labels: str) -> list[Node]:
+def _list(cluster: Cluster, labels: str) -> dict[str, V1Node]:
+    """Return nodes by their label NODE."""
     try:
         # From the server's cache: many deployments may list a thousand nodes.
         listed = call(cluster.core.list_node, label_selector=labels, resource_version="0")
@@ -106,31 +102,27 @@ def _list(cluster: Cluster, labels: str) -> list[Node]:
         if error.status != 403:
             raise
         raise ClusterError(f"pairs: all lists nodes: {error}: {RIGHT}") from error
-    found = []
-    for item in listed.items:
-        taints = (item.spec and item.spec.taints) or []
-        if host := (meta_of(item).labels or {}).get(NODE):
-            found.append(Node(host, tuple(taint.to_dict() for taint in taints if taint.effect in BARRING)))
-    return found
+    named = {(meta_of(node).labels or {}).get(NODE, ""): node for node in listed.items}
+    return {host: node for host, node in named.items() if host}
 
 
 def _labels(placed: Role) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(node_selector(placed.podTemplate).items()))
 
 
-def _barred(node: Node, placed: Role, *, passing: bool = True) -> bool:
+def _barred(node: V1Node, placed: Role, *, passing: bool = True) -> bool:
     """Return whether a taint keeps pods off a node; with `passing`, one that the cluster sets for a while too."""
     return any(
         not any(_tolerates(toleration, taint) for toleration in tolerations(placed))
-        for taint in node.taints
-        if passing or not taint["key"].startswith(PASSING)
+        for taint in (node.spec and node.spec.taints) or []
+        if taint.effect in BARRING and (passing or not taint.key.startswith(PASSING))
     )
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
+def _tolerates(toleration: Mapping[str, Any], taint: V1Taint) -> bool:
+    if toleration.get("effect") not in (None, "", taint.effect):
         return False
     key, exists = toleration.get("key"), toleration.get("operator") == "Exists"
     if not key:
         return exists
-    return key == taint["key"] and (exists or toleration.get("value", "") == taint.get("value", ""))
+    return key == taint.key and (exists or toleration.get("value", "") == (taint.value or ""))

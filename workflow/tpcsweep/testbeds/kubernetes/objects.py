@@ -19,12 +19,21 @@ from typing import Any
 from kubernetes import client as k8s
 
 from tpcsweep.configuration import templates
-from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import AGENT, CLIENT, HUB, SERVERS, Spot, resources
+from tpcsweep.configuration.placements import (
+    AGENT,
+    CLIENT,
+    HUB,
+    SERVERS,
+    Spot,
+    resources,
+    server_templates,
+    spots,
+)
 from tpcsweep.configuration.templates import Tree
 from tpcsweep.testbeds.kubernetes import archive, sizes
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, POD, PYTHON, SIDE, Naming
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, NODES, POD, PYTHON, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.xrootd import servers as xrootd
 
@@ -66,9 +75,44 @@ that the network does not let it reach.
 """
 
 
-def client_job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
-    """Return the Job of client and hub, which owns all other objects and ends after `deadline` seconds."""
-    placed, scraped = settings.client, SCRAPED if settings.metrics else {}
+def deployment_jobs(
+    naming: Naming,
+    settings: Kubernetes,
+    pair: Pair,
+    wanted: DeploymentParameters,
+    streams: int,
+    deadline: float,
+) -> list[k8s.V1Job]:
+    """Return all Jobs of a deployment, the client's first; they end after `deadline` seconds.
+
+    `streams` is the largest number of a cell.
+    """
+    jobs = [client_job(naming, settings, deadline, pair)]
+    for name, side in (("src", pair.source), ("dst", pair.destination)):
+        placed = spots(side, wanted.origins, host_network=settings.host_network)
+        ports = [places.block(spot.port) for spot in placed]
+        made = xrootd.side(name, name, [name] * wanted.origins, places.STATE, places.FILES, ports)
+        for spot, server in zip(placed, made.servers, strict=True):
+            jobs.append(server_job(naming, settings, spot, server, wanted, streams, deadline))
+    return jobs
+
+
+def chosen_nodes(pair: Pair) -> set[str]:
+    """Return a pair's choices of nodes as texts, by which deployments see each other's nodes."""
+
+    def choice(template: Tree) -> str:
+        rules = (templates.spec_of(template, "affinity") or {}).get("nodeAffinity")
+        return json.dumps([templates.node_selector(template), rules], sort_keys=True)
+
+    return {choice(each) for _, side in pair.sides for each in server_templates(side)}
+
+
+def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair | None = None) -> k8s.V1Job:
+    """Return the Job of client and hub, which owns all other objects and ends after `deadline` seconds.
+
+    With a pair, it names the nodes that the deployment chose.
+    """
+    placed, scraped = pair.client if pair else settings.client, SCRAPED if settings.metrics else {}
     address = placed.addresses[0] if placed.addresses else None
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}", *(["metrics"] if scraped else [])]
     spec = _pod_spec(naming, settings, "client")
@@ -79,7 +123,9 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1J
     meta = naming.meta("", role="client", annotations={**scraped, **attachment(placed.network, address)})
     limits = {CLIENT: sizes.CLIENT, HUB: sizes.HUB}
     template = _merged(naming, settings, meta, spec, placed.podTemplate, limits)
-    return _job(naming.meta(naming.prefix), template, deadline, ttlSecondsAfterFinished=FINISHED_SECONDS)
+    chosen = {NODES: "\n".join(sorted(chosen_nodes(pair)))} if pair else {}
+    own = naming.meta(naming.prefix, role="client", annotations=chosen)
+    return _job(own, template, deadline, ttlSecondsAfterFinished=FINISHED_SECONDS)
 
 
 def server_job(
@@ -89,13 +135,9 @@ def server_job(
     server: xrootd.Server,
     wanted: DeploymentParameters,
     streams: int,
-    owner: k8s.V1Job | None,
     deadline: float,
 ) -> k8s.V1Job:
-    """Return the Job of a server and its agent at a spot, which ends after `deadline` seconds.
-
-    `streams` is the largest number of a cell.
-    """
+    """Return the Job of a server and its agent at a spot; see `deployment_jobs`."""
     origin, ports = server.role == "server", server.ports
     side, image = server.name[:3], settings.server_image or settings.image
     cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
@@ -126,7 +168,7 @@ def server_job(
     role, annotations = "origin" if origin else "redirector", attachment(spot.network, spot.address)
     meta = naming.meta("", role=role, side=side, annotations=annotations)
     template = _merged(naming, settings, meta, spec, spot.template, limits)
-    return _job(naming.meta(f"{naming.prefix}-{server.name}", owner), template, deadline)
+    return _job(naming.meta(f"{naming.prefix}-{server.name}"), template, deadline)
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:

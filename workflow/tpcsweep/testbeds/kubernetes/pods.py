@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,11 @@ from kubernetes.client import V1Pod
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import CLIENT, spots
-from tpcsweep.configuration.templates import node_selector
-from tpcsweep.testbeds.kubernetes import objects
+from tpcsweep.testbeds.kubernetes import objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
-from tpcsweep.testbeds.kubernetes.leases import Leases
-from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, meta_of, name_of
+from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, meta_of, name_of, reference
 from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.testbeds.kubernetes.watch import PodWatch
+from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
 
@@ -38,76 +36,59 @@ POKE_SECONDS = 1.0
 POKED = "tpcsweep/filled"
 
 
-@dataclass(frozen=True)
-class Place:
-    """The pair of a deployment, whose Leases it holds."""
-
-    cluster: Cluster
-    pair: Pair
-    held: Leases
-    naming: Naming
-    among: int
-    """The number of pairs to choose from."""
-
-    @property
-    def chosen(self) -> str:
-        """Name the pair, if the nodes of a cluster make it."""
-        source, destination = (node_selector(side.podTemplate)[objects.NODE] for _, side in self.pair.sides)
-        return f" on {source} and {destination}, one of {self.among} pairs of nodes"
-
-
 class Pods:
     """The objects of a deployment."""
 
     def __init__(
         self,
-        place: Place,
+        cluster: Cluster,
+        naming: Naming,
         settings: Kubernetes,
+        pair: Pair,
         wanted: DeploymentParameters,
         streams: int,
         deadline: float,
         tell: Callable[[str], None],
     ) -> None:
-        """Create the Jobs and all objects that do not depend on the pods' addresses. Raises ClusterError.
+        """Create the Jobs and all objects that do not depend on the pods' addresses.
+
+        Raises OccupiedError if another deployment has chosen the same nodes earlier, and ClusterError.
 
         Args:
-            place: Where the pods run.
-            settings: The testbed, with the pair's client.
+            cluster: Where the pods run.
+            naming: The deployment's names.
+            settings: The testbed.
+            pair: The nodes of both sides.
             wanted: The deployment.
             streams: The largest number of a cell.
             deadline: Seconds after which the Jobs end.
             tell: Is called with the reason for which pods do not run.
         """
-        self._cluster = place.cluster
+        self.naming = naming
+        self.pair = pair
+        self._cluster = cluster
         self._settings = settings
         self._wanted = wanted
-        self._naming = place.naming
         self._spots = {
             name: spots(side, wanted.origins, host_network=settings.host_network)
-            for name, side in (("src", place.pair.source), ("dst", place.pair.destination))
+            for name, side in (("src", pair.source), ("dst", pair.destination))
         }
-        self._before = self._cluster.requests
         self.began = time.monotonic()
-        client = objects.client_job(self._naming, settings, deadline)
-        self._owner = create_object(self._cluster, client)
-        place.held.go_with(self._owner)
-        self.watch = PodWatch(self._cluster, self._naming, tell=tell)
-        bodies: list[Any] = [
-            objects.package(self._naming, self._owner),
-            objects.network_policy(self._naming, self._owner, metrics=settings.metrics),
-        ]
-        self.templates = {CLIENT: objects.template_of(client)}
+        client, *jobs = objects.deployment_jobs(naming, settings, pair, wanted, streams, deadline)
+        self._owner = create_object(cluster, client)
+        present = state.deployments(cluster)
+        if earlier := state.users(present, objects.chosen_nodes(pair), before=self._owner):
+            raise OccupiedError(earlier[0])  # both saw the pair free
+        self.watch = PodWatch(cluster, naming, tell=tell)
+        for job in jobs:
+            meta_of(job).owner_references = [reference(self._owner)]
+        policy = objects.network_policy(naming, self._owner, metrics=settings.metrics)
+        first = {f"{naming.prefix}-{side}1": side for side in self._spots} | {naming.prefix: CLIENT}
+        self.templates = {
+            first[name_of(job)]: objects.template_of(job) for job in (client, *jobs) if name_of(job) in first
+        }
         """The templates of the client's pod, and of the first origin's of each side."""
-        for side, of_side in self._spots.items():
-            servers = zip(of_side, self._blank(side).servers, strict=True)
-            jobs = [
-                objects.server_job(
-                    self._naming, settings, spot, server, wanted, streams, self._owner, deadline
-                )
-                for spot, server in servers
-            ]
-            bodies += jobs
-            self.templates[side] = objects.template_of(jobs[-wanted.origins])
+        bodies = [objects.package(naming, self._owner), policy, *jobs]
         self._create(bodies)
         self.by_name: dict[str, V1Pod] = {}
         """The running pods by the names of their servers, and `client`."""
@@ -117,13 +98,9 @@ class Pods:
         """Wait until all pods run, and create the objects that contain their addresses. Raises ClusterError."""
         count = 1 + sum(map(len, self._spots.values()))
         running = self.watch.running(count, self._settings.start_time).values()
-        self.by_name = {_name(pod, self._naming): pod for pod in running}
+        self.by_name = {_name(pod, self.naming): pod for pod in running}
         self.sides = {side: self._with(side, self._addresses(side)) for side in self._spots}
         self._fill()
-
-    @property
-    def requests(self) -> int:
-        return self._cluster.requests - self._before
 
     @property
     def servers(self) -> list[xrootd.Server]:
@@ -137,22 +114,19 @@ class Pods:
         https://kubernetes.io/docs/tasks/configure-pod-container/configure-pod-configmap/
         """
         ended = threading.Event()
-        names = [name_of(pod) for pod in self.by_name.values()]
+        patch, space = self._cluster.core.patch_namespaced_pod, self._cluster.namespace
 
-        def annotate(count: int, pod: str) -> None:
-            body = {"metadata": {"annotations": {POKED: str(count)}}}
-            with contextlib.suppress(ClusterError):  # the watch reports faults of pods
-                call(self._cluster.core.patch_namespaced_pod, pod, self._cluster.namespace, body, seconds=5)
+        def poke(pod: V1Pod) -> None:
+            for count in itertools.count(1):
+                body = {"metadata": {"annotations": {POKED: str(count)}}}
+                with contextlib.suppress(ClusterError):  # the watch reports faults of pods
+                    call(patch, name_of(pod), space, body, seconds=5)
+                if ended.wait(POKE_SECONDS):
+                    return
 
-        def poke() -> None:
-            with ThreadPoolExecutor(PARALLEL) as pool:
-                for count in itertools.count(1):
-                    list(pool.map(partial(annotate, count), names))
-                    if ended.wait(POKE_SECONDS):
-                        return
-
-        with ThreadPoolExecutor(1) as poking:
-            poking.submit(poke)
+        with ThreadPoolExecutor(len(self.by_name)) as poking:
+            for pod in self.by_name.values():
+                poking.submit(poke, pod)
             try:
                 yield
             finally:
@@ -171,17 +145,14 @@ class Pods:
             list(pool.map(partial(create_object, self._cluster), bodies))
 
     def _addresses(self, side: str) -> list[str]:
-        servers = zip(self._spots[side], self._blank(side).servers, strict=True)
+        named = self._with(side, [side] * len(self._spots[side])).servers
+        servers = zip(self._spots[side], named, strict=True)
         return [
             spot.address.partition("/")[0]
             if spot.address and not spot.network
             else address_of(self.by_name[server.name], attached=spot.network is not None)
             for spot, server in servers
         ]
-
-    def _blank(self, side: str) -> xrootd.SideServers:
-        """Return a side's servers without their addresses."""
-        return self._with(side, [side] * len(self._spots[side]))
 
     def _with(self, side: str, addresses: list[str]) -> xrootd.SideServers:
         origins = addresses[-self._wanted.origins :]
@@ -196,10 +167,10 @@ class Pods:
             configuration[f"{server.name}.cfg"] = xrootd.configuration(
                 self._introduced(server), places.PRIVATE, authorization=self._wanted.authorization
             )
-        bodies: list[Any] = [objects.config_map(self._naming, configuration, self._owner)]
+        bodies: list[Any] = [objects.config_map(self.naming, configuration, self._owner)]
         for of, theirs in objects.SECRETS.items():
             content = {name: files[name] for name in files if theirs(name)}
-            bodies.append(objects.secret(self._naming, of, content, self._owner))
+            bodies.append(objects.secret(self.naming, of, content, self._owner))
         self._create(bodies)
 
     def _introduced(self, server: xrootd.Server) -> xrootd.Server:
@@ -216,7 +187,7 @@ class Pods:
             return  # the container has never run, or its node is gone
         if text:
             logs.mkdir(parents=True, exist_ok=True)
-            path = logs / f"{container}.{_name(pod, self._naming)}.log"
+            path = logs / f"{container}.{_name(pod, self.naming)}.log"
             path.write_text(xrootd.without_secrets(text))
 
 

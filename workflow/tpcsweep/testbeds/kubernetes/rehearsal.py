@@ -17,15 +17,13 @@ from kubernetes import client as k8s
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import amount_of, spots
+from tpcsweep.configuration.placements import amount_of
 from tpcsweep.configuration.templates import node_selector
 from tpcsweep.numbers import plain
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of
-from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.xrootd import servers as xrootd
 
 NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0
@@ -36,14 +34,18 @@ RIGHTS: Mapping[tuple[str, str], str] = {
     ("", "pods/exec"): "get",
     ("", "events"): "list",
     ("", "secrets"): "create",
-    ("", "configmaps"): "create list deletecollection",
+    ("", "configmaps"): "create",
     ("batch", "jobs"): "create list deletecollection",
-    ("networking.k8s.io", "networkpolicies"): "create list deletecollection",
-    ("coordination.k8s.io", "leases"): "create list patch delete",
+    ("networking.k8s.io", "networkpolicies"): "create",
 }
 """Verbs that sweeps need, by API group and resource; `config/kubernetes/rbac.yaml` grants them."""
 
 Usage = dict[str, Decimal]
+
+
+def settings_of(configuration: Configuration) -> Kubernetes:
+    assert isinstance(configuration.testbed, Kubernetes)
+    return configuration.testbed
 
 
 def dry_run(cluster: Cluster, *bodies: Any) -> list[Any]:
@@ -86,39 +88,22 @@ def distinct_jobs(
     configuration: Configuration, pairs: Sequence[Pair], naming: Naming = NAMING
 ) -> list[tuple[str, k8s.V1Job]]:
     """Return the Jobs of a sweep whose pods differ in more than names, each with a name for people. Pure."""
-    settings = configuration.testbed
-    assert isinstance(settings, Kubernetes)
+    settings = settings_of(configuration)
     found: dict[str, tuple[str, k8s.V1Job]] = {}
     for wanted, streams in _deployments(configuration):
         for pair in pairs:
             if settings.serves(pair, wanted):
-                for job in deployment_jobs(settings, pair, wanted, streams, naming):
+                jobs = objects.deployment_jobs(naming, settings, pair, wanted, streams, settings.start_time)
+                for job in jobs:
                     found.setdefault(_likeness(job), (_name(job, naming, wanted), job))
     return list(found.values())
-
-
-def deployment_jobs(
-    settings: Kubernetes, pair: Pair, wanted: DeploymentParameters, streams: int, naming: Naming = NAMING
-) -> Iterator[k8s.V1Job]:
-    """Yield all Jobs of a deployment, the client's first. Pure."""
-    own = settings.model_copy(update={"client": pair.client})
-    yield objects.client_job(naming, own, settings.start_time)
-    for name, side in (("src", pair.source), ("dst", pair.destination)):
-        placed = spots(side, wanted.origins, host_network=settings.host_network)
-        ports = [places.block(spot.port) for spot in placed]
-        made = xrootd.side(name, name, [name] * wanted.origins, places.STATE, places.FILES, ports)
-        for spot, server in zip(placed, made.servers, strict=True):
-            yield objects.server_job(
-                naming, settings, spot, server, wanted, streams, None, settings.start_time
-            )
 
 
 def findings(
     cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair], naming: Naming
 ) -> Iterator[Finding]:
     """Yield a finding for each need of a sweep that the API server alone can confirm."""
-    settings = configuration.testbed
-    assert isinstance(settings, Kubernetes)
+    settings = settings_of(configuration)
     yield _clock(cluster)
     yield from _rights(cluster)
     for name, job in distinct_jobs(configuration, pairs, naming):
@@ -228,8 +213,7 @@ def _rights(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    settings = configuration.testbed
-    assert isinstance(settings, Kubernetes)
+    settings = settings_of(configuration)
     try:
         quotas = call(cluster.core.list_namespaced_resource_quota, cluster.namespace).items
     except ClusterError as error:
@@ -238,7 +222,8 @@ def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]
     largest: Usage = defaultdict(Decimal)
     for wanted, streams in _deployments(configuration) if quotas else []:
         for pair in (pair for pair in pairs if settings.serves(pair, wanted)):
-            for name, amount in usage(deployment_jobs(settings, pair, wanted, streams)).items():
+            jobs = objects.deployment_jobs(NAMING, settings, pair, wanted, streams, settings.start_time)
+            for name, amount in usage(jobs).items():
                 largest[name] = max(largest[name], amount)
     for quota in quotas:
         over = "; ".join(exceeded(quota, largest))

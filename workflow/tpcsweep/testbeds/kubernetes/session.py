@@ -116,7 +116,7 @@ class Session:
                 with contextlib.closing(self._connect()) as connection:
                     self._converse(connection)
             except RefusedError as error:
-                why, refused = str(error), not error.passing
+                why, refused = str(error), error.final
             except (WebSocketException, OSError, HTTPError, ClusterError) as error:
                 why = str(error) or type(error).__name__
             now = time.monotonic()

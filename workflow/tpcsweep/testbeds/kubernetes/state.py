@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of deployments in a namespace, and their removal.
+"""The deployments of a namespace, and their removal.
 
-The label with its identifier is enough to remove every object of a deployment. A deployment is alive while it holds a
-Lease, from before its first object until after its last one.
-
-Secrets are not deleted, but collected with their Job: the right to delete a Secret is one to read it, as the API
-returns the deleted object, in a dry run too.
+A client's Job owns all other objects of its deployment. Its annotations name the deployment's nodes, and the process
+that made it. Removal deletes Jobs and pods by the label of their deployment; the cluster collects all other objects
+with the client's Job. A sweep therefore needs no right to delete Secrets, which would be one to read them: the API
+returns the deleted object.
 """
 
 from __future__ import annotations
 
-import datetime
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kubernetes.client import V1ConfigMap, V1Job, V1NetworkPolicy, V1ObjectMeta, V1Pod, V1Secret
+from kubernetes.client import V1Job, V1Pod
 
 from tpcsweep.testbeds import TeardownError, take_all_steps
-from tpcsweep.testbeds.kubernetes import leases, metadata, objects
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes import metadata
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call
 
 FORCE_SECONDS = 15.0
 """Seconds after which a pod counts as gone whose kubelet does not confirm it."""
@@ -29,50 +26,60 @@ GONE_SECONDS = 60.0
 DELETIONS: Mapping[type, Mapping[str, Any]] = {
     V1Job: {"propagation_policy": "Background"},  # first, or it would replace its pod
     V1Pod: {"grace_period_seconds": 1},
-    V1ConfigMap: {},
-    V1NetworkPolicy: {},
 }
 """Kinds of objects in the order of their deletion, with its options."""
 
 
-@dataclass(frozen=True)
-class Leftover:
-    """A deployment without an owner."""
-
-    identifier: str
-    notes: Mapping[str, str]
-    """Annotations of its objects, which name the owner."""
-    age: float
-    """Seconds since its first object was created."""
-
-    def __str__(self) -> str:
-        return f"{metadata.whose(self.identifier, self.notes)}, {self.age:.0f} s old"
+def deployments(cluster: Cluster) -> list[V1Job]:
+    """Return the clients' Jobs of all deployments of a namespace. Raises ClusterError."""
+    clients = f"{metadata.SELECTOR},{metadata.ROLE}=client"
+    return call(cluster.batch.list_namespaced_job, cluster.namespace, label_selector=clients).items
 
 
-def leftovers(cluster: Cluster) -> list[Leftover]:
-    """Return the deployments that hold no Lease, not even an expired one. Raises ClusterError."""
-    owned: dict[str, list[Any]] = {}
-    for item in _objects(cluster, leases.holders(cluster)):
-        owned.setdefault(metadata.deployment_of(item), []).append(item)
-    # A deployment has its Lease before its first object, so those that are alive have one now.
-    alive = leases.holders(cluster) if owned else set()
-    return [_leftover(name, items) for name, items in sorted(owned.items()) if name and name not in alive]
+def leftovers(cluster: Cluster) -> dict[str, str]:
+    """Describe the deployments of this machine whose process has ended, by identifier. Raises ClusterError.
+
+    The cluster removes those of other machines, `orphan_time` after their last sign of life.
+    """
+    ended = filter(metadata.owner_ended, deployments(cluster))
+    return {metadata.deployment_of(job): metadata.whose(job) for job in ended}
+
+
+def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = None) -> list[str]:
+    """Describe the deployments that chose one of some nodes. Pure.
+
+    Args:
+        jobs: Clients' Jobs of all deployments.
+        nodes: Choices of nodes, as the annotation NODES has them.
+        before: If given, describe only other deployments that are as old as the one of this Job, in seconds of the
+            API server, or older.
+    """
+
+    def created(job: V1Job) -> Any:
+        return metadata.meta_of(job).creation_timestamp
+
+    def chosen(job: V1Job) -> list[str]:
+        return (metadata.meta_of(job).annotations or {}).get(metadata.NODES, "").splitlines()
+
+    found = [job for job in jobs if not set(nodes).isdisjoint(chosen(job))]
+    if before:
+        own = metadata.name_of(before)
+        found = [job for job in found if metadata.name_of(job) != own and created(job) <= created(before)]
+    return list(map(metadata.whose, found))
 
 
 def reap(cluster: Cluster) -> list[str]:
-    """Remove the objects of dead deployments, and describe them and every use of force.
-
-    Takes up to leases.DURATION if Leases have expired.
+    """Remove leftovers, and describe them and every use of force.
 
     Raises:
         ClusterError: The API server refuses, or does not answer.
         TeardownError: Objects remain, after all others are gone.
     """
-    removed = [f"Lease of {text}" for text in leases.reap(cluster)]
-    problems = []
-    for leftover in leftovers(cluster):
+    removed: list[str] = []
+    problems: list[str] = []
+    for identifier, whose in leftovers(cluster).items():
         try:
-            removed += [str(leftover), *teardown(cluster, leftover.identifier)]
+            removed += [whose, *teardown(cluster, identifier)]
         except TeardownError as error:
             problems.append(str(error))
     if problems:
@@ -81,7 +88,7 @@ def reap(cluster: Cluster) -> list[str]:
 
 
 def teardown(cluster: Cluster, identifier: str) -> list[str]:
-    """Remove all objects of a deployment but its Lease, and wait until they are gone.
+    """Remove the Jobs and pods of a deployment, and wait until they are gone.
 
     Returns:
         A line for each pod that was removed by force, as its node does not answer.
@@ -102,9 +109,13 @@ def teardown(cluster: Cluster, identifier: str) -> list[str]:
 
 
 def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
-    """Wait until pods, Jobs and Secrets are gone; add pods that were removed by force to `forced`."""
-    began, pause = time.monotonic(), 0.1
-    while remaining := _remaining(cluster, identifier):
+    """Wait until pods and Jobs are gone; add pods that were removed by force to `forced`."""
+    began, pause, ours = time.monotonic(), 0.1, metadata.selector(identifier)
+
+    def listed(kind: type) -> list[Any]:
+        return call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items  # type: ignore[no-any-return]
+
+    while remaining := listed(V1Pod) or listed(V1Job):
         waited = time.monotonic() - began
         if waited > GONE_SECONDS:
             raise TeardownError("; ".join(map(_describe, remaining)))
@@ -122,52 +133,9 @@ def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
         pause = min(2 * pause, 1.0)
 
 
-def _remaining(cluster: Cluster, identifier: str) -> list[Any]:
-    """Return the pods that remain; without pods the Jobs, and without Jobs the Secrets."""
-    ours = metadata.selector(identifier)
-    for kind in (V1Pod, V1Job):
-        if items := call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items:
-            return list(items)
-    prefix = metadata.Naming(identifier, "", "").prefix
-    secrets = [V1Secret(metadata=V1ObjectMeta(name=f"{prefix}-{of}")) for of in objects.SECRETS]
-    return [secret for secret in secrets if _exists(cluster, secret)]
-
-
-def _exists(cluster: Cluster, secret: V1Secret) -> bool:
-    """Return whether a Secret, which nobody may read, keeps another one of its name from being created."""
-    try:
-        call(cluster.core.create_namespaced_secret, cluster.namespace, secret, dry_run="All")
-    except RefusedError as error:
-        if error.status not in (403, 404, 409):  # with a quota, or in a namespace that goes, it is unknown
-            raise
-        return error.status == 409
-    return False
-
-
-def _objects(cluster: Cluster, others: set[str]) -> list[Any]:
-    """Return all objects but Secrets and those of `others`."""
-    names = ",".join(sorted(others))
-    chosen = f"{metadata.SELECTOR},{metadata.DEPLOYMENT} notin ({names})" if names else metadata.SELECTOR
-    listings = (
-        call(cluster.verb("list", kind), cluster.namespace, label_selector=chosen) for kind in DELETIONS
-    )
-    return [item for listing in listings for item in listing.items]
-
-
-def _leftover(identifier: str, items: list[Any]) -> Leftover:
-    metas: list[V1ObjectMeta] = [metadata.meta_of(item) for item in items]
-    notes = next((meta.annotations for meta in metas if metadata.SWEEP in (meta.annotations or {})), None)
-    now = datetime.datetime.now(datetime.UTC)
-    ages = [(now - meta.creation_timestamp).total_seconds() for meta in metas if meta.creation_timestamp]
-    return Leftover(identifier, notes or {}, age=max([0.0, *ages]))
-
-
 def _describe(item: Any) -> str:
     meta = metadata.meta_of(item)
-    if isinstance(item, V1Secret):
-        return f"secret {meta.name} is still there: the cluster has not collected it with its Job"
     pod = isinstance(item, V1Pod)
     named = f"pod {meta.name} on node {metadata.node_of(item) or '(none)'}" if pod else f"job {meta.name}"
     kept = f", kept by finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
-    deleted = "" if meta.deletion_timestamp else ", not deleted"
-    return f"{named} is still there{deleted}{kept}"
+    return f"{named} is still there{kept}"

@@ -9,32 +9,30 @@ import json
 import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kubernetes.client import V1Pod, VersionApi
+from kubernetes.client import V1Job, V1Pod, VersionApi
 
 from tpcsweep.client import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.placements import CLIENT, server_templates
+from tpcsweep.configuration.placements import CLIENT
 from tpcsweep.configuration.sweep import Measurement, path_text
-from tpcsweep.configuration.templates import Tree, node_selector, spec_of
 from tpcsweep.flags import BROKEN, BrokenError, FaultError
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Finding, Request, TeardownError
-from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, rehearsal, state
+from tpcsweep.testbeds.kubernetes import api, nodes, objects, rehearsal, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
-from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
+from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
@@ -48,17 +46,12 @@ OTHERS = (("src", "dst"), ("dst", "src"))
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0
 """Seconds that the trial's Job may last beside its start."""
+POLL = 1.0
+"""About how many seconds pass until a deployment looks again for a free pair."""
 LET_GO_SECONDS = 5.0
 """About how long a deployment leaves nodes to others that it could not get all of."""
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
-NEEDS = "docs/kubernetes.md#images has what the images of a testbed need"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
-
-
-class RehearsalError(ClusterError):
-    """The cluster refuses a pod of a sweep."""
-
-    final = True
 
 
 def require(settings: Kubernetes) -> None:
@@ -69,11 +62,10 @@ def require(settings: Kubernetes) -> None:
         TeardownError: The client pod cannot be removed.
     """
     cluster = api.connect_cluster(settings)
-    nodes.pairs_of(cluster, settings)
     try:
         _try(cluster, settings)
     except ClusterError as error:
-        advice = f"; {RIGHTS}" if "lacks the right" in str(error) else ""
+        advice = f"; {RIGHTS}" if "is forbidden: User " in str(error) else ""
         raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
 
@@ -83,21 +75,20 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
 
     It waits for nodes, and removes leftovers of dead owners. Raises the errors in EXPECTED.
     """
-    with standing(settings, request) as (place, pods), contextlib.ExitStack() as undo:
-        cluster = place.cluster
-        inbox = Inbox(lambda: pods.watch.fault() or place.held.lost(), pods.watch.own)
+    cluster = api.connect_cluster(settings)
+    with standing(cluster, settings, request) as pods, contextlib.ExitStack() as undo:
+        inbox = Inbox(pods.watch.fault, pods.watch.own)
         session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
         undo.callback(session.close)
         undo.callback(signals.ignore)
         try:
             site = _up(settings, request, pods, session, inbox)
             site.until = pods.began + (settings.time_limit or math.inf)
-            site.provenance["deployment"] = place.naming.identifier
+            site.provenance["deployment"] = pods.naming.identifier
             site.provenance["kubernetes"] |= {
                 "version": call(VersionApi(cluster.http).get_code).git_version,
                 "namespace": cluster.namespace,
-                "nodes_kept_from": "all namespaces" if place.naming.everywhere else "this namespace",
-                "requests": pods.requests,
+                "nodes_kept_from": "all namespaces" if pods.naming.everywhere else "this namespace",
             }
             yield site
         except (SessionError, ClientError) as error:
@@ -125,66 +116,65 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
 
 
 @contextlib.contextmanager
-def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Pods]]:
-    """Yield the running pods of a deployment, on the nodes of the first free pair.
+def standing(cluster: Cluster, settings: Kubernetes, request: Request) -> Iterator[Pods]:
+    """Yield the running pods of a deployment, on the nodes of the first free pair; remove leftovers before.
 
     The scheduler alone knows of deployments that call a node by another label, or run in another namespace. So two
     deployments could wait for each other's nodes: one lets go of its own after a while, and tries the next pair.
     """
+    pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
+    naming = rehearsal.within_quota(cluster, settings, Naming.new(request.sweep, request.deployment))
     told = ""
-    for turn in itertools.count():
+    for turn in itertools.count(request.turn):
+        for identifier, whose in state.leftovers(cluster).items():
+            request.stage(f"removing what is left of {whose}")
+            state.teardown(cluster, identifier)
+        pause = POLL
         with contextlib.ExitStack() as undo:
-            place = undo.enter_context(placed(settings, request, turn))
-            if not turn:
-                where = place.chosen if settings.paths.pairs == "all" else ""
-                shared = "" if place.naming.everywhere else SHARED
-                request.stage(f"deploying {request.deployment}{where}{shared}")
             try:
-                pods = undo.enter_context(running(place, settings, request))
+                pair = first_free(state.deployments(cluster), pairs, turn)
+                shared = "" if naming.everywhere else SHARED
+                request.stage(f"deploying {request.deployment}{shared}")
+                pause = LET_GO_SECONDS
+                pods = undo.enter_context(running(cluster, naming.renewed(), settings, pair, request))
             except OccupiedError as error:
                 words = str(error)
             else:
-                yield place, pods
+                yield pods
                 return
         if words != told:
             request.stage(f"waiting for nodes that other deployments use: {words}")
         told = words
         signals.heed()  # the teardown has ignored signals
-        time.sleep(LET_GO_SECONDS * random.uniform(0.5, 1.5))
+        time.sleep(pause * random.uniform(0.5, 1.5))
+
+
+def first_free(jobs: Sequence[V1Job], pairs: Sequence[Pair], turn: int) -> Pair:
+    """Return the first pair, counted from `turn`, whose nodes no deployment of some Jobs has chosen. Pure.
+
+    Raises OccupiedError if there is none.
+    """
+    found: dict[str, None] = {}
+    for index in range(turn, turn + len(pairs)):
+        pair = pairs[index % len(pairs)]
+        if not (using := state.users(jobs, objects.chosen_nodes(pair))):
+            return pair
+        found |= dict.fromkeys(using)
+    first, *others = found
+    raise OccupiedError(f"{first} and {len(others)} more" if others else first)
 
 
 @contextlib.contextmanager
-def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Place]:
-    """Hold the Leases of the first free pair, counted from `request.turn + turn`, and remove leftovers."""
-    cluster = api.connect_cluster(settings)
-    pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
-    first = (request.turn + turn) % len(pairs)
-    pairs = [*pairs[first:], *pairs[:first]]
-    naming = Naming.new(request.sweep, request.deployment)
-
-    def waiting(holder: str) -> None:
-        request.stage(f"waiting for {holder}")
-
-    with leases.first_free(cluster, [locks(pair) for pair in pairs], naming, waiting) as held:
-        for leftover in state.leftovers(cluster):
-            request.stage(f"removing what is left of {leftover}")
-            state.teardown(cluster, leftover.identifier)
-        naming = rehearsal.within_quota(cluster, settings, naming)
-        yield Place(cluster, pairs[held.index], held, naming, len(pairs))
-
-
-@contextlib.contextmanager
-def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Pods]:
+def running(
+    cluster: Cluster, naming: Naming, settings: Kubernetes, pair: Pair, request: Request
+) -> Iterator[Pods]:
     """Create the objects of a deployment, yield its running pods, and remove all of it.
 
     Raises OccupiedError if other deployments use its nodes, ClusterError, and TeardownError.
     """
 
     def torn_down() -> None:
-        place.held.go_with(
-            None
-        )  # or the cluster would delete the Leases with the Job, before the pods have ended
-        for line in state.teardown(place.cluster, place.naming.identifier):
+        for line in state.teardown(cluster, naming.identifier):
             request.stage(line)
 
     with contextlib.ExitStack() as undo:
@@ -192,8 +182,8 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
         undo.callback(signals.ignore)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
-        own = settings.model_copy(update={"client": place.pair.client})
-        pods = Pods(place, own, request.parameters, request.streams, deadline, request.stage)
+        wanted = request.parameters, request.streams
+        pods = Pods(cluster, naming, settings, pair, *wanted, deadline, request.stage)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore)
         pods.run()
@@ -203,16 +193,6 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
 def reap(settings: Kubernetes) -> list[str]:
     """Remove leftovers of dead owners in the namespace, and describe them. Raises ClusterError, TeardownError."""
     return state.reap(api.connect_cluster(settings))
-
-
-def locks(pair: Pair) -> set[str]:
-    """Return the names of a pair's Leases, one for each choice of nodes. Pure."""
-
-    def nodes(template: Tree) -> str:
-        rules = (spec_of(template, "affinity") or {}).get("nodeAffinity")
-        return json.dumps([node_selector(template), rules], sort_keys=True)
-
-    return {leases.name_for(nodes(each)) for _, side in pair.sides for each in server_templates(side)}
 
 
 def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -229,17 +209,15 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def rehearse(configuration: Configuration) -> None:
     """Raise ClusterError if the API server would refuse a pod of a sweep."""
-    settings = _settings(configuration)
-    cluster = api.connect_cluster(settings)
-    naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
-    for name, job in rehearsal.distinct_jobs(configuration, nodes.pairs_of(cluster, settings), naming):
+    cluster, pairs, naming = _asked(rehearsal.settings_of(configuration))
+    for name, job in rehearsal.distinct_jobs(configuration, pairs, naming):
         if refusal := rehearsal.refusal(cluster, job):
-            raise RehearsalError(f"{cluster.name}: {name}: {refusal}")
+            raise PodError(f"{cluster.name}: {name}: {refusal}", final=True)
 
 
 def manifests(configuration: Configuration) -> list[dict[str, Any]]:
     """Return the Job of each distinct pod of a sweep; it asks a cluster for `pairs: all` alone."""
-    settings = _settings(configuration)
+    settings = rehearsal.settings_of(configuration)
     all_of_them = settings.paths.pairs == "all"
     pairs = nodes.pairs_of(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
     return [objects.words(job) for _, job in rehearsal.distinct_jobs(configuration, pairs)]
@@ -247,11 +225,9 @@ def manifests(configuration: Configuration) -> list[dict[str, Any]]:
 
 def check(configuration: Configuration) -> Iterator[Finding]:
     """Yield a finding for each need of a sweep on its cluster."""
-    settings, name = _settings(configuration), configuration.testbed_name
+    settings, name = rehearsal.settings_of(configuration), configuration.testbed_name
     try:
-        cluster = api.connect_cluster(settings)
-        naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
-        pairs = nodes.pairs_of(cluster, settings)
+        cluster, pairs, naming = _asked(settings)
     except ClusterError as error:
         yield Finding(name, "cluster", "failed", str(error))
         return
@@ -265,9 +241,11 @@ def check(configuration: Configuration) -> Iterator[Finding]:
         yield Finding(settings.image, "image", "ok")
 
 
-def _settings(configuration: Configuration) -> Kubernetes:
-    assert isinstance(configuration.testbed, Kubernetes)
-    return configuration.testbed
+def _asked(settings: Kubernetes) -> tuple[Cluster, tuple[Pair, ...], Naming]:
+    """Return a testbed's cluster, its pairs, and names for a rehearsal. Raises ClusterError."""
+    cluster = api.connect_cluster(settings)
+    naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
+    return cluster, nodes.pairs_of(cluster, settings), naming
 
 
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
@@ -278,11 +256,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
     spec = job.spec.template.spec
     spec.init_containers = objects.checks(settings, spec.containers[-1].resources)
     with contextlib.ExitStack() as undo:
-        lock = leases.name_for(naming.identifier)
-        held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
-        undo.callback(_remove_trial, cluster, naming, held)
+        undo.callback(_remove_trial, cluster, naming)
         owner = create_object(cluster, job)
-        held.go_with(owner)
         create_object(cluster, objects.package(naming, owner))
         filled = objects.secret(naming, CLIENT, {}, owner), objects.config_map(naming, {}, owner)
         rehearsal.dry_run(cluster, *filled, objects.network_policy(naming, owner))
@@ -292,12 +267,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         except OccupiedError:
             return
         except PodError as error:
-            advice = ""
-            if "container image-" in str(error):
-                advice = f"; {NEEDS}"
-            elif any(reason in str(error) for reason in IMAGE):
-                advice = "; correct `image`, `pull_policy` or imagePullSecrets of a podTemplate"
-            raise PodError(f"the client pod does not start: {error}{advice}") from error
+            raise PodError(f"the client pod does not start: {error}") from error
         annotated = {"metadata": {"annotations": {POKED: ""}}}
         call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
         session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
@@ -308,9 +278,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
             raise PodError(watch.fault() or str(error)) from error
 
 
-def _remove_trial(cluster: Cluster, naming: Naming, held: leases.Leases) -> None:
+def _remove_trial(cluster: Cluster, naming: Naming) -> None:
     with signals.held():  # Ctrl-C takes effect when nothing is left
-        held.go_with(None)
         state.teardown(cluster, naming.identifier)
 
 

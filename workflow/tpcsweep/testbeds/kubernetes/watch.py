@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from kubernetes.client import ApiException, CoreV1Event, V1Pod
 from kubernetes.watch import Watch
@@ -37,13 +38,9 @@ TELL_SECONDS = 4.0
 """Seconds until people are told why pods do not run: the scheduler needs a moment, and a pull is repeated at once."""
 SLOW_SECONDS = 20.0
 """Seconds until people are told how far pods have come that have neither started nor a fault."""
-SCALING = "TriggeredScaleUp"
-"""The event of an autoscaler that makes a node for a pod."""
 HOLD_SECONDS = 20.0
 """About how long pods keep their nodes while others of the deployment wait for nodes in use: of two deployments that
 wait for each other, one lets go first."""
-
-T = TypeVar("T")
 
 
 class PodError(ClusterError):
@@ -87,7 +84,6 @@ class PodWatch:
         self._first: faults.Fault | None = None
         self._told: str | None = None
         self._refused: tuple[float, str] | None = None
-        self._version: str | None = None
         self._watch: Watch | None = None
         self._ended = threading.Event()
         self._list(seconds=PATIENCE)
@@ -137,7 +133,7 @@ class PodWatch:
             hindered = min(hindered, now) if waits else math.inf
             if not occupied and now >= hindered + TELL_SECONDS:
                 words = self._unready(pods, len(pods))
-                if not self._patient and unscheduled and SCALING not in words:
+                if not self._patient and unscheduled:
                     raise PodError(words)
                 if words != told:
                     self._tell(f"waiting: {words}")
@@ -173,24 +169,21 @@ class PodWatch:
 
     def _run(self) -> None:
         pause = 0.1
-        while not self._ended.wait(0.05):  # a proxy may end watches at once
+        while not self._ended.wait(0.2):  # a proxy may end watches at once
             try:
-                if self._version is None:
-                    self._list(seconds=0)
-                self._follow()
+                self._follow(self._list(seconds=0))
                 self._refused, pause = None, 0.1
             except (ApiException, HTTPError, ClusterError) as error:
                 status = getattr(error, "status", None)
-                if status == 410:  # the server has forgotten that version: list again
-                    self._version = None
-                elif status in (401, 403):
+                if status in (401, 403):
                     since = self._refused[0] if self._refused else time.monotonic()
                     text = RefusedError(error) if isinstance(error, ApiException) else error
                     self._refused = since, f"pods cannot be watched: {text}"
                 self._ended.wait(pause)
                 pause = min(2 * pause, 2.0)
 
-    def _list(self, seconds: float) -> None:
+    def _list(self, seconds: float) -> str | None:
+        """Store the pods of now, and return the version from which to watch them."""
         space, ours = self._cluster.namespace, self._selector
         pods = call(self._cluster.core.list_namespaced_pod, space, label_selector=ours, seconds=seconds)
         with self._changed:
@@ -199,27 +192,25 @@ class PodWatch:
             for pod in pods.items:
                 self._see(pod)
             self._changed.notify_all()
-        self._version = meta_of(pods).resource_version
+        return meta_of(pods).resource_version
 
-    def _follow(self) -> None:
+    def _follow(self, version: str | None) -> None:
         self._watch = watch = Watch()
         events = watch.stream(
             self._cluster.core.list_namespaced_pod,
             self._cluster.namespace,
             label_selector=self._selector,
-            resource_version=self._version,
-            allow_watch_bookmarks=True,
+            resource_version=version,
             timeout_seconds=WATCH_SECONDS,
             _request_timeout=(5.0, WATCH_SECONDS + 10.0),
         )
         for event in events:
             if self._ended.is_set():
                 watch.stop()
-            elif event and event["type"] != "BOOKMARK":
+            elif event:
                 with self._changed:
                     (self._lose if event["type"] == "DELETED" else self._see)(event["object"])
                     self._changed.notify_all()
-            self._version = watch.resource_version
 
     def _see(self, pod: V1Pod) -> None:
         """Store a pod's state; the lock is held."""
@@ -255,9 +246,7 @@ class PodWatch:
         return "; ".join(texts)
 
     def _job_problem(self) -> faults.Fault | None:
-        listing, space = self._cluster.batch.list_namespaced_job, self._cluster.namespace
-        jobs = self._ask(listing, space, label_selector=self._selector)
-        for job in jobs.items if jobs else []:
+        for job in self._ask(self._cluster.batch.list_namespaced_job, label_selector=self._selector):
             events = [] if faults.has_pod(job) else self._events("Job", name_of(job))
             if problem := faults.diagnose_job(job, events):
                 return problem
@@ -265,13 +254,11 @@ class PodWatch:
 
     def _events(self, kind: str, name: str) -> list[CoreV1Event]:
         of = f"involvedObject.kind={kind},involvedObject.name={name}"
-        core, space = self._cluster.core, self._cluster.namespace
-        events = self._ask(core.list_namespaced_event, space, field_selector=of)
-        return events.items if events else []
+        return self._ask(self._cluster.core.list_namespaced_event, field_selector=of)
 
-    def _ask(self, question: Callable[..., T], *arguments: str, **options: Any) -> T | None:
-        """Return an answer that only improves a message; None if it fails."""
-        try:
-            return call(question, *arguments, seconds=0, _request_timeout=ASK, **options)
-        except ClusterError:
-            return None
+    def _ask(self, listing: Callable[..., Any], **selector: str) -> list[Any]:
+        """Return objects that only improve a message; none if the server does not answer."""
+        with contextlib.suppress(ClusterError):
+            found = call(listing, self._cluster.namespace, seconds=0, _request_timeout=ASK, **selector)
+            return list(found.items)
+        return []
