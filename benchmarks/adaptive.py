@@ -19,7 +19,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from tpcsweep.models import MODELS, fit, fit_process, observe
-from tpcsweep.planning.choice import Costs, Space, batch, believe, error, first, next_points
+from tpcsweep.planning.choice import (
+    Costs,
+    Space,
+    believe,
+    first_points,
+    next_points,
+    round_size,
+    surface_error,
+)
 
 SHARES = (0.15, 0.25, 0.35, 0.5)
 SEEDS = range(5)
@@ -104,16 +112,16 @@ def show(grid: Grid, by: str, masks: Iterable[Mask], estimate: float | None = No
 def replay(grid: Grid) -> Iterable[tuple[Mask, float]]:
     """Yield the requested points after each round, with the estimated error."""
     measured = np.zeros(len(grid.space), bool)
-    measured[first(grid.space)] = True
+    measured[first_points(grid.space)] = True
     surprise: list[float] = []
     while True:
         belief = believe(fit_process(observe(grid.shown(measured))), grid.space, surprise)
-        estimate, _ = error(belief, measured, np.where(measured, grid.throughput, np.nan))
+        estimate, _ = surface_error(belief, measured, np.where(measured, grid.throughput, np.nan))
         yield measured.copy(), estimate
         if measured.mean() >= max(SHARES):
             return
-        chosen = next_points(grid.space, belief, ~measured, COSTS, batch(len(grid.space)))
-        surprise += belief.surprise(chosen, grid.throughput)
+        chosen = next_points(grid.space, belief, ~measured, COSTS, round_size(len(grid.space)))
+        surprise += belief.standardized_errors(chosen, grid.throughput)
         measured[chosen] = True
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from tpcsweep.comparing import compare
-from tpcsweep.configuration.sides import shown
+from tpcsweep.configuration.sides import axis_text
 
 from tests.cluster import local
 from tests.cluster.sweeps import ClusterSweep, local_testbed, on, space
@@ -98,14 +98,14 @@ def tell(here: xr.Dataset, there: xr.Dataset) -> None:
         medians = [side[name].median((*others, "repetition")) for side in (here, there)]
         for rtt in here["rtt"].values.tolist():
             values = " and ".join(f"{float(side.sel(rtt=rtt)):.3g}" for side in medians)
-            print(f"\n{name} at {shown('rtt', rtt)}, medians: {values}")
+            print(f"\n{name} at {axis_text('rtt', rtt)}, medians: {values}")
     print(f"\n{found.summary()}")
 
 
 def row(axes: list[str], cell: pd.Series) -> list[str]:
     ratio = f"{cell['ratio']:.2f} ({cell['ratio_low']:.2f} to {cell['ratio_high']:.2f})"
     rates = [f"{cell[side]:.3f}" for side in ("base", "new")]
-    return [*(shown(name, cell[name]) for name in axes), *rates, ratio, cell["verdict"]]
+    return [*(axis_text(name, cell[name]) for name in axes), *rates, ratio, cell["verdict"]]
 
 
 if __name__ == "__main__":

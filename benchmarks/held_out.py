@@ -26,7 +26,7 @@ from tpcsweep.configuration.imports import Import
 from tpcsweep.dataset.labels import about_flags
 from tpcsweep.importing import import_table
 from tpcsweep.models import MODELS, fit, fit_process, fit_table, observe
-from tpcsweep.models.base import with_unsaid
+from tpcsweep.models.base import with_defaults
 from tpcsweep.planning.plan import candidates, evaluate
 
 from tests.support.coverage import LAWS
@@ -92,7 +92,7 @@ def of_runs(file: Path) -> Iterator[Row]:
             model, held = fitter(observations.take(runs != run)), observations.take(runs == run)
             known = ~model.domain.outside(held.frame[list(observations.axes)])
             held = held.take(known)
-            answer = model.predict(held.frame[[*model.domain.ranges, *model.domain.words]])
+            answer = model.predict(held.frame[[*model.domain.ranges, *model.domain.word_values]])
             low, high = (answer[f"throughput_{end}"].to_numpy() for end in ("low", "high"))
             off.append(np.abs(answer["throughput"].to_numpy() / held.throughput - 1))
             inside.append((low <= held.throughput) & (held.throughput <= high))
@@ -111,7 +111,7 @@ def of_laws() -> Iterator[Row]:
         lines = [np.array(sorted(line), float) for line in axes.values()]
         middles = [np.sqrt(line[1:] * np.maximum(line[:-1], 0.5)) for line in lines]
         points = pd.DataFrame(list(itertools.product(*middles)), columns=list(axes))
-        truth = MODELS[law](with_unsaid(points.assign(**fixed)), values)
+        truth = MODELS[law](with_defaults(points.assign(**fixed)), values)
         how = {"fixed": fixed, "noise": 0.08, "repetitions": 3}
         off = [
             np.abs(
@@ -136,7 +136,7 @@ def of_plans() -> Iterator[Row]:
             model = fitter(law, observations)
             for given in [{"rtt": rtt} for rtt in (5.0, 14.0, 40.0, 100.0)] if "rtt" in axes else [{}]:
                 grid = candidates(model.domain, given)
-                truth = MODELS[law](with_unsaid(grid.assign(**fixed, **given)), values)
+                truth = MODELS[law](with_defaults(grid.assign(**fixed, **given)), values)
                 targets = list(np.quantile(truth, [0.2, 0.35, 0.5, 0.65, 0.8, 0.9]))
                 for share in stated:
                     for target, table in zip(targets, evaluate(model, grid, share, targets), strict=True):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from tpcsweep.history import LEAST, changes
+from tpcsweep.history import FEWEST_RUNS_BETWEEN, changes
 
 HISTORIES = 500
 YEARS = 60
@@ -68,9 +68,9 @@ def year(generator: np.random.Generator) -> Iterator[str]:
 def _told(logs: NDArray[np.float64]) -> int:
     """Return the number of changes reported as new in all looks."""
     told, before = 0, {}
-    for runs in range(2 * LEAST, len(logs) + 1):
+    for runs in range(2 * FEWEST_RUNS_BETWEEN, len(logs) + 1):
         now = changes(logs[:runs])
-        told += sum(not any(abs(place - known) < LEAST for known in before) for place in now)
+        told += sum(not any(abs(place - known) < FEWEST_RUNS_BETWEEN for known in before) for place in now)
         before = now
     return told
 
@@ -86,8 +86,12 @@ def power(generator: np.random.Generator) -> Iterator[str]:
             for _ in range(YEARS):
                 logs = noise(generator, PLACE + LATEST, 24, kind)
                 logs[PLACE:, :changed] += np.log(step)
-                for after in range(LEAST, LATEST + 1):
-                    near = [place for place in changes(logs[: PLACE + after]) if abs(place - PLACE) < LEAST]
+                for after in range(FEWEST_RUNS_BETWEEN, LATEST + 1):
+                    near = [
+                        place
+                        for place in changes(logs[: PLACE + after])
+                        if abs(place - PLACE) < FEWEST_RUNS_BETWEEN
+                    ]
                     if near:
                         delays.append(after)
                         right += PLACE in near

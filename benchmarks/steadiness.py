@@ -33,7 +33,7 @@ from tpcsweep.configuration.sweep import EARLIEST
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.measure import steady
-from tpcsweep.measure.cell import RARER
+from tpcsweep.measure.cell import DECISION_FACTOR
 from tpcsweep.measure.steady import Steady, analyse
 
 Floats = NDArray[np.float64]
@@ -322,7 +322,7 @@ def late(rule: Any, samples: Floats) -> tuple[Any, float]:
         cell = rule(samples[: round(length / INTERVAL)], INTERVAL, CONFIDENCE)
         if steady.narrow(cell, PRECISION):
             return cell, length
-        length *= RARER
+        length *= DECISION_FACTOR
     return rule(samples, INTERVAL, CONFIDENCE), LONGEST
 
 

@@ -19,7 +19,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 from tpcsweep.claims.effects import MARGIN
-from tpcsweep.claims.predicates import reached
+from tpcsweep.claims.predicates import target_region
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.testbeds import Simulation
@@ -92,7 +92,7 @@ class Fact:
 
 
 def _stated() -> Iterable[Fact]:
-    hundred, most = reached(100).low, reached(200).low
+    hundred, most = target_region(100).low, target_region(200).low
     one = "100 Gbit/s are not reached at {} ms with one origin"
     for figure, cores in ((2, 16), (3, 32)):
         for rtt in (5.0, 40.0, 120.0):
@@ -238,4 +238,4 @@ def _cells(facts: Sequence[Fact]) -> tuple[pd.DataFrame, list[int]]:
 
 
 def _columns(cells: pd.DataFrame) -> ModelCells:
-    return ModelCells.of({name: cells[name].to_numpy() for name in cells})
+    return ModelCells.from_columns({name: cells[name].to_numpy() for name in cells})

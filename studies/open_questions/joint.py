@@ -20,7 +20,7 @@ from arithmetic import DELAYS
 from numpy.typing import NDArray
 from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Outcome, judge_claim
-from tpcsweep.claims.cells import cells_of as rows_of
+from tpcsweep.claims.cells import claim_cells as rows_of
 from tpcsweep.claims.effects import Region
 from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.testbeds import Simulation

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from experiments import measure
 from tpcsweep.files import write_json
-from tpcsweep.running.studies import reported
+from tpcsweep.running.studies import exit_on_errors
 from uml import UmlError
 
 file = Path(snakemake.params.file)
-with reported(snakemake.log[0], UmlError, about="open_questions"), signals.interruptible():
+with exit_on_errors(snakemake.log[0], UmlError, about="open_questions"), signals.interruptible():
     write_json(file, measure())
 print(f"{file.absolute()}: all experiments are measured. Run snakemake -s studies/open_questions/Snakefile")

@@ -16,7 +16,7 @@ from arithmetic import Setup
 from experiments import AMPLE
 from tpcsweep.claims.cells import UNTRUSTED
 from tpcsweep.dataset import SIMULATED
-from tpcsweep.dataset.labels import how_made
+from tpcsweep.dataset.labels import data_origin
 from tpcsweep.dataset.tables import observations
 
 SWEEPS = ("rivals", "netem-limit", "settle")  # sweeps that concern the questions
@@ -95,7 +95,7 @@ def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
     rows = rows[rows["throughput"].notna() & (rows["rtt"] > 0)]
     rows = rows.assign(trusted=~rows[list(UNTRUSTED)].any(axis=1), error=rows["error"].fillna(0.0))
     tools = ", ".join(sorted(set(rows["tool"])))
-    source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how_made(ds)}"
+    source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {data_origin(ds)}"
     kept = ("streams", "rtt", "mtu", "bandwidth", "throughput", "error", "trusted")
     return [
         {

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from arithmetic import ABOUT_1, RTT, Setup
 from matplotlib.figure import Figure
-from tpcsweep.figures.labels import literal
+from tpcsweep.figures.labels import escape_math
 from tpcsweep.figures.panels import styled
 from tpcsweep.numbers import plain
 
@@ -62,7 +62,7 @@ def against_arithmetic(seen: pd.DataFrame) -> Figure:
     for place, (source, group) in enumerate(rows.groupby("source")):
         middle = np.sqrt(group["least"] * group["most"])
         ends = [middle - group["least"], group["most"] - middle]
-        label = literal(f"SIMULATED: {source}" if group["simulated"].any() else source)
+        label = escape_math(f"SIMULATED: {source}" if group["simulated"].any() else source)
         bars: dict[str, Any] = {"xerr": ends, "yerr": 2 * group["error"], "linewidth": 0.8, "linestyle": ""}
         axes.errorbar(middle, group["throughput"], **bars, **_look(place), alpha=0.8, label=label)
     if len(rows):
@@ -89,7 +89,7 @@ def over_rtt(seen: pd.DataFrame) -> Figure:
             _over_rtt(axes, key, rows, place)
         simulated = bool(seen.loc[seen["source"] == source, "simulated"].any())
         axes.set(xlabel="RTT (ms)", ylabel=f"throughput (Gbit/s){', SIMULATED' * simulated}")
-        axes.set_title(literal(source), fontsize="small", wrap=True)
+        axes.set_title(escape_math(source), fontsize="small", wrap=True)
         axes.grid(visible=True, alpha=0.3)
         if chosen:
             axes.set(xscale="log", yscale="log")

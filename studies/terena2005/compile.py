@@ -5,7 +5,7 @@ from pathlib import Path
 
 from simulation import SimulationError, build
 from tpcsweep.extras import MissingExtraError
-from tpcsweep.running.studies import reported
+from tpcsweep.running.studies import exit_on_errors
 
-with reported(snakemake.log[0], MissingExtraError, SimulationError):
+with exit_on_errors(snakemake.log[0], MissingExtraError, SimulationError):
     build(Path(snakemake.output[0]))

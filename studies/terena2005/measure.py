@@ -13,11 +13,11 @@ from pathlib import Path
 
 from cases import MEASURED
 from measurement import MeasurementError, measure_all
-from tpcsweep.running.studies import reported
+from tpcsweep.running.studies import exit_on_errors
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.netns import MachineError
 
 folder = Path("measured").absolute()
-with reported(snakemake.log[0], MachineError, MeasurementError, TeardownError, about="terena2005"):
+with exit_on_errors(snakemake.log[0], MachineError, MeasurementError, TeardownError, about="terena2005"):
     measure_all(MEASURED, folder, lambda text: print(text, flush=True))
 print(f"{folder}: all {len(MEASURED)} cases are measured. Run snakemake -s studies/terena2005/Snakefile")

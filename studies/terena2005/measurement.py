@@ -66,7 +66,7 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
             file = folder / f"{case.name}.json"
             if measured(file, case):
                 continue
-            signals.heed()
+            signals.restore_signals()
             began = time.monotonic()
             try:
                 result = measure(case, folder / "logs" / case.name)

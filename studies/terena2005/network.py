@@ -16,7 +16,7 @@ from typing import Any
 
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.linux import signals
-from tpcsweep.linux.namespaces import MAKER, listening, within
+from tpcsweep.linux.namespaces import MAKER, call_in_namespace, listening
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
 from tpcsweep.processes import Commands
@@ -50,7 +50,7 @@ class Network:
     @contextlib.contextmanager
     def connections(self, node: Server) -> Iterator[Callable[[], list[Connection]]]:
         """Yield a function that lists the connections of a host."""
-        diagnostics = within(f"{self.prefix}-{node.name}", SocketDiagnostics)
+        diagnostics = call_in_namespace(f"{self.prefix}-{node.name}", SocketDiagnostics)
         with contextlib.closing(diagnostics):
             yield diagnostics.connections
 
@@ -123,7 +123,7 @@ def network(
         folder = state.create_deployment(state.Owner("terena2005", name, os.getpid(), str(logs)))
         children: list[subprocess.Popen[bytes]] = []
         undo.callback(state.teardown, folder, children)
-        undo.callback(signals.ignore)
+        undo.callback(signals.ignore_signals)
         prefix, commands = state.prefix(folder.name), Commands(logs / "commands.log")
         wanted = DeploymentParameters(congestion_control=control, tcp_buffer=BUFFER)
         commands.batch(MAKER, [f"netns add {namespace}" for namespace in topology.namespaces(prefix, SIDES)])

@@ -6,8 +6,8 @@ from pathlib import Path
 from cases import Case
 from simulation import SimulationError, simulate
 from tpcsweep.files import write_json
-from tpcsweep.running.studies import reported
+from tpcsweep.running.studies import exit_on_errors
 
-with reported(snakemake.log[0], SimulationError):
+with exit_on_errors(snakemake.log[0], SimulationError):
     outcome = simulate(Case(**snakemake.params.case), Path(snakemake.input.program).absolute())
 write_json(Path(snakemake.output[0]), outcome)

@@ -16,7 +16,7 @@ from cases import MEASURED, SHARES, SHIPPED, SIMULATED, UTILISATIONS, Case, Stre
 from runs import Made, Run, interval
 from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.earlier import RECOVERIES, Recovery
-from tpcsweep.claims.effects import Interval, Region, about, both
+from tpcsweep.claims.effects import Interval, Region, about_region, all_true
 from tpcsweep.numbers import plain, short
 from tpcsweep.tcp import recovery_time
 
@@ -191,7 +191,7 @@ def verdicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _utilisations() -> Iterator[_Part]:
-    for row, region in zip(UTILISATIONS, (Region(low=0.9), about(0.012)), strict=True):
+    for row, region in zip(UTILISATIONS, (Region(low=0.9), about_region(0.012)), strict=True):
         used = formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss)
         subject = f"utilisation, {row.path}"
         yield _Part(subject, published_case(row), used, region, lambda run: run.utilisations, region)
@@ -207,7 +207,7 @@ def _recoveries() -> Iterator[_Part]:
 
         subject = f"time over published, {row.path} {plain(row.bandwidth)} Gbit/s, MTU {row.mtu}"
         exactly, ratio = Region(1 - half, 1 + half), row.by_formula / row.published
-        yield _Part(subject, published_case(row), ratio, exactly, values, about(1))
+        yield _Part(subject, published_case(row), ratio, exactly, values, about_region(1))
 
 
 def _fairness() -> Iterator[_Part]:
@@ -217,7 +217,7 @@ def _fairness() -> Iterator[_Part]:
             return [rate / row.published for rate in run.goodputs(row.mtu)]
 
         subject, ratio = f"rate over published, MTU {row.mtu}", share * row.bandwidth / row.published
-        yield _Part(subject, published_case(row), ratio, about(1), values, about(1))
+        yield _Part(subject, published_case(row), ratio, about_region(1), values, about_region(1))
 
 
 def _verdict(name: str, data: str, parts: Sequence[_Part], runs: Runs) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _verdict(name: str, data: str, parts: Sequence[_Part], runs: Runs) -> dict[s
             missing.append(part.subject)
         else:
             judged.append((region, seen, part.subject))
-    decision = both(region.decide(seen) for region, seen, _ in judged)
+    decision = all_true(region.decide(seen) for region, seen, _ in judged)
     if missing:
         outcome = Outcome.FAILS if decision is False else Outcome.OPEN
     else:

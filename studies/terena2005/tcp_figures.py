@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 from runs import Made, Run, interval
 from tpcsweep.claims.earlier import RECOVERIES
-from tpcsweep.figures.panels import head, styled
+from tpcsweep.figures.panels import add_header, styled
 from tpcsweep.numbers import plain
 from tpcsweep.tcp import recovery_time
 
@@ -193,4 +193,4 @@ def _finish(
         notes.append("Nothing was measured: snakemake -s studies/terena2005/Snakefile measured.")
     marks = [_PUBLISHED, *(Line2D([], [], linestyle="", color="grey", **look) for look in looks)]
     sources = ", ".join(["published", "by formula", *(look["label"] for look in looks)])
-    head(figure, f"{title}: {sources}", notes, [*(marks if marked else []), *handles])
+    add_header(figure, f"{title}: {sources}", notes, [*(marks if marked else []), *handles])

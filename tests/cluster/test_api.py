@@ -282,7 +282,7 @@ def test_unschedulable_pods_are_explained_when_the_time_is_over(cluster: Cluster
         r"1 of 3 pods do not exist"
     )
     with pytest.raises(PodError, match=words):
-        watch.running(3, 3)
+        watch.wait_until_ready(3, 3)
 
 
 def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> None:
@@ -290,7 +290,7 @@ def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> N
     api.create_object(cluster, job("aaaaaa"))
     began = time.monotonic()
     with pytest.raises(PodError, match=r"Job tpc-aaaaaa: FailedCreate: .* forbidden: exceeded quota: limit"):
-        watch.running(1, 10 * LONG)
+        watch.wait_until_ready(1, 10 * LONG)
     assert time.monotonic() - began < LONG
 
 
@@ -300,7 +300,7 @@ def test_pods_that_run_and_then_fail(cluster: Cluster, watch: PodWatch) -> None:
     for name in ("-src1", "-dst1"):
         api.create_object(cluster, pod("aaaaaa", name, node_name="nowhere"))
         report(cluster, name, running)
-    assert set(watch.running(2, LONG)) == {"tpc-aaaaaa-src1", "tpc-aaaaaa-dst1"}
+    assert set(watch.wait_until_ready(2, LONG)) == {"tpc-aaaaaa-src1", "tpc-aaaaaa-dst1"}
     assert watch.fault() is None
     ended = {"exitCode": 137, "reason": "OOMKilled", "startedAt": None, "finishedAt": None}
     report(cluster, "-dst1", {"phase": "Failed", "containerStatuses": [container(terminated=ended)]})

@@ -26,7 +26,7 @@ from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, testbed, watch
 from tpcsweep.testbeds.kubernetes.api import ClusterError
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, node_of
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, node_name
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
 from tests.cluster import local, sweeps
@@ -117,7 +117,7 @@ class Deployment:
 
         cluster = api.connect_cluster(self.settings)
         count = sweeps.count_requests(cluster)
-        with testbed.standing(cluster, self.settings, request) as pods:
+        with testbed.running_pods(cluster, self.settings, request) as pods:
             self.identifier = pods.naming.identifier
             if self.settings.paths.pairs != "all":
                 ends = {"src": pods.pair.source, "dst": pods.pair.destination}
@@ -205,7 +205,7 @@ def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(own: Space
         assert raised(all_up) == []
         on: dict[str, set[str]] = {}
         for pod in own.core.list_namespaced_pod(own.name, label_selector=SELECTOR).items:
-            on.setdefault(node_of(pod), set()).add(pod.metadata.labels[DEPLOYMENT])
+            on.setdefault(node_name(pod), set()).add(pod.metadata.labels[DEPLOYMENT])
         assert [node for node, of in on.items() if len(of) > 1] == []
         assert len(on) == 2 * OWNERS  # with its client beside the source each has two
         leave.set()
@@ -235,8 +235,8 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
         given = settings(user, paths=paths, context=context, client=placements[0])
         for number in range(3):
             asked = requested(number, tmp_path, stages)
-            with testbed.standing(api.connect_cluster(given), given, asked) as made:
-                ours = {node_of(pod) for pod in made.by_name.values()}
+            with testbed.running_pods(api.connect_cluster(given), given, asked) as made:
+                ours = {node_name(pod) for pod in made.by_name.values()}
                 overlaps.extend((name, context) for name, theirs in list(up.items()) if theirs & ours)
                 up[made.naming.identifier] = ours
                 if not first.is_set():
@@ -267,7 +267,7 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
     wait_until(lambda: read().status.hard, "it counts", LONGEST)
     stages: list[str] = []
     given = settings(own)
-    with testbed.standing(api.connect_cluster(given), given, requested(1, tmp_path, stages)) as made:
+    with testbed.running_pods(api.connect_cluster(given), given, requested(1, tmp_path, stages)) as made:
         assert not made.naming.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
     own.check_empty()

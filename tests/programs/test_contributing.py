@@ -147,15 +147,15 @@ assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
 """,
     "published-figure": """
 from tpcsweep.figures import save
-from tpcsweep.published.base import Data, judged
-from tpcsweep.published import FIGURES, figure_of
+from tpcsweep.published.base import Data, figure_caption
+from tpcsweep.published import FIGURES, published_figure
 
 name = "example2026_fig1"
 assert FIGURES[name].name == name and name in list(FIGURES)
 study = load({"sweep": name, "testbed": "simulation"}, Path())
-assert figure_of(study) == name and len(study.grid.cells) == 10
+assert published_figure(study) == name and len(study.grid.cells) == 10
 data = Data(Path(surface))
-shown = judged(FIGURES[name], data)
+shown = figure_caption(FIGURES[name], data)
 assert [claim.word for claim in shown.claims] == ["holds"]
 save(FIGURES[name].draw(data, shown), folder, name)
 assert (folder / f"{name}.png").stat().st_size > 10_000
@@ -214,7 +214,7 @@ assert summary.initial_window.values.tolist() == [2, 10]
 assert summary.initial_window.attrs["long_name"].startswith("packets that a new connection sends")
 """,
     "testbed": """
-from tpcsweep.configuration.loading import wanted
+from tpcsweep.configuration.loading import cell_spec
 from tpcsweep import results
 from tpcsweep.running.runner import run
 
@@ -230,13 +230,13 @@ assert "rtt: given 5 ms, allowed: 0 ms: testbeds of kind sockets do not support"
 assert "each is a thread" in str(problem), problem
 configuration = configured(streams=[1, 2])
 assert check(configuration) == []
-results.hold(configuration.folder)
+results.lock_results(configuration.folder)
 for deployment in configuration.grid.deployments:
     (folder / "logs" / deployment).mkdir(parents=True)
     run(configuration, deployment, folder / "logs" / deployment)
 cells = configuration.grid.cells
 files = [configuration.cell_file(cell) for cell in cells]
-summary = dataset.fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells)).summary
+summary = dataset.fold(files, configuration.grid.axes, (cell_spec(configuration, cell) for cell in cells)).summary
 assert (summary["throughput"] > 0).all() and summary.attrs["testbed_kind"] == "sockets"
 """,
     "path": """

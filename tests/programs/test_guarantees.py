@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 from tpcsweep import results
-from tpcsweep.configuration.loading import wanted
+from tpcsweep.configuration.loading import cell_spec
 from tpcsweep.dataset import STATUS
 
 from tests.support.fakes.project import Project
@@ -173,7 +173,7 @@ def test_cells_of_another_specification_are_set_aside_and_measured_next(measured
         measured.well("cells")
     assert measured.measured() == [ALL[1]]
     study = measured.study()
-    assert not any(results.stale(study.cell_file(cell), wanted(study, cell)) for cell in study.grid.cells)
+    assert not any(results.stale(study.cell_file(cell), cell_spec(study, cell)) for cell in study.grid.cells)
 
 
 def test_cells_of_a_deployment_that_does_not_start_are_listed_and_measured_next(tmp_path: Path) -> None:

@@ -31,8 +31,16 @@ from tpcsweep.configuration.problems import ConfigurationError, read_yaml
 from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled
 from tpcsweep.configuration.sweep import Grid, Sweep, expand
 from tpcsweep.figures.maps import lines
-from tpcsweep.published import FIGURES, base, figure_of, report
-from tpcsweep.published.base import Caption, Carried, Data, carried, judged, make_figure, without_data
+from tpcsweep.published import FIGURES, base, published_figure, report
+from tpcsweep.published.base import (
+    Caption,
+    Data,
+    JudgedClaim,
+    figure_caption,
+    judge_claims,
+    make_figure,
+    without_data,
+)
 from tpcsweep.published.report import claim_rows, predictions
 from tpcsweep.testbeds.netns import checks as netns
 
@@ -89,7 +97,7 @@ def test_every_figure_has_a_sweep_and_is_listed_with_a_testbed_that_simulates_it
     # The sweep `settle` has no figure: it would settle the open questions, on the published hardware.
     assert {path.stem for path in (ROOT / "config/published").glob("*.yaml")} == {*SWEPT, "settle"}
     found = studies({"testbed": "netns", **PUBLISHED}, ROOT)
-    assert [figure_of(study) for study in found.values()] == SWEPT
+    assert [published_figure(study) for study in found.values()] == SWEPT
     for study in found.values():
         assert isinstance(study, Configuration) and study.testbed.simulated
         assert check(study) == []
@@ -113,7 +121,7 @@ FOLLOWING = {
 
 @pytest.mark.parametrize("name", SWEPT)
 def test_a_figure_has_the_axes_that_its_claims_need(name: str, dataset: Simulated) -> None:
-    found = carried(Data(dataset(name)).summary, FIGURES[name].claims)
+    found = judge_claims(Data(dataset(name)).summary, FIGURES[name].claims)
     for claim in found:
         assert "the dataset has" not in claim.verdict.reason, claim.verdict.reason
         assert claim.verdict.data == "simulated"
@@ -124,17 +132,17 @@ def test_a_figure_has_the_axes_that_its_claims_need(name: str, dataset: Simulate
 def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(dataset: Simulated) -> None:
     data = Data(dataset("chep2024_fig8"))
     half = data.summary.assign(throughput=data.summary["throughput"] / 2)
-    [cap] = carried(data.summary, ["chep2024.server_cap"], [data.summary, half, half])
+    [cap] = judge_claims(data.summary, ["chep2024.server_cap"], [data.summary, half, half])
     assert (cap.word, cap.role, cap.verdict.outcome.value) == ("input", "input", "holds")
     assert (cap.agree, cap.draws) == (1, 3)
     assert cap.verdict.effect.interval.low < 200 < cap.verdict.effect.interval.high
     other = data.summary.assign_attrs(claims_used_as_inputs="")
-    assert carried(other, ["chep2024.server_cap"])[0].role == "prediction"
+    assert judge_claims(other, ["chep2024.server_cap"])[0].role == "prediction"
 
 
 def test_a_claim_that_follows_from_an_assumption_says_from_which(dataset: Simulated) -> None:
     data = Data(dataset("chep2024_fig7"))
-    [limit] = carried(data.summary, ["chep2024.near_limit"], [data.summary])
+    [limit] = judge_claims(data.summary, ["chep2024.near_limit"], [data.summary])
     assert limit.word == limit.verdict.outcome.value
     assert "saturation" in limit.to_dict()["follows_from"]
     said = words(draw("chep2024_fig7", data, limit))
@@ -159,7 +167,7 @@ def test_a_prediction_is_confirmed_where_it_holds_on_every_figure_whatever_is_no
 def test_agreement_on_nothing_is_not_shown(dataset: Simulated) -> None:
     data = Data(dataset("chep2023_fig3"))
     short = data.summary.assign(duration=0 * data.summary["duration"] + 60)  # s
-    [hour] = carried(short, ["chep2023.saturate"], [short] * 3)
+    [hour] = judge_claims(short, ["chep2023.saturate"], [short] * 3)
     assert (hour.verdict.outcome.value, hour.role) == ("not testable here", "")
     assert hour.to_dict()["draws_agree"] is None
     said = words(draw("chep2023_fig3", data, hour))
@@ -279,7 +287,7 @@ def test_a_scale_is_one_over_a_whole_number(given: object) -> None:
 def test_scaled_sweeps_can_be_measured_on_two_cpus(name: str) -> None:
     smaller = configuration(name, testbed="netns", scale="1/150")
     assert smaller.folder == Path(f"results/{name}_scaled_1_150")
-    assert figure_of(smaller) == name
+    assert published_figure(smaller) == name
     assert netns.check(smaller, MACHINE) == []
 
 
@@ -298,7 +306,7 @@ def words(figure: Figure) -> str:
     return " ".join(" ".join(text.get_text() for text in texts).split())
 
 
-def draw(name: str, data: Data, *claims: Carried) -> Figure:
+def draw(name: str, data: Data, *claims: JudgedClaim) -> Figure:
     return FIGURES[name].draw(data, Caption("a title; simulated", (), claims))
 
 
@@ -341,7 +349,7 @@ def test_two_figures_that_are_the_same_when_simulated_say_so(dataset: Simulated)
     for name in ("chep2024_fig2", "chep2024_fig3"):
         data = Data(dataset(name))
         vars(data)["summary"] = data.summary.isel(streams=[0, -1])
-        assert any("the same picture" in note for note in judged(FIGURES[name], data).notes)
+        assert any("the same picture" in note for note in figure_caption(FIGURES[name], data).notes)
 
 
 def test_claims_of_a_figure_without_data_are_not_testable_and_name_the_commands_that_make_it() -> None:
@@ -364,7 +372,7 @@ def test_a_figure_is_drawn_of_data_from_elsewhere(tmp_path: Path) -> None:
     file.parent.mkdir()
     datasets.write(importing.import_table(settings, table, name), file, name)
     [study] = studies({"sweep": "demo", "testbed": "netns", "dataset": str(file)}, ROOT).values()
-    assert figure_of(study) == "nrp2021"
+    assert published_figure(study) == "nrp2021"
     make_figure(FIGURES["nrp2021"], file, tmp_path / "published.png")
     assert hues(pixels(tmp_path / "published.png"), share=1e-4) > 0
     [row] = json.loads((tmp_path / "published.json").read_text())
@@ -377,7 +385,7 @@ def test_a_scaled_dataset_says_its_scale_in_every_title(tmp_path: Path) -> None:
     data = Data(simulated.write(scaled_down, tmp_path / "dataset.nc"))
     assert data.summary.attrs["scale"] == "1/100"
     said = "simulated, testbed simulation, scaled 1/100: bandwidth, cores, files and buffers × 1/100"
-    assert said in judged(FIGURES["chep2024_fig8"], data).title
+    assert said in figure_caption(FIGURES["chep2024_fig8"], data).title
     assert said in words(lines(data.summary))  # a figure of the sweep's page
 
 

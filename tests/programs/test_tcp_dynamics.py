@@ -13,7 +13,7 @@ from cases import MEASURED, SIMULATED, Case, measured_in
 from runs import Run, read_folder
 from simulation import simulate
 from tpcsweep import tcp
-from tpcsweep.extras import missing
+from tpcsweep.extras import missing_extras
 from tpcsweep.figures import panels
 
 from tests.support.notebooks import executed, sketched
@@ -45,7 +45,7 @@ def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if lacking := missing(["ns3"]):
+    if lacking := missing_extras(["ns3"]):
         pytest.skip(*lacking)
     binary = tmp_path_factory.mktemp("ns3") / "bottleneck"
     simulation.build(binary)

@@ -167,7 +167,7 @@ def test_every_sweep_that_ships_is_planned(tmp_path: Path) -> None:
         here = load({**config, "testbed": "netns"}, ROOT)
         # Simulated if this machine cannot measure it.
         studies.append(load({**config, "testbed": "simulation"}, ROOT) if check(here) else here)
-    asked = ",".join(f"{study.asked['sweep']}@{study.testbed_name}" for study in studies)
+    asked = ",".join(f"{study.requested['sweep']}@{study.testbed_name}" for study in studies)
     done = snakemake("-n", "cells", "--config", f"sweep={asked}", f"results={tmp_path}/results")
     assert done.returncode == 0, done.stdout[-3000:]
     planned = set(re.findall(r"[^\s,]+\.jsonl?\b", done.stdout))

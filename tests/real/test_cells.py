@@ -14,7 +14,7 @@ import pytest
 from tpcsweep.client import Client
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import DISK
-from tpcsweep.linux.namespaces import inside
+from tpcsweep.linux.namespaces import namespace_command
 from tpcsweep.measure.files import ReceivedBytes
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.testbeds.netns.site import NetnsSite
@@ -46,7 +46,7 @@ def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
 
     def looked_while_none_came_or_went() -> bool:
         before = pair.read().connections
-        command = inside(f"{pair.prefix}-src1", ["ss", "-tinH", "dst", "10.88.2.0/24"])
+        command = namespace_command(f"{pair.prefix}-src1", ["ss", "-tinH", "dst", "10.88.2.0/24"])
         shown = subprocess.check_output(command, text=True)
         looks.append((shown, pair.read()))
         return before == looks[-1][1].connections
@@ -64,7 +64,7 @@ def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
 
 def test_a_client_without_credentials_is_refused(pair: NetnsSite) -> None:
     url = f"{pair.sides['src'].origins[0].url}/{xrootd.READY_FILE}"
-    command = inside(f"{pair.prefix}-client", ["curl", "-sk", "-w", "%{http_code}", url])
+    command = namespace_command(f"{pair.prefix}-client", ["curl", "-sk", "-w", "%{http_code}", url])
     assert finished(command).stdout.endswith("403")
 
 

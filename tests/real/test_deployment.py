@@ -19,7 +19,7 @@ import pytest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.cgroups import Cgroup, hierarchy
-from tpcsweep.linux.namespaces import inside
+from tpcsweep.linux.namespaces import namespace_command
 from tpcsweep.linux.sockets import tcp_sockets
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.netns import state
@@ -67,7 +67,7 @@ def test_logs_are_kept_without_tokens_and_the_root_protocol_gives_access_to_noth
         server = site.sides["src"].origins[0].address
         url = f"root://{server}:{xrootd.PORT}/{xrootd.EXPORT}/{xrootd.READY_FILE}"
         # Of a deployment that no tool uses it in.
-        answer = finished(inside(f"{site.prefix}-client", ["xrdcp", "--silent", url, "-"]))
+        answer = finished(namespace_command(f"{site.prefix}-client", ["xrdcp", "--silent", url, "-"]))
     assert answer.returncode == 54
     assert "permission denied" in answer.stdout
     logs = {path.name: path.read_text(errors="replace") for path in tmp_path.iterdir()}

@@ -48,7 +48,7 @@ def request(folder: Path, **parameters: Any) -> Request:
 def measured(
     storage: Storage, folder: Path, how: Measurement, tool: str, **parameters: Any
 ) -> dict[str, Any]:
-    testbed, settings = testbeds.of("endpoints"), storage.settings()
+    testbed, settings = testbeds.load_testbed("endpoints"), storage.settings()
     wanted = request(folder, tool=tool, **parameters)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
@@ -128,7 +128,7 @@ from tpcsweep.configuration.sweep import Measurement
 folder, pki, asks, moment = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "True", float(sys.argv[4])
 PORTS.update(json.loads(sys.argv[6]))
 storage = Storage(folder, pki, asks, {})
-testbed = testbeds.of("endpoints")
+testbed = testbeds.load_testbed("endpoints")
 wanted = request(Path(sys.argv[5]), streams=2, file_size=64 << 20)
 with testbed.deployed(storage.settings(), wanted) as site:
     print("begun", flush=True)
@@ -146,16 +146,16 @@ def test_what_a_killed_run_leaves_is_reaped(storage: Storage, tmp_path: Path, mo
     assert killed.returncode == -signal.SIGKILL
     assert storage.files("destination") != []
     time.sleep(1)
-    reaped = testbeds.of("endpoints").reap(storage.settings())
+    reaped = testbeds.load_testbed("endpoints").reap(storage.settings())
     assert len(reaped) == 1
     assert storage.files("source") == storage.files("destination") == []
-    assert testbeds.of("endpoints").reap(storage.settings()) == []
+    assert testbeds.load_testbed("endpoints").reap(storage.settings()) == []
 
 
 def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    testbed = testbeds.of("endpoints")
+    testbed = testbeds.load_testbed("endpoints")
     wanted = request(tmp_path, file_size=MIB)
     real = Doors.ok
 
@@ -182,7 +182,7 @@ def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
 
 
 def test_a_door_that_dies_breaks_the_cell(storage: Storage, tmp_path: Path) -> None:
-    testbed = testbeds.of("endpoints")
+    testbed = testbeds.load_testbed("endpoints")
     wanted = request(tmp_path, file_size=MIB)
     process = storage.processes["destination"]
     with pytest.raises(TeardownError), testbed.deployed(storage.settings(), wanted) as site:

@@ -26,7 +26,7 @@ from tests.support.sites import MIB, files
 from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
 
 pytestmark = pytest.mark.real
-TESTBED = testbeds.of("endpoints")
+TESTBED = testbeds.load_testbed("endpoints")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.linux.namespaces import inside
+from tpcsweep.linux.namespaces import namespace_command
 from tpcsweep.measure.cell import measure
 
 from tests.support.sites import MIB, files, site_of
@@ -27,7 +27,7 @@ from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.parameters import Parameters
 
 settings, cell, count, logs = (json.loads(text) for text in sys.argv[1:])
-testbed, asked = testbeds.of("endpoints"), Parameters(**cell)
+testbed, asked = testbeds.load_testbed("endpoints"), Parameters(**cell)
 request = testbeds.Request("test", "pair=a-b", asked, [asked.tool], 60.0, Path(logs), print)
 with testbed.deployed(Endpoints.model_validate(settings), request) as site:
     result = testbed.measure(site, asked, files(count), "c0", lambda *_: None)
@@ -56,7 +56,7 @@ def test_a_cell_from_outside_agrees_with_the_one_from_inside(tmp_path: Path) -> 
         }
         cell = {**CELL, **PATH, "pair": "a-b", "source_content": "random"}
         arguments = [json.dumps(part) for part in (settings, cell, FILES, str(tmp_path))]
-        command = inside(f"{site.prefix}-client", [sys.executable, "-c", OUTSIDE, *arguments])
+        command = namespace_command(f"{site.prefix}-client", [sys.executable, "-c", OUTSIDE, *arguments])
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "workflow")]),

@@ -18,7 +18,7 @@ from tests.support.sites import files
 from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
 
 pytestmark = pytest.mark.real
-TESTBED = testbeds.of("endpoints")
+TESTBED = testbeds.load_testbed("endpoints")
 ANY = {"wlcg": "https://wlcg.cern.ch/jwt/v1/any", "scitokens": "ANY"}
 """The audience of tokens for every server, in the words of the profile."""
 

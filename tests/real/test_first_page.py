@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import xarray as xr
 from tpcsweep import dataset
-from tpcsweep.dataset import masks_of
+from tpcsweep.dataset import flag_masks
 from tpcsweep.models import MODELS, Fit, Observations, choose, fit, observe, save_fits
 from tpcsweep.models.choice import Choice
-from tpcsweep.pages.content import Beside, content
+from tpcsweep.pages.content import PageExtras, page_content
 from tpcsweep.pages.forecast import forecast
 from tpcsweep.templates import render
 
@@ -76,14 +76,14 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     again = {"command": "snakemake", "cells": "results/demo/cells", "repeat": "cells"}
     file = folder / "index.html"
     summary = folded.summary.assign_attrs(again)
-    masks = masks_of(summary)
+    masks = flag_masks(summary)
     summary["flags"].loc[{"rtt": 5.0, "streams": 1}] = masks["not_steady"]
     for limit, share in (("window", 0.7), ("bandwidth", 0.3)):
         summary[f"share_{limit}"] = xr.full_like(summary["throughput"], share)
     observations = observe(summary)
     save_fits(folder / "models.json", "made up", *_chosen(observations))
-    beside = Beside(forecast=forecast(summary, folder / "models.json"))
-    file.write_text(render("page", **content(summary, folded.samples, folded.transfers, beside)))
+    beside = PageExtras(forecast=forecast(summary, folder / "models.json"))
+    file.write_text(render("page", **page_content(summary, folded.samples, folded.transfers, beside)))
     return file
 
 
@@ -146,5 +146,5 @@ def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
 
 def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:
     file = tmp_path / "index.html"
-    file.write_text(render("page", **content(*large(tmp_path), Beside())))
+    file.write_text(render("page", **page_content(*large(tmp_path), PageExtras())))
     assert framed(file, tmp_path, 1200, LAYOUT)["cells"] == 10_000

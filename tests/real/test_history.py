@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 from tpcsweep.dataset import STATUS
-from tpcsweep.history import history_of, runs
-from tpcsweep.pages.history import over_time
+from tpcsweep.history import find_history, runs
+from tpcsweep.pages.history import history_content
 from tpcsweep.templates import render
 
 from tests.support.browser import framed
@@ -60,7 +60,7 @@ def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
     done = cron((ROOT / "config/weekly/crontab").read_text(), tmp_path)
     assert done.returncode == 0, done.stdout
     assert "2 runs, the last of" in done.stdout
-    (first, second), left = runs.kept(results / runs.FOLDER)
+    (first, second), left = runs.read_kept_runs(results / runs.FOLDER)
     assert left == {} and not first.starts & second.starts
     # Somebody may commit meanwhile.
     ours, theirs = ({**run.made_with, "commit": ""} for run in (first, second))
@@ -75,10 +75,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     datasets[12:20] = [times(summary, 0.8) for summary in datasets[12:20]]
     datasets[-1]["status"][0, 0] = STATUS.index("failed")
     datasets[-1]["message"][0, 0] = "/a/path/that/breaks/nowhere" * 5
-    told = history_of(runs_of(datasets), {})
+    told = find_history(runs_of(datasets), {})
     assert [change.place for change in told.changes] == [12, 20]
     file = folder / "index.html"
-    file.write_text(render("history", **over_time(told)))
+    file.write_text(render("history", **history_content(told)))
     return file
 
 

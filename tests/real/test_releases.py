@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tpcsweep.configuration.testbeds import OwnRelease
-from tpcsweep.extras import missing
+from tpcsweep.extras import missing_extras
 from tpcsweep.xrootd import obtaining
 from tpcsweep.xrootd.obtaining import obtain
 from tpcsweep.xrootd.releases import PROGRAMS, ReleaseError, release_in
@@ -31,7 +31,7 @@ endforeach()
 """
 UTILS = f'const char *version(void) {{ return "v{MADE_UP}"; }}\n'
 MAIN = "#include <stdio.h>\nconst char *version(void);\nint main(void) { puts(version()); }\n"
-needs_compilers = pytest.mark.skipif(missing(["xrootd"]), reason="make setup EXTRAS=xrootd")
+needs_compilers = pytest.mark.skipif(missing_extras(["xrootd"]), reason="make setup EXTRAS=xrootd")
 
 
 @pytest.fixture

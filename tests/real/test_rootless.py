@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tpcsweep.locks import HeldError, take_machine
+from tpcsweep.locks import LockedError, lock_machine
 from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
@@ -117,7 +117,7 @@ def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: Measurer
 
 def test_a_limit_of_no_namespaces_is_named() -> None:
     """A limit is that of a user namespace, too: the machine's stays as it is."""
-    ask = "from tpcsweep.linux import rootless; print(rootless.refusal())"
+    ask = "from tpcsweep.linux import rootless; print(rootless.namespace_refusal())"
     script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
     user = ["unshare", "--user", "--map-user=1000", "--keep-caps"]
     command = [*user, "sh", "-c", script, "sh", sys.executable, "-c", ask]
@@ -142,8 +142,8 @@ def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(u
             wait_until(lambda: run.poll() is not None or waits in output.read_text(), waits, HANGS)
             assert waits in output.read_text()
         _moves_a_file(user)
-        with pytest.raises(HeldError, match=f"a process of user {user.number}, pid "):
-            take_machine(state.MACHINE)
+        with pytest.raises(LockedError, match=f"a process of user {user.number}, pid "):
+            lock_machine(state.MACHINE)
         os.kill(user.job(), signal.SIGKILL)
         assert run.wait(HANGS) != 0
         _all_end(user)

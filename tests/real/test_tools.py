@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep.linux.namespaces import within
+from tpcsweep.linux.namespaces import call_in_namespace
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import USER
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS, Credentials, Transfer, Worker
-from tpcsweep.tools.base import READY, order
+from tpcsweep.tools.base import READY, transfer_line
 from tpcsweep.tools.native import Copier
 from tpcsweep.xrootd import credentials
 
@@ -58,14 +58,14 @@ def copied(
         done = finished(tool.command(transfer, given, home), env=environment)
         return tool.failure(done.returncode, done.stdout)
 
-    return within(f"{site.prefix}-client", ended)
+    return call_in_namespace(f"{site.prefix}-client", ended)
 
 
 def worked(command: list[str], environment: dict[str, str], transfer: Transfer) -> str | None:
     """The same by a worker, which ends with its standard input."""
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         assert json.loads(worker.stdout.readline()) == READY
-        worker.stdin.write(order(0, transfer))
+        worker.stdin.write(transfer_line(0, transfer))
         worker.stdin.flush()
         failure: str | None = json.loads(worker.stdout.readline())["failure"]
         worker.stdin.close()
@@ -191,7 +191,9 @@ def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: NetnsSite) -> 
     transfer = between(clusters)
     # Releases differ in what they try first.
     words = f"Unable to create /data/arrived|{REMOTE} failed with status code 403"
-    assert re.search(words, str(within(f"{clusters.prefix}-client", lambda: asyncio.run(forged()))))
+    assert re.search(
+        words, str(call_in_namespace(f"{clusters.prefix}-client", lambda: asyncio.run(forged())))
+    )
 
 
 @each

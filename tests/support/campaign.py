@@ -33,7 +33,7 @@ import numpy as np
 import orjson
 import psutil
 import xarray as xr
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec
 
 from tests.support.ledger import Ledger, mistake, read
 from tests.support.workflow import Sweep, fill, finished, jobs, wait_until
@@ -320,7 +320,7 @@ class Campaign:
 
     def _wanted(self) -> dict[str, dict[str, Any]]:
         configuration = self._target.configuration(self._sweep)
-        return {cell.path: wanted(configuration, cell) for cell in configuration.grid.cells}
+        return {cell.path: cell_spec(configuration, cell) for cell in configuration.grid.cells}
 
     def _refer(self) -> None:
         assert self._end(self._start()) == 0, self._sweep.output()

@@ -116,11 +116,11 @@ def _signal(pids: set[int], number: int) -> None:
 def queue(site: NetnsSite, packets: int) -> Iterator[None]:
     """Queues before the path's rate that hold some packets alone."""
     path = site.link.path
-    site.link.give_room(packets * path.mtu - queue_bytes(path))
+    site.link.resize_queues(packets * path.mtu - queue_bytes(path))
     try:
         yield
     finally:
-        site.link.give_room(0)
+        site.link.resize_queues(0)
 
 
 @arranged

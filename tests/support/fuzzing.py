@@ -19,7 +19,14 @@ from tpcsweep import importing
 from tpcsweep.configuration import checks, units
 from tpcsweep.configuration.imports import Axis, Column, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
-from tpcsweep.configuration.loading import Configuration, WorkflowSettings, load, load_import, studies, wanted
+from tpcsweep.configuration.loading import (
+    Configuration,
+    WorkflowSettings,
+    cell_spec,
+    load,
+    load_import,
+    studies,
+)
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.placements import Role, Side
@@ -215,7 +222,7 @@ def _planned(configuration: Configuration) -> None:
     if found:
         raise ConfigurationError(found)
     for cells in islice(configuration.grid.deployments.values(), LOOKED_AT):
-        wanted(configuration, cells[0])
+        cell_spec(configuration, cells[0])
         assert all(len(part) < 256 for part in configuration.cell_file(cells[0]).parts)
         parameters = cells[0].parameters
         match testbed:

@@ -19,7 +19,7 @@ def present() -> dict[str, set[str]]:
     mounts = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
     return {
         "namespaces": {path.name for path in namespaces.FOLDER.glob("*") if not path.name.startswith(PATHS)},
-        "cgroups": {group.name for group in cgroups.named(cgroups.hierarchy(), "tpc-")},
+        "cgroups": {group.name for group in cgroups.cgroups_with_prefix(cgroups.hierarchy(), "tpc-")},
         "mounts": {mount for mount in mounts if mount.startswith(str(state.STATE))},
         "folders": {str(path) for path in state.leftovers()},
         "files": {str(path) for path in Path(DISK).glob("*")},

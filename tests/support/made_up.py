@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 from tpcsweep.models import Model
-from tpcsweep.models.base import Points, with_unsaid
+from tpcsweep.models.base import Points, with_defaults
 
 from tests.support import synthetic
 
@@ -83,7 +83,7 @@ def measured(
     coordinates = {name: [*values] for name, values in axes.items()}
     coordinates["repetition"] = [*range(1, repetitions + 1)]
     template = xr.DataArray(np.zeros([*map(len, coordinates.values())]), coordinates)
-    points: Points = with_unsaid(
+    points: Points = with_defaults(
         {name: template[name].broadcast_like(template).values.ravel().astype(float) for name in axes}
         | {name: np.full(template.size, value) for name, value in (fixed or {}).items()}
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tpcsweep import dataset
 from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
@@ -66,6 +66,6 @@ def folded(configuration: Configuration, folder: Path) -> dataset.Folded:
     assert not check(configuration)
     file = folder / "cells.jsonl"
     simulate(configuration, file, folder, 1)
-    specifications = (wanted(configuration, cell) for cell in configuration.grid.cells)
-    lines = dataset.lines_of(file, len(configuration.grid.cells))
+    specifications = (cell_spec(configuration, cell) for cell in configuration.grid.cells)
+    lines = dataset.cell_lines(file, len(configuration.grid.cells))
     return dataset.fold(lines, configuration.grid.axes, specifications)

@@ -189,7 +189,7 @@ def storage_of(
 @contextlib.contextmanager
 def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[tuple[EndpointsSite, Any]]:
     """A deployment, and the function that measures a cell in it."""
-    testbed = testbeds.of("endpoints")
+    testbed = testbeds.load_testbed("endpoints")
     asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
     request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

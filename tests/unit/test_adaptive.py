@@ -19,12 +19,22 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import figures, results
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, cell_spec, load
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import write_json, write_text
 from tpcsweep.models import fit_process, observe
 from tpcsweep.planning import choice
-from tpcsweep.planning.choice import Belief, Costs, Space, batch, believe, error, finished, first, next_points
+from tpcsweep.planning.choice import (
+    Belief,
+    Costs,
+    Space,
+    believe,
+    first_points,
+    next_points,
+    round_size,
+    stop_reason,
+    surface_error,
+)
 from tpcsweep.planning.rounds import UNREACHABLE, RoundError, Rounds, draw_figures, surface_with_predictions
 
 from tests.support import synthetic
@@ -65,7 +75,7 @@ def rows_of(space: Space, chosen: Sequence[int]) -> set[tuple[Any, ...]]:
 
 def test_the_first_cells_are_corners_of_the_grid_of_many_every_other_one() -> None:
     space = space_of(rtt=[0, 5, 50, 100], cores=[1.0, 2.0, 4.0, np.inf], streams=[1, 2, 4, 8])
-    chosen = rows_of(space, first(space))
+    chosen = rows_of(space, first_points(space))
     assert set(itertools.product((0, 100), (1, np.inf), (1, 8))) < chosen
     assert len(chosen) == 9  # eight corners, and one more to have three for each axis
     space = space_of(rtt=[0, 100], origins=[1, 2], cores=[1, 4], streams=[1, 2, 8])
@@ -77,7 +87,7 @@ def test_the_first_cells_are_corners_of_the_grid_of_many_every_other_one() -> No
 @given(spaces(), st.data())
 @settings(max_examples=15)
 def test_enough_cells_are_first_and_only_open_ones_are_chosen_next(space: Space, data: st.DataObject) -> None:
-    chosen = first(space)
+    chosen = first_points(space)
     assert len(set(chosen)) == len(chosen) >= min(3 * space.points.shape[1], len(space))
     open_ = np.array(data.draw(st.lists(st.booleans(), min_size=len(space), max_size=len(space))))
     open_[data.draw(st.integers(0, len(space) - 1))] = True
@@ -128,8 +138,8 @@ def test_of_a_large_grid_whole_deployments_are_looked_at(monkeypatch: pytest.Mon
     ],
 )
 def test_it_ends_for_a_reason(errors: list[tuple[float, float]], left: int, reason: str) -> None:
-    assert finished(0.05, errors, 8, np.arange(10) >= left) == reason
-    assert finished(0.05, errors, 7, np.arange(10) >= left) in ("", choice.EXHAUSTED)
+    assert stop_reason(0.05, errors, 8, np.arange(10) >= left) == reason
+    assert stop_reason(0.05, errors, 7, np.arange(10) >= left) in ("", choice.EXHAUSTED)
 
 
 def surface() -> tuple[Space, np.ndarray, np.ndarray]:
@@ -152,16 +162,16 @@ def dataset_of(space: Space, throughput: np.ndarray, measured: np.ndarray) -> xr
 
 def test_the_stated_error_is_reached_with_a_third_and_random_cells_predict_worse() -> None:
     space, true, found = surface()
-    measured = np.isin(np.arange(len(space)), first(space))
+    measured = np.isin(np.arange(len(space)), first_points(space))
     surprise: list[float] = []
     errors: list[tuple[float, float]] = []
     while True:
         belief = believe(fit_process(observe(dataset_of(space, found, measured))), space, surprise)
-        errors.append(error(belief, measured, np.where(measured, found, np.nan)))
-        if finished(0.06, errors, len(surprise), measured):
+        errors.append(surface_error(belief, measured, np.where(measured, found, np.nan)))
+        if stop_reason(0.06, errors, len(surprise), measured):
             break
-        chosen = next_points(space, belief, ~measured, COSTS, batch(len(space)))
-        surprise += belief.surprise(chosen, found)
+        chosen = next_points(space, belief, ~measured, COSTS, round_size(len(space)))
+        surprise += belief.standardized_errors(chosen, found)
         measured[chosen] = True
     assert errors[-1][0] <= 0.06
     assert measured.mean() <= 1 / 3
@@ -175,14 +185,14 @@ def test_the_stated_error_is_reached_with_a_third_and_random_cells_predict_worse
 
 def test_predictions_that_turned_out_wrong_are_doubted() -> None:
     space, _, found = surface()
-    measured = np.isin(np.arange(len(space)), first(space))
+    measured = np.isin(np.arange(len(space)), first_points(space))
     process = fit_process(observe(dataset_of(space, found, measured)))
     sure, doubtful = believe(process, space), believe(process, space, [3.0, -3.0])
     assert doubtful.doubt == pytest.approx(3.0)
     assert np.all(doubtful.deviation > sure.deviation)
     far = found + 3 * sure.deviation / sure.doubt * np.sign(found - sure.mean)
-    assert min(map(abs, sure.surprise([0, 5, 9], far))) >= 3.0
-    assert sure.surprise([0], np.full(len(space), np.nan)) == []
+    assert min(map(abs, sure.standardized_errors([0, 5, 9], far))) >= 3.0
+    assert sure.standardized_errors([0], np.full(len(space), np.nan)) == []
 
 
 SWEEP = """
@@ -201,7 +211,7 @@ class Fake:
     def __call__(self, cells: Sequence[Cell]) -> None:
         self.asked.append([cell.path for cell in cells])
         for cell in cells:
-            path, spec = self.configuration.cell_file(cell), wanted(self.configuration, cell)
+            path, spec = self.configuration.cell_file(cell), cell_spec(self.configuration, cell)
             if self.broken(cell):
                 results.write_placeholder(path, spec, "no route")
             else:
@@ -265,7 +275,7 @@ def test_what_was_not_measured_is_missing_and_predicted(explored: tuple[Rounds, 
     true = xr.full_like(ds.throughput_predicted, np.nan)
     for cell in rounds.configuration.grid.cells:
         place = {name: np.inf if cell.axes[name] is None else cell.axes[name] for name in true.dims}
-        true.loc[place] = synthetic.cell(wanted(rounds.configuration, cell))["summary"]["throughput"]
+        true.loc[place] = synthetic.cell(cell_spec(rounds.configuration, cell))["summary"]["throughput"]
     away = abs(ds.throughput_predicted - true).where(ds.status.squeeze("repetition") == 0)
     # The error is an estimate.
     assert float(np.sqrt((away**2).mean()) / (true.max() - true.min())) < 1.1 * 0.08
@@ -321,7 +331,7 @@ def test_only_the_cells_of_a_list_are_left_and_the_axes_stay(tmp_path: Path) -> 
     only = configured(tmp_path, only=f"{tmp_path}/cells.json")
     assert only.grid.cells == wished
     assert only.grid.axes == configuration.grid.axes
-    assert [wanted(only, cell) for cell in wished] == [wanted(configuration, cell) for cell in wished]
+    assert [cell_spec(only, cell) for cell in wished] == [cell_spec(configuration, cell) for cell in wished]
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '["rtt=7"]', "[1]", "no JSON"])
@@ -347,7 +357,7 @@ def test_a_signal_to_the_rounds_ends_the_run_of_a_round_in_order(tmp_path: Path)
 def test_cells_of_an_interrupted_run_are_used_and_damaged_ones_are_measured(tmp_path: Path) -> None:
     configuration = configured(tmp_path, "parameters: {rtt: [5, 20, 50], tcp_buffer: 4 MiB}")
     staged, damaged, placeholder = configuration.grid.cells
-    specs = [wanted(configuration, cell) for cell in configuration.grid.cells]
+    specs = [cell_spec(configuration, cell) for cell in configuration.grid.cells]
     results.write_cell(results.staged_file(configuration, staged), specs[0], synthetic.cell(specs[0]))
     results.write_cell(configuration.cell_file(damaged), specs[1], {})
     results.write_placeholder(configuration.cell_file(placeholder), specs[2], "it was late")

@@ -97,10 +97,13 @@ def test_a_script_reports_a_full_disk(script: Path) -> None:
 
 
 def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceback(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit) as ended, studies.reported(str(tmp_path / "no folder/log"), about="demo"):
+    with (
+        pytest.raises(SystemExit) as ended,
+        studies.exit_on_errors(str(tmp_path / "no folder/log"), about="demo"),
+    ):
         raise OSError(28, "No space left on device", "results/demo/dataset.nc")
     told = "demo: results/demo/dataset.nc: No space left on device: make room"
     assert str(ended.value.code).startswith(told)
-    with pytest.raises(PermissionError), studies.reported(str(tmp_path / "log"), about="demo"):
+    with pytest.raises(PermissionError), studies.exit_on_errors(str(tmp_path / "log"), about="demo"):
         raise PermissionError(13, "Permission denied")
     assert not (tmp_path / "log").exists()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tpcsweep.client import Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.flags import BROKEN, FLAGS, GRADES, BrokenError, graded, implausible, worst
+from tpcsweep.flags import BROKEN, FLAGS, GRADES, BrokenError, graded, implausible, worst_grade
 from tpcsweep.measure import cell
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import Reading
@@ -262,11 +262,13 @@ def test_every_flag_has_a_grade_and_the_worst_is_that_of_all(some: list[str], ot
     assert sorted(itertools.chain(*by_grade)) == sorted(some)
     assert graded(some, *GRADES) == [flag for flag in FLAGS if flag in some]
     order = (None, *GRADES)
-    assert order.index(worst(some + others)) == max(order.index(worst(some)), order.index(worst(others)))
+    assert order.index(worst_grade(some + others)) == max(
+        order.index(worst_grade(some)), order.index(worst_grade(others))
+    )
 
 
 def test_what_is_no_flag_is_refused_and_words_for_people_are_no_identifiers() -> None:
-    for ask in (worst, graded):
+    for ask in (worst_grade, graded):
         with pytest.raises(KeyError, match="unheard"):
             ask(["unheard"])
     words = {flag.words for flag in FLAGS.values()}

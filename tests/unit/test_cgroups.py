@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.configuration.loading import wanted
+from tpcsweep.configuration.loading import cell_spec
 from tpcsweep.files import write_text
 from tpcsweep.linux import cgroups, rootless
 from tpcsweep.linux.cgroups import (
@@ -26,7 +26,7 @@ from tpcsweep.linux.cgroups import (
     parse_usage,
     quota,
 )
-from tpcsweep.linux.rootless import explained, quota_refusal
+from tpcsweep.linux.rootless import quota_refusal, refusal_text
 from tpcsweep.testbeds import netns
 from tpcsweep.testbeds.netns import MachineError
 
@@ -77,7 +77,7 @@ def test_a_quota_is_what_was_asked_for_with_the_shortest_period_that_gives_enoug
     if cores >= 0.1:
         assert chosen.period == PERIOD
     elif cores >= 0.01:
-        assert chosen.time == pytest.approx(cgroups.ENOUGH, abs=1)
+        assert chosen.time == pytest.approx(cgroups.RECOMMENDED_QUOTA, abs=1)
         assert PERIOD < chosen.period <= cgroups.LONGEST_PERIOD
     else:
         assert chosen.period == cgroups.LONGEST_PERIOD
@@ -118,7 +118,7 @@ def test_what_no_quota_can_be_is_refused(root: Path) -> None:
 def test_cells_with_the_usual_period_are_what_they_were(root: Path) -> None:
     # The first cannot be measured, and may be looked at.
     few = loaded(root, "parameters: {cores: [0.001, 0.02, 0.2, 0.4, null], origins: 4}")
-    conditions = [wanted(few, cell).get("conditions") for cell in few.grid.cells]
+    conditions = [cell_spec(few, cell).get("conditions") for cell in few.grid.cells]
     assert conditions == [*({"cpu_period": period} for period in (10**6, 10**6, 200_000)), None, None]
 
 
@@ -154,7 +154,7 @@ def test_all_that_forbids_namespaces_is_named(folder: Path, sysctls: Any, proc: 
     settings = {f"sys/{name.replace('.', '/')}": f"{value}\n" for name, value in sysctls.items()}
     for name, text in ({"self/status": "Seccomp:\t0\n"} | proc | settings).items():
         write_text(folder / name, text)
-    said = explained(SAID)
+    said = refusal_text(SAID)
     assert [text for text in told if text not in said] == []
     assert ("CONFIG_USER_NS" in said, "seccomp" in said) == (not proc, "self/status" in proc)
     assert said.endswith(f"({SAID})")
@@ -188,7 +188,7 @@ def test_what_keeps_quotas_away_is_named(tmp_path: Path, monkeypatch: Any, lacki
     ("drops", "told"), [("-sys_admin", "CAP_SYS_ADMIN"), ("-chown,-net_raw", "CAP_CHOWN, CAP_NET_RAW")]
 )
 def test_a_root_without_all_rights_is_told_which_are_missing(drops: str, told: str) -> None:
-    ask = [sys.executable, "-c", "from tpcsweep.linux import rootless; print(rootless.refusal())"]
+    ask = [sys.executable, "-c", "from tpcsweep.linux import rootless; print(rootless.namespace_refusal())"]
     if os.geteuid() or rootless.lacking_rights(Path("/proc/self/status").read_text()):
         pytest.skip("needs all rights of root")
     command = ["setpriv", f"--bounding-set={drops}", "--", *ask]
@@ -233,13 +233,13 @@ def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp
         started.kill()
         for pid in pids - {started.pid}:
             os.kill(pid, 9)
-    assert cgroups.named(group.tree, "tpc-x-") == [group]
+    assert cgroups.cgroups_with_prefix(group.tree, "tpc-x-") == [group]
     group.remove()
-    assert cgroups.named(group.tree, "tpc-x-") == []
+    assert cgroups.cgroups_with_prefix(group.tree, "tpc-x-") == []
 
 
 def test_plain_groups_have_no_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroups, "PLAIN", tmp_path)
+    monkeypatch.setattr(cgroups, "PLAIN_GROUPS", tmp_path)
     assert hierarchy() == Hierarchy(0, tmp_path, tmp_path)
     with pytest.raises(CgroupError, match="without cgroups there are no quotas"):
         hierarchy().group("tpc-x-src1").create(0.5)
@@ -265,7 +265,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
         monkeypatch.setattr("shutil.which", lambda name, **_: None if name in missing else "/bin/x")
         monkeypatch.setattr(netns, "netem_works", lambda: netem)
         monkeypatch.setattr(netns, "TUN", tmp_path / tun)
-        monkeypatch.setattr(netns.rootless, "refusal", lambda: refused)
+        monkeypatch.setattr(netns.rootless, "namespace_refusal", lambda: refused)
         monkeypatch.setattr(netns.cgroups, "hierarchy", lambda: Hierarchy(1, tmp_path / groups, tmp_path))
         monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
         monkeypatch.setattr(netns, "USER", user)

@@ -13,9 +13,9 @@ import pytest
 import xarray as xr
 from tpcsweep.claims import CLAIMS, Outcome, Verdict, effects, judge
 from tpcsweep.claims.base import judge_claim, write_verdicts
-from tpcsweep.claims.cells import UNTRUSTED, WIDEN, cells_of
+from tpcsweep.claims.cells import UNTRUSTED, WIDENING, claim_cells
 from tpcsweep.claims.earlier import RECOVERIES
-from tpcsweep.claims.effects import exact_share, largest, mean_ratio, peak
+from tpcsweep.claims.effects import exact_share, largest_level, mean_ratio, peak
 from tpcsweep.configuration.testbeds import ClaimName
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.tcp import recovery_time
@@ -59,7 +59,7 @@ def world(
     failed = np.array([fails(point) for point in points])
     throughput = rates * np.exp(noise * np.random.default_rng(seed).normal(size=len(points)))
     throughput[failed] = np.nan
-    half = 1.96 * (noise if stated is None else stated) * throughput / WIDEN
+    half = 1.96 * (noise if stated is None else stated) * throughput / WIDENING
     content = with_ends(throughput, half) | {
         "throughput_max": np.full(len(points), largest),
         "duration": np.full(len(points), duration),
@@ -264,7 +264,7 @@ CASES = {
 
 
 def verdict(name: str, ds: xr.Dataset) -> Verdict:
-    return judge_claim(CLAIMS[name], ds, cells_of(ds))
+    return judge_claim(CLAIMS[name], ds, claim_cells(ds))
 
 
 def case_world(name: str, which: str, **how: Any) -> xr.Dataset:
@@ -339,7 +339,7 @@ def test_cells_that_cannot_be_trusted_are_left_out_and_counted(flag: str) -> Non
     levels = split("origins", 4, 0.1, 0.01)  # alike but for 4 origins
     alike = world(ORIGINS.axes, levels, flags=lambda point: MASKS[flag] if point["origins"] == 4 else 0)
     judged = expect(Outcome.FAILS, "chep2023.origins_help", alike)
-    assert (judged.used, judged.left_out) == (12, {flag: 6})
+    assert (judged.used, judged.excluded_cells) == (12, {flag: 6})
 
 
 SCALED = {"streams": [1, 5, 10, 20, 30, 40, 50], "rtt": [5.0, 20.0, 40.0, 60.0, 80.0, 120.0]}
@@ -414,7 +414,7 @@ def test_repetitions_widen_intervals_that_are_too_narrow(name: str) -> None:
 def test_data_without_intervals_are_judged_by_repetitions() -> None:
     ds = world({**ORIGINS.axes, "repetition": [1, 2, 3]}, ORIGINS.true, 0.05)
     bare = ds.assign(throughput_low=ds.throughput * np.nan, throughput_high=ds.throughput * np.nan)
-    errors = cells_of(bare).trusted["error"] / cells_of(bare).trusted["throughput"]
+    errors = claim_cells(bare).trusted["error"] / claim_cells(bare).trusted["throughput"]
     assert errors.mean() == pytest.approx(0.05, rel=0.3)
     expect(Outcome.HOLDS, "chep2023.origins_help", bare)
 
@@ -456,7 +456,7 @@ def test_a_mean_ratio_of_enough_pairs_covers_the_truth_as_often_as_it_says() -> 
 
 
 def test_levels_of_unknown_error_can_be_anything_and_shares_of_counts_are_exact() -> None:
-    found = largest([1.0, 2.0], [0.1, math.nan])
+    found = largest_level([1.0, 2.0], [0.1, math.nan])
     assert found is not None and found.high == math.inf
     assert effects.REGIONS["more"].decide(found) is None
     # 0 of 10: 1 - 0.025^(1/10)

@@ -16,7 +16,7 @@ import yaml
 from click.shell_completion import BashComplete
 from tpcsweep import results, testbeds
 from tpcsweep.cli import COMMANDS, common, main, sweeps
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec, load
 from tpcsweep.files import write_text
 from tpcsweep.testbeds.netns import MachineError
 
@@ -48,7 +48,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
 
 def fill(study: Configuration, cells: int) -> None:
     for cell in study.grid.cells[:cells]:
-        spec = wanted(study, cell)
+        spec = cell_spec(study, cell)
         results.write_cell(study.cell_file(cell), spec, synthetic.cell(spec))
 
 
@@ -80,7 +80,7 @@ def test_a_shell_completes_commands_and_names(words: str, completed: list[str]) 
 
 
 def test_a_sweep_that_can_run_has_no_findings(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testbeds.of("netns"), "require", lambda _: None)
+    monkeypatch.setattr(testbeds.load_testbed("netns"), "require", lambda _: None)
     done = tpcsweep("check")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "probe: all checks passed")
     row = {"subject": "netns", "check": "can deploy", "status": "ok", "reason": ""}
@@ -93,7 +93,7 @@ def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: py
     def require(_: object) -> None:
         raise MachineError("the netns testbed cannot run on this machine")
 
-    monkeypatch.setattr(testbeds.of("netns"), "require", require)
+    monkeypatch.setattr(testbeds.load_testbed("netns"), "require", require)
     parameters = "{tool: [curl, globus-url-copy], copy_mode: push, tcp_streams: 2}"
     Path("config/sweeps/probe.yaml").write_text(f"parameters: {parameters}\n")
     monkeypatch.setenv("PATH", "/nowhere")
@@ -114,7 +114,7 @@ def test_a_testbed_with_checks_of_its_own_yields_the_rows(monkeypatch: pytest.Mo
         testbeds.Finding("a", "list", "ok", "3 [ms]"),
         testbeds.Finding("b", "delete", "failed", "HTTP 403"),
     ]
-    monkeypatch.setattr(testbeds.of("netns"), "check", lambda _: iter(rows), raising=False)
+    monkeypatch.setattr(testbeds.load_testbed("netns"), "check", lambda _: iter(rows), raising=False)
     done = tpcsweep("check", "netns")
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "netns: 1 of 2 checks failed")
     assert "3 [ms]" in done.stdout
@@ -129,7 +129,7 @@ def test_reaped_deployments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
         patched.setattr("os.geteuid", lambda: 1000)
         assert "run `tpcsweep reap` as root" in failed("reap")
     left = ["demo, rtt=5, pid 7"]
-    monkeypatch.setattr(testbeds.of("netns"), "reap", lambda _: left)
+    monkeypatch.setattr(testbeds.load_testbed("netns"), "reap", lambda _: left)
     assert tpcsweep("reap").stdout == "reaped: demo, rtt=5, pid 7\n"
     assert json.loads(tpcsweep("reap", "--json").stdout) == {"testbed": "netns", "reaped": left}
     left.clear()
@@ -140,7 +140,7 @@ def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
     assert "no cells yet. Run `snakemake --config sweep=probe" in failed("dataset")
     fill(study, 1)
     cell = study.grid.cells[1]
-    spec = wanted(study, cell)
+    spec = cell_spec(study, cell)
     results.write_cell(results.staged_file(study, cell), spec, synthetic.cell(spec))
     done = tpcsweep("dataset")
     assert done.exit_code == 0, done.output
@@ -284,7 +284,9 @@ def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest
         return fitted[0]
 
     monkeypatch.setattr(calibrating, "calibrate", calibrate)
-    monkeypatch.setattr(calibrating, "left_out", lambda *_: xr.Dataset({"a": ("x", [1])}).to_dataframe())
+    monkeypatch.setattr(
+        calibrating, "predict_left_out", lambda *_: xr.Dataset({"a": ("x", [1])}).to_dataframe()
+    )
     done = tpcsweep("calibrate", EXAMPLE, "--json")
     assert json.loads(done.stdout)["parameters"]["window_share"]["unit"] == "1"
     assert {"calibration.yaml", "calibration.csv"} <= {path.name for path in Path().iterdir()}

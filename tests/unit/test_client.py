@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep.client import Client, ClientError, Event, ToolRefusedError, of_process
+from tpcsweep.client import Client, ClientError, Event, ToolRefusedError, process_client
 from tpcsweep.tools.base import PACKAGE
 
 from tests.support.workflow import background, gone, wait_until
@@ -61,7 +61,7 @@ asyncio.run(client.serve(Path("/"), Path(sys.argv[3])))
 
 WORKER = """
 import os, sys, threading, time
-from tpcsweep.tools.base import Answers, ordered
+from tpcsweep.tools.base import Answers, parse_transfer
 
 answers = Answers()
 print("a library's noise", flush=True)
@@ -72,10 +72,10 @@ def copy(number, transfer):
         for size in (5, 9):
             answers.marker(number, size)
     time.sleep(0 if transfer.copy_mode in ("fail", "mark") else float(transfer.copy_mode))
-    answers.ended(number, "the server said no" if transfer.copy_mode == "fail" else None)
+    answers.report_end(number, "the server said no" if transfer.copy_mode == "fail" else None)
 answers.ready()
 for line in sys.stdin.buffer:
-    threading.Thread(target=copy, args=ordered(line), daemon=True).start()
+    threading.Thread(target=copy, args=parse_transfer(line), daemon=True).start()
 os._exit(0)
 """
 """Copies by sleeping for as many seconds as the copy mode says; `fail`, `die` and `mark` are other ways to end."""
@@ -92,7 +92,7 @@ def process(tmp_path: Path) -> Iterator[Started]:
 
 
 def run(client: Client | Started, tool: str, streams: int, copy_mode: str, **more: Any) -> Client:
-    client = client if isinstance(client, Client) else of_process(client)
+    client = client if isinstance(client, Client) else process_client(client)
     given = {"pairs": [("https://s", "https://d")], "file_name": "f", "prefix": "p", "tcp_streams": 1, **more}
     client.run(tool=tool, streams=streams, copy_mode=copy_mode, **given)
     return client
@@ -137,7 +137,7 @@ def test_markers_tell_the_bytes_of_transfers_by_one_connection(
     process: Started, tool: str, connections: int, sizes: list[int]
 ) -> None:
     markers: list[Event] = []
-    client = of_process(process, markers.append)
+    client = process_client(process, markers.append)
     run(client, tool, 1, "mark", tcp_streams=connections, files=1)
     ended = gather(client, 1)[0]
     assert [marker["bytes"] for marker in markers] == sizes
@@ -182,7 +182,7 @@ def test_streams_that_have_their_files_end_and_the_last_one_says_so(process: Sta
 
 
 def test_a_tool_that_cannot_begin_is_refused_with_its_words(process: Started) -> None:
-    client = of_process(process)
+    client = process_client(process)
     with pytest.raises(ToolRefusedError, match="no token to be had"):
         run(client, "refuses", 1, "0")
     with pytest.raises(ToolRefusedError, match="works ended with exit code 1: no such library"):

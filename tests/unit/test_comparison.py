@@ -21,11 +21,19 @@ from tpcsweep.comparing import (
     load_side,
     write_files,
 )
-from tpcsweep.comparing.effects import FASTER, NOT_COMPARABLE, SAME, SLOWER, combined, holm, random_effects
+from tpcsweep.comparing.effects import (
+    FASTER,
+    NOT_COMPARABLE,
+    SAME,
+    SLOWER,
+    holm,
+    overall_effect,
+    random_effects,
+)
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sides import read_side
 from tpcsweep.dataset import STATUS
-from tpcsweep.dataset.labels import masks_of
+from tpcsweep.dataset.labels import flag_masks
 
 from tests.support import synthetic
 
@@ -86,7 +94,7 @@ def test_flags_of_each_side_are_counted_and_a_disturbed_side_blames_nobody() -> 
     def on(work: float, disturbed: bool) -> xr.Dataset:
         one = made(3)
         limit = xr.full_like(one["throughput"], "cpu_destination", dtype=object)
-        flags = xr.full_like(one["flags"], disturbed * masks_of(one)["disturbed"])
+        flags = xr.full_like(one["flags"], disturbed * flag_masks(one)["disturbed"])
         return one.assign(limit=limit, machine_work=xr.full_like(one["throughput"], work), flags=flags)
 
     summary = compare(on(0.30, False), on(0.25, True)).summary()
@@ -109,7 +117,7 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
 def test_a_known_effect_is_found_and_covered(repetitions: int, between: float) -> None:
     base, new = made(3, repetitions, sweeps=60), made(4, repetitions, 0.9, between=between, sweeps=60)
     found = compare(base, new)
-    means = [*map(combined, by_sweep(found.cells))]
+    means = [*map(overall_effect, by_sweep(found.cells))]
     assert np.mean([mean.low <= 0.9 <= mean.high for mean in means]) > 0.91
     assert np.mean([mean.high < 1 for mean in means]) > 0.99
     cells = found.cells["ratio_low"].le(0.9) & found.cells["ratio_high"].ge(0.9)
@@ -205,7 +213,7 @@ def test_cells_that_lack_something_say_what() -> None:
 
 def test_short_single_measurements_count_together_and_have_no_verdict_alone() -> None:
     base, new = made(1, 1), made(2, 1, effect=0.5)
-    base["flags"][:, :4] |= masks_of(base)["too_short"]
+    base["flags"][:, :4] |= flag_masks(base)["too_short"]
     found = compare(base, new)
     assert found.overall.cells == 48
     assert found.overall.verdict == SLOWER
@@ -258,8 +266,8 @@ def test_what_is_not_common_is_said() -> None:
     compared = compare(base, new)
     found = compared.alignment
     assert found.axes == {"rtt": (0.0, 10.0), "streams": (3, 4, 5, 6)}
-    assert found.only["base"] == {"rtt": (5.0, 20.0, 50.0, 100.0), "streams": (1, 2)}
-    assert found.only["new"] == {"streams": (7, 8)}
+    assert found.unmatched_values["base"] == {"rtt": (5.0, 20.0, 50.0, 100.0), "streams": (1, 2)}
+    assert found.unmatched_values["new"] == {"streams": (7, 8)}
     assert found.different == {"mtu": (9000, None), "tool": ("curl", "gfal-copy")}
     assert len(compared.cells) == 8
     first = float(base["throughput"].sel(rtt=0, streams=3).mean("repetition"))
@@ -271,7 +279,7 @@ def test_an_axis_of_one_side_is_met_by_the_value_of_the_other() -> None:
     both.attrs = made(1).attrs
     found = compare(both, made(3))
     assert found.alignment.axes["tool"] == ("curl",)
-    assert found.alignment.only["base"] == {"tool": ("gfal-copy",)}
+    assert found.alignment.unmatched_values["base"] == {"tool": ("gfal-copy",)}
     assert set(found.cells["verdict"]) == {SAME}
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.importing import ConditionError, meeting
+from tpcsweep.importing import ConditionError, rows_meeting
 
 TABLE = pd.DataFrame(
     {
@@ -24,7 +24,7 @@ TABLE = pd.DataFrame(
 
 
 def rows(condition: str, table: pd.DataFrame = TABLE) -> list[int]:
-    return np.flatnonzero(meeting(table, condition)).tolist()
+    return np.flatnonzero(rows_meeting(table, condition)).tolist()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rich.console import Console
 from tpcsweep.cli.sweeps import grid_summary, grid_table
 from tpcsweep.configuration import checks, units
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import ConfigurationError, WorkflowSettings, load, wanted
+from tpcsweep.configuration.loading import ConfigurationError, WorkflowSettings, cell_spec, load
 from tpcsweep.configuration.parameters import WORD, Parameters, complete
 from tpcsweep.configuration.problems import quoted
 from tpcsweep.configuration.sweep import Measurement
@@ -88,7 +88,7 @@ FIRST = json.loads("""
 
 def test_cells_of_the_first_version_are_current(root: Path) -> None:
     configuration = loaded(root, "parameters: {rtt: 5 ms, xrootd: system}\ndescription: any\nseed: 3")
-    specification = wanted(configuration, configuration.grid.cells[0])
+    specification = cell_spec(configuration, configuration.grid.cells[0])
     assert list(specification) == list(FIRST)
     fix = "name the value that cells had before a new parameter in BEFORE (configuration/parameters.py)"
     assert complete(FIRST) == specification, fix

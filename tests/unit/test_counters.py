@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.counters import Process, machine_times, parse_stat, retransmits, with_descendants
-from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, rtt_and_cwnd
+from tpcsweep.linux.sockets import Connection, ConnectionTotals, SocketDiagnostics, rtt_and_cwnd
 from tpcsweep.measure import machine
 from tpcsweep.measure.files import ReceivedBytes
-from tpcsweep.measure.machine import Busiest, Threads, numbered, together
+from tpcsweep.measure.machine import Busiest, Threads, combine_busiest, process_ids
 from tpcsweep.testbeds.node.counters import OriginCounters, throttling
 
 from tests.support.workflow import background, wait_until
@@ -112,15 +112,15 @@ ADDED = st.lists(st.integers(0, 1000), min_size=5, max_size=5)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5), ADDED)))
 def test_counters_are_the_sums_over_all_connections(lives: list[tuple[int, int, list[int]]]) -> None:
     """lives: for each connection the look that first sees it, how many do, and what it adds before each."""
-    followed, seen = Followed(), 0
-    before = followed.look([])
+    followed, seen = ConnectionTotals(), 0
+    before = followed.update([])
     for look in range(12):
         there = []
         for cookie, (begins, looks, added) in enumerate(lives):
             if begins <= look < begins + looks:
                 seen += added[look - begins]
                 there.append(connection(cookie, 0.5, sum(added[: look - begins + 1])))
-        found = followed.look(there)
+        found = followed.update(there)
         assert found["sent"] == seen
         assert all(new >= old for new, old in zip(found.values(), before.values(), strict=True))
         before = found
@@ -133,38 +133,38 @@ def test_means_are_over_connections() -> None:
 
 
 def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "LOOK", 0.0)
+    monkeypatch.setattr(machine, "THREAD_INTERVAL", 0.0)
     monkeypatch.setattr(machine, "SHARE", math.inf)
     proc = os.open("/proc", os.O_RDONLY)
-    assert os.getpid() in numbered(proc)
+    assert os.getpid() in process_ids(proc)
     python, sleeping = [sys.executable, "-c"], "import time; time.sleep(60)"
     with background([*python, sleeping]) as idle, background([*python, "while True: pass"]) as busy:
         watched = Threads(proc, lambda: [idle.pid, busy.pid, 2**22 + 1])  # no process has that number
         began = time.monotonic()
-        assert math.isnan(watched.look().cores)
+        assert math.isnan(watched.read().cores)
         time_of_busy = psutil.Process(busy.pid).cpu_times
         wait_until(lambda: time_of_busy().user > 0.2, "the busy one has used a fifth of a second")
-        used, took = watched.look().cores, time.monotonic() - began
+        used, took = watched.read().cores, time.monotonic() - began
         # However little of a CPU it gets: what it used of that time, and the kernel counts by hundredths of a second.
         assert 0.15 / took < used < 1.1
-    assert watched.look() == Busiest(0.0, 0)
+    assert watched.read() == Busiest(0.0, 0)
     os.close(proc)
 
 
 def test_looks_that_take_long_are_far_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "LOOK", 0.0)
+    monkeypatch.setattr(machine, "THREAD_INTERVAL", 0.0)
     monkeypatch.setattr(machine, "SHARE", 1e-9)
     proc = os.open("/proc", os.O_RDONLY)
     pids = Mock(return_value=[os.getpid()])
     watched = Threads(proc, pids)
-    assert watched.look() is watched.look()
+    assert watched.read() is watched.read()
     pids.assert_called_once()
     os.close(proc)
 
 
 def test_servers_together_have_the_busiest_thread_of_any_and_all_that_wait() -> None:
-    assert together([Busiest(0.5, 1), Busiest(0.25, 2)]) == Busiest(0.5, 3)
-    assert math.isnan(together([Busiest(0.5, 1), Busiest(math.nan, 0)]).cores)
+    assert combine_busiest([Busiest(0.5, 1), Busiest(0.25, 2)]) == Busiest(0.5, 3)
+    assert math.isnan(combine_busiest([Busiest(0.5, 1), Busiest(math.nan, 0)]).cores)
 
 
 @given(st.lists(st.dictionaries(st.integers(0, 2), st.integers(0, 99), max_size=3), min_size=1, max_size=4))

@@ -42,7 +42,7 @@ def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
 @pytest.fixture
 def batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder; processes read three cells at a time, after the first one."""
-    monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
+    monkeypatch.setattr("tpcsweep.dataset.cells.SERIAL_CELLS", 1)
     monkeypatch.setattr("tpcsweep.dataset.cells._BATCH", 3)
     return tmp_path
 
@@ -311,7 +311,7 @@ def lines(batches: Path) -> Lines:
 
 
 def of_lines(file: Path, specs: list[dict[str, Any]], processes: int = 2) -> dataset.Folded:
-    return dataset.fold(dataset.lines_of(file, len(specs)), LINES, specs, processes, {"scale": "1/200"})
+    return dataset.fold(dataset.cell_lines(file, len(specs)), LINES, specs, processes, {"scale": "1/200"})
 
 
 def test_lines_fold_as_files_do(tmp_path: Path, lines: Lines) -> None:

@@ -120,7 +120,7 @@ FORTY = {"origins": [1, 2], "streams": [*range(1, 11)], "repetition": [1, 2]}
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Files of 40 cells, of which processes take three at a time after the first five."""
-    monkeypatch.setattr(cells, "FEW", 5)
+    monkeypatch.setattr(cells, "SERIAL_CELLS", 5)
     monkeypatch.setattr(cells, "_BATCH", 3)
     return [*synthetic.write_sweep(tmp_path, FORTY, missing=[{"streams": 7}], failed=[{"streams": 3}])]
 
@@ -155,7 +155,7 @@ def test_a_process_that_dies_is_an_error(files: list[Path], monkeypatch: pytest.
         os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(cells.Reader, "_fixed", dying)
-    monkeypatch.setattr(cells, "FEW", 0)
+    monkeypatch.setattr(cells, "SERIAL_CELLS", 0)
     with pytest.raises(dataset.DatasetError, match="a process that read cell files was killed"):
         dataset.fold(files, FORTY, processes=2)
 
@@ -168,7 +168,7 @@ def endless(folder: Path, before: Callable[[], object] = os.getpid) -> Iterator[
 
     def fold() -> None:
         os.setsid()
-        cells.FEW = 0
+        cells.SERIAL_CELLS = 0
         folding._Grid.add = lambda *_: None
         before()
         with interruptible():

@@ -22,11 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep import dataset
-from tpcsweep.dataset.tables import as_written, inert, write_csv
+from tpcsweep.dataset.tables import escape_formula, unescape_formula, write_csv
 from tpcsweep.exporting import UNITS, ExportError, exposition, monitoring_lines, zarr
 from tpcsweep.flags import FLAGS
 from tpcsweep.importing import read_table
-from tpcsweep.testbeds.kubernetes.pod.metrics import Running
+from tpcsweep.testbeds.kubernetes.pod.metrics import CellMetrics
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.variables import SUMMARY
 
@@ -183,10 +183,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     folded = dataset.fold(write_sweep(tmp_path_factory.mktemp("cells"), axes), axes)
     # What is not known of a made-up cell is written of a real one.
     summary = folded.summary.assign({name: folded.summary[name].fillna(1.0) for name in SUMMARY})
-    running = Running()
+    running = CellMetrics()
     running.begin(VARIABLES, {"deployment": "a", "streams": "4"})
     for of in ("src1", "dst1", "client"):
-        running.hear({"of": of, "sample": [1.0] * len(Sample._fields)})
+        running.update({"of": of, "sample": [1.0] * len(Sample._fields)})
     found: dict[str, set[str]] = {}
     for lines in (exposition(summary), running.lines()):
         for family in text_string_to_metric_families("".join(f"{line}\n" for line in lines)):
@@ -248,13 +248,13 @@ SUMS = ["\t=1+1", "  =1+1", "＝1+1", "a\n=1+1", "a;=1+1", "'=1+1"]
 @pytest.mark.parametrize("text", [*ATTACKS, *SUMS])
 def test_a_formula_becomes_text(text: str) -> None:
     for separator in ",;\t":
-        cells = next(csv.reader([inert(text).replace("\n", separator)], delimiter=separator))
+        cells = next(csv.reader([escape_formula(text).replace("\n", separator)], delimiter=separator))
         assert not any(cell.strip().startswith(tuple("=+-@＝")) for cell in cells)
 
 
 @pytest.mark.parametrize("text", ["-5", "+1.5e-3", "-.5", "curl", "a-b", "x = 1", "5.8.1", "", "it's"])
 def test_numbers_and_other_words_stay_as_they_are(text: str) -> None:
-    assert inert(text) == text
+    assert escape_formula(text) == text
 
 
 @given(st.lists(st.tuples(TEXTS, st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=5))
@@ -267,8 +267,8 @@ def test_what_importing_reads_back_is_what_was_written(tmp_path_factory: Any, ce
     assert table["=name"].tolist() == [re.sub("\r\n?", "\n", text) for text, _ in cells]
     assert [float(value) for value in table["figure"]] == [value for _, value in cells]
     for text, _ in cells:
-        assert as_written(inert(text)) == text
-        assert inert(text) == text or inert(text).replace("'", "") == text.replace("'", "")
+        assert unescape_formula(escape_formula(text)) == text
+        assert escape_formula(text) == text or escape_formula(text).replace("'", "") == text.replace("'", "")
 
 
 def test_pandas_reads_numbers_as_numbers_and_a_table_without_rows_has_its_head(tmp_path: Path) -> None:

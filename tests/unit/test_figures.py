@@ -17,7 +17,7 @@ from matplotlib.legend import Legend
 from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
-from tpcsweep.figures.panels import in_common
+from tpcsweep.figures.panels import common_parameters
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import short
 from tpcsweep.variables import LIMITS
@@ -264,6 +264,6 @@ def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_pat
 
 def test_a_caption_names_no_parameter_at_its_value_of_before() -> None:
     summary = synthetic.bare(np.ones((2, 1)), 0.1, {"streams": [1, 2], "repetition": [1]})
-    named = in_common(summary.assign_coords(pair="only", encryption="usual", loss=0.0))
+    named = common_parameters(summary.assign_coords(pair="only", encryption="usual", loss=0.0))
     assert "loss" in named and "only" not in named and "usual" not in named
-    assert "site a to b" in in_common(summary.assign_coords(pair="site a to b"))
+    assert "site a to b" in common_parameters(summary.assign_coords(pair="site a to b"))

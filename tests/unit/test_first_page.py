@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from nbconvert.filters import markdown2html
 from tpcsweep import dataset, pages
 from tpcsweep.configuration.loading import load
-from tpcsweep.dataset import STATUS, Folded, flagged, masks_of
+from tpcsweep.dataset import STATUS, Folded, flag_masks, flagged
 from tpcsweep.dataset.labels import with_beyond_path
 from tpcsweep.figures import limits
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.figures.panels import as_table, as_text
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import short
-from tpcsweep.pages.content import Beside, content
+from tpcsweep.pages.content import PageExtras, page_content
 from tpcsweep.pages.findings import findings
 from tpcsweep.pages.forecast import gains
 from tpcsweep.templates import as_json, percent, render
@@ -45,9 +45,9 @@ def folded(tmp_path_factory: pytest.TempPathFactory) -> Folded:
     return dataset.fold(write_sweep(tmp_path_factory.mktemp("cells"), AXES), AXES)
 
 
-def shown(folded: Folded, summary: xr.Dataset | None = None, beside: Beside | None = None) -> str:
+def shown(folded: Folded, summary: xr.Dataset | None = None, beside: PageExtras | None = None) -> str:
     summary = folded.summary if summary is None else summary
-    return render("page", **content(summary, folded.samples, folded.transfers, beside or Beside()))
+    return render("page", **page_content(summary, folded.samples, folded.transfers, beside or PageExtras()))
 
 
 @settings(max_examples=20)
@@ -55,7 +55,7 @@ def shown(folded: Folded, summary: xr.Dataset | None = None, beside: Beside | No
 def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject) -> None:
     summary = folded.summary.copy(deep=True)
     shape = summary.throughput.shape
-    masks = masks_of(summary)
+    masks = flag_masks(summary)
     flags = [0, 0, 0, *(masks[flag] for flag in ("not_steady", "files_missing", "wide_interval"))]
     drawn = {
         "throughput": st.floats(0.001, 2),
@@ -111,7 +111,7 @@ def test_each_limit_has_letters_a_colour_a_remedy_and_a_name_for_people() -> Non
 @pytest.mark.parametrize(("count", "warned"), [(2, False), (3, True)])
 def test_a_busy_machine_is_said_before_all_else(folded: Folded, count: int, warned: bool) -> None:
     summary = folded.summary.copy(deep=True)
-    summary["flags"].values.flat[:count] = masks_of(summary)["machine_saturated"]
+    summary["flags"].values.flat[:count] = flag_masks(summary)["machine_saturated"]
     banner = BeautifulSoup(shown(folded, summary), "html.parser").select_one("main > :first-child")
     assert banner is not None and ("banner" in banner.get_attribute_list("class")) == warned
     assert not warned or f"{count} of {CELLS} cells: machine saturated ({count})" in banner.get_text()
@@ -124,7 +124,7 @@ def test_what_is_above_the_paths_rate_is_flagged_and_no_headline(folded: Folded)
     old = summary["flags"].attrs
     names, bits = old["flag_meanings"].split()[:4], old["flag_masks"][:4]
     summary["flags"].attrs |= {"flag_meanings": " ".join(names), "flag_masks": bits}  # of an earlier version
-    made = content(summary, folded.samples, folded.transfers, Beside())
+    made = page_content(summary, folded.samples, folded.transfers, PageExtras())
     assert "1.03" not in made["findings"][0]["text"]
     [flag] = [flag for flag in made["data"]["flags"] if flag["words"] == "beyond the path's rate"]
     assert [at for at, value in enumerate(made["data"]["cells"]["flags"]) if value & flag["mask"]] == [3]
@@ -135,7 +135,7 @@ def test_a_number_is_the_same_on_the_page_in_the_table_and_in_figures(tmp_path: 
     summary, samples, transfers = large(tmp_path, 8, 9)
     dataset.write_table(summary, tmp_path / "cells.csv")
     table = pd.read_csv(tmp_path / "cells.csv")
-    made = content(summary, samples, transfers, Beside())
+    made = page_content(summary, samples, transfers, PageExtras())
     for column, name in (("value", "throughput"), ("low", "throughput_low"), ("high", "throughput_high")):
         assert made["data"]["cells"][column] == [short(value) for value in table[name]]
     drawn = {text.get_text() for axes in limits(summary).axes for text in axes.texts}
@@ -151,10 +151,13 @@ def test_a_number_read_from_a_table_is_rounded_as_the_number_itself(value: float
 
 def test_shares_of_time_are_evidence_of_each_cell(folded: Folded) -> None:
     summary = folded.summary.copy(deep=True)
-    assert content(summary, folded.samples, folded.transfers, Beside())["data"]["cells"]["shares"] is None
+    assert (
+        page_content(summary, folded.samples, folded.transfers, PageExtras())["data"]["cells"]["shares"]
+        is None
+    )
     for limit, share in (("bandwidth", 0.2), ("window", 0.8)):
         summary[f"share_{limit}"] = xr.full_like(summary["throughput"], share)
-    shares = content(summary, folded.samples, folded.transfers, Beside())["data"]["cells"]["shares"]
+    shares = page_content(summary, folded.samples, folded.transfers, PageExtras())["data"]["cells"]["shares"]
     place = list(LIMITS).index
     assert shares == [[[place("window"), 80], [place("bandwidth"), 20]]] * CELLS
 
@@ -190,7 +193,7 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded) -> None:
     summary = folded.summary.copy(deep=True).assign_attrs(texts, repeat="cells")
     summary["message"][:] = HOSTILE
     claim = {"published": HOSTILE, "source": HOSTILE, "verdict": "holds", "reason": HOSTILE}
-    soup = BeautifulSoup(shown(folded, summary, Beside(claims=[claim])), "html.parser")
+    soup = BeautifulSoup(shown(folded, summary, PageExtras(claims=[claim])), "html.parser")
     assert len(soup.find_all("script")) == 3
     assert not soup.select("img, [src], link")
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
@@ -200,7 +203,7 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded) -> None:
 
 
 def test_a_series_is_kept_as_means(folded: Folded) -> None:
-    made = content(folded.summary, folded.samples, folded.transfers, Beside())["data"]["series"]
+    made = page_content(folded.summary, folded.samples, folded.transfers, PageExtras())["data"]["series"]
     levels = np.frombuffer(base64.b64decode(made["bytes"]), np.uint8).reshape(CELLS, made["points"])
     goodput = folded.samples.goodput.values.reshape(CELLS, -1)
     assert made["points"] == goodput.shape[1]
@@ -220,7 +223,7 @@ def test_each_cell_can_be_measured_again(folded: Folded, tmp_path: Path, repeat:
     (tmp_path / "one.yaml").write_text(yaml.safe_dump(text))
     one = load({"sweep": str(tmp_path / "one.yaml"), "testbed": "netns", "results": str(tmp_path)}, ROOT)
     summary = folded.summary.assign_attrs(one.attributes)
-    again = content(summary, folded.samples, folded.transfers, Beside())["data"]["again"]
+    again = page_content(summary, folded.samples, folded.transfers, PageExtras())["data"]["again"]
     places = zip(again["deployment"], again["cell"], strict=True)
     paths = [f"{again['deployments'][at]}/{cell}" for at, cell in places]
     assert paths == [cell.path for cell in one.grid.cells]
@@ -242,14 +245,14 @@ def test_all_sweeps_are_listed_those_that_cannot_be_read_too(folded: Folded, tmp
 def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
     summary, samples, transfers = large(tmp_path)
     summary.attrs |= {"cells": "results/large/cells", "command": "snakemake", "repeat": "cells"}
-    page = render("page", **content(summary, samples, transfers, Beside()))
+    page = render("page", **page_content(summary, samples, transfers, PageExtras()))
     assert len(page.encode()) < 10e6
 
 
 def test_every_flag_that_occurs_is_counted(folded: Folded) -> None:
     summary = folded.summary.copy(deep=True)
-    summary["flags"][:] = sum(masks_of(summary).values())
-    doubts = content(summary, folded.samples, folded.transfers, Beside())["doubts"]
+    summary["flags"][:] = sum(flag_masks(summary).values())
+    doubts = page_content(summary, folded.samples, folded.transfers, PageExtras())["doubts"]
     grades = sorted((flag.grade for flag in FLAGS.values()), key=["invalid", "warning", "note"].index)
     assert [(doubt["count"], doubt["grade"]) for doubt in doubts] == [(CELLS, grade) for grade in grades]
 

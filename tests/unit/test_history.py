@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import history
 from tpcsweep.comparing import compare
-from tpcsweep.dataset import masks_of
-from tpcsweep.history import Difference, changes, failures, history_of, junit_text, runs, sentence
-from tpcsweep.history.runs import joined
-from tpcsweep.pages.history import over_time
+from tpcsweep.dataset import flag_masks
+from tpcsweep.history import Difference, changes, failures, find_history, junit_text, runs, sentence
+from tpcsweep.history.runs import join_runs
+from tpcsweep.pages.history import history_content
 from tpcsweep.templates import render
 
 from tests.support.histories import CELLS, folded, runs_of, times, week, weekly, with_software
@@ -73,18 +73,18 @@ def test_holes_are_no_changes_and_hide_none(seed: int, share: float) -> None:
     logs = noise(24, 6, seed)
     logs[12:] += 0.5
     logs[np.random.default_rng(seed).random(logs.shape) < share] = np.nan
-    assert any(abs(place - 12) < history.LEAST for place in changes(logs))
+    assert any(abs(place - 12) < history.FEWEST_RUNS_BETWEEN for place in changes(logs))
 
 
 def test_a_run_is_kept_once_under_its_date(tmp_path: Path) -> None:
     folded(tmp_path)
     given = tmp_path / "dataset.nc"
-    kept = runs.keep(given, tmp_path / "history")
+    kept = runs.keep_run(given, tmp_path / "history")
     assert kept.name == "2026-01-02T030437Z.nc"
     assert kept.read_bytes() == given.read_bytes()
     before = kept.stat()
-    assert (runs.keep(given, tmp_path / "history"), kept.stat()) == (kept, before)
-    [run], left = runs.kept(tmp_path / "history")
+    assert (runs.keep_run(given, tmp_path / "history"), kept.stat()) == (kept, before)
+    [run], left = runs.read_kept_runs(tmp_path / "history")
     assert (run.count("ok"), left, len(run.starts)) == (CELLS, {}, 1)
     assert run.made_with["software.xrootd"] == "5.9.0"
     assert run.parameters["bandwidth"] == 1.0 and "rtt" not in run.parameters
@@ -93,7 +93,7 @@ def test_a_run_is_kept_once_under_its_date(tmp_path: Path) -> None:
 def test_what_does_not_say_when_it_was_measured_is_refused(once: xr.Dataset, tmp_path: Path) -> None:
     once.assign_attrs(measured_until="unknown").to_netcdf(tmp_path / "dataset.nc")
     with pytest.raises(runs.HistoryError, match="measured_until of the dataset is 'unknown'"):
-        runs.keep(tmp_path / "dataset.nc", tmp_path / "history")
+        runs.keep_run(tmp_path / "dataset.nc", tmp_path / "history")
     assert not (tmp_path / "history").exists()
 
 
@@ -107,7 +107,7 @@ def test_files_that_are_none_of_the_history_are_left_out_and_named(once: xr.Data
     for name, summary in (*zip("abc", of_weeks, strict=True), ("again", again), ("other", other)):
         summary.to_netcdf(tmp_path / f"{name}.nc")
     (tmp_path / "broken.nc").write_text("no dataset")
-    found, left = runs.kept(tmp_path)
+    found, left = runs.read_kept_runs(tmp_path)
     assert [run.file for run in found] == ["a.nc", "again.nc", "c.nc"]
     assert "cannot be read" in left.pop("broken.nc")
     said = "again.nc contains these measurements and newer ones"
@@ -128,7 +128,7 @@ def test_repetitions_are_one_measurement_of_a_run(once: xr.Dataset) -> None:
 @pytest.mark.parametrize("confidence", [0.95, 0.99])
 def test_a_single_run_has_the_error_that_its_dataset_has(once: xr.Dataset, confidence: float) -> None:
     before, after = weekly(once.assign_attrs(measurement_confidence=confidence), 2)
-    cells = joined(runs_of([before, after]))
+    cells = join_runs(runs_of([before, after]))
     found = compare(*(cells.isel(repetition=[at]) for at in (0, 1))).cells
     expected = compare(before, after).cells
     assert np.isfinite(expected["freedom"]).any()
@@ -143,7 +143,7 @@ def test_a_change_has_its_date_its_size_its_cells_and_what_changed_with_it(once:
         slower = times(summary, np.where(summary.rtt.values == 50, 0.7, 1.0)[:, None, None])
         return with_software(slower, xrootd="6.0.0").assign_coords(bandwidth=2.0)
 
-    told = history_of(runs_of(weekly(once, 16, change)), {})
+    told = find_history(runs_of(weekly(once, 16, change)), {})
     [found] = told.changes
     assert found.place == 9 and not found.new
     assert found.overall.low < math.sqrt(0.7) < found.overall.high < 1
@@ -166,12 +166,14 @@ def slower_from(place: int, factor: float = 0.7) -> object:
 
 def test_it_fails_on_a_change_once_and_where_it_is_asked(once: xr.Dataset) -> None:
     every = runs_of(weekly(once, 11, slower_from(8), seed=1))
-    told = {count: history_of(every[:count], {}) for count in range(9, 12)}
+    told = {count: find_history(every[:count], {}) for count in range(9, 12)}
     assert [[change.place for change in one.changes] for one in told.values()] == [[], [8], [8]]
     for count, one in told.items():
-        found = [sentence(one, change) for change in one.changes if count == 8 + history.LEAST]
+        found = [sentence(one, change) for change in one.changes if count == 8 + history.FEWEST_RUNS_BETWEEN]
         assert [failures(one, asked) for asked in ("slower", "change", None)] == [found, found, []]
-    faster = history_of(runs_of(weekly(once, 8 + history.LEAST, slower_from(8, 1.4), seed=1)), {})
+    faster = find_history(
+        runs_of(weekly(once, 8 + history.FEWEST_RUNS_BETWEEN, slower_from(8, 1.4), seed=1)), {}
+    )
     assert failures(faster, "slower") == [] and len(failures(faster, "change")) == 1
 
 
@@ -179,7 +181,7 @@ def test_a_cell_that_fails_since_the_last_run_is_named(once: xr.Dataset) -> None
     of_weeks = weekly(once, 6)
     for name, value in (("status", 2), ("message", "exit code 5\x07")):
         of_weeks[-1][name].loc[{"rtt": 50, "streams": 2}] = value
-    told = history_of(runs_of(of_weeks), {})
+    told = find_history(runs_of(of_weeks), {})
     [reason] = failures(told, "slower")
     assert reason == "rtt 50 ms, streams 2 failed: exit code 5\x07"
     case = ET.fromstring(junit_text(told, None)).find(".//testcase[@name='rtt 50 ms, streams 2']/error")
@@ -193,7 +195,7 @@ def test_junit_has_a_case_for_each_cell_and_fails_those_that_changed(once: xr.Da
         slower = times(summary, np.where(summary.rtt.values == 50, 0.5, 1.0)[:, None, None])
         return slower if number > 6 else summary
 
-    told = history_of(runs_of(weekly(once, 9, change)), {"x.nc": "why"})
+    told = find_history(runs_of(weekly(once, 9, change)), {"x.nc": "why"})
     [found] = told.changes
     [suite] = ET.fromstring(junit_text(told, "slower"))
     assert suite.get("tests") == str(CELLS + 1) == str(len(suite))
@@ -209,12 +211,12 @@ def test_junit_has_a_case_for_each_cell_and_fails_those_that_changed(once: xr.Da
     assert (change_told["after"], change_told["from"]) == ("6.nc", "7.nc")
     assert len(change_told["comparison"]["cells"]) == CELLS
     with pytest.raises(runs.HistoryError, match="no run that a history can use: a: it is broken"):
-        history_of([], {"a": "it is broken"})
+        find_history([], {"a": "it is broken"})
 
 
 def test_a_parameter_that_becomes_an_axis_keeps_its_earlier_runs(once: xr.Dataset) -> None:
     summaries = weekly(once, 10, lambda number, ds: ds.sel(rtt=[50.0]) if number < 5 else ds)
-    told = history_of(runs_of(summaries), {})
+    told = find_history(runs_of(summaries), {})
     assert told.axes == ["rtt", "streams"]
     known = np.isfinite(told.cells.throughput.sel(streams=1)).values
     assert known.sum(axis=1).tolist() == [5, 10]
@@ -222,9 +224,9 @@ def test_a_parameter_that_becomes_an_axis_keeps_its_earlier_runs(once: xr.Datase
 
 
 def test_one_cell_alone_has_a_history_too(once: xr.Dataset) -> None:
-    told = history_of(runs_of(weekly(once.isel(rtt=[0], streams=[0]), 12, slower_from(6, 0.5))), {})
+    told = find_history(runs_of(weekly(once.isel(rtt=[0], streams=[0]), 12, slower_from(6, 0.5))), {})
     assert [change.place for change in told.changes] == [6]
-    assert [row["values"] for row in over_time(told)["rows"]] == [[]]
+    assert [row["values"] for row in history_content(told)["rows"]] == [[]]
     assert "the cell" in junit_text(told, None)
 
 
@@ -236,11 +238,11 @@ def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> N
             summary["message"][:] = HOSTILE
         if number < 6:
             return summary
-        summary["flags"][:] = masks_of(summary)["not_steady"]
+        summary["flags"][:] = flag_masks(summary)["not_steady"]
         return with_software(times(summary, 0.7), xrootd=HOSTILE)
 
-    told = history_of(runs_of(weekly(once, 10, change)), {HOSTILE: HOSTILE})
-    html = render("history", **over_time(told))
+    told = find_history(runs_of(weekly(once, 10, change)), {HOSTILE: HOSTILE})
+    html = render("history", **history_content(told))
     soup = BeautifulSoup(html, "html.parser")
     assert soup.find(["img", "script"]) is None and not soup.select("[src], link")
     assert soup.h1 is not None and soup.h1.get_text() == f"{HOSTILE} over time"

@@ -21,7 +21,7 @@ from tpcsweep.configuration.loading import ConfigurationError, load_import
 from tpcsweep.dataset import Folded
 from tpcsweep.files import write_text
 from tpcsweep.models import observe
-from tpcsweep.pages.content import facts_of
+from tpcsweep.pages.content import dataset_facts
 from tpcsweep.variables import SUMMARY
 
 from tests.support.workflow import ROOT
@@ -140,7 +140,9 @@ def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list
     """Import a table; return the throughputs, and the notes."""
     (folder / name).write_bytes(content)
     folded = importing.import_table(Import.model_validate(SIMPLE | settings), folder / name, "odd")
-    return folded.summary.throughput.values.ravel().round(9).tolist(), "\n".join(importing.notes_of(folded))
+    return folded.summary.throughput.values.ravel().round(9).tolist(), "\n".join(
+        importing.import_notes(folded)
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,7 +251,7 @@ def test_intervals_without_their_mean_are_dropped_and_gaps_stay_gaps(tmp_path: P
     assert folded.summary.throughput_low.values.ravel() == pytest.approx(expected, nan_ok=True)
     rtts = np.array([1, np.nan, 3, 4, 5])
     assert folded.summary.rtt_idle.values.ravel() == pytest.approx(rtts, nan_ok=True)
-    assert importing.notes_of(folded) == ["intervals without their mean in them are dropped: line 2, 3"]
+    assert importing.import_notes(folded) == ["intervals without their mean in them are dropped: line 2, 3"]
 
 
 @pytest.mark.parametrize(
@@ -262,9 +264,9 @@ def test_rates_that_no_path_carries_are_flagged(
     (tmp_path / "odd.csv").write_text("Ströme,Rate\n1,500\n2,9000\n3,1623276822\n")
     folded = importing.import_table(Import.model_validate(SIMPLE | bandwidth), tmp_path / "odd.csv", "odd")
     assert dataset.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
-    facts = facts_of(folded.summary)
+    facts = dataset_facts(folded.summary)
     assert (facts["ok"], facts["invalid"]) == (3 - sum(flagged), sum(flagged))
-    assert "are flagged implausible: line" in importing.notes_of(folded)[0]
+    assert "are flagged implausible: line" in importing.import_notes(folded)[0]
 
 
 def test_rows_alike_and_many_words_and_empty_columns(tmp_path: Path) -> None:
@@ -346,7 +348,7 @@ def test_results_of_other_programs_need_no_settings(
 ) -> None:
     file = tmp_path / name
     file.write_bytes(content.encode() if isinstance(content, str) else content)
-    _, settings, _ = importing.settings_of(file)
+    _, settings, _ = importing.import_settings(file)
     summary = importing.import_table(settings, file, "peer").summary
     for place, throughput in cells:
         at = {axis: place.get(axis, summary[axis].values[0]) for axis in summary.throughput.dims}
@@ -375,7 +377,7 @@ def test_results_of_other_programs_need_no_settings(
 def test_results_that_are_none_are_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "odd.json").write_text(content)
     with pytest.raises(ConfigurationError, match=message):
-        importing.settings_of(tmp_path / "odd.json")
+        importing.import_settings(tmp_path / "odd.json")
 
 
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
@@ -390,7 +392,7 @@ def test_a_real_run_of_iperf3_is_read(tmp_path: Path) -> None:
         done = subprocess.run(client, capture_output=True, check=True, text=True, timeout=300)
         running.kill()
     (tmp_path / "run.json").write_text(done.stdout)
-    name, settings, _ = importing.settings_of(tmp_path / "run.json")
+    name, settings, _ = importing.import_settings(tmp_path / "run.json")
     assert name == "run" and settings is not None
     summary = importing.import_table(settings, tmp_path / "run.json", name).summary
     end = json.loads((tmp_path / "run.json").read_text())["end"]
@@ -405,7 +407,7 @@ def test_a_proposal_imports_the_table_that_it_is_made_of(tmp_path: Path) -> None
         "10:00,curl,1,5,0.8,64,1\n10:01,curl,4,5,0.9,64,2\n10:02,gfal,1,50,0.3,64,3\n10:03,gfal,4,50,0.4,64,4\n"
     )
     before = sorted(tmp_path.iterdir())
-    name, settings, text = importing.settings_of(table)
+    name, settings, text = importing.import_settings(table)
     assert (name, settings, sorted(tmp_path.iterdir())) == ("spring", None, before)
     assert f"#   tpcsweep import {table} > spring.yaml" in text
     assert "# not used: when, such as '10:00'" in text
@@ -416,7 +418,7 @@ def test_a_proposal_imports_the_table_that_it_is_made_of(tmp_path: Path) -> None
     summary = importing.import_table(Import.model_validate(proposed), table, "spring").summary
     assert summary.throughput.sel(tool="gfal", streams=4, rtt=50).item() == 0.4
     table.write_text("n;value\n1;2\n")
-    text = importing.settings_of(table)[2]
+    text = importing.import_settings(table)[2]
     assert yaml.safe_load(text)["variables"] == {"throughput": {"column": "?", "unit": "?"}}
     assert "# note: columns are divided by ';'" in text
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from tpcsweep.configuration.checks import check, require_supported
-from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, load, wanted
+from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, cell_spec, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.tools import TOOLS
 
@@ -88,7 +88,7 @@ def test_what_a_sweep_leaves_out_is_as_the_testbed_has_it(root: Path) -> None:
     require_supported(configuration)
     given = {"rtt": 0.0, "bandwidth": 10.0, "mtu": 8900, "tcp_buffer": 8 * 2**20, "congestion_control": "bbr"}
     for cell in configuration.grid.cells:
-        specification = wanted(configuration, cell)
+        specification = cell_spec(configuration, cell)
         assert specification["testbed"] == {"name": "one", "kind": "kubernetes"}
         assert specification["parameters"] == cell.parameters.model_dump()
         assert cell.parameters == Parameters(**given, streams=cell.axes["streams"])

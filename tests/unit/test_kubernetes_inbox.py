@@ -39,9 +39,9 @@ def inbox(fault: str | None = None, own: bool = False) -> Inbox:
 
 def test_times_of_the_client_and_of_copies_become_those_of_this_machine() -> None:
     heard = inbox()
-    heard.hear({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": [1.5, 7]}})
-    heard.hear({"client": {"event": "exhausted"}})
-    heard.hear({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"]})
+    heard.receive({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": [1.5, 7]}})
+    heard.receive({"client": {"event": "exhausted"}})
+    heard.receive({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"]})
     lines = heard.lines()
     event, other = json.loads(next(lines)), json.loads(next(lines))
     assert (event["start"], event["end"], other) == (1001.0, 1002.0, {"event": "exhausted"})
@@ -55,7 +55,7 @@ def test_samples_are_thinned_alike_and_forgotten_with_their_cell() -> None:
     heard = inbox()
     for number in range(MOST + 1):
         for name in ("src1", "dst1"):
-            heard.hear({"sample": [float(number)], "of": name})
+            heard.receive({"sample": [float(number)], "of": name})
     assert heard.stride == 2
     assert {len(kept) for kept in heard.samples().values()} == {MOST // 2 + 1}
     heard.forget()
@@ -127,8 +127,8 @@ def test_what_the_cluster_takes_away_costs_no_cell(
 ) -> None:
     heard = inbox(fault, own)
     if said:
-        heard.hear(said)
-    site: Any = SimpleNamespace(inbox=heard, until=math.inf, whose=None)
+        heard.receive(said)
+    site: Any = SimpleNamespace(inbox=heard, until=math.inf, deployment_labels=None)
     broken = {"status": "failed", "message": "why", "flags": [BROKEN]}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: broken)
     with pytest.raises(FaultError, match="why") if taken_away else contextlib.nullcontext():
@@ -141,7 +141,7 @@ def test_a_whole_cell_is_kept_and_none_begun_too_late(monkeypatch: pytest.Monkey
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
     until = 1000.0 + how.bounds[1] + CELL_MARGIN
-    site: Any = SimpleNamespace(inbox=inbox(EVICTED), until=until, whose=None)
+    site: Any = SimpleNamespace(inbox=inbox(EVICTED), until=until, deployment_labels=None)
     assert testbed.measure(site, Parameters(), how) == whole
     site.until -= 1.0
     with pytest.raises(FaultError, match="time_limit of the testbed"):
@@ -158,7 +158,7 @@ def test_files_of_a_cell_go_when_no_server_can_make_another(ends: bool) -> None:
         return {name: verb == "busy" and name == "dst1" and next(looks, not ends) for name in names}
 
     session = mock.Mock(tell=tell, ask=lambda verb, **_: said.append((verb, [])))
-    sides = {side: servers.side(side, "a", ["a"], Path(), Path()) for side in ("src", "dst")}
+    sides = {side: servers.side_servers(side, "a", ["a"], Path(), Path()) for side in ("src", "dst")}
     others = {field.name: mock.Mock() for field in dataclasses.fields(KubernetesSite) if field.init}
     KubernetesSite(**others | {"session": session, "sides": sides}).settle()
     origins = ["src1", "dst1"]

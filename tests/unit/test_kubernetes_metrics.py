@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from tpcsweep.testbeds.kubernetes.pod.metrics import METRICS, TYPE, Running, serve_metrics
+from tpcsweep.testbeds.kubernetes.pod.metrics import METRICS, TYPE, CellMetrics, serve_metrics
 from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, Sample
 from tpcsweep.variables import SAMPLES, SUMMARY
 
@@ -24,25 +24,25 @@ def sample(**changes: Any) -> list[Any]:
 
 
 @pytest.fixture
-def running() -> Running:
+def running() -> CellMetrics:
     """A cell under way: one origin a side, two transfers that have ended, of which one failed."""
-    made = Running()
+    made = CellMetrics()
     made.begin(WHOSE, CELL)
-    made.hear({"client": {"event": "prepared"}})
-    made.hear({"sample": sample(data_sent=900, retransmits=7, rtt=21.5, connections=4), "of": "src1"})
+    made.update({"client": {"event": "prepared"}})
+    made.update({"sample": sample(data_sent=900, retransmits=7, rtt=21.5, connections=4), "of": "src1"})
     for payload in (900, 800):  # the last counts
-        made.hear({"sample": sample(payload=payload, periods=100, throttled=30), "of": "dst1"})
-    made.hear({"sample": Sample(**{**LOOK, "cpu": 0.25}), "of": "client"})
+        made.update({"sample": sample(payload=payload, periods=100, throttled=30), "of": "dst1"})
+    made.update({"sample": Sample(**{**LOOK, "cpu": 0.25}), "of": "client"})
     for failure in (None, "refused"):
-        made.hear({"client": {"event": "end", "failure": failure}})
+        made.update({"client": {"event": "end", "failure": failure}})
     return made
 
 
-def text(running: Running) -> str:
+def text(running: CellMetrics) -> str:
     return "".join(f"{line}\n" for line in running.lines())
 
 
-def scraped(running: Running) -> dict[str, dict[str, float]]:
+def scraped(running: CellMetrics) -> dict[str, dict[str, float]]:
     """Values by the names of samples and their origins; all samples have the sweep's labels, one the cell's."""
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(text(running)):
@@ -53,7 +53,7 @@ def scraped(running: Running) -> dict[str, dict[str, float]]:
     return found
 
 
-def test_a_running_cell_shows_what_has_arrived_and_what_it_took(running: Running) -> None:
+def test_a_running_cell_shows_what_has_arrived_and_what_it_took(running: CellMetrics) -> None:
     found = {
         "goodput_bytes_total": {"dst1": 800},
         "wire_bytes_total": {"dst1": 2000},
@@ -72,13 +72,13 @@ def test_a_running_cell_shows_what_has_arrived_and_what_it_took(running: Running
     assert {f"tpcsweep_{name}": value for name, value in found.items()}.items() <= scraped(running).items()
 
 
-def test_between_cells_counters_stay_and_no_cell_is_shown(running: Running) -> None:
-    running.hear({"client": {"event": "stopped"}})
+def test_between_cells_counters_stay_and_no_cell_is_shown(running: CellMetrics) -> None:
+    running.update({"client": {"event": "stopped"}})
     found = scraped(running)
     assert "tpcsweep_cell_info" not in found
     assert found["tpcsweep_streams"] == {"": 0}
     assert found["tpcsweep_goodput_bytes_total"] == {"dst1": 800}
-    assert [*Running().lines()] == ["# EOF"]  # nothing before the first cell
+    assert [*CellMetrics().lines()] == ["# EOF"]  # nothing before the first cell
 
 
 def test_figures_have_the_names_of_the_dataset() -> None:
@@ -88,7 +88,7 @@ def test_figures_have_the_names_of_the_dataset() -> None:
         assert called in {*SUMMARY, *SAMPLES}, metric
 
 
-def test_metrics_are_got_over_http_and_nothing_else_is(running: Running) -> None:
+def test_metrics_are_got_over_http_and_nothing_else_is(running: CellMetrics) -> None:
     with serve_metrics(running, 0) as server:
 
         def answer(method: str, path: str) -> tuple[int, str | None, str]:

@@ -61,12 +61,12 @@ def test_waiting_for_nodes_in_use_holds_nothing(
         yield "pods"
         log.append("torn down")
 
-    monkeypatch.setattr(testbed, "running", running)
+    monkeypatch.setattr(testbed, "deployed_objects", running)
     monkeypatch.setattr(testbed, "LET_GO_SECONDS", 0.0)
-    monkeypatch.setattr(testbed.signals, "heed", lambda: log.append("heeded"))
+    monkeypatch.setattr(testbed.signals, "restore_signals", lambda: log.append("heeded"))
     wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
     request = Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, stages.append)
-    with testbed.standing(server.cluster(), SETTINGS, request) as pods:
+    with testbed.running_pods(server.cluster(), SETTINGS, request) as pods:
         assert pods == "pods"  # type: ignore[comparison-overlap]
         log.append("up")
     assert log == ["heeded", "heeded", "up", "torn down"]

@@ -19,9 +19,9 @@ from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.pod import able, places
+from tpcsweep.testbeds.kubernetes.pod import capabilities, places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
-from tpcsweep.testbeds.kubernetes.pods import address_of
+from tpcsweep.testbeds.kubernetes.pods import pod_address
 from tpcsweep.testbeds.kubernetes.testbed import agreed
 from tpcsweep.xrootd import servers as xrootd
 
@@ -49,7 +49,7 @@ def jobs(of: Kubernetes, **parameters: Any) -> list[Any]:
     spotted = spots(of.pairs[0].source, wanted.origins, host_network=of.host_network)
     addresses = [f"10.0.0.{2 + number}" for number in range(wanted.origins)]
     ports = [places.block(spot.port) for spot in spotted]
-    servers = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
+    servers = xrootd.side_servers("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
     return [
         body(objects.server_job(NAMING, of, spot, server, wanted, 1, 1234.5))
         for spot, server in zip(spotted, servers, strict=True)
@@ -131,11 +131,11 @@ def test_a_trial_looks_at_each_image_once() -> None:
 
 
 def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
-    source = Path(able.__file__).read_text()
+    source = Path(capabilities.__file__).read_text()
     ast.parse(source, feature_version=(3, 6))
-    assert able.lacking(["sh"], (3, 11)) == []
+    assert capabilities.lacking(["sh"], (3, 11)) == []
     lacking = ["Python 3.11 or later (it has 3.6)", "no-such-program"]
-    assert able.lacking(["sh", "no-such-program"], (3, 6, 8)) == lacking
+    assert capabilities.lacking(["sh", "no-such-program"], (3, 6, 8)) == lacking
     ended = finished([sys.executable, "-c", source, "none"])
     assert (ended.returncode, ended.stdout) == (1, "the image lacks none\n")
 
@@ -214,9 +214,9 @@ def test_the_affinity_of_a_template_is_kept_beside_that_which_keeps_deployments_
     pair = {"rtt": 20, "source": of_pods(affinity=given), "destination": {}}
     affinity = pod(settings(paths={"kind": "nodes", "pairs": [pair]}))["spec"]["affinity"]
     assert affinity["nodeAffinity"] == given["nodeAffinity"]
-    kept = objects.apart(NAMING)
+    kept = objects.exclusive_nodes(NAMING)
     assert affinity["podAntiAffinity"][objects.REQUIRED] == [own, kept]
-    assert kept == {**objects.apart(replace(NAMING, everywhere=False)), "namespaceSelector": {}}
+    assert kept == {**objects.exclusive_nodes(replace(NAMING, everywhere=False)), "namespaceSelector": {}}
 
 
 def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_their_placements() -> None:
@@ -334,10 +334,10 @@ def test_the_address_of_an_attached_pod_is_the_one_that_its_network_has_assigned
 
     cluster = {"name": "cbr0", "interface": "eth0", "ips": ["10.0.0.1"]}
     wan = {"name": "wan", "interface": objects.NETWORK, "ips": ["10.9.0.7"]}
-    assert address_of(attached(cluster, wan)) == "10.0.0.1"
-    assert address_of(attached(cluster, wan), attached=True) == "10.9.0.7"
+    assert pod_address(attached(cluster, wan)) == "10.0.0.1"
+    assert pod_address(attached(cluster, wan), attached=True) == "10.9.0.7"
     with pytest.raises(ClusterError, match="the network assigns none"):
-        address_of(attached(cluster), attached=True)
+        pod_address(attached(cluster), attached=True)
     pair = {"rtt": 1, "source": {"network": "wan"}, "destination": {"network": "wan"}}
     made = pod(settings(paths={"kind": "networks", "pairs": [pair]}), origins=1)
     [asked] = json.loads(made["metadata"]["annotations"][objects.NETWORKS])

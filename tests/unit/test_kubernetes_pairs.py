@@ -13,7 +13,7 @@ from tpcsweep.configuration.templates import node_selector
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.nodes import disjoint, pairs_of
+from tpcsweep.testbeds.kubernetes.nodes import disjoint, node_pairs
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes, client_job
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError
 
@@ -60,7 +60,7 @@ def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedA
     for number in range(5):
         put(server, f"n{number}", role="dtn")
     put(server, "other", role="web")
-    found = pairs_of(server.cluster(), settings())
+    found = node_pairs(server.cluster(), settings())
     assert hosts(found) == [["n0-host", "n1-host"], ["n2-host", "n3-host"]]
     assert all(pair.rtt == 20 for pair in found)
     # Who names one of these nodes himself chooses the same ones.
@@ -74,13 +74,13 @@ def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
         put(server, f"{site}{number}", site=site)
     given = settings(selecting({"site": "near"}), selecting({"site": "far"}))
     expected = [[f"near{number}-host", f"far{number}-host"] for number in range(3)]
-    assert hosts(pairs_of(server.cluster(), given)) == expected
+    assert hosts(node_pairs(server.cluster(), given)) == expected
 
 
 def test_pairs_are_the_same_while_a_node_is_not_ready(server: PlayedApi) -> None:
     for number in range(6):
         put(server, f"n{number}", *([BROKEN] if number == 2 else []), role="dtn")
-    assert hosts(pairs_of(server.cluster(), settings())) == [["n0-host", "n1-host"], ["n4-host", "n5-host"]]
+    assert hosts(node_pairs(server.cluster(), settings())) == [["n0-host", "n1-host"], ["n4-host", "n5-host"]]
 
 
 def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: PlayedApi) -> None:
@@ -92,23 +92,23 @@ def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: Played
     for tolerations in (*tolerant, *others):
         placed = pods(nodeSelector={"role": "dtn"}, tolerations=tolerations)
         partner = "n1-host" if tolerations in tolerant else "n2-host"
-        assert hosts(pairs_of(server.cluster(), settings(placed, placed))) == [["n0-host", partner]]
+        assert hosts(node_pairs(server.cluster(), settings(placed, placed))) == [["n0-host", partner]]
 
 
 def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
     put(server, "n0", role="dtn")
     put(server, "n1", OURS, role="dtn")
     with pytest.raises(ClusterError, match=r"no pair of nodes.*found: role=dtn: 2, 1 of them tolerated"):
-        pairs_of(server.cluster(), settings())
+        node_pairs(server.cluster(), settings())
     # Who may not list nodes is told what to do.
     server.refuse = lambda _, path, __: 403 if path.endswith("/nodes") else None
     with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml .* paths\.pairs"):
-        pairs_of(server.cluster(), settings())
+        node_pairs(server.cluster(), settings())
 
 
 def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
     given = settings(paths={"kind": "nodes", "pairs": [{"rtt": 1}]})
-    assert pairs_of(server.cluster(), given) == given.pairs
+    assert node_pairs(server.cluster(), given) == given.pairs
     assert server.asked == []
 
 
@@ -117,7 +117,7 @@ def test_deployments_and_their_attempts_begin_with_different_pairs_and_take_any_
 ) -> None:
     for number in range(6):
         put(server, f"n{number}", role="dtn")
-    pairs = pairs_of(server.cluster(), settings())
+    pairs = node_pairs(server.cluster(), settings())
     jobs: list[V1Job] = []
     assert [testbed.first_free(jobs, pairs, turn) for turn in range(4)] == [*pairs, pairs[0]]
     for pair, other in ((pairs[1], pairs[2]), (pairs[2], pairs[0])):
@@ -137,7 +137,7 @@ def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(ser
     given = settings(tolerant, tolerant, client=annotated)
     elsewhere = settings(tolerant, tolerant, client=selecting({"role": "client"}))
     by_hand = settings(paths={"kind": "nodes", "pairs": [{"rtt": 1}]})
-    [pair], [told], [alone] = (pairs_of(server.cluster(), one) for one in (given, elsewhere, by_hand))
+    [pair], [told], [alone] = (node_pairs(server.cluster(), one) for one in (given, elsewhere, by_hand))
     beside = {"nodeSelector": {"kubernetes.io/hostname": "n0-host"}, "tolerations": anything}
     assert pair.client.podTemplate == {**annotated["podTemplate"], "spec": beside}
     assert node_selector(told.client.podTemplate) == {"role": "client"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import BLOCK, amount_of, resources, spots
+from tpcsweep.configuration.placements import BLOCK, resource_amount, resources, spots
 from tpcsweep.configuration.problems import ConfigurationError, validated
 from tpcsweep.testbeds.kubernetes import sizes
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes
@@ -39,11 +39,11 @@ def refused(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> list[s
 @given(st.integers(0, 10**9), st.integers(0, 999), st.sampled_from(SUFFIXES))
 def test_quantities_amount_to_what_kubernetes_takes_them_for(whole: int, part: int, suffix: str) -> None:
     text = f"{whole}.{part:03}{suffix}"
-    assert amount_of(text) == parse_quantity(text)
+    assert resource_amount(text) == parse_quantity(text)
 
 
 def test_what_is_no_quantity_amounts_to_nothing() -> None:
-    assert not any(map(amount_of, ["", "1 Gi", "-1", "1e3", "Gi", "1GiB", "1,5", "٣"]))
+    assert not any(map(resource_amount, ["", "1 Gi", "-1", "1e3", "Gi", "1GiB", "1,5", "٣"]))
 
 
 @given(
@@ -58,7 +58,7 @@ def test_no_request_exceeds_its_limit(requests: dict[str, int], limits: dict[str
     }
     made = resources({"cpu": "2", "memory": "64Mi"}, said["limits"], said["requests"], qos)
     for name, limit in made["limits"].items():
-        assert amount_of(made["requests"][name]) <= amount_of(limit)
+        assert resource_amount(made["requests"][name]) <= resource_amount(limit)
     for kind, values in said.items():
         assert made[kind].items() >= values.items()
 
@@ -156,7 +156,9 @@ def test_pairs_that_choose_the_same_nodes_are_seen_to_whoever_names_the_node() -
 
 def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
     ports = [places.block(first) for first in (8080, 8100, 8110)]
-    redirector, origins = xrootd.side("src", "10.0.0.9", ["10.0.0.1"] * 2, places.STATE, places.FILES, ports)
+    redirector, origins = xrootd.side_servers(
+        "src", "10.0.0.9", ["10.0.0.1"] * 2, places.STATE, places.FILES, ports
+    )
     assert redirector and redirector.url == "https://10.0.0.9:8080/data"
     assert [origin.place for origin in origins] == ["10.0.0.1:8100", "10.0.0.1:8110"]
     assert {origin.manager for origin in origins} == {"10.0.0.9:8081"}
@@ -174,8 +176,8 @@ def test_agents_and_redirectors_are_no_smaller_for_more_streams_and_hold_the_buf
     wanted = DeploymentParameters(origins=origins, rtt=rtt, bandwidth=bandwidth, tcp_buffer=2**power)
     agents = sizes.agent(wanted, streams), sizes.agent(wanted, 2 * streams)
     for few, many in (agents, (sizes.redirector(streams), sizes.redirector(2 * streams))):
-        assert all(amount_of(few[of]) <= amount_of(many[of]) for of in ("cpu", "memory"))
-    memory, same = (amount_of(one["memory"]) for one in agents)
+        assert all(resource_amount(few[of]) <= resource_amount(many[of]) for of in ("cpu", "memory"))
+    memory, same = (resource_amount(one["memory"]) for one in agents)
     assert memory == same >= sizes.AGENT_MEMORY * sizes.MIB
     assert memory >= sizes.probe_connections(wanted, origins) * 2**power
 

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.measure import machine
-from tpcsweep.testbeds.kubernetes.pod import contained, network, places, servers, watched
+from tpcsweep.testbeds.kubernetes.pod import network, places, server_container, servers, watched
 from tpcsweep.xrootd import releases
 
 from tests.support.releases import folder_of
@@ -23,14 +23,14 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 10\nnr_throttled 4\n")
-    monkeypatch.setattr(contained, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
-    monkeypatch.setattr(machine, "LOOK", 0.0)
-    monkeypatch.setattr(watched, "numbered", lambda _: [os.getpid()])
+    monkeypatch.setattr(server_container, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
+    monkeypatch.setattr(machine, "THREAD_INTERVAL", 0.0)
+    monkeypatch.setattr(watched, "process_ids", lambda _: [os.getpid()])
     for module in (places, watched):
-        monkeypatch.setattr(module, "CONTAINED", tmp_path / "socket")
-    server = threading.Thread(target=contained.taken)
+        monkeypatch.setattr(module, "SERVER_CONTAINER_SOCKET", tmp_path / "socket")
+    server = threading.Thread(target=server_container.taken)
     server.start()
-    beside = watched.Contained()
+    beside = watched.ContainerPrograms()
     server.join()
     assert beside.cpu() == 2.5
     assert beside.periods() == (10, 4)
@@ -60,7 +60,7 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
         monkeypatch.setattr(places, name, folder)
     monkeypatch.setattr(places, "STATE", tmp_path)
     monkeypatch.setattr(places, "PRIVATE", tmp_path / "private")
-    laid_out = contained.credentials()
+    laid_out = server_container.credentials()
     assert [(laid_out / name).read_text() for name in ("authdb", "ca/1.0")] == ["authdb", "ca--1.0"]
 
 
@@ -83,7 +83,7 @@ def test_a_server_container_says_its_release_or_why_it_has_none(
     ours, theirs = socket.socketpair()
     monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
     for name in ("end_on_term", "credentials", "taken", "fail"):
-        monkeypatch.setattr(contained, name, mock.Mock(return_value=[theirs]))
+        monkeypatch.setattr(server_container, name, mock.Mock(return_value=[theirs]))
     container = threading.Thread(target=servers.main, args=("src1", "server", release, 1213, ["xrootd"]))
     container.start()
     ours.settimeout(30)  # where the container has died, nobody answers

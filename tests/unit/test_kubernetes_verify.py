@@ -60,7 +60,7 @@ def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered
     assert len(seen) >= judging.WINDOWS
     assert all(window.full for window in seen)
     about, count = pytest.approx(capacity, rel=0.01), len(seen)
-    assert judging.rate_of(seen, asked=2 * capacity) == judging.FoundRate(about, True, count, count)
+    assert judging.path_rate(seen, asked=2 * capacity) == judging.FoundRate(about, True, count, count)
 
 
 @settings(max_examples=15)
@@ -68,11 +68,11 @@ def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered
 def test_small_windows_say_nothing_of_a_path(capacity: float, rtt: float, offered: float) -> None:
     seen = judging.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
     assert not any(window.full for window in seen)
-    rate = judging.rate_of(seen, asked=capacity)
+    rate = judging.path_rate(seen, asked=capacity)
     assert rate.found == pytest.approx(offered * capacity, rel=0.02)
     # Only where it brings what was asked is it known to have that.
     assert rate.known == (rate.found >= 0.95 * capacity)
-    assert not judging.rate_of(seen, asked=10 * capacity).known
+    assert not judging.path_rate(seen, asked=10 * capacity).known
 
 
 @settings(max_examples=15)
@@ -80,7 +80,7 @@ def test_small_windows_say_nothing_of_a_path(capacity: float, rtt: float, offere
 def test_windows_of_an_idle_sender_are_left_out(rtt: float, begin: float, length: float) -> None:
     offered = lambda time: 0.0 if begin <= time < begin + length else 2.0  # noqa: E731
     seen = judging.windows([flow(1, rtt, offered, seconds=3)], rtt, WARM_UP)
-    rate = judging.rate_of(seen, asked=1)
+    rate = judging.path_rate(seen, asked=1)
     assert rate.found == pytest.approx(1, rel=0.01)
     first = max(WARM_UP, rtt / 1000)
     for i, window in enumerate(seen):
@@ -98,17 +98,17 @@ def test_windows_that_nobody_has_seen_all_of_are_left_out(late: float, full: int
 def test_pairs_that_share_a_path_are_added_up_and_each_must_fill_it() -> None:
     both = [flow(0.5, 20, lambda _: 2.0), flow(0.25, 20, lambda _: 2.0)]
     seen = judging.windows(both, 20, WARM_UP)
-    assert judging.rate_of(seen, asked=1).found == pytest.approx(0.75, rel=0.01)
+    assert judging.path_rate(seen, asked=1).found == pytest.approx(0.75, rel=0.01)
     assert all(window.full for window in seen)
     idle = judging.windows([both[0], flow(0.25, 20, lambda _: 0.5)], 20, WARM_UP)
     assert not any(window.full for window in idle)
     assert judging.windows([judging.Flow([], [(0.0, 0, 0)], 4, MSS, HEADER)], 20, WARM_UP) == []
-    assert judging.rate_of([], asked=1) == judging.FoundRate(0.0, known=False, windows=0, full=0)
+    assert judging.path_rate([], asked=1) == judging.FoundRate(0.0, known=False, windows=0, full=0)
 
 
 @given(st.lists(st.builds(judging.Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
 def test_only_full_windows_make_a_path_slow(seen: list[judging.Window]) -> None:
-    rate = judging.rate_of(seen, asked=1)
+    rate = judging.path_rate(seen, asked=1)
     slow = judging.shortfalls(WANTED, measured(near_to_far=rate))
     if slow:
         full = [window.rate for window in seen if window.full]

@@ -151,17 +151,19 @@ def test_files_move_from_their_first_bytes_to_their_ends_but_for_the_time_in_whi
     times = np.arange(6.0)
     how = {"times": times, "growth": 0.5, "ramp": 1.5}
     # Seconds in which each moves: 1.5 to 3, 3.5 to 4, 4 to 5, and 0 to 5.
-    found = transfers.moving(ended, unfinished, 4, **how)
+    found = transfers.moving_share(ended, unfinished, 4, **how)
     assert found == pytest.approx(np.array([1, 1.5, 2, 1.5, 2]) / 4)
     # The client may hear late that XRootD is done.
-    early = transfers.moving(ended | {"xrootd_end": np.array([2.5, 3.8, math.nan])}, unfinished, 4, **how)
+    early = transfers.moving_share(
+        ended | {"xrootd_end": np.array([2.5, 3.8, math.nan])}, unfinished, 4, **how
+    )
     assert early == pytest.approx(np.array([1, 1.5, 1.5, 1.3, 2]) / 4)
     short = {
         name: np.array([value])
         for name, value in (("first_byte", 1.0), ("start", 1.0), ("end", 1.2), ("size", 9.0))
     }
     nothing = {name: np.array([]) for name in ("first_byte", "end", "size")}
-    assert not transfers.moving(short, nothing, 1, **how).any()
+    assert not transfers.moving_share(short, nothing, 1, **how).any()
 
 
 def test_every_limit_and_figure_that_is_computed_is_in_the_tables() -> None:

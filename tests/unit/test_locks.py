@@ -15,7 +15,7 @@ import psutil
 import pytest
 from tpcsweep import processes
 from tpcsweep.linux import signals
-from tpcsweep.locks import HeldError, holder, take, take_machine
+from tpcsweep.locks import LockedError, lock_file, lock_holder, lock_machine
 from tpcsweep.tools import TOOLS, Credentials
 from tpcsweep.xrootd.releases import SYSTEM, Release
 
@@ -24,9 +24,9 @@ from tests.support.workflow import finished, gone, wait_until
 
 HOLD = """
 import pathlib, sys
-from tpcsweep.locks import take, take_machine
+from tpcsweep.locks import lock_file, lock_machine
 name = sys.argv[1]
-lock = take(pathlib.Path(name), "rtt=20 of sweep one") if "/" in name else take_machine(name)
+lock = lock_file(pathlib.Path(name), "rtt=20 of sweep one") if "/" in name else lock_machine(name)
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -45,21 +45,21 @@ def held(name: str | Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_lock_that_is_held_says_by_whom(tmp_path: Path) -> None:
     file = tmp_path / "lock"
     with held(file) as process:
-        with pytest.raises(HeldError, match=f"^rtt=20 of sweep one, pid {process.pid}$"):
-            take(file)
-        assert holder(file) == process.pid
+        with pytest.raises(LockedError, match=f"^rtt=20 of sweep one, pid {process.pid}$"):
+            lock_file(file)
+        assert lock_holder(file) == process.pid
         file.write_text("")  # as before the holder has said who it is
-        with pytest.raises(HeldError, match=r"^another process$"):
-            take(file)
-    assert holder(file) is None
-    os.close(take(file))
+        with pytest.raises(LockedError, match=r"^another process$"):
+            lock_file(file)
+    assert lock_holder(file) is None
+    os.close(lock_file(file))
 
 
 def test_who_waits_for_a_lock_is_told_for_whom_and_gets_it(tmp_path: Path) -> None:
     file = tmp_path / "lock"
     told: list[str] = []
     with held(file) as process:
-        os.close(take(file, "me", lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
+        os.close(lock_file(file, "me", lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
     assert told == [f"rtt=20 of sweep one, pid {process.pid}"]
     assert file.read_text() == f"me, pid {os.getpid()}"
 
@@ -72,18 +72,18 @@ def test_only_who_may_write_beside_a_lock_may_open_it(tmp_path: Path, folder: in
     new, earlier = tmp_path / "new", tmp_path / "earlier"
     earlier.touch(0o644)  # as an earlier version made it
     for file in (new, earlier):
-        os.close(take(file))
+        os.close(lock_file(file))
         assert stat.S_IMODE(file.stat().st_mode) == mode
 
 
 def test_the_machines_lock_is_one_for_all_and_goes_with_a_holder_that_is_killed() -> None:
     name, told = f"tpcsweep-test-{os.getpid()}", []
     with held(name) as process:
-        with pytest.raises(HeldError, match=f"^a process of this user, pid {process.pid}$"):
-            take_machine(name)
-        os.close(take_machine(name, lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
+        with pytest.raises(LockedError, match=f"^a process of this user, pid {process.pid}$"):
+            lock_machine(name)
+        os.close(lock_machine(name, lambda name: (told.append(name), process.kill())))  # type: ignore[func-returns-value]
     assert told == [f"a process of this user, pid {process.pid}"]
-    os.close(take_machine(name))
+    os.close(lock_machine(name))
 
 
 JOB = """
@@ -96,7 +96,7 @@ time.sleep(600)
 STARTS = """
 import subprocess, sys
 from tpcsweep.linux import signals
-signals.tell_jobs()
+signals.announce_pid()
 subprocess.run({command}, check=False)
 """
 
@@ -140,22 +140,22 @@ def test_a_job_that_begins_when_its_snakemake_has_ended_ends_at_once(tmp_path: P
 def test_a_signal_that_comes_while_it_is_ignored_takes_effect_afterwards() -> None:
     before = [signal.getsignal(number) for number in signals.ENDING]
     with pytest.raises(SystemExit) as ended, signals.interruptible():
-        signals.ignore()
+        signals.ignore_signals()
         os.kill(os.getpid(), signal.SIGTERM)
-        signals.heed()
+        signals.restore_signals()
     assert ended.value.code == 128 + signal.SIGTERM
     assert [signal.getsignal(number) for number in signals.ENDING] == before
     with signals.interruptible():  # it is forgotten with the block that ignores it
-        signals.ignore()
+        signals.ignore_signals()
         os.kill(os.getpid(), signal.SIGTERM)
     with signals.interruptible():
-        signals.heed()
+        signals.restore_signals()
 
 
 HERE = Path("/h")
 KINDS: dict[str, tuple[Callable[[], Mapping[str, str]], set[str]]] = {
-    "measured": (partial(processes.measured, HERE), set()),
-    "system": (processes.system, {"HOME", "TMPDIR"}),
+    "measured": (partial(processes.measured_environment, HERE), set()),
+    "system": (processes.system_environment, {"HOME", "TMPDIR"}),
     "python": (partial(processes.python, HERE), {"TMPDIR", "LD_LIBRARY_PATH"}),
     **{
         name: (partial(tool.environment, Credentials(Path("/c"), authorization), HERE), set())
@@ -185,7 +185,7 @@ def test_a_kind_of_process_gets_only_what_it_needs(theirs: dict[str, str], kind:
 
 
 def test_builds_get_proxies_and_nothing_that_changes_them(theirs: dict[str, str]) -> None:
-    given = processes.building()
+    given = processes.build_environment()
     assert given["https_proxy"] == theirs["https_proxy"]
     gone = {"LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "C_INCLUDE_PATH", "TAR_OPTIONS"}
     assert (gone | {"CFLAGS", "GIT_DIR"}) & set(given) == set()
@@ -194,8 +194,8 @@ def test_builds_get_proxies_and_nothing_that_changes_them(theirs: dict[str, str]
 
 def test_programs_that_debian_keeps_from_users_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    assert processes.system()["PATH"] == "/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-    assert processes.whole()["PATH"] == "/usr/bin:/bin"
+    assert processes.system_environment()["PATH"] == "/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+    assert processes.full_environment()["PATH"] == "/usr/bin:/bin"
 
 
 @pytest.mark.usefixtures("theirs")
@@ -204,8 +204,8 @@ def test_the_user_has_a_say_in_nothing_that_is_run(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         processes.run(["touch", tmp_path / "commands"])
-        processes.run(["touch", tmp_path / "users"], processes.whole(), umask=-1)
-        with processes.readable():
+        processes.run(["touch", tmp_path / "users"], processes.full_environment(), umask=-1)
+        with processes.readable_umask():
             (tmp_path / "ours").touch()
         (tmp_path / "mine").touch()
     finally:

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import stdtrit
 from tpcsweep import dataset
-from tpcsweep.claims.cells import cells_of
+from tpcsweep.claims.cells import claim_cells
 from tpcsweep.comparing import compare
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import MASKS
 from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS
 from tpcsweep.models import MODELS, Fit, Model, Observations, Predictor, fit, fit_process, observe
-from tpcsweep.models.base import Parameter, with_unsaid
-from tpcsweep.models.observations import FLOOR, SAMPLE, NothingMeasuredError
+from tpcsweep.models.base import Parameter, with_defaults
+from tpcsweep.models.observations import FLOOR, SAMPLE_SIZE, NothingMeasuredError
 
 from tests.support import synthetic
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
@@ -227,12 +227,14 @@ def test_models_are_finite_and_not_negative_everywhere(name: str, point: Any, un
     model = MODELS[name]
     values = {one.name: float(one.from_unit(u)) for one, u in zip(model.parameters, units, strict=False)}
     columns = {key: np.array([value]) for key, value in {**point, "bandwidth": 10.0}.items()}
-    [found] = model(with_unsaid(columns), values)
+    [found] = model(with_defaults(columns), values)
     assert 0 <= found < np.inf
 
 
 def test_a_single_stream_has_the_whole_of_a_single_origin() -> None:
-    point = with_unsaid({name: np.ones(1) for name in ("streams", "cores")} | {"bandwidth": np.full(1, 10.0)})
+    point = with_defaults(
+        {name: np.ones(1) for name in ("streams", "cores")} | {"bandwidth": np.full(1, 10.0)}
+    )
     assert MODELS["combined"](point, TRUTHS["combined"][0]) == pytest.approx(1.3058, rel=1e-4)
 
 
@@ -240,7 +242,7 @@ def test_a_single_stream_has_the_whole_of_a_single_origin() -> None:
 def test_more_round_trip_time_never_helps_the_combined_model(rtt: float, streams: int, more: float) -> None:
     fixed = {"streams": float(streams), "file_size": 2.0**28, "bandwidth": 10.0, "cores": 8.0}
     columns = {name: np.full(2, value) for name, value in fixed.items()}
-    points = with_unsaid(columns | {"rtt": np.array([rtt, more * (rtt + 1)])})
+    points = with_defaults(columns | {"rtt": np.array([rtt, more * (rtt + 1)])})
     near, far = MODELS["combined"](points, {**TRUTHS["combined"][0], "contention": 0.0})
     assert far <= near * (1 + 1e-9)
 
@@ -293,7 +295,7 @@ def test_an_error_gives_back_its_interval(confidence: float, half: float, freedo
 
 def test_claims_count_few_degrees_of_freedom_as_more_error() -> None:
     ds = made((2, 3, 1))
-    few, many = (cells_of(with_freedom(ds, freedom)).trusted["error"] for freedom in (4, 16))
+    few, many = (claim_cells(with_freedom(ds, freedom)).trusted["error"] for freedom in (4, 16))
     assert (few > many).all()
     half = 0.2 / stats.t.ppf(0.975, 4)
     assert np.allclose(few * stats.norm.ppf(0.9995), half * stats.t.ppf(0.9995, 4))
@@ -303,7 +305,7 @@ def test_intervals_whose_confidence_is_not_said_are_of_95_percent_to_everybody()
     said = made((2, 3, 1))
     unsaid = said.assign_attrs()
     del unsaid.attrs["measurement_confidence"]
-    tables = ((observe(ds).frame, cells_of(ds).trusted, compare(ds, ds).cells) for ds in (unsaid, said))
+    tables = ((observe(ds).frame, claim_cells(ds).trusted, compare(ds, ds).cells) for ds in (unsaid, said))
     for found, expected in zip(*tables, strict=True):
         pd.testing.assert_frame_equal(found, expected)
 
@@ -401,7 +403,7 @@ def test_runs_that_measured_other_cells_are_not_compared() -> None:
 def test_of_many_cells_a_sample_is_taken_that_is_the_same_each_time(cells: int, most: int) -> None:
     ds = made((1, cells, 1))
     found, again = (observe(ds, most) for _ in range(2))
-    taken = cells if cells <= most else min(most, SAMPLE)
+    taken = cells if cells <= most else min(most, SAMPLE_SIZE)
     assert len(found) == taken
     assert found.throughput.tolist() == again.throughput.tolist() == sorted(set(found.throughput))
     assert (f"{taken} of {cells} cells chosen at random" in found.label) == (cells > most)

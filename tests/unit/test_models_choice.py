@@ -31,7 +31,7 @@ from tpcsweep.models import (
     read_fits,
     save_fits,
 )
-from tpcsweep.models.choice import LEARNED, Choice, cross_validate, leave_out
+from tpcsweep.models.choice import LEARNED, Choice, cross_validate, make_folds
 from tpcsweep.models.learned import LookupTable
 from tpcsweep.models.predictor import BAND, Scatter
 
@@ -76,13 +76,13 @@ def test_noise_alone_supports_no_model() -> None:
 
 def test_whole_values_and_whole_deployments_are_left_out() -> None:
     observations = made("window", repetitions=2)
-    folds = leave_out(observations)
+    folds = make_folds(observations)
     kinds = Counter(fold.kind for fold in folds)
     assert kinds == {"rtt": 4, "streams": 4, "deployment": 4}
     for fold in folds:
         values = observations.frame[fold.kind]
         assert not set(values[fold.test]) & set(values[~fold.test])
-    outside = Counter(fold.held for fold in folds if not fold.inside.any())
+    outside = Counter(fold.left_out_name for fold in folds if not fold.interpolated.any())
     # An RTT is a value, and a deployment.
     assert outside == {"streams=1": 1, "streams=64": 1, "rtt=0": 2, "rtt=160": 2}
     for kind in kinds:
@@ -95,12 +95,12 @@ def test_irregular_values_are_joined_to_classes() -> None:
     rtt = np.sort(np.concatenate([middle * generator.uniform(0.99, 1.01, 8) for middle in (5, 20, 60, 120)]))
     observations = observe(measured(MODELS["window"], WINDOW, {"rtt": rtt, "streams": [1, 2, 4]}))
     assert observations.frame["deployment"].nunique() == 4
-    assert sum(fold.kind == "rtt" for fold in leave_out(observations)) == 4
+    assert sum(fold.kind == "rtt" for fold in make_folds(observations)) == 4
 
 
 def test_what_is_left_out_is_not_seen() -> None:
     observations = made("window")
-    folds = leave_out(observations)
+    folds = make_folds(observations)
     table = cross_validate(lambda train, test: np.full(len(test), len(train)), observations, folds)
     seen = [len(observations) - fold.test.sum() for fold in folds]
     assert table["predicted"].tolist() == np.repeat(seen, [fold.test.sum() for fold in folds]).tolist()
@@ -299,7 +299,7 @@ def test_a_full_path_keeps_its_narrow_scatter_beside_slow_cells_that_stall() -> 
     generator = np.random.default_rng(0)
     fitted = np.repeat([0.1, 1.0], 5 * BAND)
     spread = np.where(fitted < 0.5, 0.5, 0.02)
-    scatter = Scatter.of(spread * generator.standard_normal(fitted.size), fitted)
+    scatter = Scatter.from_residuals(spread * generator.standard_normal(fitted.size), fitted)
     slow, full = scatter.residuals(LEVELS, np.array([0.1, 1.0])).std(axis=0)
     assert 0.4 < slow < 0.6 and 0.015 < full < 0.025
 
@@ -317,7 +317,10 @@ def test_the_order_of_rows_makes_no_difference(sizes: list[int], random: Random)
     fitted = np.repeat(np.arange(1.0, len(sizes) + 1), sizes)
     residuals = np.linspace(-1, 1, fitted.size)  # as if runs with other luck came one after another
     order = np.array(random.sample(range(fitted.size), fitted.size))
-    one, other = Scatter.of(residuals, fitted), Scatter.of(residuals[order], fitted[order])
+    one, other = (
+        Scatter.from_residuals(residuals, fitted),
+        Scatter.from_residuals(residuals[order], fitted[order]),
+    )
     assert np.allclose(one.quantiles, other.quantiles) and np.allclose(one.at, other.at)
     assert len(one.at) <= max(1, fitted.size // BAND)
 
@@ -327,14 +330,14 @@ def test_one_more_residual_is_inside_as_often_as_it_should(count: int) -> None:
     generator = np.random.default_rng(0)
     inside = []
     for _ in range(200):
-        scatter = Scatter.of(generator.standard_normal(count), np.ones(count), count - 1)
+        scatter = Scatter.from_residuals(generator.standard_normal(count), np.ones(count), count - 1)
         low, high = scatter.residuals(np.array([0.025, 0.975]), np.ones(1))[:, 0]
         inside.append(np.mean(np.abs(stats.norm.cdf([low, high]) - 0.5)) * 2)
     assert 0.93 < np.mean(inside) < 0.97
 
 
 def test_few_degrees_of_freedom_widen_the_tails() -> None:
-    scatters = (Scatter.of(np.linspace(-1, 1, 20), np.ones(20), freedom) for freedom in (1e6, 4))
+    scatters = (Scatter.from_residuals(np.linspace(-1, 1, 20), np.ones(20), freedom) for freedom in (1e6, 4))
     many, few = (scatter.residuals(np.array([0.025, 0.975]), np.ones(1)) for scatter in scatters)
     assert np.allclose(few / many, stats.t.ppf(0.975, 4) / stats.norm.ppf(0.975), rtol=1e-3)
 

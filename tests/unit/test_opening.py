@@ -16,8 +16,8 @@ import xarray as xr
 from tpcsweep import dataset, exporting, figures
 from tpcsweep.configuration.loading import Imported, load_dataset
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.dataset import load, opened, tables
-from tpcsweep.dataset.earlier import completed, copy_completed, require_dataset
+from tpcsweep.dataset import load, open_group, tables
+from tpcsweep.dataset.earlier import completed_dataset, copy_completed, require_dataset
 from tpcsweep.variables import SAMPLES, SUMMARY, TRANSFERS
 
 from tests.support.commands import tpcsweep
@@ -25,7 +25,7 @@ from tests.support.synthetic import write_sweep
 from tests.support.workflow import ROOT
 
 WHOLE = (ROOT / "examples/surface.nc").read_bytes()
-ENTERED = (lambda file: opened(file).__enter__(), lambda file: completed(file).__enter__())
+ENTERED = (lambda file: open_group(file).__enter__(), lambda file: completed_dataset(file).__enter__())
 OPENINGS = (load, require_dataset, *ENTERED)
 Way = Callable[[Path], object]
 Patch = pytest.MonkeyPatch
@@ -154,7 +154,7 @@ def test_of_an_earlier_one_the_same_is_made(brought: Path) -> None:
     summary = xr.load_dataset(brought)
     transfers = xr.load_dataset(brought, group="transfer_times")
     fastest = tables.fastest(summary, transfers)
-    rows = tables.of_cell(transfers, fastest)
+    rows = tables.transfers_of_cell(transfers, fastest)
     cell = summary.throughput.stack(at=summary.throughput.dims).isel(at=fastest)
     at = transfers.isel(transfer=transfers.cell.values == fastest)
     for axis in ("origins", "cores", "rtt", "streams"):

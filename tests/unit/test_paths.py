@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.linux.namespaces import parse_net_dev, within
+from tpcsweep.linux.namespaces import call_in_namespace, parse_net_dev
 from tpcsweep.paths import plan
 from tpcsweep.paths.delayline import Direction
 from tpcsweep.paths.link import Rtt, calibrate_line, line_counters, offloads, parse_ping, qdisc_counters
@@ -64,7 +64,7 @@ def test_a_queue_holds_a_bdp_and_super_packets_and_netems_limit_caps_no_rate(pat
     assert plan.queue_bytes(path) >= min(max(plan.bdp(path), 4 * plan.SUPER_PACKET), plan.LARGEST_LIMIT)
     assert plan.burst(path) >= 2 * plan.SUPER_PACKET
     under_way = path.bandwidth * path.rtt / 2 * 125_000
-    assert plan.memory(path) >= under_way + plan.queue_bytes(path) + plan.ahead(path) + plan.burst(path)
+    assert plan.memory(path) >= under_way + plan.queue_bytes(path) + plan.sent_ahead(path) + plan.burst(path)
     # A tick is short beside what an RTT may be off.
     assert 0.1 <= plan.tick_ns(path) / 1e6 <= min(1, judged.allowed_rtt(path.rtt) + 1e-6)
 
@@ -81,7 +81,7 @@ def test_a_queue_holds_a_bdp_and_super_packets_and_netems_limit_caps_no_rate(pat
 def test_path_and_kernel_decide_on_the_emulator(path: Path, netem_works: bool, emulator: str) -> None:
     assert plan.choose_emulator(path, netem_works=netem_works) == emulator
     # Only netem with loss needs origins that send single packets.
-    alone = plan.segmenting(path, plan.choose_emulator(path, netem_works=netem_works), "eth0")
+    alone = plan.segmentation_command(path, plan.choose_emulator(path, netem_works=netem_works), "eth0")
     assert alone == (["ethtool", "-K", "eth0", "tso", "off", "gso", "off"] if path.loss else [])
 
 
@@ -252,7 +252,7 @@ def test_the_log_can_be_pasted_and_gives_the_same_again(tmp_path: File) -> None:
 
 def test_a_failing_command_and_a_missing_namespace_are_named(tmp_path: File) -> None:
     with pytest.raises(FileNotFoundError, match="/run/netns/tpc-not-there"):
-        within("tpc-not-there", lambda: None)
+        call_in_namespace("tpc-not-there", lambda: None)
     commands = Commands(tmp_path / "log")
     with pytest.raises(CommandError, match=r"sh -c 'echo no >&2; exit 3': exit code 3 after .* s: no"):
         commands.run(["sh", "-c", "echo no >&2; exit 3"])

@@ -22,8 +22,8 @@ from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.numbers import short
 from tpcsweep.planning import KNOBS
 from tpcsweep.planning.drawing import draw
-from tpcsweep.planning.plan import asked, best_measured, candidates, chosen_models, plan
-from tpcsweep.planning.recommendations import COLUMNS, Answer, as_csv, recommend, shown_plan
+from tpcsweep.planning.plan import best_measured, candidates, check_question, plan, select_models
+from tpcsweep.planning.recommendations import COLUMNS, Answer, as_csv, plan_table, recommend
 
 from tests.support import synthetic
 from tests.support.pictures import hues, pixels
@@ -179,7 +179,7 @@ def test_wrong_questions_are_refused(question: dict[str, Any], text: str) -> Non
 
 
 def test_words_that_vary_in_the_data_must_be_given() -> None:
-    model = Known(domain=replace(DOMAIN, words={"tool": ("curl", "gfal-copy")}))
+    model = Known(domain=replace(DOMAIN, word_values={"tool": ("curl", "gfal-copy")}))
     with pytest.raises(ConfigurationError, match="tool varies in the data: curl, gfal-copy"):
         plan(model, 1, rtt=20)
     with pytest.raises(ConfigurationError, match="tool: given 'wget', allowed: a value in the data"):
@@ -208,7 +208,7 @@ def test_a_plan_is_json_drawn_and_shown(tmp_path: Path) -> None:
         assert set(content["settings"]["cores"]) == (set(cores) if isinstance(cores, list) else {cores})
         draw(answer).savefig(tmp_path / "plan.png", dpi=50)
         assert hues(pixels(tmp_path / "plan.png")) > 0
-        assert shown_plan(answer)
+        assert plan_table(answer)
 
 
 def test_recommendations_are_what_plans_say() -> None:
@@ -224,7 +224,7 @@ def test_recommendations_are_what_plans_say() -> None:
 
 def test_recommendations_can_be_read_by_others() -> None:
     found = recommend(Known(), [20], cores=[None])
-    answer = Answer(asked(rtt=20), "known", "made up", None, found)
+    answer = Answer(check_question(rtt=20), "known", "made up", None, found)
     content = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
     assert (content["model"], content["given"]) == ("known", {"rtt": 20})
     assert content["columns"]["rtt"]["unit"] == "ms"
@@ -249,7 +249,7 @@ def saved(observations: Observations) -> Saved:
 
 
 def test_a_real_fit_gives_the_streams_that_the_cells_need(observations: Observations, saved: Saved) -> None:
-    with_words, formula, label = chosen_models(saved, observations, {"tool": "curl"})
+    with_words, formula, label = select_models(saved, observations, {"tool": "curl"})
     assert label == "sweep demo, measured on netns, tool curl alone"
     assert formula is with_words and isinstance(with_words, Fit)
     assert with_words.observed == len(observations) / 2
@@ -261,16 +261,16 @@ def test_a_real_fit_gives_the_streams_that_the_cells_need(observations: Observat
     assert least <= answer.cheapest["streams"] <= least + 2
     assert not answer.cheapest["extrapolated"]
     with pytest.raises(ConfigurationError, match="tool: given 'wget', allowed: a value in the data: curl, g"):
-        chosen_models(saved, observations, {"tool": "wget"})
+        select_models(saved, observations, {"tool": "wget"})
     # Where all cells have the words, the fit is that of all.
-    same = chosen_models(saved, observations, {"endpoint": "redirector", "rtt": 20.0})
+    same = select_models(saved, observations, {"endpoint": "redirector", "rtt": 20.0})
     assert same == (saved.formula, saved.formula, saved.label)
 
 
 @pytest.mark.parametrize("best", LEARNED)
 def test_learning_models_plan(observations: Observations, saved: Saved, best: str) -> None:
     learned = replace(saved, choice=CHOICE | {"best": best})
-    found, formula, label = chosen_models(learned, observations, {"tool": "curl"})
+    found, formula, label = select_models(learned, observations, {"tool": "curl"})
     assert (found.name, label) == (best, saved.label)
     far = plan(found, "100 Mbit/s", 0.8, formula=formula, rtt="200 ms", tool="curl")
     assert (far.model, plan(found, 9, formula=formula, rtt=5, tool="curl").model) == ("window", best)

@@ -21,14 +21,14 @@ from rich.console import Console
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_tpcsweep import LogHandler
 from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.files import write_json
 from tpcsweep.measure.steady import analyse
 from tpcsweep.numbers import between
 from tpcsweep.running import folding, hooks, status
 from tpcsweep.running.hooks import notify
 from tpcsweep.running.progress import JobProgress, begin_progress
-from tpcsweep.running.status import counted
+from tpcsweep.running.status import count_cells
 from tpcsweep.running.studies import Studies
 
 from tests.support.projects import study_of
@@ -43,8 +43,8 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
     def job(name: str) -> None:
         with JobProgress("demo", name, tmp_path) as shown:
             for cell in range(CELLS):
-                shown.look(None, 0.1)
-                shown.look(analyse(np.ones(100), 0.1, 0.95), 10.0)
+                shown.show_throughput(None, 0.1)
+                shown.show_throughput(analyse(np.ones(100), 0.1, 0.95), 10.0)
                 shown.end(f"streams={cell}", "ok", 1.5, [])
 
     with ThreadPoolExecutor(JOBS) as pool:
@@ -121,30 +121,30 @@ def study(tmp_path: Path) -> Configuration:
     outcomes = [{}, {"flags": ["not_steady"]}, {"flags": ["wide_interval"]}, {"status": "failed"}]
     *measured, tried, other = found.grid.cells[:6]
     for outcome, cell in zip(outcomes, measured, strict=True):
-        results.write_cell(found.cell_file(cell), wanted(found, cell), WELL | outcome)
+        results.write_cell(found.cell_file(cell), cell_spec(found, cell), WELL | outcome)
     hole = folding.Hole(tried.deployment.path, (tried.path,), REASON)
     write_json(found.folder / folding.FILE, [hole._asdict()])
-    spec = wanted(found, other)
+    spec = cell_spec(found, other)
     spec["parameters"]["bandwidth"] = 0.123
     results.write_cell(found.cell_file(other), spec, WELL)
     return found
 
 
 def test_each_cell_is_counted_once_and_a_damaged_one_is_left_to_measure(study: Configuration) -> None:
-    found = status.counted(study)
+    found = status.count_cells(study)
     assert (found.measured, found.flagged, found.failed) == (3, 1, 1)
     assert (found.not_measured, found.left, found.missing, found.cells) == (1, 3, 4, 8)
     assert status.flagged_files(study, "not_steady") == [study.cell_file(study.grid.cells[1])]
     file = study.cell_file(study.grid.cells[0])
     file.write_bytes(file.read_bytes()[:-5] + b"\0}}}}")
-    found = status.counted(study)
+    found = status.count_cells(study)
     assert (found.measured, found.cells) == (2, 8)
 
 
 def test_a_cell_in_staging_is_measured(study: Configuration) -> None:
     cell, content = study.grid.cells[-1], WELL | {"flags": ["not_steady"]}
-    results.write_cell(results.staged_file(study, cell), wanted(study, cell), content)
-    found = status.counted(study)
+    results.write_cell(results.staged_file(study, cell), cell_spec(study, cell), content)
+    found = status.count_cells(study)
     assert (found.measured, found.flagged, found.cells) == (4, 2, 8)
     assert study.cell_file(cell) not in status.flagged_files(study, "not_steady")
 
@@ -153,13 +153,13 @@ def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configu
     def shown() -> str:
         console = Console(width=200)
         with console.capture() as capture:
-            console.print(status.status_table(study, status.counted(study)))
+            console.print(status.status_table(study, status.count_cells(study)))
         return capture.get()
 
     assert REASON in shown()
     assert study.command in shown().replace("\n", "")
     assert "a run is under way" not in shown()
-    results.hold(study.folder)
+    results.lock_results(study.folder)
     assert "a run is under way: snakemake with pid" in shown()
 
 
@@ -173,7 +173,7 @@ def studies(folder: Path, sweep: str = "smoke", **config: Any) -> Studies:
 
 def put(study: Configuration, number: int, **changes: Any) -> None:
     cell = study.grid.cells[number]
-    results.write_cell(study.cell_file(cell), wanted(study, cell), MEASURED | changes)
+    results.write_cell(study.cell_file(cell), cell_spec(study, cell), MEASURED | changes)
 
 
 def test_a_run_ends_with_its_cells_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,7 +182,7 @@ def test_a_run_ends_with_its_cells_and_its_page(tmp_path: Path, capsys: pytest.C
     put(study, 0, flags=["disturbed"])
     put(study, 1, status="failed")
     (study.folder / "index.html").touch()
-    hooks.end(found, well=True, published=False)
+    hooks.end_run(found, well=True, published=False)
     assert capsys.readouterr().err.splitlines() == [
         "smoke: 1 of 2 cells measured, 1 with a warning, 1 failed",
         f"page: {study.folder}/index.html",
@@ -194,9 +194,9 @@ def test_placeholders_without_a_fold_are_listed_and_measured_next(tmp_path: Path
     [study] = found.sweeps
     put(study, 0)
     cell = study.grid.cells[1]
-    results.write_placeholder(study.cell_file(cell), wanted(study, cell), "no path")
+    results.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
     with pytest.raises(SystemExit, match=r"^1$"):
-        hooks.end(found, well=True, published=False)
+        hooks.end_run(found, well=True, published=False)
     said = "smoke: 1 of 2 cells measured; 1 not measured (no path): snakemake --config sweep=smoke "
     assert capsys.readouterr().err.startswith(said)
     assert not study.cell_file(cell).exists()
@@ -210,7 +210,7 @@ def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well:
         put(found.measured[3], number)
     for name in ("index.html", "published.html"):
         (tmp_path / name).touch()
-    hooks.end(found, well=well, published=True)
+    hooks.end_run(found, well=well, published=True)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 6
     assert lines[0].startswith("demo: 0 of 24 cells measured")
@@ -220,21 +220,21 @@ def test_the_end_of_many_sweeps_has_six_lines(tmp_path: Path, capsys: Any, well:
 
 
 def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv(folding.CLEARS, "")  # and deleted afterwards
+    monkeypatch.setenv(folding.CLEARS_AT_END, "")  # and deleted afterwards
     tried: list[object] = []
     testbed = SimpleNamespace(require=tried.append, EXPECTED=())
-    monkeypatch.setattr(hooks.testbeds, "of", lambda _: testbed)
+    monkeypatch.setattr(hooks.testbeds, "load_testbed", lambda _: testbed)
     fresh = studies(tmp_path / "fresh")
     for number in range(2):
         put(fresh.sweeps[0], number)
     for found, count in ((fresh, 0), (studies(tmp_path / "stale", "smoke,demo"), 1)):
-        hooks.begin(found)
+        hooks.begin_run(found)
         assert len(tried) == count
 
 
 def told(folder: Path, command: str, ending: Any = "complete") -> str:
     [study] = studies(folder).sweeps
-    return notify(study, command, ending, counted(study))
+    return notify(study, command, ending, count_cells(study))
 
 
 def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep.measure.limits import means
-from tpcsweep.measure.machine import SLOWED, TAKEN, TRIES, WINDOW, Machine, Speed, disturbed, pressure
+from tpcsweep.measure.machine import (
+    DISTURBED_SHARE,
+    SLOWED,
+    TRIES,
+    WINDOW,
+    Machine,
+    Speed,
+    disturbed,
+    pressure,
+)
 from tpcsweep.measure.readings import Reading, Sampler, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, narrow
 
@@ -108,7 +117,7 @@ def looks(*found: float) -> Iterator[float]:
 
 def test_this_machine_has_a_condition_and_pressure_is_the_time_in_which_something_waited() -> None:
     watched = Machine()
-    before, after = watched.look(), watched.look()
+    before, after = watched.read(), watched.read()
     watched.close()
     assert 0 < before.tasks <= before.busy <= before.total
     assert after.busy >= before.busy and after.work > 0
@@ -120,26 +129,26 @@ def test_this_machine_has_a_condition_and_pressure_is_the_time_in_which_somethin
 def test_a_machine_is_as_much_slower_as_its_work_takes_longer(factor: float) -> None:
     found = speed(looks(*[1.0] * WINDOW, factor))
     for _ in range(WINDOW - 1):
-        assert found.look()[1] is None  # nothing to compare with
-    assert found.look() == (pytest.approx(1e3 * INSTANT), pytest.approx(0))
-    assert found.look() == (pytest.approx(factor * 1e3 * INSTANT), pytest.approx(factor - 1))
+        assert found.read()[1] is None  # nothing to compare with
+    assert found.read() == (pytest.approx(1e3 * INSTANT), pytest.approx(0))
+    assert found.read() == (pytest.approx(factor * 1e3 * INSTANT), pytest.approx(factor - 1))
 
 
 @given(st.integers(0, WINDOW - 1))
 def test_a_single_piece_that_is_fast_makes_no_others_slow(place: int) -> None:
     found = speed(looks(*(0.5 if at == place else 1.0 for at in range(WINDOW)), 1.0))
-    *_, (_, last) = (found.look() for _ in range(WINDOW + 1))
+    *_, (_, last) = (found.read() for _ in range(WINDOW + 1))
     assert last is not None and 0 <= last <= 1 / WINDOW
 
 
 def test_the_fastest_piece_of_a_look_counts_and_looks_take_no_more_than_their_share_of_a_core() -> None:
     coarse = speed(looks(*[0.0] * WINDOW))  # a clock that knows no speed
-    assert {coarse.look() for _ in range(WINDOW)} == {(0.0, None)}
+    assert {coarse.read() for _ in range(WINDOW)} == {(0.0, None)}
     pieces = iter([3.0, 1.0, 2.0][:TRIES])
-    assert speed(pieces).look()[0] == pytest.approx(1e3 * INSTANT)
+    assert speed(pieces).read()[0] == pytest.approx(1e3 * INSTANT)
     found = Speed(iter([3600.0] * TRIES).__next__)
-    first = found.look()
-    assert found.look() == first  # another would raise StopIteration
+    first = found.read()
+    assert found.read() == first  # another would raise StopIteration
 
 
 def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> None:
@@ -159,7 +168,7 @@ def test_more_load_calms_no_cell(found: tuple[float | None, ...], place: int, mo
     assert disturbed(*worse) or not disturbed(*found)
     # What is not known disturbs nobody.
     assert not disturbed(None, None, None)
-    assert disturbed(None, 2 * TAKEN, None) and disturbed(None, None, 2 * SLOWED)
+    assert disturbed(None, 2 * DISTURBED_SHARE, None) and disturbed(None, None, 2 * SLOWED)
 
 
 INTERVAL = 0.1

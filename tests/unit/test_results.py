@@ -19,11 +19,11 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.dataset import STATUS, DatasetError
-from tpcsweep.results import DamagedError, content_of, text_of
+from tpcsweep.results import DamagedError, format_cell, parse_cell
 from tpcsweep.running import folding
 from tpcsweep.variables import NOT_MEASURED
 
@@ -104,7 +104,7 @@ def test_files_that_are_set_aside_are_all_kept(states: list[str]) -> None:
         for number, state in enumerate(states, 1):
             bring(path, state)
             content = path.read_bytes()
-            kept[results.set_aside(path, "damaged")] = content
+            kept[results.rename_rejected(path, "damaged")] = content
             assert len(kept) == number and not path.exists()
         assert {file: file.read_bytes() for file in Path(name).iterdir()} == kept
 
@@ -136,12 +136,12 @@ def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
     study = load({"sweep": "smoke", "testbed": "netns", "results": str(tmp_path)}, ROOT)
     folded, deleted = study.grid.cells
     for cell in (folded, deleted):
-        results.write_cell(results.staged_file(study, cell), wanted(study, cell), WHOLE)
-        results.publish(results.staged_file(study, cell), study.cell_file(cell), wanted(study, cell))
+        results.write_cell(results.staged_file(study, cell), cell_spec(study, cell), WHOLE)
+        results.publish(results.staged_file(study, cell), study.cell_file(cell), cell_spec(study, cell))
     study.cell_file(deleted).unlink()
     results.empty_staging(study)
     assert [*results.staging(study).rglob("*.json")] == [results.staged_file(study, deleted)]
-    results.publish(results.staged_file(study, deleted), study.cell_file(deleted), wanted(study, deleted))
+    results.publish(results.staged_file(study, deleted), study.cell_file(deleted), cell_spec(study, deleted))
     results.empty_staging(study)
     assert not results.staging(study).exists()
 
@@ -149,14 +149,14 @@ def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
 def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("fork")
     held = fork.Event()
-    holder = fork.Process(target=lambda: (results.hold(tmp_path), held.set(), time.sleep(60)))
+    holder = fork.Process(target=lambda: (results.lock_results(tmp_path), held.set(), time.sleep(60)))
     holder.start()
     assert held.wait(60)
     with pytest.raises(results.ResultsError, match=f"pid {holder.pid}.* writes here: wait for its end"):
-        results.hold(tmp_path)
+        results.lock_results(tmp_path)
     holder.kill()
     holder.join()
-    results.hold(tmp_path)
+    results.lock_results(tmp_path)
 
 
 def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path: Path) -> None:
@@ -165,33 +165,33 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path: Path) ->
     (tmp_path / "results" / ".lock").symlink_to(tmp_path / "precious")
     said = r"\.lock: .+: choose another folder with --config results=FOLDER"
     with pytest.raises(results.ResultsError, match=said):
-        results.hold(tmp_path / "results")
+        results.lock_results(tmp_path / "results")
     assert (tmp_path / "precious").read_text() == "all of it"
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(results.ResultsError, match=r"demo/\.lock: Not a directory: choose another folder"):
-        results.hold(tmp_path / "file" / "demo")
+        results.lock_results(tmp_path / "file" / "demo")
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
     with pytest.raises(results.ResultsError, match=f"user {os.geteuid()} cannot write to it"):
-        results.hold(tmp_path / "results")
+        results.lock_results(tmp_path / "results")
 
 
 def test_a_folder_that_exists_in_another_case_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
     """As exFAT and macOS have it: the cells would take the places of another sweep's."""
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "demo"]))
-    results.hold(tmp_path / "demo")
+    results.lock_results(tmp_path / "demo")
     said = r"Demo: a folder exists whose name differs only in case: choose another folder"
     with pytest.raises(results.ResultsError, match=said):
-        results.hold(tmp_path / "Demo")
+        results.lock_results(tmp_path / "Demo")
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_file_system_without_locks_is_refused(tmp_path: Path, monkeypatch: Patch, code: int) -> None:
     monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(code, os.strerror(code))))
     with pytest.raises(results.ResultsError, match=f"{os.strerror(code)}: choose another folder"):
-        results.hold(tmp_path)
+        results.lock_results(tmp_path)
 
 
 def test_files_of_the_future_are_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,31 +221,31 @@ CONTENTS = st.builds(
 
 @given(CONTENTS)
 def test_what_is_written_is_read_however_it_is_laid_out_since(content: dict[str, Any]) -> None:
-    text = text_of(content)
-    assert content_of(text) == content
+    text = format_cell(content)
+    assert parse_cell(text) == content
     assert text.startswith(b'{"spec":')
-    assert content_of(json.dumps(json.loads(text), indent=2).encode()) == content
+    assert parse_cell(json.dumps(json.loads(text), indent=2).encode()) == content
 
 
 @given(CONTENTS, st.data())
 def test_what_was_cut_or_changed_is_damaged(content: dict[str, Any], data: st.DataObject) -> None:
-    text = bytearray(text_of(content))
+    text = bytearray(format_cell(content))
     with pytest.raises(DamagedError, match="not JSON"):
-        content_of(bytes(text[: data.draw(st.integers(0, len(text) - 1))]))
+        parse_cell(bytes(text[: data.draw(st.integers(0, len(text) - 1))]))
     text[data.draw(st.integers(0, text.rindex(b',"checksum":') - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(DamagedError):
-        assert content_of(bytes(text)) == content
+        assert parse_cell(bytes(text)) == content
 
 
 @given(CONTENTS, CONTENTS)
 def test_what_was_edited_is_damaged(content: dict[str, Any], other: dict[str, Any]) -> None:
-    checksum = json.loads(text_of(content))["checksum"]
+    checksum = json.loads(format_cell(content))["checksum"]
     edited = json.dumps({**other, "checksum": checksum}).encode()
-    if text_of(content) == text_of(other):
-        assert content_of(edited) == content
+    if format_cell(content) == format_cell(other):
+        assert parse_cell(edited) == content
     else:
         with pytest.raises(DamagedError, match="changed after it was written"):
-            content_of(edited)
+            parse_cell(edited)
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ def test_what_was_edited_is_damaged(content: dict[str, Any], other: dict[str, An
 )
 def test_what_is_no_cell_is_damaged_and_a_cell_needs_no_checksum(text: bytes) -> None:
     with pytest.raises(DamagedError):
-        content_of(text)
-    assert content_of(b'{"spec": {}, "status": "ok"}') == {"spec": {}, "status": "ok"}  # as earlier ones
+        parse_cell(text)
+    assert parse_cell(b'{"spec": {}, "status": "ok"}') == {"spec": {}, "status": "ok"}  # as earlier ones
 
 
 FOUR = {"rtt": [5, 20], "streams": [1, 2]}
@@ -262,12 +262,12 @@ FOUR = {"rtt": [5, 20], "streams": [1, 2]}
 
 @pytest.fixture(autouse=True)
 def _by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(folding.CLEARS, raising=False)
+    monkeypatch.delenv(folding.CLEARS_AT_END, raising=False)
 
 
 def put(study: Configuration, cell: Cell, figure: str = "throughput", **changes: object) -> Path:
     """Write a measured cell to staging and to its place."""
-    spec, file = wanted(study, cell), study.cell_file(cell)
+    spec, file = cell_spec(study, cell), study.cell_file(cell)
     record = synthetic.cell(spec)
     record["summary"].setdefault(figure, 1.0)
     results.write_cell(file, {**record.pop("spec"), **changes}, record)
@@ -283,7 +283,7 @@ def change(file: Path) -> None:
 
 def placeholder(study: Configuration, cell: Cell) -> None:
     put(study, cell).unlink()
-    results.write_placeholder(study.cell_file(cell), wanted(study, cell), "no path")
+    results.write_placeholder(study.cell_file(cell), cell_spec(study, cell), "no path")
 
 
 FILES: dict[str, tuple[Callable[[Configuration, Cell], object], str]] = {
@@ -343,7 +343,7 @@ def test_the_cells_of_a_deployment_with_one_reason_are_listed_together(tmp_path:
 
 
 def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(folding.CLEARS, "at its end")
+    monkeypatch.setenv(folding.CLEARS_AT_END, "at its end")
     study = study_of(tmp_path, parameters=FOUR)
     first, second, third, fourth = study.grid.cells
     put(study, first)
@@ -353,5 +353,5 @@ def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.Mon
     folding.fold_study(study, study.folder / "dataset.nc")
     assert all(study.cell_file(cell).exists() for cell in study.grid.cells)
     put(study, fourth)  # measured after the dataset was made
-    folding.clear(study)
+    folding.clear_unmeasured(study)
     assert [study.cell_file(cell).exists() for cell in study.grid.cells] == [True, False, False, True]

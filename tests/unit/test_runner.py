@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.flags import BROKEN, BrokenError, FaultError, graded
 from tpcsweep.running import runner
-from tpcsweep.running.runner import CAUSES, better, cells_to_retry
+from tpcsweep.running.runner import CAUSES, better_measurement, cells_to_retry
 from tpcsweep.testbeds import Request
 from tpcsweep.variables import CPU_LIMITS, NOT_MEASURED
 
@@ -90,7 +90,7 @@ def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played
         (folder / "logs").mkdir()
         content = {"parameters": {"streams": 1}, "repetitions": cells, "retry_share": 0} | sweep
         configuration = study_of(folder, **content)
-        patched.setattr(runner.testbeds, "of", lambda _: testbed)
+        patched.setattr(runner.testbeds, "load_testbed", lambda _: testbed)
         patched.setattr(runner, "CALM", 0.0)
         patched.setattr(runner.psutil, "cpu_percent", lambda _: 0.0)
         yield testbed, configuration, folder / "logs"
@@ -224,7 +224,7 @@ def test_each_deployment_has_logs_of_its_own_old_ones_go_and_cells_name_theirs()
 
 def put(configuration: Configuration, cell: Cell, file: Path, message: str) -> None:
     record = {"status": "ok", "message": message, "flags": [], "summary": {}, "provenance": {}}
-    results.write_cell(file, wanted(configuration, cell), record)
+    results.write_cell(file, cell_spec(configuration, cell), record)
 
 
 def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not_measured_again() -> None:
@@ -294,12 +294,12 @@ def test_the_throughput_chooses_nothing(cells: list[Any], share: float, data: st
     others = [one | {"summary": summary} for one, summary in zip(cells, summaries, strict=True)]
     assert cells_to_retry(others, share) == cells_to_retry(cells, share)
     for one, other in zip(cells, others, strict=True):
-        assert (better(cells[0], one)["flags"]) == (better(cells[0], other)["flags"])
+        assert (better_measurement(cells[0], one)["flags"]) == (better_measurement(cells[0], other)["flags"])
 
 
 @given(CELLS, CELLS)
 def test_the_better_of_two_describes_the_other(earlier: dict[str, Any], later: dict[str, Any]) -> None:
-    kept = better(earlier, later)
+    kept = better_measurement(earlier, later)
     assert kept["summary"]["attempts"] == 2
 
     def faults(one: dict[str, Any]) -> tuple[bool, int, int]:
@@ -339,10 +339,12 @@ def test_two_that_a_cpu_bound_are_judged_by_the_machine() -> None:
         (fast | {"limit": "window"}, slow, 0.31),
         (cell(work=None), slow, 0.31),
     ):
-        assert better(earlier, later)["summary"]["machine_work"] == kept
+        assert better_measurement(earlier, later)["summary"]["machine_work"] == kept
 
 
 def test_attempts_count_all_measurements() -> None:
-    third = better(better(cell("disturbed", "wide_interval"), cell("disturbed")), cell())
+    third = better_measurement(
+        better_measurement(cell("disturbed", "wide_interval"), cell("disturbed")), cell()
+    )
     assert third["summary"]["attempts"] == 3
     assert [one["flags"] for one in third["others"]] == [["disturbed", "wide_interval"], ["disturbed"]]

@@ -25,7 +25,7 @@ from tpcsweep.archiving import write_crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.dataset import earlier
-from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require_extra
+from tpcsweep.extras import EXTRAS, MissingExtraError, missing_extras, require_extra
 
 from tests.support.workflow import ROOT
 
@@ -341,7 +341,7 @@ def test_an_extra_that_is_not_there_is_told_in_one_line(name: str, monkeypatch: 
 def test_missing_programs_are_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
-    assert missing([name]) == [line_of(name)]
+    assert missing_extras([name]) == [line_of(name)]
 
 
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:

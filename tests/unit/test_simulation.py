@@ -20,7 +20,7 @@ from tpcsweep import dataset, figures
 from tpcsweep.claims import judge
 from tpcsweep.comparing import compare
 from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.problems import ConfigurationError
@@ -218,7 +218,7 @@ def test_a_testbed_has_what_its_base_has_and_it_does_not_say(tmp_path: Path) -> 
 
 def test_other_parameters_make_cells_stale(tmp_path: Path) -> None:
     loaded = (on_base(tmp_path, parameters=known) for known in ({}, {"setup_time": ESTIMATE}))
-    one, other = (wanted(configuration, configuration.grid.cells[0]) for configuration in loaded)
+    one, other = (cell_spec(configuration, configuration.grid.cells[0]) for configuration in loaded)
     assert one != other
     assert one == json.loads(json.dumps(one))
 
@@ -289,7 +289,7 @@ def test_nothing_simulated_is_drawn_without_the_word(groups: dataset.Folded) -> 
             label = axes.get_ylabel() + axes.get_xlabel() + getattr(axes, "get_zlabel", str)()
             assert "put (Gbit/s)" not in label or "simulated" in label
     observations = observe(summary)
-    assert observations.how == "simulated" and "simulated" in observations.label
+    assert observations.data_kind == "simulated" and "simulated" in observations.label
 
 
 def test_simulated_and_measured_cells_are_never_folded_together(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def recorded(summary: xr.Dataset, change: Callable[[dict[str, Any]], object]) ->
 def test_a_dataset_of_another_version_of_the_model_is_to_be_simulated_again(groups: dataset.Folded) -> None:
     other = recorded(groups.summary, lambda it: it["parameters"].update(haste=it["parameters"].pop("spill")))
     with pytest.raises(ValueError, match=r"unknown: haste; missing: spill\): simulate it again"):
-        simulated.settings_of(other)
+        simulated.simulation_settings(other)
 
 
 def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups: dataset.Folded) -> None:
@@ -323,7 +323,7 @@ def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups:
     middle = solve(simulated.cells_in(summary), central(PHYSICS), shipped().queues)[0]
     assert np.allclose(middle, summary.throughput.values.ravel(), rtol=1e-5)
     with pytest.raises(ValueError, match="not a simulated dataset"):
-        simulated.settings_of(summary.assign_attrs(testbed_kind="netns"))
+        simulated.simulation_settings(summary.assign_attrs(testbed_kind="netns"))
 
 
 TRUTH = {"setup_time": 0.1, "setup_rtts": 6.0, "setup_cpu": 0.02, "redirector_rtts": 13.0}
@@ -385,7 +385,7 @@ def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> 
 def test_values_left_out_are_predicted_by_what_the_others_say() -> None:
     _, ratio, observations = fitted()
     rows = observations.frame["file_size"] == AXES["file_size"][1]
-    found = calibrating.left_out(observations.take(rows.to_numpy()), ratio)
+    found = calibrating.predict_left_out(observations.take(rows.to_numpy()), ratio)
     inside = found[~found["extrapolated"]]
     assert set(inside["left_out"]) == {"cores=0.5", "rtt=20", "streams=4", "streams=16"}
     assert np.median(np.abs(np.log(inside["ratio"]))) < 0.1

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import dataset, extras
 from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
 from tpcsweep.published.base import Data
-from tpcsweep.results import content_of
+from tpcsweep.results import parse_cell
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import testbed as study
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError
@@ -149,7 +149,7 @@ def test_single_transfers_reach_the_dataset_and_their_tables_say_simulated(tmp_p
     assert (transfers.ok == 1).all() and (transfers["size"] == 10**9).all()
     assert transfers.xrootd_begin.isnull().all() and (transfers.xrootd_direction == "").all()
     assert transfers.rate.values == pytest.approx(8 / transfers.total.values)
-    shown = tables.of_cell(transfers, 0), tables.per_cell(transfers)
+    shown = tables.transfers_of_cell(transfers, 0), tables.transfer_means(transfers)
     assert all("simulated" in table.to_html() for table in shown)
     summary = made.summary.isel(repetition=0)
     assert summary.transfers.values.tolist() == [6, 120]
@@ -278,7 +278,7 @@ def specs(cells: list[dict[str, Any]]) -> list[Any]:
 def computed_cells(configuration: Configuration, folder: Path, processes: int = 1) -> list[dict[str, Any]]:
     study.simulate(configuration, folder / "cells.jsonl", folder, processes)
     assert sorted(file.name for file in folder.iterdir() if "cells" in file.name) == ["cells.jsonl"]
-    return [content_of(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
+    return [parse_cell(line) for line in (folder / "cells.jsonl").read_bytes().splitlines()]
 
 
 @pytest.mark.parametrize("measurement", [None, THIRTY])
@@ -288,7 +288,7 @@ def test_cells_are_in_the_order_of_the_grid(tmp_path: Path, measurement: Any, mo
         monkeypatch.setattr(engine, "SIMGRID_PYTHON", "/nowhere")
     configuration = asked(tmp_path, measurement)
     cells = computed_cells(configuration, tmp_path, processes=2)
-    assert specs(cells) == [wanted(configuration, one) for one in configuration.grid.cells]
+    assert specs(cells) == [cell_spec(configuration, one) for one in configuration.grid.cells]
     for cell in cells:
         about = cell["format"], cell["status"], cell["flags"], cell["summary"]["attempts"]
         assert about == (1, "ok", [], 1)
@@ -305,11 +305,11 @@ def test_a_new_value_computes_the_new_cells_only_and_another_order_none(tmp_path
     file.write_bytes(file.read_bytes().rstrip())  # whatever editor has dropped the last end of line
     turned = asked(tmp_path, streams=STREAMS[::-1], rtt=[60, 1])
     after = computed_cells(turned, tmp_path)
-    assert specs(after) == [wanted(turned, cell) for cell in turned.grid.cells]
+    assert specs(after) == [cell_spec(turned, cell) for cell in turned.grid.cells]
     assert sorted(map(orjson.dumps, after)) == sorted(map(orjson.dumps, before))
     more = asked(tmp_path, rtt=[0.5, 1, 60], streams=[*STREAMS, 300])
     cells = computed_cells(more, tmp_path)
-    assert specs(cells) == [wanted(more, cell) for cell in more.grid.cells]
+    assert specs(cells) == [cell_spec(more, cell) for cell in more.grid.cells]
     assert [cell for cell in cells if cell["provenance"]["started"] in started] == before
     # Another fixed parameter changes every cell, and a smaller grid drops lines.
     assert not [cell for cell in computed_cells(asked(tmp_path, mtu=1500), tmp_path) if cell in cells]
@@ -360,7 +360,7 @@ def test_computed_cells_outlive_a_simgrid_that_ends(tmp_path: Path, monkeypatch:
 
 def killed(configuration: Configuration, folder: Path) -> None:
     """Compute two cells at a time, and be killed while the third two are computed."""
-    usual, left = study._Lines.of, [2]
+    usual, left = study._Lines.compute, [2]
 
     def texts(*given: Any) -> list[bytes]:
         if not left[0]:
@@ -368,7 +368,7 @@ def killed(configuration: Configuration, folder: Path) -> None:
         left[0] -= 1
         return usual(*given)
 
-    study._Lines.of, study.AT_ONCE = texts, 2  # type: ignore[assignment]
+    study._Lines.compute, study.AT_ONCE = texts, 2  # type: ignore[assignment]
     study.simulate(configuration, folder / "cells.jsonl", folder, 1)
 
 

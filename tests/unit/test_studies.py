@@ -27,8 +27,8 @@ from tpcsweep.configuration.loading import (
     load,
 )
 from tpcsweep.files import write_text
-from tpcsweep.published import drawn
-from tpcsweep.running.studies import NEVER, Deployments, Studies, either
+from tpcsweep.published import published_studies
+from tpcsweep.running.studies import NEVER, Deployments, Studies, alternatives_pattern
 
 from tests.support.workflow import ROOT
 
@@ -119,20 +119,20 @@ def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
     found = studies(sweep="demo", dataset=str(SURFACE), results=str(tmp_path))
     assert [*found] == ["surface"]
     assert isinstance(found["surface"], Imported)
-    assert (found.sweeps, found.measured, found.cells, found.made) == ([], [], [], ["surface"])
+    assert (found.sweeps, found.measured, found.cells, found.workflow_datasets) == ([], [], [], ["surface"])
     place = tmp_path / "surface/dataset.nc"
     place.parent.mkdir()
     shutil.copyfile(SURFACE, place)
     there = studies(sweep="demo", dataset=str(place), results=str(tmp_path))
-    assert either(there.made) == NEVER  # no rule makes a file of itself
+    assert alternatives_pattern(there.workflow_datasets) == NEVER  # no rule makes a file of itself
     assert there.sources(SimpleNamespace(study="surface")) == [str(place)]
 
 
 def test_rules_know_which_studies_are_theirs() -> None:
     found = studies(sweep="mtu,smoke@simulation,chep2024_fig4@simulation")
-    assert either(found.simulated) == r"(?:smoke@simulation|chep2024_fig4@simulation)"
-    assert drawn(found) == ["chep2024_fig4@simulation"]
-    assert (found.showing("curves"), found.showing("releases")) == (["mtu"], [])
+    assert alternatives_pattern(found.simulated) == r"(?:smoke@simulation|chep2024_fig4@simulation)"
+    assert published_studies(found) == ["chep2024_fig4@simulation"]
+    assert (found.with_notebook("curves"), found.with_notebook("releases")) == (["mtu"], [])
     assert found.axes("curves")(SimpleNamespace(study="mtu")) == {"x": "streams", "curve": "mtu"}
     assert "results/smoke@simulation/cells.jsonl" in found.cells
     assert [deployments.name for deployments in found.deployments] == ["measure_mtu"]
@@ -185,8 +185,8 @@ def test_a_sweep_ends_the_run_if_the_machine_cannot_measure_it_but_not_if_simula
     (tmp_path / "fast.yaml").write_text("parameters: {bandwidth: 400 Gbps}\n")
     config = {"sweep": f"{tmp_path}/fast.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
     with pytest.raises(SystemExit, match=r"fast\.yaml: parameters\.bandwidth: given 400 Gbit/s, allowed: "):
-        Studies.of_workflow(config)
-    assert [*Studies.of_workflow({**config, "testbed": str(ROOT / "config/testbeds/simulation.yaml")})]
+        Studies.from_workflow(config)
+    assert [*Studies.from_workflow({**config, "testbed": str(ROOT / "config/testbeds/simulation.yaml")})]
 
 
 def test_files_of_the_checkout_are_not_newer_than_the_clock(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -194,7 +194,7 @@ def test_files_of_the_checkout_are_not_newer_than_the_clock(tmp_path: Path, monk
     monkeypatch.setattr("tpcsweep.running.studies.SHIPPED", tmp_path)
     write_text(notebook := tmp_path / "notebooks/surface.ipynb", "{}")
     os.utime(notebook, (time.time() + 86400,) * 2)
-    assert [*Studies.of_workflow({"sweep": "chep2024_fig4", "testbed": "simulation"})]
+    assert [*Studies.from_workflow({"sweep": "chep2024_fig4", "testbed": "simulation"})]
     assert notebook.stat().st_mtime <= time.time()
 
 
@@ -203,8 +203,8 @@ def test_a_user_without_a_name_has_one_for_snakemake_which_must_write_its_record
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", Mock(side_effect=KeyError))
     config = {"sweep": "chep2024_fig4", "testbed": "simulation"}
-    assert [*Studies.of_workflow(config)]
+    assert [*Studies.from_workflow(config)]
     assert getpass.getuser() == str(os.getuid())
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(SystemExit, match="Snakemake must write here: run it in a copy"):
-        Studies.of_workflow(config)
+        Studies.from_workflow(config)

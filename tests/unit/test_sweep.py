@@ -11,10 +11,10 @@ import pytest
 import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import DEPLOYMENT, Parameters
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds, paths_of
+from tpcsweep.configuration.sweep import ONLY_DEPLOYMENT, Grid, Sweep, cell_paths, expand, expected_seconds
 from tpcsweep.configuration.testbeds import Netns
 
 from tests.support.projects import cases
@@ -56,7 +56,7 @@ def paths(of: Grid) -> list[str]:
 
 def configured(of: Grid) -> Configuration:
     testbed = Netns(kind="netns")
-    return Configuration("s", of.sweep, "s.yaml", "t", testbed, "t.yaml", Path("results"), of, asked={})
+    return Configuration("s", of.sweep, "s.yaml", "t", testbed, "t.yaml", Path("results"), of, requested={})
 
 
 REPEAT = st.sampled_from(["cells", "deployments"])
@@ -108,7 +108,7 @@ def test_paths_name_cells(values: dict[str, Any], repetitions: int, repeat: str)
     assert len({path.casefold() for path in paths(found)}) == len(found.cells)
     for cell in found.cells:
         assert cell.path == "/".join((cell.deployment.path, cell.cell_path))
-        assert cell.path == "/".join(paths_of(cell.axes, repeat))
+        assert cell.path == "/".join(cell_paths(cell.axes, repeat))
         assert found.by_path[cell.path] is cell
         named = dict(part.split("=") for part in cell.path.split("/"))
         only = {"deployment"} if repeat == "deployments" or not cell.deployment.values else set()
@@ -123,7 +123,7 @@ def test_a_new_value_leaves_other_cells_alone(data: st.DataObject, values: dict[
     before = grid(values, seed=seed)
     after = grid(values | {name: [new, *values[name]]}, seed=seed + 1, repetitions=2)
     for cell in before.cells:
-        assert wanted(configured(before), cell) == wanted(configured(after), after.by_path[cell.path])
+        assert cell_spec(configured(before), cell) == cell_spec(configured(after), after.by_path[cell.path])
     more = grid(values, seed=seed, repetitions=2)
     for path, cells in before.deployments.items():
         assert [cell for cell in more.deployments[path] if cell.repetition == 1] == list(cells)
@@ -133,7 +133,7 @@ def test_a_new_value_leaves_other_cells_alone(data: st.DataObject, values: dict[
 def test_what_is_wanted_survives_json(values: dict[str, Any]) -> None:
     found = configured(grid(values))
     for cell in found.grid.cells:
-        specification = wanted(found, cell)
+        specification = cell_spec(found, cell)
         assert json.loads(json.dumps(specification)) == specification
         assert Parameters.model_validate(specification["parameters"]) == cell.parameters
         assert all(cell.value(name) == value for name, value in specification["parameters"].items())

@@ -17,9 +17,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.dataset import tables
-from tpcsweep.files import making, note_checksum, replacing
+from tpcsweep.files import creating_folder, note_checksum, replacing_file
 from tpcsweep.measure import transfers
-from tpcsweep.measure.files import Arrival, DestinationFiles, FirstBytes, hold_memory
+from tpcsweep.measure.files import Arrival, DestinationFiles, FirstBytes, reserve_memory
 from tpcsweep.measure.readings import Sampler, ThinnedHistory, sampled_series
 from tpcsweep.measure.transfers import CellTransfers, unfinished
 from tpcsweep.xrootd import monitoring
@@ -73,14 +73,14 @@ def test_the_clock_of_records_is_that_of_readings() -> None:
 
 def test_transfers_and_records_are_joined_by_the_name_of_the_file_whichever_comes_first() -> None:
     found = CellTransfers("c", BEGAN)
-    found.copied(copied("c.0.0"))
+    found.add_copy(copied("c.0.0"))
     found.add(ended(0, 0, 0.5, 2.5), Arrival(BEGAN + 1.25, 100))
     found.add(ended(1, 0, 0.5, 2.5), Arrival(None, 0))
-    found.copied(copied("c.1.0", size=90))
+    found.add_copy(copied("c.1.0", size=90))
     for name, begin in (("c1.2.0", 1.0), ("c.2.0", -1.0)):  # of another cell, and of before this one
-        found.copied(copied(name, begin))
+        found.add_copy(copied(name, begin))
     found.add(ended(2, 0, 0.5, 2.5))
-    listed = found.listed()
+    listed = found.to_columns()
     assert listed["xrootd_size"] == [100, 90, None]
     assert listed["first_byte"] == [1.25, None, None]
     assert listed["xrootd_begin"] == [1.0, 1.0, None]
@@ -93,7 +93,7 @@ def test_a_record_is_waited_for_only_as_long_as_it_can_come() -> None:
     found.add(ended(0, 0, 0, 2.0))
     found.add(ended(1, 0, 0, 1.0, failure="exit code 5"))
     assert found.overdue == BEGAN + 2.0 + monitoring.LATE
-    found.copied(copied("c.0.0"))
+    found.add_copy(copied("c.0.0"))
     assert found.overdue == -math.inf  # nobody waits for those of transfers that failed
 
 
@@ -104,7 +104,7 @@ def test_failures_keep_their_words() -> None:
     found.add({"event": "exhausted"})
     assert found.exhausted
     assert found.messages() == {"exit code 5": 2}
-    listed = found.listed()
+    listed = found.to_columns()
     assert (listed["message"], listed["ok"]) == (["", "exit code 5", "exit code 5"], [True, False, False])
 
 
@@ -113,7 +113,7 @@ def test_a_cell_lists_so_many_transfers_and_no_more(monkeypatch: pytest.MonkeyPa
     found = CellTransfers("c", BEGAN)
     for number in range(25):
         found.add(ended(0, number, number, number + 1))
-    assert found.listed()["number"] == list(range(0, 25, 3))
+    assert found.to_columns()["number"] == list(range(0, 25, 3))
     assert len(found.columns()["number"]) == 25
 
 
@@ -235,20 +235,23 @@ def test_the_dataset_has_what_follows_from_what_cells_list(groups: dataset.Folde
 
 def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> None:
     cell = tables.fastest(groups.summary, groups.transfers)
-    found = tables.of_cell(groups.transfers, cell)
+    found = tables.transfers_of_cell(groups.transfers, cell)
     assert list(found.index) == ["1", "2", "sum", "mean"]
     assert found.loc["sum", "size (B)"] == 2**28
     assert found.loc["sum", "rate (Gbit/s)"] == pytest.approx(2**28 * 8e-9 / 4)
     assert found.loc["mean", "total (s)"] == pytest.approx((4 + 4.9) / 2)
     assert found.loc["2", "message"] == "exit code 5"
-    assert tables.per_cell(groups.transfers)[["streams", "transfers"]].values.tolist() == [[1, 1], [2, 1]]
+    assert tables.transfer_means(groups.transfers)[["streams", "transfers"]].values.tolist() == [
+        [1, 1],
+        [2, 1],
+    ]
 
 
 def test_without_transfers_there_is_no_fastest_cell_and_an_empty_table() -> None:
     places = [np.array([0, 1]), np.array([0, 0])]
     found = dataset.tabulate(AXES, places, {"throughput": np.array([1.0, 2.0])}, {}, {}, {})
     assert tables.fastest(found.summary, found.transfers) is None
-    assert tables.per_cell(found.transfers).empty
+    assert tables.transfer_means(found.transfers).empty
 
 
 def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
@@ -259,7 +262,7 @@ def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
     made = made.assign(startup=made.first_byte - made.start, sending=made.end - made.first_byte)
     made = made.assign(total=made.end - made.start, cell=("transfer", np.zeros(3, int)))
     made = made.assign(rate=made["size"] * 8e-9 / made.total)
-    assert tables.of_cell(made, 0).loc["sum", "rate (Gbit/s)"] == pytest.approx(8 + 4)
+    assert tables.transfers_of_cell(made, 0).loc["sum", "rate (Gbit/s)"] == pytest.approx(8 + 4)
 
 
 def test_bytes_that_arrived_never_become_fewer(tmp_path: Path) -> None:
@@ -294,7 +297,7 @@ def test_memory_that_is_held_is_free_but_for_a_page_in_each_mebibyte() -> None:
     at = next(path for path in free if psutil.disk_usage(path).free > 64 << 20)
     with tempfile.TemporaryDirectory(dir=at) as folder:
         held = Path(folder) / "held"
-        hold_memory(held, (32 << 20) - 1)
+        reserve_memory(held, (32 << 20) - 1)
         assert held.stat().st_blocks * 512 == 32 * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -307,11 +310,11 @@ def test_the_checksum_of_a_file_is_one_that_sha256sum_reads(tmp_path: Path) -> N
 
 def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     made = tmp_path / "in/made"
-    with making(made) as part:
+    with creating_folder(made) as part:
         (part / "a").write_text("whole")
         assert not made.exists()
     assert (made / "a").read_text() == "whole"
-    with pytest.raises(RuntimeError), making(tmp_path / "in/broken") as part:
+    with pytest.raises(RuntimeError), creating_folder(tmp_path / "in/broken") as part:
         (part / "a").write_text("half")
         raise RuntimeError
     assert [*made.parent.iterdir()] == [made]
@@ -323,7 +326,7 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_whatever_libraries_say(tmp_path: Path, disk: str, error: Any, said: str) -> None:
     path = tmp_path / "dataset.nc"
     path.write_text("old")
-    with pytest.raises(error, match=said), replacing(path) as part:
+    with pytest.raises(error, match=said), replacing_file(path) as part:
         if disk:
             part.symlink_to(disk)
         raise RuntimeError("NetCDF: HDF error")

@@ -25,8 +25,8 @@ from tests.support.releases import folder_of
 
 FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
 XRDCP = ["/usr/bin/xrdcp"]
-ALONE, [ORIGIN] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
-MANAGER, ORIGINS = xrootd.side("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
+ALONE, [ORIGIN] = xrootd.side_servers("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
+MANAGER, ORIGINS = xrootd.side_servers("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
 assert MANAGER
 
 
@@ -52,7 +52,7 @@ def test_several_origins_report_to_their_redirector() -> None:
 
 
 def test_addresses_of_ipv6_stand_in_brackets() -> None:
-    manager, (first, _) = xrootd.side("src", "fd00::1", ["fd00::11", "fd00::12"], FOLDER, ROOT)
+    manager, (first, _) = xrootd.side_servers("src", "fd00::1", ["fd00::11", "fd00::12"], FOLDER, ROOT)
     assert manager and first.url == "https://[fd00::11]:8080/data"
     assert "all.manager [fd00::1]:1213" in text(first)
     for server in (manager, first, ORIGIN):
@@ -126,7 +126,7 @@ def test_versions_compare_as_numbers(left: list[int], right: list[int]) -> None:
 
 
 def test_each_version_has_a_hash_and_all_can_be_named() -> None:
-    known = releases.known(["patched"])
+    known = releases.known_releases(["patched"])
     assert known[:2] == ["system", "patched"]
     assert {"5.5.3", "5.8.1", "5.9.9", "6.2.0", "5.8.1-source"} < set(known)
     assert len(known) == len(set(known))
@@ -195,7 +195,7 @@ STARTED = "src1 cmsd, src2 cmsd, src1 ready, src1 xrootd, src2 ready, src2 xroot
     ("origins", "expected"), [(1, "src1 xrootd"), (2, f"srcm cmsd, srcm ready, srcm xrootd, {STARTED}")]
 )
 def test_redirectors_start_before_origins_and_cmsd_before_xrootd(origins: int, expected: str) -> None:
-    side = xrootd.side("src", "a", ["b", "c"][:origins], Path(), Path())
+    side = xrootd.side_servers("src", "a", ["b", "c"][:origins], Path(), Path())
     seen: list[str] = []
     start = lambda server, program: seen.append(f"{server.name} {program}")  # noqa: E731
     starting.start_servers(side.servers, start, lambda server: start(server, "ready"))

@@ -17,7 +17,7 @@ rule dataset:
     log:
         "<results>/{study}/logs/dataset.log",
     wildcard_constraints:
-        study=either(STUDIES.made),
+        study=alternatives_pattern(STUDIES.workflow_datasets),
     conda:
         "../../envs/tpcsweep.yaml"
     # Reading processes; the main process could not use more.

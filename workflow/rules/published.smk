@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-from tpcsweep.published import drawn
+from tpcsweep.published import published_studies
 
-DRAWN = drawn(STUDIES)
+DRAWN = published_studies(STUDIES)
 
 
 rule published_figure:
@@ -21,7 +21,7 @@ rule published_figure:
     log:
         "<results>/{study}/logs/published.log",
     wildcard_constraints:
-        study=either(DRAWN),
+        study=alternatives_pattern(DRAWN),
     conda:
         "../../envs/tpcsweep.yaml"
     script:

@@ -8,7 +8,7 @@ rule simulate:
     log:
         "<results>/{study}/logs/simulate.log",
     wildcard_constraints:
-        study=either(STUDIES.simulated),
+        study=alternatives_pattern(STUDIES.simulated),
     conda:
         "../../envs/tpcsweep.yaml"
     threads: 4

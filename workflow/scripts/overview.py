@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from tpcsweep import pages
-from tpcsweep.running.studies import reported
+from tpcsweep.running.studies import exit_on_errors
 
-with reported(snakemake.log[0]):
+with exit_on_errors(snakemake.log[0]):
     pages.make_overview(Path(snakemake.output.page))

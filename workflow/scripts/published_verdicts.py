@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 from tpcsweep.published.report import write_report
-from tpcsweep.running.studies import reported
+from tpcsweep.running.studies import exit_on_errors
 
 studies = json.loads(Path(snakemake.input.terena2005).read_bytes())
-with reported(snakemake.log[0]):
+with exit_on_errors(snakemake.log[0]):
     write_report(
         Path(snakemake.output.table).parent, [Path(file) for file in snakemake.input.figures], studies
     )

@@ -25,9 +25,9 @@ import yaml
 from tpcsweep.configuration import citation
 from tpcsweep.configuration.citation import Author, Citation
 from tpcsweep.configuration.loading import SHIPPED, Configuration, source_files
-from tpcsweep.dataset import STATUS, opened
+from tpcsweep.dataset import STATUS, open_group
 from tpcsweep.extras import require_extra
-from tpcsweep.files import is_file, making, replacing
+from tpcsweep.files import creating_folder, is_file, replacing_file
 
 _SOFTWARE = "tpcsweep"
 """Folder of the software in a crate."""
@@ -96,10 +96,10 @@ def write_crate(
             "checkout, and .venv/bin/tpcsweep there"
         )
     software = citation.read_citation(SHIPPED / _SOFTWARE_CITATION, _SOFTWARE_CITATION)
-    with opened(results / "dataset.nc") as cells:
+    with open_group(results / "dataset.nc") as cells:
         summary = cells[["status", "provenance_record"]].load()
     crate = _described(results, configuration, summary, cited or software, software)
-    with making(folder) as whole, replacing(archive) as packed:
+    with creating_folder(folder) as whole, replacing_file(archive) as packed:
         crate.write(whole)
         _copy_software(whole)
         Path(shutil.make_archive(str(packed), "zip", whole)).replace(packed)
@@ -134,7 +134,7 @@ def _results(folder: Path) -> Iterator[_File]:
 def _settings(configuration: Configuration) -> dict[str, list[_File]]:
     asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
     if configuration.sweep.scale is not None:
-        asked["scale"] = configuration.asked["scale"]
+        asked["scale"] = configuration.requested["scale"]
     files = {}
     for key, sources in source_files(configuration, Path()).items():
         about = f"The requested {key}", "text/yaml"

@@ -15,10 +15,10 @@ import numpy as np
 import xarray as xr
 
 from tpcsweep.configuration.sweep import REPETITION, path_text
-from tpcsweep.dataset import GROUPS, SIMULATED, STATUS, flags_in, masks_of, opened
-from tpcsweep.dataset.tables import inert
+from tpcsweep.dataset import GROUPS, SIMULATED, STATUS, flag_masks, flags_in, open_group
+from tpcsweep.dataset.tables import escape_formula
 from tpcsweep.extras import require_extra
-from tpcsweep.files import making
+from tpcsweep.files import creating_folder
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import METRICS_END, SUMMARY, metric_head, metric_labels, metric_name
 
@@ -28,7 +28,7 @@ MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd",
 """Protocols of tools; all others use HTTP."""
 LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}
 """Both ends of a transfer by layer; memory on other layers, and without one."""
-NAMED = ("streams", "tcp_buffer", "layer", REPETITION)
+FORMAT_AXES = ("streams", "tcp_buffer", "layer", REPETITION)
 """Axes with a place in the published format; repetitions have the same name, but different times."""
 
 UNITS = {
@@ -58,10 +58,10 @@ def zarr(file: Path, store: Path) -> None:
     require_extra("zarr")
     from zarr import consolidate_metadata
 
-    with making(store) as part:
+    with creating_folder(store) as part:
         # Not as a tree, because the columns of transfers for each axis are no dimensions.
         for group in GROUPS:
-            with opened(file, group, cache=False) as content:
+            with open_group(file, group, cache=False) as content:
                 sizes = {name: one.encoding.get("chunksizes") for name, one in content.variables.items()}
                 chunks = {name: {"chunks": size} for name, size in sizes.items() if size}
                 how: dict[str, Any] = {"mode": "a", "consolidated": False, "zarr_format": 2}
@@ -126,7 +126,7 @@ def monitoring_lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
 
 def _field(text: str) -> str:
     """Return a text as one field of a line, which no spreadsheet executes."""
-    return inert(" ".join(text.replace(",", " ").split()))
+    return escape_formula(" ".join(text.replace(",", " ").split()))
 
 
 def megabytes(size: int) -> str:
@@ -138,7 +138,7 @@ def megabytes(size: int) -> str:
 def _suffixed(summary: xr.Dataset) -> Sequence[str]:
     """Return the axes to append to names, which would otherwise be equal for two cells."""
     alike = Counter(megabytes(size) for size in summary["tcp_buffer"].values.reshape(-1).tolist())
-    named = [axis for axis in NAMED if axis != "tcp_buffer" or max(alike.values()) == 1]
+    named = [axis for axis in FORMAT_AXES if axis != "tcp_buffer" or max(alike.values()) == 1]
     return [str(axis) for axis in summary["status"].dims if axis not in named]
 
 
@@ -179,7 +179,7 @@ def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:
     for status, (labels, ended) in zip(row["status"].values.tolist(), frame, strict=True):
         yield f"{ok}{labels}}} {int(status == STATUS.index('ok'))}{ended}"
     yield from metric_head(flags, "stateset", "", "what to know before trusting the cell")
-    masks = masks_of(row)
+    masks = flag_masks(row)
     for value, (labels, ended) in zip(row["flags"].values.tolist(), frame, strict=True):
         carried = flags_in(value, masks)
         for flag in FLAGS:

@@ -36,11 +36,11 @@ class Extra:
 
 
 def require_extra(name: str) -> None:
-    if lines := missing([name]):
+    if lines := missing_extras([name]):
         raise MissingExtraError(*lines)
 
 
-def missing(names: Iterable[str]) -> list[str]:
+def missing_extras(names: Iterable[str]) -> list[str]:
     """Return a line for each extra that is not installed, with the commands that install it."""
     return [
         f"the extra {name} ({extra.content}) is not installed: run `make setup EXTRAS={name}`{extra.alternative}"
@@ -55,7 +55,7 @@ def _pip(package: str) -> Extra:
 
 
 def _programs(*names: str) -> bool:
-    return all(shutil.which(name, path=processes.system()["PATH"]) for name in names)
+    return all(shutil.which(name, path=processes.system_environment()["PATH"]) for name in names)
 
 
 def _headers(*names: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing_file(path: Path) -> Iterator[Path]:
     """Yield the name of a file next to `path` that replaces `path` at the end; create the folder.
 
     Several processes may write the same file: the last one wins. After an error the new file is deleted, and `path`
@@ -45,7 +45,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def making(folder: Path) -> Iterator[Path]:
+def creating_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder that is renamed to the missing `folder` at the end, or deleted after an error."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = folder.with_name(f".{folder.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
@@ -65,14 +65,14 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def is_made_of(product: Path, source: Path) -> bool:
+def is_up_to_date(product: Path, source: Path) -> bool:
     """Return whether a product exists and is at least as new as its source."""
     return is_file(product) and product.stat().st_mtime >= source.stat().st_mtime
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text atomically."""
-    with replacing(path) as part:
+    with replacing_file(path) as part:
         part.write_text(text, encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ Grade = Literal["note", "warning", "invalid"]
 
 GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
 """Grades in ascending severity."""
-LOUD: tuple[Grade, ...] = ("invalid", "warning")
+REPORTED_GRADES: tuple[Grade, ...] = ("invalid", "warning")
 """Grades of flags that a run and its status report."""
 BROKEN = "deployment_broken"
 """Flag of a cell after which the deployment was unusable."""
@@ -89,7 +89,7 @@ beyond_path | warning | beyond the path's rate | the throughput is above the pat
 """Flags by name, in the order of their bits in datasets; append new ones at the end."""
 
 
-def worst(flags: Iterable[str]) -> Grade | None:
+def worst_grade(flags: Iterable[str]) -> Grade | None:
     """Return the worst grade of some flags, or None without flags."""
     return max((FLAGS[flag].grade for flag in flags), key=GRADES.index, default=None)
 

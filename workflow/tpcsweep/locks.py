@@ -20,14 +20,14 @@ _CREDENTIALS = struct.Struct("3i")
 """Process, user and group at the other end of a socket (unix(7), SO_PEERCRED)."""
 
 
-class HeldError(Exception):
+class LockedError(Exception):
     """Another process holds a lock; the text names it for people."""
 
     def __init__(self, holder: str) -> None:
         super().__init__(holder or "another process")
 
 
-def take(path: Path, owner: str = "", waiting: Callable[[str], object] | None = None) -> int:
+def lock_file(path: Path, owner: str = "", waiting: Callable[[str], object] | None = None) -> int:
     """Lock a file, which is created if missing, until the returned descriptor is closed.
 
     Args:
@@ -39,14 +39,14 @@ def take(path: Path, owner: str = "", waiting: Callable[[str], object] | None = 
         File descriptor, which child programs do not inherit.
 
     Raises:
-        HeldError: If another process holds the lock, and `waiting` is None.
+        LockedError: If another process holds the lock, and `waiting` is None.
     """
     descriptor = _opened(path)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            held = HeldError(os.pread(descriptor, 4096, 0).decode(errors="replace"))
+            held = LockedError(os.pread(descriptor, 4096, 0).decode(errors="replace"))
             if waiting is None:
                 raise held from None
             waiting(str(held))
@@ -59,12 +59,12 @@ def take(path: Path, owner: str = "", waiting: Callable[[str], object] | None = 
     return descriptor
 
 
-def take_machine(name: str, waiting: Callable[[str], object] | None = None) -> int:
+def lock_machine(name: str, waiting: Callable[[str], object] | None = None) -> int:
     """Take a lock shared by all users of a machine, until the returned descriptor is closed.
 
     The lock is an abstract socket (unix(7)), independent of visible files, which one process at a time can bind among
     all processes in this network. Any user can block others by it, but could do so by measuring too. Waiting processes
-    connect to the holder, and notice its end. `waiting`, the descriptor and HeldError are those of `take`.
+    connect to the holder, and notice its end. `waiting`, the descriptor and LockedError are those of `lock_file`.
     """
     while True:
         lock = socket.socket(socket.AF_UNIX)
@@ -85,14 +85,14 @@ def take_machine(name: str, waiting: Callable[[str], object] | None = None) -> i
             # A process outside of this process's namespaces has no number here, and neither has its user.
             other = f"user {user}" if pid else "another user"
             whose = "this user" if user == os.geteuid() else other
-            held = HeldError(f"a process of {whose}{f', pid {pid}' if pid else ''}")
+            held = LockedError(f"a process of {whose}{f', pid {pid}' if pid else ''}")
             if waiting is None:
                 raise held
             waiting(str(held))
             wait.recv(1)  # nothing is ever sent
 
 
-def holder(path: Path) -> int | None:
+def lock_holder(path: Path) -> int | None:
     """Return the process that holds the lock on a file, or None if nobody does or the kernel hides it.
 
     Source: proc_locks(5). It does not list processes of other PID namespaces, and on some file systems its numbers

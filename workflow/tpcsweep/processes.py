@@ -32,12 +32,12 @@ TIMEOUT = 60.0
 """Seconds for one of `Commands`, which take milliseconds; a hanging one must not block the sweep."""
 
 
-def measured(home: Path) -> dict[str, str]:
+def measured_environment(home: Path) -> dict[str, str]:
     """Return the environment of servers and measured tools, without anything of the user's."""
     return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(home), "LC_ALL": "C.UTF-8"}
 
 
-def system() -> dict[str, str]:
+def system_environment() -> dict[str, str]:
     """Return the environment of system commands, such as ip: paths of programs and temporary files."""
     path = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *_SBIN]
     where = {"PATH": os.pathsep.join(dict.fromkeys(path)), "TMPDIR": tempfile.gettempdir()}
@@ -47,26 +47,26 @@ def system() -> dict[str, str]:
 def python(home: Path) -> dict[str, str]:
     """Return the environment of this Python in another process: modules, threads, caches, another home."""
     kept = {k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH" or k.endswith("_NUM_THREADS")}
-    caches = os.environ.get("XDG_CACHE_HOME") or f"{system()['HOME']}/.cache"
+    caches = os.environ.get("XDG_CACHE_HOME") or f"{system_environment()['HOME']}/.cache"
     if os.access(caches, os.W_OK):
         kept["XDG_CACHE_HOME"] = caches
     modules = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path if folder)
-    return {**kept, **system(), "HOME": str(home), "PYTHONPATH": modules}
+    return {**kept, **system_environment(), "HOME": str(home), "PYTHONPATH": modules}
 
 
-def building() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """Return the environment of downloads and builds: all variables (such as proxies) that alter no build."""
     kept = {name: value for name, value in os.environ.items() if not _BUILD.match(name)}
-    return {**kept, **system()}
+    return {**kept, **system_environment()}
 
 
-def whole(**told: str) -> dict[str, str]:
+def full_environment(**told: str) -> dict[str, str]:
     """Return the whole environment, for users' commands, other Snakemakes, and programs of an image."""
     return {**os.environ, **told}
 
 
 @contextlib.contextmanager
-def readable() -> Iterator[None]:
+def readable_umask() -> Iterator[None]:
     """Let other users, such as XRootD's, read files created within a `with`, overriding the umask."""
     before = os.umask(_UMASK)
     try:
@@ -78,10 +78,10 @@ def readable() -> Iterator[None]:
 def run(
     command: Sequence[str | Path], env: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command like subprocess.run, without input, capturing text; `env` is by default `system()`."""
+    """Run a command like subprocess.run, without input, capturing text; `env` is by default `system_environment()`."""
     how = {"capture_output": True, "encoding": "utf-8", "errors": "replace", "umask": _UMASK, **options}
     how |= {} if "input" in options else {"stdin": subprocess.DEVNULL}
-    done: subprocess.CompletedProcess[str] = subprocess.run(command, env=env or system(), **how)
+    done: subprocess.CompletedProcess[str] = subprocess.run(command, env=env or system_environment(), **how)
     return done
 
 

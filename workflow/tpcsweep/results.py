@@ -17,10 +17,10 @@ from typing import Any
 import orjson
 
 from tpcsweep import locks
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
-from tpcsweep.files import replacing
+from tpcsweep.files import replacing_file
 from tpcsweep.flags import FLAGS, IMPLAUSIBLE, implausible
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
@@ -40,12 +40,12 @@ class DamagedError(ValueError):
     """Bytes that are not a complete cell file; the message names the damage."""
 
 
-def text_of(content: Mapping[str, Any]) -> bytes:
+def format_cell(content: Mapping[str, Any]) -> bytes:
     """Return the bytes of a cell's file: the content in its order, then the checksum."""
     return orjson.dumps({**content, _CHECKSUM: _checksum(content)})
 
 
-def content_of(text: bytes) -> dict[str, Any]:
+def parse_cell(text: bytes) -> dict[str, Any]:
     """Return the content of a cell's file without its checksum; older files without one are not verified.
 
     Raises:
@@ -88,7 +88,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
 
 def read_cell(path: Path) -> dict[str, Any]:
     """Read a cell's file. Raises DamagedError if it is damaged, and FileNotFoundError if it is missing."""
-    return content_of(path.read_bytes())
+    return parse_cell(path.read_bytes())
 
 
 def damage(path: Path) -> str:
@@ -150,8 +150,8 @@ def cell_record(
 
 def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
     """Write a cell's file atomically, synced to disk. The specification comes first, for `stale`."""
-    with replacing(path) as part, part.open("wb") as file:
-        file.write(text_of({"spec": spec, **record}))
+    with replacing_file(path) as part, part.open("wb") as file:
+        file.write(format_cell({"spec": spec, **record}))
         file.flush()
         os.fsync(file.fileno())
 
@@ -168,8 +168,8 @@ def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
     if stale(staged, wanted):
         return False
     if damage(path):
-        set_aside(path, "damaged")
-    with replacing(path) as part:
+        rename_rejected(path, "damaged")
+    with replacing_file(path) as part:
         shutil.copyfile(staged, part)
     return True
 
@@ -177,18 +177,22 @@ def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
 def write_placeholder(path: Path, spec: Mapping[str, Any], why: str) -> None:
     """Write a file for a cell that could not be measured, with the reason; rename an old cell's file."""
     if path.exists() and not is_placeholder(path):
-        set_aside(path, "damaged" if damage(path) else "stale")
-    write_cell(path, spec, {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": now()})
+        rename_rejected(path, "damaged" if damage(path) else "stale")
+    write_cell(
+        path,
+        spec,
+        {"status": NOT_MEASURED, "format": spec["format"], "message": why, "tried": utc_timestamp()},
+    )
 
 
-def set_aside(path: Path, reason: str) -> Path:
+def rename_rejected(path: Path, reason: str) -> Path:
     """Rename a file that is no current cell, so that Snakemake measures the cell; return the new path."""
     numbers = itertools.chain([""], itertools.count(2))
     names = (path.with_name(f"{path.name}.{reason}{number}") for number in numbers)
     return path.rename(next(name for name in names if not name.exists()))
 
 
-def now() -> str:
+def utc_timestamp() -> str:
     """Return the current time in the format of cell files."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
@@ -197,7 +201,7 @@ class ResultsError(Exception):
     """Results cannot be written; the text contains place and fix."""
 
 
-def hold(folder: Path) -> None:
+def lock_results(folder: Path) -> None:
     """Lock a results folder for the life of this process; the kernel releases it, even after kill -9.
 
     Raises:
@@ -210,8 +214,8 @@ def hold(folder: Path) -> None:
             raise ResultsError(f"{folder}: user {os.geteuid()} cannot write to it: {elsewhere}")
         if folder.name not in {path.name for path in folder.parent.iterdir()}:
             raise ResultsError(f"{folder}: a folder exists whose name differs only in case: {elsewhere}")
-        locks.take(folder / LOCK)  # never closed
-    except locks.HeldError as held:
+        locks.lock_file(folder / LOCK)  # never closed
+    except locks.LockedError as held:
         raise ResultsError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
     except OSError as error:
         raise ResultsError(f"{folder / LOCK}: {error.strerror}: {elsewhere}") from error
@@ -235,7 +239,7 @@ def adopt(configuration: Configuration) -> None:
     """Copy the current cells of an interrupted run from staging to their places."""
     for cell in configuration.grid.cells:
         place = configuration.cell_file(cell)
-        publish(staged_file(configuration, cell), place, wanted(configuration, cell))
+        publish(staged_file(configuration, cell), place, cell_spec(configuration, cell))
 
 
 def empty_staging(configuration: Configuration) -> None:

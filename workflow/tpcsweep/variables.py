@@ -241,7 +241,7 @@ xrootd_direction    -       transfer  pull or push, by XRootD's monitoring
 """)
 """Columns of the table of transfers; NaN or "" if XRootD's monitoring did not report a copy."""
 
-BESIDE = (
+OTHER_VARIABLES = (
     *("status", "flags", "limit", "limit_second", "message", "started", "source_node", "destination_node"),
     *("provenance", "provenance_record"),
 )

@@ -24,7 +24,7 @@ WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
 
 
 def main() -> None:
-    found: dict[str, object] = {"refused": netns.rootless.refusal() if os.geteuid() else ""}
+    found: dict[str, object] = {"refused": netns.rootless.namespace_refusal() if os.geteuid() else ""}
     netns.enter()
     owner = state.Owner("uml", "deployment", os.getpid(), sys.argv[1])
     Path(owner.logs).mkdir()
@@ -35,7 +35,7 @@ def main() -> None:
         found |= measure(site, WANTED, files, "u", lambda *_: None)
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
-    groups = [group.name for group in cgroups.named(tree, "tpc-")]
+    groups = [group.name for group in cgroups.cgroups_with_prefix(tree, "tpc-")]
     found["left"] = [*groups, *map(str, namespaces.FOLDER.iterdir())]
     json.dump(found, sys.stdout)
 

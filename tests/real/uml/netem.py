@@ -10,7 +10,7 @@ from pathlib import Path as File
 
 from tpcsweep.linux.namespaces import socket_inside
 from tpcsweep.paths import Path, connect, verify
-from tpcsweep.paths.plan import segmenting
+from tpcsweep.paths.plan import segmentation_command
 from tpcsweep.processes import Commands
 
 NEAR, FAR = ("tpc-uml-a", "10.88.0.1/30"), ("tpc-uml-b", "10.88.0.2/30")
@@ -41,7 +41,7 @@ def look(path: Path, commands: Commands) -> dict[str, object]:
             "lost": link.directions()["near_to_far"]["dropped_random"] - before,
             "queue": link.directions()["near_to_far"]["dropped_queue"],
             "sent": DATAGRAMS,
-            "segmenting": segmenting(path, link.emulator, "eth0"),
+            "segmenting": segmentation_command(path, link.emulator, "eth0"),
         }
 
 

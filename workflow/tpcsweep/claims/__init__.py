@@ -29,20 +29,20 @@ import xarray as xr
 
 from tpcsweep.claims import chep, earlier, predicates
 from tpcsweep.claims.base import Claim, Need, Outcome, Verdict, judge_claim
-from tpcsweep.claims.cells import cells_of
-from tpcsweep.claims.effects import ABOUT, REGIONS, Region, about
+from tpcsweep.claims.cells import claim_cells
+from tpcsweep.claims.effects import ABOUT, REGIONS, Region, about_region
 from tpcsweep.configuration.problems import read_yaml
 from tpcsweep.configuration.testbeds import ClaimName
 
 __all__ = ["CLAIMS", "Claim", "Outcome", "Verdict", "judge"]
 
 _REGION_OF: Mapping[str, Callable[[float], Region]] = {
-    "about": about,
+    "about": about_region,
     "at_least": lambda figure: Region(low=figure),
     "at_least_about": lambda figure: Region(low=figure / ABOUT),
     "at_most": lambda figure: Region(high=figure),
-    "reached": predicates.reached,
-    "short_of": lambda figure: Region(high=predicates.reached(figure).low),
+    "reached": predicates.target_region,
+    "short_of": lambda figure: Region(high=predicates.target_region(figure).low),
 }
 _TESTS: Mapping[str, Callable[..., Any]] = {**vars(predicates), **vars(chep), **vars(earlier)}
 
@@ -116,5 +116,5 @@ def judge(ds: xr.Dataset) -> list[Verdict]:
     Raises:
         KeyError: If the dataset has no throughput.
     """
-    cells = cells_of(ds)
+    cells = claim_cells(ds)
     return [judge_claim(claim, ds, cells) for claim in CLAIMS.values()]

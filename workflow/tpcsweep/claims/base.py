@@ -177,7 +177,7 @@ class Verdict:
     advice: str = ""
     used: int = 0
     """Number of trusted cells."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    excluded_cells: Mapping[str, int] = field(default_factory=dict)
     """Number of excluded cells by reason."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class Verdict:
             "reason": self.reason,
             "to_test": self.advice or None,
             "cells_used": self.used,
-            "cells_left_out": dict(self.left_out),
+            "cells_left_out": dict(self.excluded_cells),
             "evidence": [{name: _plain(value) for name, value in row.items()} for row in self.rows],
         }
 
@@ -223,7 +223,7 @@ def judge_claim(claim: Claim, ds: xr.Dataset, cells: CellTable) -> Verdict:
         tuple(rows[round(place)] for place in kept),
         finding.advice if finding.decision is None else "",
         used=len(cells.trusted),
-        left_out=cells.left_out,
+        excluded_cells=cells.left_out,
     )
 
 

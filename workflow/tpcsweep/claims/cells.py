@@ -25,11 +25,11 @@ FULL = 0.95
 CPU_BOUND = 0.9
 """Share of its cores from which a side counts as CPU-bound."""
 
-WIDEN = 1.3
+WIDENING = 1.3
 """Factor on intervals of earlier cells without degrees of freedom.
 Their 95 % intervals contain the truth in 85 to 90 % of cells, 1.96/1.5."""
 
-TAIL = 0.9995
+TAIL_QUANTILE = 0.9995
 """Quantile at which the normal distribution is matched to Student's t.
 Claims test some dozens of levels together by the normal distribution. At this quantile, where 99.9 % are inside, errors
 with few degrees of freedom count as by Student's t."""
@@ -52,11 +52,11 @@ PAIR = ("from", "to", "before", "after", "ratio", "error", "before_full", "after
 class Pairs(NamedTuple):
     """Pairs of cells that differ only along one axis."""
 
-    kept: pd.DataFrame
+    table: pd.DataFrame
     """Columns: the place, `from` and `to` (values of the axis), and the following.
     `before` and `after` (throughputs), `ratio` (after over before), `error` (standard error of its logarithm, NaN if
     unknown), `before_full`, `after_full`, and `cpu`."""
-    left: int
+    excluded_count: int
     """Number of pairs outside the claim."""
 
 
@@ -131,7 +131,7 @@ class CellTable:
             rows: Cells.
             axis: The axis.
             values: Two values of the axis to pair instead, the first of which is the denominator.
-            speaks: Function that selects the pairs of a claim in a frame like `Pairs.kept`; None for all.
+            speaks: Function that selects the pairs of a claim in a frame like `Pairs.table`; None for all.
         """
         for cells, without in ((self.points(rows), [REPETITION]), (rows, [])):
             frame = self._pairs(cells, axis, values, without)
@@ -176,12 +176,13 @@ def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["throughput"] > 0) & ~(rows["error"] > TOO_WIDE * rows["throughput"])]
 
 
-def cells_of(ds: xr.Dataset) -> CellTable:
+def claim_cells(ds: xr.Dataset) -> CellTable:
     """Return the cells of a dataset as rows.
 
     A cell's standard error follows from its confidence interval. It is widened according to its degrees of freedom at
-    `TAIL`, or by `WIDEN` if they are unknown, or by the Birge ratio of the repetitions if these differ by more (R. T.
-    Birge, Phys. Rev. 40, 1932). Without intervals it is the relative spread of repetitions, pooled over all points.
+    `TAIL_QUANTILE`, or by `WIDENING` if they are unknown, or by the Birge ratio of the repetitions if these differ by
+    more (R. T. Birge, Phys. Rev. 40, 1932). Without intervals it is the relative spread of repetitions, pooled over
+    all points.
 
     Raises:
         KeyError: If the dataset has no throughput.
@@ -224,6 +225,6 @@ def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:
     errors = rows["error"]
     unknown, noisy = errors.isna(), errors > 0  # 0 without noise, as in a simulation, remains 0
     freedom = rows["freedom"]
-    least = np.where(np.isinf(freedom), WIDEN, stdtrit(freedom, TAIL) / ndtri(TAIL))
+    least = np.where(np.isinf(freedom), WIDENING, stdtrit(freedom, TAIL_QUANTILE) / ndtri(TAIL_QUANTILE))
     widened = errors * np.maximum(least, spread((away / errors)[noisy]))
     return widened.fillna(spread((away / level)[unknown]) * level) if share[unknown].any() else widened

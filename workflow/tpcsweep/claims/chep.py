@@ -16,30 +16,30 @@ from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
     Interval,
     Region,
-    both,
+    all_true,
     exponents,
-    largest,
+    largest_level,
+    majority,
     mean_exponent,
     mean_ratio,
-    most,
 )
 from tpcsweep.claims.predicates import (
-    best,
+    axes_text,
     cell_rows,
     clearest,
     curve_peaks,
     has_room,
+    interval_text,
     judge_best,
     judge_parts,
     judge_ratios,
-    no_cell,
+    missing_cells,
     pair_rows,
     peak_row,
-    said,
-    spans,
-    too_few,
+    peak_throughput,
+    too_few_pairs,
     unbound,
-    unbound_and_apart,
+    unbound_pairs,
     vote_counts,
 )
 from tpcsweep.configuration.parameters import value_text
@@ -63,9 +63,9 @@ def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
         return long
     long = long.dropna(subset=["throughput_max"])
     above = long["throughput_max"] / long["throughput"]
-    interval = largest(above, above * long["error"] / long["throughput"])
+    interval = largest_level(above, above * long["error"] / long["throughput"])
     if interval is None:
-        return no_cell("that took an hour and tells its largest second")
+        return missing_cells("that took an hour and tells its largest second")
     rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
     part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
     return judge_parts([part], Effect("largest second over the mean of an hour", interval))
@@ -74,7 +74,7 @@ def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
 def _of_an_hour(claim: Claim, cells: CellTable) -> pd.DataFrame | Finding:
     at_scale = claim.select(cells)
     if at_scale.empty:
-        return no_cell("at 400 Gbit/s, about 3 ms and about 520 streams")
+        return missing_cells("at 400 Gbit/s, about 3 ms and about 520 streams")
     long = at_scale[at_scale["duration"] >= _HOUR]
     if long.empty:
         reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
@@ -86,10 +86,12 @@ def _of_an_hour(claim: Claim, cells: CellTable) -> pd.DataFrame | Finding:
 def streams_required(claim: Claim, cells: CellTable) -> Finding:
     """Test the best throughput of half of 520 streams over that of all."""
     at_scale = claim.select(cells)
-    every, all_points = best(cells, at_scale.query("468 <= streams <= 572"), 2)
-    half, half_points = best(cells, at_scale.query("streams <= 260"), 2)
+    every, all_points = peak_throughput(cells, at_scale.query("468 <= streams <= 572"), 2)
+    half, half_points = peak_throughput(cells, at_scale.query("streams <= 260"), 2)
     if every is None or half is None:
-        return no_cell("at 400 Gbit/s and about 3 ms with about 520 streams, and with half of them or fewer")
+        return missing_cells(
+            "at 400 Gbit/s and about 3 ms with about 520 streams, and with half of them or fewer"
+        )
     share = Interval(half.value / every.value, half.low / every.high, half.high / every.low)
     subject = (
         f"the best of {len(half_points)} points with half of the streams or fewer over that with about 520"
@@ -123,7 +125,7 @@ def streams_peak(claim: Claim, cells: CellTable) -> Finding:
     reason = f"{len(bound)} curves with few cores that use up the servers' CPU have a peak: {vote_counts(decisions)}"
     evidence = [peak_row(curve, peak, cells) for curve, peak in bound]
     advice = f"sweep more streams values, fewer and more than those there; {MEASURE_MORE}"
-    return Finding(most(decisions), reason, clearest(bound), evidence, advice)
+    return Finding(majority(decisions), reason, clearest(bound), evidence, advice)
 
 
 def _cpu_bound(curve: pd.DataFrame) -> bool:
@@ -134,37 +136,37 @@ def _cpu_bound(curve: pd.DataFrame) -> bool:
 
 def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     """Test that most otherwise unbound curves over RTT have an exponent outside the region."""
-    kept, left = unbound_and_apart(cells, claim.select(cells), "rtt", 3)
+    kept, left = unbound_pairs(cells, claim.select(cells), "rtt", 3)
     aside = f"; {left} left out in which something else binds an end, or that differ less" if left else ""
     changes = kept["ratio"], kept["error"], kept["to"] / kept["from"]
     mean = mean_exponent(*changes)
     if mean is None:
         reason = f"curves over RTT with ends three-fold or more apart in 8 to 75 ms: {len(kept)}{aside}; 3 are needed"
         advice = "sweep rtt: [10 ms, 20 ms, 40 ms, 60 ms] with several streams, and cores and a path to spare"
-        return too_few(reason, kept, advice)
+        return too_few_pairs(reason, kept, advice)
     each = exponents(*changes)
     inverse = [claim.region.decide(exponent) for exponent in each]
     decisions = [None if one is None else not one for one in inverse]
     reason = (
-        f"{len(kept)} curves over RTT{aside}, {spans(kept)}: {vote_counts(decisions)} with an exponent outside "
+        f"{len(kept)} curves over RTT{aside}, {axes_text(kept)}: {vote_counts(decisions)} with an exponent outside "
         f"{claim.region}, which is about 1/RTT; the exponents are {min(one.value for one in each):.2f} to "
         f"{max(one.value for one in each):.2f}"
     )
     effect = Effect("exponent of RTT, mean of the curves", mean)
-    return Finding(most(decisions), reason, effect, pair_rows(kept))
+    return Finding(majority(decisions), reason, effect, pair_rows(kept))
 
 
 def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest and the smallest throughput at 120 ms lie in the region."""
     region = claim.region
-    top, points = best(cells, claim.select(cells))
+    top, points = peak_throughput(cells, claim.select(cells))
     # The smallest is the largest of the negated values.
-    bottom = largest(-points["throughput"], points["error"])
+    bottom = largest_level(-points["throughput"], points["error"])
     if top is None or bottom is None or points["streams"].max() < 400:
-        return no_cell("with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms")
-    decision = both([region.decide(top), Region(-region.high, -region.low).decide(bottom)])
+        return missing_cells("with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms")
+    decision = all_true([region.decide(top), Region(-region.high, -region.low).decide(bottom)])
     least = f"the least is {short(-bottom.value)} Gbit/s"
-    reason = f"the best of {len(points)} points: {said(top, region, ' Gbit/s')}; {least}"
+    reason = f"the best of {len(points)} points: {interval_text(top, region, ' Gbit/s')}; {least}"
     effect = Effect("largest throughput at 120 ms", top, "Gbit/s")
     return Finding(decision, reason, effect, cell_rows(points, cells))
 
@@ -221,14 +223,14 @@ def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, le
     """
     judged, effects = [], []
     for where, (part, region) in parts.items():
-        interval, points = best(cells, part, len(parts))
+        interval, points = peak_throughput(cells, part, len(parts))
         if interval is None:
-            return no_cell(where)
+            return missing_cells(where)
         rows = [{"where": where, **row} for row in cell_rows(points, cells, 3)]
         judged.append((f"{where} the best of {len(points)} points", interval, region, rows))
         effects.append(Effect(f"largest throughput {where}", interval, "Gbit/s"))
     if not parts:
-        return no_cell("where the claim speaks")
+        return missing_cells("where the claim speaks")
     effect = min(effects, key=lambda effect: effect.interval.value) if least else effects[0]
     return judge_parts(judged, effect)
 
@@ -251,7 +253,7 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
     decisions, lines = [], []
     for curve, peak in curves:
         softer = _softer(cells, curve, peak.fall, points, len(curves))
-        both_so = both([peak.decision, claim.region.decide(softer)])
+        both_so = all_true([peak.decision, claim.region.decide(softer)])
         decisions.append(False if peak.decision is False else both_so)
         lines.append({**peak_row(curve, peak, cells), "softer_at_long_rtt": softer.value if softer else None})
     reason = (
@@ -259,7 +261,7 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
         f"{value_text('rtt', long)}: {vote_counts(decisions)}"
     )
     advice = f"sweep more streams values; {MEASURE_MORE}"
-    return Finding(most(decisions), reason, clearest(curves), lines, advice)
+    return Finding(majority(decisions), reason, clearest(curves), lines, advice)
 
 
 def _softer(
@@ -276,7 +278,7 @@ def _softer(
     corners = [*ends, *(other.iloc[0] for other in others)]
     logs = [math.log(corner["throughput"]) for corner in corners]
     error = math.sqrt(sum((corner["error"] / corner["throughput"]) ** 2 for corner in corners))
-    softer = largest([logs[0] - logs[1] - logs[2] + logs[3]], [error], curves)
+    softer = largest_level([logs[0] - logs[1] - logs[2] + logs[3]], [error], curves)
     return softer and softer.map(math.exp)
 
 
@@ -308,10 +310,10 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
         return finding
     reason = (
         "curves over streams that go on after the path is full (95 % of its bandwidth): "
-        f"{len(pairs.kept)}; {FEWEST_PAIRS} are needed"
+        f"{len(pairs.table)}; {FEWEST_PAIRS} are needed"
     )
     advice = "sweep more streams, so that the path is full before the last value, and repetitions: 3"
-    return too_few(reason, pairs.kept, advice)
+    return too_few_pairs(reason, pairs.table, advice)
 
 
 def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
@@ -343,8 +345,8 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
     if reach is None or short_of is None:
         fewest = min(len(enough), len(needed))
         reason = f"trustworthy pairs of {ours} and {theirs}: {fewest}; {FEWEST_PAIRS} are needed"
-        return too_few(reason, enough, "sweep more values of the other axes, or repetitions: 3")
-    subject = f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}"
+        return too_few_pairs(reason, enough, "sweep more values of the other axes, or repetitions: 3")
+    subject = f"{len(enough)} pairs, {axes_text(enough)}: {ours} over {theirs}"
     other = f"{plain(few)} cores over {plain(many)} at {value_text('rtt', long)}"
     first = (subject, reach, claim.regions["enough"], pair_rows(enough))
     second = (other, short_of, claim.regions["short"], ())
@@ -357,8 +359,8 @@ def _matched(cells: CellTable, before: pd.DataFrame, after: pd.DataFrame) -> pd.
     joined = marked.assign(**dict.fromkeys(apart, 0))
     # The part is an axis here, so that points are averaged for each part.
     with_part = dataclasses.replace(cells, axes=(*cells.axes, "part"))
-    return _without(with_part.pairs(joined, "part", ("before", "after")), *apart).kept
+    return _without(with_part.pairs(joined, "part", ("before", "after")), *apart).table
 
 
 def _without(pairs: Pairs, *names: str) -> Pairs:
-    return pairs._replace(kept=pairs.kept.drop(columns=[name for name in names if name in pairs.kept]))
+    return pairs._replace(table=pairs.table.drop(columns=[name for name in names if name in pairs.table]))

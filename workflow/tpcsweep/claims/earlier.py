@@ -20,22 +20,22 @@ from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
     Decision,
-    both,
+    all_true,
     exact_share,
-    largest,
+    largest_level,
     mean_exponent,
     mean_ratio,
 )
 from tpcsweep.claims.predicates import (
+    axes_text,
     cell_rows,
+    interval_text,
     judge_parts,
-    no_cell,
+    missing_cells,
     pair_rows,
     ratio,
-    said,
-    spans,
-    too_few,
-    unbound_and_apart,
+    too_few_pairs,
+    unbound_pairs,
 )
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import between
@@ -67,7 +67,7 @@ def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
     beyond = ": better, and by more than slightly" if interval.low > claim.region.high else ""
     reason = (
         f"{len(fast)} of {len(links)} links (RTTs within 10 %, same streams), the faster half of them, "
-        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms: {said(interval, claim.region)}{beyond}"
+        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms: {interval_text(interval, claim.region)}{beyond}"
     )
     effect = Effect("throughput of XRootD HTTP-TPC over that of GridFTP on fast links", interval)
     return Finding(claim.region.decide(interval), reason, effect, rows)
@@ -114,12 +114,12 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
         crashes, reason = None, f"{reason}: nothing in a simulation can crash, so that is no evidence"
     advice = f"{more.advice}; sweep more streams with larger buffers until they fail, and repetitions: 6"
     rows = ({"where": where, "failed": in_corner.sum(), "cells": len(in_corner)}, *more.rows)
-    return Finding(both([more.decision, crashes]), reason, more.effect, rows, advice)
+    return Finding(all_true([more.decision, crashes]), reason, more.effect, rows, advice)
 
 
 def scales(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean exponent of streams that differ four-fold or more."""
-    free, left = unbound_and_apart(cells, claim.select(cells), "streams", 4)
+    free, left = unbound_pairs(cells, claim.select(cells), "streams", 4)
     aside = (
         f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
         "four-fold"
@@ -131,10 +131,10 @@ def scales(claim: Claim, cells: CellTable) -> Finding:
             f"{FEWEST_PAIRS} are needed"
         )
         advice = "sweep streams: [1, 2, 5, 10], repetitions: 3, with a path and cores that ten do not use up"
-        return too_few(reason, free, advice)
+        return too_few_pairs(reason, free, advice)
     reason = (
-        f"{len(free)} pairs that differ only in streams ({aside}), {spans(free)}: "
-        f"throughput goes as streams to the {said(exponent, claim.region)}"
+        f"{len(free)} pairs that differ only in streams ({aside}), {axes_text(free)}: "
+        f"throughput goes as streams to the {interval_text(exponent, claim.region)}"
     )
     effect = Effect("exponent of streams", exponent)
     return Finding(claim.region.decide(exponent), reason, effect, pair_rows(free))
@@ -147,9 +147,11 @@ def loss(claim: Claim, cells: CellTable) -> Finding:
     places = ("1 ms or less", "rtt <= 1", "lan"), ("about 120 ms", "100 <= rtt <= 140", "wan")
     for where, rtts, name in places:
         points = cells.points(rows.query(rtts))
-        used = largest(points["throughput"] / points["bandwidth"], points["error"] / points["bandwidth"], 2)
+        used = largest_level(
+            points["throughput"] / points["bandwidth"], points["error"] / points["bandwidth"], 2
+        )
         if used is None:
-            return no_cell(f"with one Reno stream, a loss of about 0.01 %, an MTU of 1500 and {where}")
+            return missing_cells(f"with one Reno stream, a loss of about 0.01 %, an MTU of 1500 and {where}")
         parts.append((f"utilisation at {where}", used, claim.regions[name], cell_rows(points, cells)))
     return judge_parts(parts, Effect(*parts[-1][:2]))
 
@@ -160,14 +162,14 @@ def variants(claim: Claim, cells: CellTable) -> Finding:
     parts = []
     steps = list(itertools.pairwise(_VARIANTS))
     for slower, faster in steps:
-        pairs = cells.pairs(rows, "congestion_control", (slower, faster)).kept
+        pairs = cells.pairs(rows, "congestion_control", (slower, faster)).table
         interval = mean_ratio(pairs["ratio"], pairs["error"], len(steps))
         if interval is None:
             reason = (
                 f"{len(pairs)} trustworthy pairs of one flow at 150 ms or more have {slower} and {faster}; "
                 f"{FEWEST_PAIRS} are needed"
             )
-            return too_few(reason, pairs, "sweep repetitions: 3, with streams: 1")
+            return too_few_pairs(reason, pairs, "sweep repetitions: 3, with streams: 1")
         parts.append((f"{faster} over {slower}", interval, claim.region, pair_rows(pairs)))
     effect = Effect(f"throughput of {_VARIANTS[-1]} over that of {_VARIANTS[-2]}", parts[-1][1])
     finding = judge_parts(parts, effect)

@@ -84,12 +84,12 @@ REGIONS = {
 """Ratios that count as a change, or as no change."""
 
 
-def about(value: float) -> Region:
+def about_region(value: float) -> Region:
     """Return the region that counts as about a published figure."""
     return Region(value / ABOUT, value * ABOUT)
 
 
-def both(decisions: Iterable[Decision]) -> Decision:
+def all_true(decisions: Iterable[Decision]) -> Decision:
     """Return whether all are true; a single False decides (Kleene's logic)."""
     votes = list(decisions)
     if False in votes:
@@ -97,7 +97,7 @@ def both(decisions: Iterable[Decision]) -> Decision:
     return None if None in votes or not votes else True
 
 
-def most(decisions: Iterable[Decision]) -> Decision:
+def majority(decisions: Iterable[Decision]) -> Decision:
     """Return the majority of the decided votes, or None in a tie or if fewer than half are decided."""
     everyone = list(decisions)
     votes = [decision for decision in everyone if decision is not None]
@@ -129,7 +129,7 @@ def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> In
     return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
-def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
+def largest_level(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
     """Return the largest of some true levels with a simultaneous interval (Bonferroni), or None if empty.
 
     A level whose standard error is NaN can have any value. `comparisons` intervals share the confidence.

@@ -18,8 +18,8 @@ from tpcsweep.claims.effects import (
     Interval,
     Peak,
     Region,
-    both,
-    largest,
+    all_true,
+    largest_level,
     mean_ratio,
     peak,
 )
@@ -74,22 +74,22 @@ def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
 
 def judge_best(cells: CellTable, rows: pd.DataFrame, region: Region, quantity: str) -> Finding:
     """Decide by the largest throughput of some cells."""
-    interval, points = best(cells, rows)
+    interval, points = peak_throughput(cells, rows)
     if interval is None:
-        return no_cell("where the claim speaks")
+        return missing_cells("where the claim speaks")
     part = (f"the best of {len(points)} points", interval, region, cell_rows(points, cells))
     return judge_parts([part], Effect(quantity, interval, "Gbit/s"))
 
 
-def tuned(claim: Claim, cells: CellTable) -> Finding:
+def buffer_gain(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest ratio along a twenty-fold larger TCP buffer lies in the claim's region."""
-    pairs = cells.pairs(claim.select(cells), "tcp_buffer").kept
+    pairs = cells.pairs(claim.select(cells), "tcp_buffer").table
     pairs = pairs[pairs["error"].notna() & (pairs["to"] >= 20 * pairs["from"])]
-    logarithm = largest([math.log(ratio) for ratio in pairs["ratio"]], pairs["error"])
+    logarithm = largest_level([math.log(ratio) for ratio in pairs["ratio"]], pairs["error"])
     if logarithm is None:
-        return no_cell("on both sides of a twenty-fold larger TCP buffer")
+        return missing_cells("on both sides of a twenty-fold larger TCP buffer")
     interval = logarithm.map(math.exp)
-    subject = f"the best of {len(pairs)} pairs that differ only in tcp_buffer, {spans(pairs)}"
+    subject = f"the best of {len(pairs)} pairs that differ only in tcp_buffer, {axes_text(pairs)}"
     effect = Effect("throughput with the largest buffer over that with the smallest, best pair", interval)
     return judge_parts([(subject, interval, claim.region, pair_rows(pairs))], effect)
 
@@ -104,16 +104,16 @@ def judge_ratios(pairs: Pairs, axis: str, region: Region, quantity: str, room: R
             f"pairs of trustworthy cells that differ only in {axis}: {len(kept)}{aside}; "
             f"{FEWEST_PAIRS} are the fewest that show how much runs differ"
         )
-        return too_few(reason, kept, _MORE_PAIRS)
-    subject = f"{len(kept)} pairs that differ only in {axis}{aside}, {spans(kept)}"
+        return too_few_pairs(reason, kept, _MORE_PAIRS)
+    subject = f"{len(kept)} pairs that differ only in {axis}{aside}, {axes_text(kept)}"
     return judge_parts([(subject, interval, region, pair_rows(kept))], Effect(quantity, interval))
 
 
-def too_few(reason: str, pairs: pd.DataFrame, advice: str) -> Finding:
+def too_few_pairs(reason: str, pairs: pd.DataFrame, advice: str) -> Finding:
     return Finding(None, reason, rows=pair_rows(pairs), advice=advice)
 
 
-def no_cell(where: str) -> Finding:
+def missing_cells(where: str) -> Finding:
     return Finding(None, f"no trustworthy cell lies {where}", advice="measure those cells again, for longer")
 
 
@@ -132,7 +132,7 @@ def unbound(pairs: pd.DataFrame) -> pd.Series:
     return has_room(pairs, "everywhere") & ~(pairs["cpu"] >= CPU_BOUND)
 
 
-def unbound_and_apart(cells: CellTable, rows: pd.DataFrame, axis: str, factor: float) -> Pairs:
+def unbound_pairs(cells: CellTable, rows: pd.DataFrame, axis: str, factor: float) -> Pairs:
     """Return otherwise unbound pairs along an axis whose values differ by a factor or more."""
     return cells.pairs(
         rows, axis, speaks=lambda pairs: unbound(pairs) & (pairs["to"] >= factor * pairs["from"])
@@ -146,20 +146,24 @@ def judge_parts(parts: Sequence[tuple[str, Interval, Region, Iterable[Row]]], ef
     """
     units = "" if effect.units == "1" else f" {effect.units}"
     return Finding(
-        both(region.decide(interval) for _, interval, region, _ in parts),
-        "; ".join(f"{subject}: {said(interval, region, units)}" for subject, interval, region, _ in parts),
+        all_true(region.decide(interval) for _, interval, region, _ in parts),
+        "; ".join(
+            f"{subject}: {interval_text(interval, region, units)}" for subject, interval, region, _ in parts
+        ),
         effect,
         [row for *_, rows in parts for row in rows],
     )
 
 
-def best(cells: CellTable, rows: pd.DataFrame, comparisons: int = 1) -> tuple[Interval | None, pd.DataFrame]:
+def peak_throughput(
+    cells: CellTable, rows: pd.DataFrame, comparisons: int = 1
+) -> tuple[Interval | None, pd.DataFrame]:
     """Return the largest throughput over the points of rows, with a simultaneous interval, and the points."""
     points = cells.points(rows)
-    return largest(points["throughput"], points["error"], comparisons), points
+    return largest_level(points["throughput"], points["error"], comparisons), points
 
 
-def reached(target: float) -> Region:
+def target_region(target: float) -> Region:
     """Return the throughputs that count as reaching a target in Gbit/s: at least a share of `FULL`."""
     return Region(low=FULL * target)
 
@@ -181,7 +185,7 @@ def cell_rows(points: pd.DataFrame, cells: CellTable, count: int = 12) -> Sequen
     ]
 
 
-def spans(rows: pd.DataFrame) -> str:
+def axes_text(rows: pd.DataFrame) -> str:
     """Describe the rows' values on the axes."""
     texts = []
     for name in (name for name in rows.columns if name not in PAIR):
@@ -191,7 +195,7 @@ def spans(rows: pd.DataFrame) -> str:
     return f"at {'; '.join(texts)}" if texts else "at one place"
 
 
-def said(interval: Interval, region: Region, units: str = "") -> str:
+def interval_text(interval: Interval, region: Region, units: str = "") -> str:
     """Describe the position of an interval relative to the claim's region."""
     words = {True: "lies within", False: "lies outside", None: "reaches across an end of"}
     lies = words[region.decide(interval)]

@@ -38,13 +38,13 @@ def page(results: Path, output: Path | None) -> None:
 
     Example: tpcsweep page examples/surface.nc
     """
-    dataset = common.dataset_of(results)
+    dataset = common.find_results_dataset(results)
     if output is None:
         output = Path(f"{results.stem}.html") if results == dataset else dataset.with_name("index.html")
     from tpcsweep import pages
-    from tpcsweep.dataset.earlier import completed
+    from tpcsweep.dataset.earlier import completed_dataset
 
-    with common.exit_on(), completed(dataset) as whole:
+    with common.exit_on(), completed_dataset(dataset) as whole:
         pages.make_page(dataset, output, whole)
     click.echo(output.absolute())
 
@@ -106,13 +106,13 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
 
     Example: tpcsweep claims results/demo
     """
-    dataset = common.dataset_of(results)
+    dataset = common.find_results_dataset(results)
     from tpcsweep.claims import judge
     from tpcsweep.claims.base import for_terminal
     from tpcsweep.dataset import load
-    from tpcsweep.dataset.earlier import completed
+    from tpcsweep.dataset.earlier import completed_dataset
 
-    with common.exit_on(), completed(dataset) as whole:
+    with common.exit_on(), completed_dataset(dataset) as whole:
         verdicts = judge(load(whole))
     content = [verdict.to_dict() for verdict in verdicts]
     common.answer(as_json, content, for_terminal(verdicts, every))
@@ -134,7 +134,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
 
     Example: tpcsweep history --fail-on slower results/demo
     """
-    dataset = common.dataset_of(results)
+    dataset = common.find_results_dataset(results)
     if dataset == results:
         raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
     from tpcsweep import pages
@@ -169,7 +169,7 @@ def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
 
     Example: tpcsweep calibrate results/demo -o config/testbeds/ours.yaml
     """
-    dataset = common.dataset_of(results)
+    dataset = common.find_results_dataset(results)
     output = output or Path(results if results.is_dir() else "", "calibration.yaml")
     from tpcsweep.dataset import load
     from tpcsweep.dataset.tables import write_csv
@@ -179,7 +179,7 @@ def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
     with common.exit_on(calibrating.CalibrationError, NothingMeasuredError):
         observations, ratio = calibrating.observed(load(dataset))
         fitted = calibrating.calibrate(observations, ratio)
-        left_out = calibrating.left_out(observations, ratio)
+        left_out = calibrating.predict_left_out(observations, ratio)
     write_csv(left_out, output.with_suffix(".csv"), digits=5)
     calibrating.save_testbed(output, fitted, ratio, observations)
     content = {"testbed": str(output), "parameters": fitted.to_dict()["parameters"]}
@@ -263,12 +263,12 @@ def plan(
     target, results = _arguments(words, recommend)
     default = click.core.ParameterSource.DEFAULT
     given = {key: asked[key] for key in asked if context.get_parameter_source(key) is not default}
-    dataset = common.dataset_of(results)
-    from tpcsweep.dataset.earlier import completed
+    dataset = common.find_results_dataset(results)
+    from tpcsweep.dataset.earlier import completed_dataset
     from tpcsweep.planning.recommendations import EXPECTED, answer_question
 
     trouble = common.exit_on(*EXPECTED)
-    with trouble, completed(dataset) as whole, _models_of(dataset, whole) as models:
+    with trouble, completed_dataset(dataset) as whole, _models_of(dataset, whole) as models:
         question = {"target": target, **given}
         answer = answer_question(whole, models, question, recommend or output is not None)
         if output is not None:
@@ -282,7 +282,7 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
     """Return the target in Gbit/s, if any, and the results' path. The target may be two words: 0.8 Gbit/s."""
     from tpcsweep.configuration.units import RATE
 
-    if len(words) > 1 and common.BARE.fullmatch(words[0]) and RATE.size(words[1]):
+    if len(words) > 1 and common.UNITLESS.fullmatch(words[0]) and RATE.size(words[1]):
         words = (" ".join(words[:2]), *words[2:])
     if len(words) == 1 and recommend:
         return None, Path(words[0])
@@ -334,9 +334,9 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
 
 
 def _shown(answer: Answer, recommend: bool) -> Iterator[RenderableType]:
-    from tpcsweep.planning.recommendations import shown_plan, shown_recommendations
+    from tpcsweep.planning.recommendations import plan_table, recommendations_table
 
     if answer.plan is not None:
-        yield shown_plan(answer.plan)
+        yield plan_table(answer.plan)
     if recommend:
-        yield shown_recommendations(answer)
+        yield recommendations_table(answer)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tpcsweep.configuration import units
     from tpcsweep.configuration.loading import Configuration
 
-BARE = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 """Number without a unit."""
 CONFIG = Path("config/config.yaml")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -75,7 +75,7 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # older click has no a
         if self._several:
             return [Amount(self._known).convert(part.strip(), param, context) for part in value.split(",")]
         known: units.Quantity = getattr(units, self._known) if isinstance(self._known, str) else self._known
-        unit, bare = known.dimension.base, BARE.fullmatch(value) is not None
+        unit, bare = known.dimension.base, UNITLESS.fullmatch(value) is not None
         if value == "null" and known.null:
             return None
         if bare and unit:
@@ -115,7 +115,7 @@ def load_study(**options: str | None) -> Configuration:
         return load(settings(**options), Path())
 
 
-def dataset_of(path: Path) -> Path:
+def find_results_dataset(path: Path) -> Path:
     """Return the dataset of a results folder, or the file itself; end the command if it is unusable."""
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import find_dataset

@@ -58,7 +58,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 name, settings = load_import(source, Path())
                 file = table or (Path(settings.file) if settings.file else None)
             else:
-                name, known, proposal = importing.settings_of(Path(source))
+                name, known, proposal = importing.import_settings(Path(source))
                 if known is None:
                     common.answer(as_json, {"proposal": proposal}, proposal)
                     return
@@ -70,7 +70,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
             folded = importing.import_table(settings, file, name)
             dataset.write(folded, folder / DATASET, importing.history_line(settings, folded, file))
             dataset.write_table(folded.summary, folder / "cells.csv")
-            notes = importing.notes_of(folded)
+            notes = importing.import_notes(folded)
     made = folder / DATASET
     content = {"dataset": str(made), "table": str(folder / "cells.csv")} | ({"notes": notes} if notes else {})
     command = shlex.join(["snakemake", *config_arguments({"dataset": made})])
@@ -105,7 +105,7 @@ def export(form: str, results: Path, output: Path | None) -> None:
     from tpcsweep.extras import MissingExtraError
     from tpcsweep.files import write_text
 
-    dataset = common.dataset_of(results)
+    dataset = common.find_results_dataset(results)
     with common.exit_on(exporting.ExportError, MissingExtraError):
         if form == "zarr":
             output = output or Path(f"{dataset.stem}.zarr")
@@ -122,7 +122,7 @@ def export(form: str, results: Path, output: Path | None) -> None:
 
 def _text(form: str, dataset: Path) -> str:
     from tpcsweep import exporting
-    from tpcsweep.dataset import load, opened
+    from tpcsweep.dataset import load, open_group
     from tpcsweep.dataset.tables import csv_text, table
 
     summary = load(dataset)
@@ -130,7 +130,7 @@ def _text(form: str, dataset: Path) -> str:
         return csv_text(table(summary))
     if form == "openmetrics":
         return "".join(f"{line}\n" for line in exporting.exposition(summary))
-    with opened(dataset, "samples") as samples:
+    with open_group(dataset, "samples") as samples:
         return "".join(f"{line}\n" for line in exporting.monitoring_lines(summary, samples))
 
 
@@ -150,10 +150,10 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     from tpcsweep.archiving import CrateError, write_crate
     from tpcsweep.configuration import citation
     from tpcsweep.configuration.loading import ConfigurationError
-    from tpcsweep.dataset import opened
+    from tpcsweep.dataset import open_group
     from tpcsweep.extras import MissingExtraError
 
-    with opened(common.dataset_of(results)) as summary:
+    with open_group(common.find_results_dataset(results)) as summary:
         attributes = summary.attrs
     output = output or results / "crate"
     archive = output.with_name(f"{output.name}.zip")

@@ -121,14 +121,14 @@ def status(flag: str | None, as_json: bool, **options: str | None) -> None:
 
     Measure the disturbed cells again: rm $(tpcsweep status --flag disturbed) && snakemake
     """
-    from tpcsweep.running.status import counted, flagged_files, status_table
+    from tpcsweep.running.status import count_cells, flagged_files, status_table
 
     study = common.load_study(**options)
     if flag is not None:
         for file in flagged_files(study, flag):
             click.echo(file)
         return
-    counts = counted(study)
+    counts = count_cells(study)
     content = {"study": study.folder.name, **counts.to_dict()}
     common.answer(as_json, content, status_table(study, counts))
 
@@ -156,19 +156,19 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
 
     from tpcsweep import testbeds
     from tpcsweep.configuration import checks
-    from tpcsweep.extras import missing
+    from tpcsweep.extras import missing_extras
     from tpcsweep.linux.signals import interruptible
     from tpcsweep.running.runner import deployment_errors
 
     if printed:
-        manifests = getattr(testbeds.of(study.testbed.kind), "manifests", None)
+        manifests = getattr(testbeds.load_testbed(study.testbed.kind), "manifests", None)
         if manifests is None:
             raise click.UsageError(f"--print: testbed {study.testbed_name} is not of kind kubernetes")
         click.echo(yaml.safe_dump_all(manifests(study), sort_keys=False), nl=False)
         return
     found: list[testbeds.Finding] = []
     if not alone:
-        problems = [*map(str, checks.check(study)), *missing(checks.extras(study))]
+        problems = [*map(str, checks.check(study)), *missing_extras(checks.extras(study))]
         found += [testbeds.Finding(study.name, "can be run", "failed", problem) for problem in problems]
     try:
         with interruptible():  # Ctrl-C ends a trial in order
@@ -202,7 +202,7 @@ def reap(as_json: bool, **options: str | None) -> None:
 
     study = common.load_study(**options)
     with common.exit_on(*deployment_errors(study)):
-        reaped = testbeds.of(study.testbed.kind).reap(study.testbed)
+        reaped = testbeds.load_testbed(study.testbed.kind).reap(study.testbed)
     lines = [f"reaped: {thing}" for thing in reaped or ["nothing was left"]]
     common.answer(as_json, {"testbed": study.testbed_name, "reaped": reaped}, *lines)
 
@@ -221,19 +221,19 @@ def dataset(as_json: bool, **options: str | None) -> None:
     from tpcsweep import results
     from tpcsweep.dataset import DatasetError
     from tpcsweep.running import folding
-    from tpcsweep.running.status import counted
+    from tpcsweep.running.status import count_cells
 
     if not study.folder.is_dir():
         raise click.UsageError(f"{study.folder}: no cells yet. Run `{study.command}`.")
     output = study.folder / "dataset.nc"
     with common.exit_on(DatasetError, results.ResultsError):
-        results.hold(study.folder)
+        results.lock_results(study.folder)
         if not study.testbed.simulated:
             results.adopt(study)
         elif not study.cells_file.exists():
             raise DatasetError(f"{study.cells_file}: no such file. Run `{study.command}`.")
         folding.fold_study(study, output, os.cpu_count() or 1)
-    counts = counted(study)
+    counts = count_cells(study)
     lines = [f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells"]
     lines += [f"the others: {study.command}"] if counts.missing else []
     common.answer(as_json, {"dataset": str(output), **counts.to_dict()}, *lines)
@@ -267,14 +267,14 @@ def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> N
     from tpcsweep.planning.rounds import RoundError, Rounds, draw_figures
     from tpcsweep.results import ResultsError
     from tpcsweep.running.hooks import notify
-    from tpcsweep.running.status import counted
+    from tpcsweep.running.status import count_cells
 
     rounds = Rounds(study, partial(_measure, study, arguments), click.echo, error)
     with common.exit_on(RoundError, DatasetError, ResultsError), interruptible():
         rounds.run()
     draw_figures(rounds.folder)
     click.echo(f"{study.folder.name}: {rounds.reason}: {(rounds.folder / 'dataset.nc').absolute()}")
-    if told := notify(study, str(common.settings().get("notify") or ""), "complete", counted(study)):
+    if told := notify(study, str(common.settings().get("notify") or ""), "complete", count_cells(study)):
         click.echo(told, err=True)
     if rounds.failed:
         click.echo(f"{study.folder.name}: these deployments failed: {', '.join(rounds.failed)}", err=True)
@@ -287,7 +287,7 @@ def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cel
 
     listed = (study.folder / "adaptive" / "cells.json").absolute()
     write_json(listed, [cell.path for cell in cells])
-    config = {**study.asked, "only": listed, "notify": ""}
+    config = {**study.requested, "only": listed, "notify": ""}
     shipped = SHIPPED / SNAKEFILES[2]
     elsewhere = not any(map(os.path.exists, SNAKEFILES)) and shipped.is_file()
     snakemake = [sys.executable, "-m", "snakemake"]
@@ -302,14 +302,14 @@ def run_to_end(argv: Sequence[str]) -> int:
     killed, so are the command and the jobs of Snakemake.
     """
     from tpcsweep import processes
-    from tpcsweep.linux.signals import end_with, held
+    from tpcsweep.linux.signals import defer_signals, end_with
 
     child: subprocess.Popen[bytes] | None = None
     try:
-        with held():  # otherwise a signal could arrive while the command runs and `child` is not set
+        with defer_signals():  # otherwise a signal could arrive while the command runs and `child` is not set
             # In its own session, so that Ctrl-C reaches it once, from here.
             how = {"start_new_session": True, "preexec_fn": partial(end_with, os.getpid(), SIGKILL)}
-            child = processes.start(argv, processes.whole(), umask=-1, **how)
+            child = processes.start(argv, processes.full_environment(), umask=-1, **how)
         return child.wait()
     finally:
         if child and child.poll() is None:

@@ -104,7 +104,7 @@ class Client:
         return event
 
 
-def of_process(
+def process_client(
     process: subprocess.Popen[bytes], on_marker: Callable[[Event], object] = lambda _: None
 ) -> Client:
     """Return a client for a process of this machine whose standard input and output are pipes."""

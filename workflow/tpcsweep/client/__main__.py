@@ -37,7 +37,7 @@ from typing import IO, Any
 
 from tpcsweep.client import ToolRefusedError
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
-from tpcsweep.tools.base import READY, OnMarker, order
+from tpcsweep.tools.base import READY, OnMarker, transfer_line
 from tpcsweep.tools.native import Progress
 
 GIVE_UP_AFTER = 3
@@ -118,7 +118,7 @@ class ToolProcesses:
         finally:
             self._running.discard(process)
 
-    def tell(self, number: signal.Signals) -> None:
+    def signal_all(self, number: signal.Signals) -> None:
         """Signal all running processes, and later ones."""
         self._told = number
         for process in self._running:
@@ -193,7 +193,7 @@ class _Worker:
         number = next(self._numbers)
         ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._running[number] = ended, on_marker
-        self._stdin.write(order(number, transfer))
+        self._stdin.write(transfer_line(number, transfer))
         return await ended
 
     async def _listen(self) -> None:
@@ -272,11 +272,11 @@ class Streams:
     async def stop(self) -> None:
         """End every process of the tool, by force after GRACE."""
         self.stopping.set()
-        self.processes.tell(signal.SIGTERM)
+        self.processes.signal_all(signal.SIGTERM)
         try:
             await asyncio.wait_for(asyncio.shield(self.task), GRACE)
         except TimeoutError:
-            self.processes.tell(signal.SIGKILL)
+            self.processes.signal_all(signal.SIGKILL)
             await self.task
         emit("stopped")
 

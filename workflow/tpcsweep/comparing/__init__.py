@@ -30,15 +30,15 @@ from tpcsweep.comparing.effects import (
     VERDICTS,
     Floats,
     Overall,
-    combined,
-    judged,
-    parts,
+    add_verdicts,
+    axis_value_effects,
+    correct_family,
+    overall_effect,
     run_to_run,
-    together,
 )
 from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
-from tpcsweep.configuration.sides import ComparedSide, shown
+from tpcsweep.configuration.sides import ComparedSide, axis_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED, load
 from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_csv
@@ -64,7 +64,7 @@ class Alignment:
 
     axes: Mapping[str, tuple[Value, ...]]
     """Common values of each parameter that is an axis of either dataset."""
-    only: Mapping[str, Mapping[str, tuple[Value, ...]]]
+    unmatched_values: Mapping[str, Mapping[str, tuple[Value, ...]]]
     """Values of axes that only `base` or only `new` contains."""
     different: Mapping[str, tuple[Value, Value]]
     """Parameters whose single values differ, as (base, new); None means unknown."""
@@ -111,7 +111,9 @@ class Comparison:
                 interval += f", but p is {short(mean.p_corrected, 2)} after correction for all verdicts"
             verdict += f", by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
         return "; ".join(
-            filter(None, [verdict, otherwise(self), f"cells: {counts}", flagged(self), slower_machine(self)])
+            filter(
+                None, [verdict, deviations(self), f"cells: {counts}", flag_counts(self), slower_machine(self)]
+            )
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +177,7 @@ def load_side(side: ComparedSide) -> xr.Dataset:
         values = summary[name].values.reshape(-1).tolist()
         wanted = str(value) if values and isinstance(values[0], str) else value
         if wanted not in values:
-            allowed = "one of " + ", ".join(shown(name, known) for known in values)
+            allowed = "one of " + ", ".join(axis_text(name, known) for known in values)
             raise ConfigurationError([Problem(side.key, repr(side.text), f"for {name}: {allowed}")])
         if name in summary.dims:
             summary = summary.isel({name: values.index(wanted)})
@@ -200,7 +202,9 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     known = run_to_run(rows)
     share = RUN_TO_RUN if known is None else known
     cells = _compared(axes, *(_cells_of(side, axes, share) for side in rows))
-    results = judged(cells, parts(cells, axes), combined(cells), measured_cells(cells))
+    results = add_verdicts(
+        cells, axis_value_effects(cells, axes), overall_effect(cells), measured_cells(cells)
+    )
     called = [
         f"{name} (simulated)" if side.attrs.get("testbed_kind") == SIMULATED else name
         for name, side in zip(names, (base, new), strict=True)
@@ -221,12 +225,12 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
             side, values = ("base", ours[name]) if name in ours else ("new", theirs[name])
             problems.append(
                 f"{name} is an axis of {side} and unknown to the other: "
-                f"choose one of its values, as in NAME:{name}={shown(name, values[0])}"
+                f"choose one of its values, as in NAME:{name}={axis_text(name, values[0])}"
             )
             continue
         axes[name] = tuple(value for value in ours[name] if value in theirs[name])
         if not axes[name]:
-            lists = [", ".join(shown(name, value) for value in known[name]) for known in (ours, theirs)]
+            lists = [", ".join(axis_text(name, value) for value in known[name]) for known in (ours, theirs)]
             problems.append(f"{name} has no value in common: {lists[0]} in base, {lists[1]} in new")
         for side, known in (("base", ours), ("new", theirs)):
             if rest := tuple(value for value in known[name] if value not in axes[name]):
@@ -342,7 +346,7 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
         for side, cells in sides.items():
             frame[f"{side}_{name}"] = cells[name]
     short = [~cells["repeated"] & cells["flags"].str.contains(r"\btoo_short\b") for cells in sides.values()]
-    frame["alone"] = ~(short[0] | short[1])
+    frame["judged_singly"] = ~(short[0] | short[1])
     return frame
 
 
@@ -369,7 +373,7 @@ def gate_failures(comparison: Comparison, below: float) -> list[str]:
     axes = comparison.alignment.axes
 
     def place(row: pd.Series) -> str:
-        return ", ".join(f"{name} {shown(name, row[name])}" for name in axes) or "the cell"
+        return ", ".join(f"{name} {axis_text(name, row[name])}" for name in axes) or "the cell"
 
     def lower(effect: Any, error: Any, freedom: Any) -> Floats:
         return np.atleast_1d(stats.t.cdf((effect - np.log(below)) / error, freedom))
@@ -378,7 +382,7 @@ def gate_failures(comparison: Comparison, below: float) -> list[str]:
     tables = comparison.parts, used
     p_overall = float(lower(np.log(overall.ratio), overall.error, overall.freedom)[0])
     p_parts, p_cells = (lower(table["log_ratio"], table["error"], table["freedom"]) for table in tables)
-    p = together(p_overall, p_parts, p_cells, tried)
+    p = correct_family(p_overall, p_parts, p_cells, tried)
     reasons = [] if overall.cells else ["no cell could be compared"]
     if p[0][0] < 1 - CONFIDENCE:
         interval = between(overall.low, overall.high)
@@ -391,7 +395,7 @@ def gate_failures(comparison: Comparison, below: float) -> list[str]:
     return reasons
 
 
-def otherwise(comparison: Comparison) -> str:
+def deviations(comparison: Comparison) -> str:
     """Return a clause on values whose verdict differs from the overall one, or ""."""
     found = comparison.parts
     found = found[~found["verdict"].isin([SAME, comparison.overall.verdict])]
@@ -403,7 +407,7 @@ def otherwise(comparison: Comparison) -> str:
 
 def _part(row: pd.Series) -> str:
     cells = f"{row['cells']} cells" if row["cells"] > 1 else "one cell"
-    return f"{row['axis']} {shown(row['axis'], row['value'])} in {cells}"
+    return f"{row['axis']} {axis_text(row['axis'], row['value'])} in {cells}"
 
 
 def slower_machine(comparison: Comparison) -> str:
@@ -416,7 +420,7 @@ def slower_machine(comparison: Comparison) -> str:
     return f"{side} ran on a machine that was {ratio:.2f} times slower; this affects the CPU-bound cells"
 
 
-def flagged(comparison: Comparison) -> str:
+def flag_counts(comparison: Comparison) -> str:
     """Return a clause with the number of cells of each side for each flag, or "" without flags."""
     clauses = []
     for side in ("base", "new"):
@@ -427,7 +431,7 @@ def flagged(comparison: Comparison) -> str:
     return "; ".join(clauses)
 
 
-def lack_of_repetitions(comparison: Comparison) -> str:
+def repetition_note(comparison: Comparison) -> str:
     """Return a sentence on cells that were measured once, or "" if there are none."""
     once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
     share = f"{plain(round(100 * comparison.run_to_run, 1))} % from run to run"
@@ -459,15 +463,17 @@ def overview(comparison: Comparison) -> RenderableType:
     lines = [comparison.summary()]
     if alignment.different:
         pairs = (
-            f"{name} {' → '.join('unknown' if value is None else shown(name, value) for value in pair)}"
+            f"{name} {' → '.join('unknown' if value is None else axis_text(name, value) for value in pair)}"
             for name, pair in alignment.different.items()
         )
         lines.append(f"different from base to new: {', '.join(pairs)}")
-    for side, values in alignment.only.items():
+    for side, values in alignment.unmatched_values.items():
         if values:
-            left = (f"{name} {', '.join(shown(name, one) for one in some)}" for name, some in values.items())
+            left = (
+                f"{name} {', '.join(axis_text(name, one) for one in some)}" for name, some in values.items()
+            )
             lines.append(f"only in {side}, not compared: {'; '.join(left)}")
-    lines += filter(None, [lack_of_repetitions(comparison)])
+    lines += filter(None, [repetition_note(comparison)])
     axes = [name for name, values in alignment.axes.items() if len(values) > 1]
     cells = comparison.cells
     cells = cells[~cells["verdict"].isin([SAME, NOT_COMPARABLE])]
@@ -477,7 +483,7 @@ def overview(comparison: Comparison) -> RenderableType:
     largest = cells.iloc[cells["log_ratio"].abs().argsort()[::-1]][:_MOST_ROWS]
     for _, row in largest.iterrows():
         rows.add_row(
-            *(shown(name, row[name]) for name in axes),
+            *(axis_text(name, row[name]) for name in axes),
             short(row["base"]),
             short(row["new"]),
             f"{short(row['ratio'])} ({between(row['ratio_low'], row['ratio_high'])})",

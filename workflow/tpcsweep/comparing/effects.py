@@ -32,7 +32,7 @@ PARTS = (
     *("axis", "value", "cells", "ratio", "ratio_low", "ratio_high", "log_ratio", "error", "freedom", "p"),
     *("p_corrected", "verdict"),
 )
-"""Columns of `parts`: a value of an axis, its number of comparable cells, and their mean ratio.
+"""Columns of `axis_value_effects`: a value of an axis, its number of comparable cells, and their mean ratio.
 The mean is that of a random-effects model. The other columns are as in `comparing.TABLE`."""
 
 
@@ -76,7 +76,7 @@ def run_to_run(sides: Sequence[pd.DataFrame]) -> float | None:
     return float(np.sqrt(max(squares / freedom - float(np.mean(inside)), 0.0)))
 
 
-def combined(cells: pd.DataFrame) -> Overall:
+def overall_effect(cells: pd.DataFrame) -> Overall:
     """Return the mean ratio of comparable cells by a random-effects model, see `comparing.compare`."""
     used = cells[cells["verdict"] != NOT_COMPARABLE]
     if used.empty:
@@ -87,11 +87,11 @@ def combined(cells: pd.DataFrame) -> Overall:
     return Overall(verdict=SAME, low=ends[0], high=ends[1], cells=len(used), **known)
 
 
-def parts(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFrame:
+def axis_value_effects(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFrame:
     """Return one row for each value of each axis: the mean ratio of its comparable cells, see `PARTS`.
 
     A difference at a single RTT is lost in the mean over all cells, whose interval it widens, and in single cells,
-    whose p-values are corrected for all of them. `judged` adds corrected p-values and verdicts.
+    whose p-values are corrected for all of them. `add_verdicts` adds corrected p-values and verdicts.
     """
     used = cells[cells["verdict"] != NOT_COMPARABLE]
     rows = [
@@ -105,7 +105,7 @@ def parts(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFr
     return found.astype(dict.fromkeys(figures, float))  # also without rows
 
 
-def judged(
+def add_verdicts(
     cells: pd.DataFrame, parts: pd.DataFrame, overall: Overall, tried: int
 ) -> tuple[pd.DataFrame, pd.DataFrame, Overall]:
     """Return cells, parts and overall effect with corrected p-values and verdicts, as one family of tests.
@@ -115,12 +115,12 @@ def judged(
     count for parts and the overall effect, whose errors follow from the cells' spread, but get no verdict of their own.
     """
     comparable = cells["verdict"] != NOT_COMPARABLE
-    good = comparable & cells["alone"]
-    cells = cells.drop(columns="alone")
+    good = comparable & cells["judged_singly"]
+    cells = cells.drop(columns="judged_singly")
     cells["verdict"] = cells["verdict"].astype(object)
     cells.loc[comparable & ~good, ["verdict", "why", "evidence"]] = [NOT_COMPARABLE, TOO_SHORT, ""]
     cells.loc[~good, "difference":"p"] = np.nan
-    p = together(overall.p, parts["p"].to_numpy(), cells.loc[good, "p"].to_numpy(), tried)
+    p = correct_family(overall.p, parts["p"].to_numpy(), cells.loc[good, "p"].to_numpy(), tried)
     cells["p_corrected"] = np.nan
     cells.loc[good, "p_corrected"] = p[2]
     cells.loc[good, "verdict"] = _verdicts(cells.loc[good, "log_ratio"], p[2])
@@ -131,7 +131,7 @@ def judged(
     return cells, parts, overall
 
 
-def together(overall: float, parts: Floats, cells: Floats, tried: int) -> list[Floats]:
+def correct_family(overall: float, parts: Floats, cells: Floats, tried: int) -> list[Floats]:
     """Correct the p-values of the overall effect, of parts and of `tried` cells as one family.
 
     The overall effect has a fifth of the error; the others share the rest evenly (weighted Holm). With a single cell

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.parameters import DEPLOYMENT, Parameters, Value, chosen, show_value
+from tpcsweep.configuration.parameters import DEPLOYMENT, Parameters, Value, selected_parameters, show_value
 from tpcsweep.configuration.problems import Problem, raise_any, suggest
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep
 from tpcsweep.configuration.testbeds import Netns
@@ -37,7 +37,9 @@ def check(configuration: Configuration) -> list[Problem]:
 def _unsupported(configuration: Configuration) -> list[Rule]:
     """Return rules that require the default of each parameter that the testbed does not support."""
     testbed = configuration.testbed
-    known = Parameters().model_copy(update=testbed.defaults(chosen(configuration.sweep.parameters)))
+    known = Parameters().model_copy(
+        update=testbed.defaults(selected_parameters(configuration.sweep.parameters))
+    )
 
     def rule(name: str, default: Value) -> Rule:
         why = f"{show_value(name, default)}: testbeds of kind {testbed.kind} do not support other values"
@@ -75,7 +77,7 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
     """
 
     def files(size: int, streams: int, content: str, layer: str) -> str | None:
-        if (count := files_of(layer, streams, content).memory) * size <= memory:
+        if (count := count_files(layer, streams, content).memory) * size <= memory:
             return None
         return f"at most {rounded(memory // count)}: {count} files in {rounded(memory)} ({memory_of})"
 
@@ -98,7 +100,7 @@ class Files(NamedTuple):
     disk: int
 
 
-def files_of(layer: str, streams: int, content: str) -> Files:
+def count_files(layer: str, streams: int, content: str) -> Files:
     """Count the files of both sides. Sparse files need no space and are not counted."""
     # Each stream keeps one destination file; two more may be in creation or deletion.
     arriving, source = streams + 2, int(content == "random")
@@ -210,10 +212,10 @@ def _combinations(grid: Grid, names: tuple[str, ...]) -> list[tuple[Value, ...]]
 
 
 def _place(sweep: Sweep, name: str, value: Value) -> str:
-    given = chosen(sweep.parameters)
+    given = selected_parameters(sweep.parameters)
     if name not in given:
         return f"parameters.{name} (left out)"
-    includes = {f"include[{index}]": chosen(entry) for index, entry in enumerate(sweep.include)}
+    includes = {f"include[{index}]": selected_parameters(entry) for index, entry in enumerate(sweep.include)}
     for key, entry in {"parameters": given, **includes}.items():
         values = entry.get(name, ())
         if isinstance(values, tuple) and value in values:

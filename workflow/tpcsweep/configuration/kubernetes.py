@@ -69,7 +69,7 @@ class Paths(Strict):
     """with pairs: all: the RTT of every pair, and the labels that select the nodes of both sides"""
 
     @property
-    def given(self) -> tuple[Pair, ...]:
+    def declared(self) -> tuple[Pair, ...]:
         """The pairs as written in the file, or `each` with `pairs: all`."""
         if self.pairs == "all":
             assert self.each is not None
@@ -90,7 +90,7 @@ class Paths(Strict):
         elif self.kind == "networks":
             yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
             return
-        for index, pair in enumerate(self.given):
+        for index, pair in enumerate(self.declared):
             place = self.place(index)
             if self.kind == "netem" and pair.rtt is not None:
                 allowed = "nothing: paths of kind netem have the RTT that a sweep asks for"
@@ -196,7 +196,7 @@ class Kubernetes(Settings):
     def _of_pods(self) -> Iterator[Fault]:
         """Yield the faults of all sides, each once, located in the pair or the testbed that sets the value."""
         found: dict[tuple[str | int, ...], tuple[str, str]] = {}
-        for index, (given, pair) in enumerate(zip(self.paths.given, self.pairs, strict=True)):
+        for index, (given, pair) in enumerate(zip(self.paths.declared, self.pairs, strict=True)):
             place = ("paths", *self.paths.place(index))
             if self.paths.kind == "netem" and given.bandwidth is not None and given.bandwidth > LARGEST:
                 found[*place, "bandwidth"] = show(given.bandwidth, RATE), _EMULATED
@@ -213,7 +213,7 @@ class Kubernetes(Settings):
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
         """The pairs with missing keys taken from the testbed, and pod templates merged."""
-        return tuple(map(self._whole, self.paths.given))
+        return tuple(map(self._whole, self.paths.declared))
 
     def _whole(self, pair: Pair) -> Pair:
         whole: dict[str, Any] = {"client": over(self.client, pair.client)}

@@ -20,7 +20,7 @@ from tpcsweep.configuration.citation import Citation
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.imports import Import
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Strict, Text, chosen
+from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Strict, Text, selected_parameters
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -39,7 +39,15 @@ from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.files import is_file
 
-__all__ = ["Configuration", "ConfigurationError", "Imported", "WorkflowSettings", "load", "studies", "wanted"]
+__all__ = [
+    "Configuration",
+    "ConfigurationError",
+    "Imported",
+    "WorkflowSettings",
+    "cell_spec",
+    "load",
+    "studies",
+]
 
 Testbed = Netns | Kubernetes | Endpoints | Simulation
 
@@ -153,7 +161,7 @@ class Configuration:
     testbed_file: str
     results: Path
     grid: Grid
-    asked: Mapping[str, str]
+    requested: Mapping[str, str]
     """The keys of `--config` that select this study."""
     citation: Citation | None = None
     """The authors of the measurements, if a file in config/ names them."""
@@ -199,7 +207,7 @@ class Configuration:
 
     @property
     def command(self) -> str:
-        return shlex.join(["snakemake", *config_arguments(self.asked)])
+        return shlex.join(["snakemake", *config_arguments(self.requested)])
 
 
 Study = Configuration | Imported
@@ -312,7 +320,7 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
         if settings.scale is not None:
             asked = scaled(asked, settings.scale, on.kind)
             study = f"{sweep.name}_scaled_{settings.scale.replace('/', '_')}"
-        grid = expand(asked, on.defaults(chosen(asked.parameters)))
+        grid = expand(asked, on.defaults(selected_parameters(asked.parameters)))
     given = {"sweep": sweep_name, "testbed": testbed_name, "results": settings.results}
     return Configuration(
         name=study,
@@ -323,18 +331,18 @@ def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
         testbed_file=testbed.shown,
         results=Path(settings.results),
         grid=grid if settings.only is None else _only(grid, settings.only, root),
-        asked={**given, **({} if settings.scale is None else {"scale": settings.scale})},
+        requested={**given, **({} if settings.scale is None else {"scale": settings.scale})},
         citation=cited,
     )
 
 
 def source_files(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
     """Return the files of a configuration's sweep, and of its testbed with all base testbeds."""
-    sweep, testbed = (_read(key, configuration.asked[key], root) for key in ("sweep", "testbed"))
+    sweep, testbed = (_read(key, configuration.requested[key], root) for key in ("sweep", "testbed"))
     return {"sweep": [sweep.path], "testbed": [file.path for file in _with_bases(testbed, root)]}
 
 
-def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
+def cell_spec(configuration: Configuration, cell: Cell) -> dict[str, Any]:
     """Return the specification that a cell's file must contain. Other cells are stale.
 
     The specification contains only what affects the measurement, so adding a value to an axis does not invalidate

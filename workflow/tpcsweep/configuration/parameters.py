@@ -189,11 +189,13 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
     return create_model(name, __base__=Strict, __doc__=doc, **fields)
 
 
-Given = _selection("Given", "Parameters of a sweep: one value, or a list for an axis.", defaults=True)
+SweepParameters = _selection(
+    "SweepParameters", "Parameters of a sweep: one value, or a list for an axis.", defaults=True
+)
 Selection = _selection("Selection", "Values of some parameters, by which cells are chosen.", defaults=False)
 
 
-def chosen(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
-    """Return the parameters that a `Given` or `Selection` sets, in field order, with tuples for lists."""
+def selected_parameters(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
+    """Return the parameters that a `SweepParameters` or `Selection` sets, in field order, with tuples for lists."""
     names = Parameters.model_fields  # a `Question` has more fields
     return {name: getattr(selection, name) for name in names if name in selection.model_fields_set}

@@ -35,7 +35,7 @@ WITHIN = Decimal("1.2")
 """The largest ratio of limits to requests in clusters that require them to be close."""
 
 
-def amount_of(text: str) -> Decimal:
+def resource_amount(text: str) -> Decimal:
     """Return the amount of a Kubernetes quantity in cores, bytes or units; 0 for any other text.
 
     Exponents (1e3) are not supported: YAML reads them as numbers, and they are rare.
@@ -55,14 +55,14 @@ def near(limits: Mapping[str, str]) -> dict[str, str]:
     requests = dict(limits)
     for name, (unit, suffix) in {CPU: (Decimal("0.001"), "m"), MEMORY: (Decimal(1), "")}.items():
         if name in limits:
-            requests[name] = f"{math.ceil(amount_of(limits[name]) / unit / WITHIN)}{suffix}"
+            requests[name] = f"{math.ceil(resource_amount(limits[name]) / unit / WITHIN)}{suffix}"
     return requests
 
 
 def little(limits: Mapping[str, str]) -> dict[str, str]:
     """Return small CPU and memory requests, never above the limit. Extended resources request their limit."""
     small = {CPU: "10m", MEMORY: "32Mi"}
-    requests = {name: min(text, limits.get(name, text), key=amount_of) for name, text in small.items()}
+    requests = {name: min(text, limits.get(name, text), key=resource_amount) for name, text in small.items()}
     return requests | {name: text for name, text in limits.items() if name not in OWN}
 
 
@@ -80,7 +80,7 @@ def resources(
     Own limits are raised to the template's requests. `qos` selects a function of REQUESTS for resources that the
     template does not request.
     """
-    limited = {name: max(text, requests.get(name, text), key=amount_of) for name, text in own.items()}
+    limited = {name: max(text, requests.get(name, text), key=resource_amount) for name, text in own.items()}
     limited |= limits
     return {"limits": limited, "requests": {**REQUESTS[qos](limited), **requests}}
 
@@ -188,10 +188,10 @@ class Spot(NamedTuple):
     """Memory for an origin's files, bytes."""
 
 
-Some = TypeVar("Some", bound=Role)
+RoleType = TypeVar("RoleType", bound=Role)
 
 
-def over(below: Some, above: Role) -> Some:
+def over(below: RoleType, above: Role) -> RoleType:
     """Return a role with the settings and templates of `above` merged over those of `below`. Pure."""
     known = type(below).model_fields
     given = {name: getattr(above, name) for name in above.model_fields_set if name in known}
@@ -203,7 +203,7 @@ def spots(side: Side, origins: int, *, host_network: bool) -> list[Spot]:
     """Return the placement of a side's servers; with several origins the redirector comes first. Pure."""
     servers: list[Origin] = [side.redirector] if origins > 1 else []
     servers += [side.origins[n] if n < len(side.origins) else Origin() for n in range(origins)]
-    said = [server.port for _, server in servers_of(side) if server.port]
+    said = [server.port for _, server in configured_servers(side) if server.port]
     free = (port for port in itertools.count(FIRST_PORT, BLOCK) if not _near(port, said))
     assert side.memory is not None, "a side as Kubernetes.pairs has it"
     return [
@@ -218,7 +218,7 @@ def spots(side: Side, origins: int, *, host_network: bool) -> list[Spot]:
     ]
 
 
-def servers_of(side: Side) -> list[tuple[tuple[str | int, ...], Origin]]:
+def configured_servers(side: Side) -> list[tuple[tuple[str | int, ...], Origin]]:
     """Return the configured servers of a side, each with its location in the file."""
     origins = [(("origins", number), origin) for number, origin in enumerate(side.origins)]
     return [(("redirector",), side.redirector), *origins]
@@ -238,10 +238,10 @@ def faults(side: Side, kind: str, *, host_network: bool) -> Iterator[Fault]:
     """Yield settings of a side that contradict each other, the path's kind or the sweep's files."""
     if side.origins and side.addresses:
         yield ("addresses",), ", ".join(side.addresses), "nothing beside origins, which have an address each"
-    for place, server in servers_of(side):
+    for place, server in configured_servers(side):
         yield from _unfit(place, server, kind, host_network=host_network)
     limit = templates.resources(side.podTemplate, SERVERS, "limits").get(MEMORY)
-    if isinstance(limit, str) and side.memory is not None and 0 < amount_of(limit) <= side.memory:
+    if isinstance(limit, str) and side.memory is not None and 0 < resource_amount(limit) <= side.memory:
         allowed = f"for container {SERVERS} more memory than {show(side.memory, SIZE)}, which its files alone may take"
         yield ("podTemplate",), f"limits: {{memory: {limit}}}", allowed
     if host_network:
@@ -269,7 +269,7 @@ def _clashes(side: Side) -> Iterator[Fault]:
 
     Different addresses do not help: XRootD listens on all addresses of a node (XrdInet.cc, `Bind`).
     """
-    servers = [(place, server, server.port) for place, server in servers_of(side) if server.port]
+    servers = [(place, server, server.port) for place, server in configured_servers(side) if server.port]
     for (one, first, port), (another, second, wanted) in itertools.combinations(servers, 2):
         here, there = (node_selector(_template(side, server)) for server in (first, second))
         together = all(here[label] == there[label] for label in here.keys() & there.keys())

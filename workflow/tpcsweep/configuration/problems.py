@@ -53,13 +53,13 @@ class Problem:
     """A problem of a configuration; its text is one line."""
 
     key: str
-    given: str
+    value: str
     allowed: str
     file: str = ""
 
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.file, self.key) if part)
-        return f"{where}: given {self.given}, allowed: {self.allowed}"
+        return f"{where}: given {self.value}, allowed: {self.allowed}"
 
 
 class ConfigurationError(ValueError):
@@ -76,8 +76,8 @@ def quoted(value: object) -> str:
     return _REPR.repr(value)
 
 
-def refused(key: str, given: str, allowed: str, file: str = "") -> ConfigurationError:
-    return ConfigurationError([Problem(key, given, allowed, file)])
+def refused(key: str, value: str, allowed: str, file: str = "") -> ConfigurationError:
+    return ConfigurationError([Problem(key, value, allowed, file)])
 
 
 def raise_any(problems: Iterable[Problem]) -> None:

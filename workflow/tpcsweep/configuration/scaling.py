@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from tpcsweep.configuration.parameters import Value, chosen, show_value
+from tpcsweep.configuration.parameters import Value, selected_parameters, show_value
 from tpcsweep.configuration.problems import Problem, raise_any, refused
 from tpcsweep.configuration.sweep import Scale, Sweep
 from tpcsweep.numbers import plain
@@ -38,7 +38,7 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
         ConfigurationError: for values that cannot be scaled by this factor, with the reason.
     """
     by = Scale(by=scale).factor
-    parameters = chosen(sweep.parameters)
+    parameters = selected_parameters(sweep.parameters)
     values = {
         name: list(value) if isinstance(value, tuple) else [value] for name, value in parameters.items()
     }
@@ -73,7 +73,7 @@ def _unscalable(sweep: Sweep, values: dict[str, list[Value]]) -> Iterator[Proble
             yield Problem(f"parameters.{name}", "null", "numbers: null (no limit) cannot be scaled")
     for key, entries in (("exclude", sweep.exclude), ("include", sweep.include)):
         for place, entry in enumerate(entries):
-            for name in sorted(set(chosen(entry)) & {*RATES, *SIZES, "streams", "queue_limit"}):
+            for name in sorted(set(selected_parameters(entry)) & {*RATES, *SIZES, "streams", "queue_limit"}):
                 allowed = f"nothing: scaling changes the values of {name}"
                 yield Problem(f"{key}[{place}].{name}", "values", allowed)
 

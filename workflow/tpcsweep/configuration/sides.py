@@ -79,7 +79,7 @@ def _datasets(path: Path) -> str:
     return f"{allowed}: {suggest(str(path), known, _LISTED)}" if known else allowed
 
 
-def shown(name: str, value: Value) -> str:
+def axis_text(name: str, value: Value) -> str:
     return "null" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 

@@ -21,13 +21,13 @@ from tpcsweep.configuration.parameters import (
     DEPLOYMENT,
     MOST_VALUES,
     AnyText,
-    Given,
     Parameters,
     Selection,
     Strict,
+    SweepParameters,
     Value,
     Word,
-    chosen,
+    selected_parameters,
     show_value,
 )
 from tpcsweep.configuration.problems import Fault, Problem, fault, raise_any
@@ -171,7 +171,7 @@ class Sweep(Strict):
 
     description: AnyText = ""
     """purpose of the sweep"""
-    parameters: Given = Field(default_factory=Given)  # type: ignore[valid-type]
+    parameters: SweepParameters = Field(default_factory=SweepParameters)  # type: ignore[valid-type]
     """parameters: one value, or a list for an axis"""
     exclude: tuple[Selection, ...] = Field(default=(), max_length=MOST_VALUES)  # type: ignore[valid-type]
     """cells to exclude: those with one of the given values for every given key"""
@@ -200,7 +200,7 @@ class Sweep(Strict):
 
     def _faults(self) -> Iterator[Fault]:
         # Such a sweep, from a mistyped or forgotten key, would measure a single cell of defaults.
-        if not chosen(self.parameters):
+        if not selected_parameters(self.parameters):
             example = "parameters: {streams: [1, 4, 16]}"
             yield (
                 ("parameters",),
@@ -335,7 +335,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
         ConfigurationError: for too many cells or none, an exclude without matches, an include that adds nothing or
             names a parameter that is not an axis, and a notebook with such a parameter.
     """
-    given = chosen(sweep.parameters)
+    given = selected_parameters(sweep.parameters)
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
     fixed = {name: value for name, value in given.items() if name not in axes}
     others = Parameters().model_copy(update={**defaults, **fixed})
@@ -383,7 +383,7 @@ def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:
-    return {name: v if isinstance(v, tuple) else (v,) for name, v in chosen(selection).items()}
+    return {name: v if isinstance(v, tuple) else (v,) for name, v in selected_parameters(selection).items()}
 
 
 def _text(entry: Values) -> str:
@@ -483,7 +483,7 @@ def _point(names: Sequence[str], values: Sequence[Value]) -> Point:
     return Point(path, MappingProxyType(named))
 
 
-def paths_of(axes: Mapping[str, Value], repeat: str) -> tuple[str, str]:
+def cell_paths(axes: Mapping[str, Value], repeat: str) -> tuple[str, str]:
     """Return the paths of a cell's deployment and of the cell within it, for the sweep's `repeat`."""
     parts = [(name, f"{name}={path_text(value)}") for name, value in axes.items() if name != REPETITION]
     deployment = [text for name, text in parts if name in DEPLOYMENT]

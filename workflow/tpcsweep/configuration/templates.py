@@ -75,14 +75,14 @@ def pruned(value: Any) -> Any:
     return [pruned(each) for each in value] if isinstance(value, list) else value
 
 
-def spec_of(template: Mapping[str, Any], name: str) -> Any:
+def pod_spec_field(template: Mapping[str, Any], name: str) -> Any:
     """Return a field of a template's pod specification, or None."""
     spec = template.get("spec")
     return spec.get(name) if isinstance(spec, Mapping) else None
 
 
 def node_selector(template: Mapping[str, Any]) -> dict[str, str]:
-    found = spec_of(template, "nodeSelector")
+    found = pod_spec_field(template, "nodeSelector")
     return dict(found) if isinstance(found, Mapping) else {}
 
 
@@ -92,7 +92,7 @@ def container(template: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = spec_of(template, "containers")
+    found = pod_spec_field(template, "containers")
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 

@@ -49,7 +49,7 @@ class Dimension:
     """Alternative spellings, each with its unit."""
     also: str = ""
     """Summary of the spellings for messages, because there may be many."""
-    shown: tuple[str, ...] = ()
+    display_units: tuple[str, ...] = ()
     """The units that `show` uses, in ascending order."""
     example: str = ""
     whole: bool = False
@@ -94,7 +94,7 @@ SIZE = Dimension(
     "a size",
     "B",
     _BYTES,
-    shown=("B", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"),
+    display_units=("B", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"),
     example="64 MiB",
     whole=True,
     spellings={"byte": "B", "bytes": "B"},
@@ -106,19 +106,19 @@ _TIMES: dict[str, Any] = {
     "also": "µs, usec, msec, sec",
 }
 _MILLISECONDS = {unit: size * 1000 for unit, size in _SECONDS.items()}
-RTT = Dimension("a time", "ms", _MILLISECONDS, shown=("ms",), example="50 ms", **_TIMES)
-DURATION = Dimension("a time", "s", _SECONDS, shown=("s", "min", "h"), example="10 s", **_TIMES)
+RTT = Dimension("a time", "ms", _MILLISECONDS, display_units=("ms",), example="50 ms", **_TIMES)
+DURATION = Dimension("a time", "s", _SECONDS, display_units=("s", "min", "h"), example="10 s", **_TIMES)
 RATE = Dimension(
     "a rate",
     "Gbit/s",
     {f"{unit}/s": size / _GBIT for unit, size in _BITS.items()}
     | {f"{unit}/s": 8 * size / _GBIT for unit, size in _BYTES.items()},
-    shown=("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"),
+    display_units=("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"),
     example="2 Gbit/s",
     spellings=_RATES,
     also="Gbps, Gb/s and gbit for Gbit/s, GBps for GB/s, and so on",
 )
-FRACTION = Dimension("a fraction", units={"%": Decimal("0.01")}, shown=("%",), example="1 %")
+FRACTION = Dimension("a fraction", units={"%": Decimal("0.01")}, display_units=("%",), example="1 %")
 COUNT = Dimension("a whole number", whole=True)
 CORES = Dimension("a number of cores")
 NUMBER = Dimension("a number")
@@ -160,10 +160,10 @@ def _exact(value: object, dimension: Dimension) -> Decimal | None:
 def show(value: Number, dimension: Dimension) -> str:
     """Return a value in the unit that needs the fewest digits; `parse` reads it back to AXIS_DIGITS."""
     exact = rounded(value, AXIS_DIGITS)
-    if not dimension.shown:
+    if not dimension.display_units:
         return written_out(exact)
     fitting = []
-    for unit in dimension.shown:
+    for unit in dimension.display_units:
         number = exact / dimension.units[unit]
         text = f"{written_out(number)} {unit}"
         if number >= 1 and _exact(text, dimension) == exact:
@@ -171,7 +171,7 @@ def show(value: Number, dimension: Dimension) -> str:
     # A decimal point counts double: 1280 B rather than 1.25 KiB. If equal, the larger unit wins; it comes later.
     if fitting:
         return min(reversed(fitting), key=lambda text: len(text.split()[0].replace(".", "..")))
-    unit = dimension.base or dimension.shown[0]
+    unit = dimension.base or dimension.display_units[0]
     return f"{written_out(exact / dimension.units[unit])} {unit}"
 
 

@@ -5,8 +5,8 @@
 """
 
 from tpcsweep.dataset.cells import DatasetError
-from tpcsweep.dataset.earlier import load, opened
-from tpcsweep.dataset.folding import Folded, fold, lines_of, tabulate, write
+from tpcsweep.dataset.earlier import load, open_group
+from tpcsweep.dataset.folding import Folded, cell_lines, fold, tabulate, write
 from tpcsweep.dataset.labels import (
     GROUPS,
     IMPORTED,
@@ -14,9 +14,9 @@ from tpcsweep.dataset.labels import (
     STATUS,
     TRANSFERS_GROUP,
     describe,
+    flag_masks,
     flagged,
     flags_in,
-    masks_of,
 )
 from tpcsweep.dataset.tables import table, write_table
 
@@ -28,14 +28,14 @@ __all__ = [
     "TRANSFERS_GROUP",
     "DatasetError",
     "Folded",
+    "cell_lines",
     "describe",
+    "flag_masks",
     "flagged",
     "flags_in",
     "fold",
-    "lines_of",
     "load",
-    "masks_of",
-    "opened",
+    "open_group",
     "table",
     "tabulate",
     "write",

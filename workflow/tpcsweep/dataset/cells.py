@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import CONDITIONS, Value, complete
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset.groups import Columns, Record, columns_of, record_of
+from tpcsweep.dataset.groups import Columns, Record, cell_samples, cell_transfers
 from tpcsweep.dataset.labels import MASKS, STATUS
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.linux import signals
-from tpcsweep.results import DamagedError, content_of
+from tpcsweep.results import DamagedError, parse_cell
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
 FORMAT = 1
 """Supported version of cell files."""
 _NO_CELL = f"not a cell file of format {FORMAT}"
-FEW = 500
+SERIAL_CELLS = 500
 """Number of cells to read before starting processes, which takes a quarter of a second."""
 _BATCH = 64  # cells that a process reads at a time: some megabytes, and some hundredths of a second
 _THROUGHPUT = {name for name in SUMMARY if name.startswith("throughput")}
@@ -116,7 +116,7 @@ class Reader:
         except UnusableError as error:
             if wanted is None:
                 raise
-            row = hole(f"its file was set aside: {error.reason}")
+            row = unmeasured_row(f"its file was set aside: {error.reason}")
             place = self._place(str(source), wanted)
             return Reduced(str(source), place, self._fixed(wanted), row, unusable=error.reason)
 
@@ -128,9 +128,9 @@ class Reader:
                 raise UnusableError(source, f"of another specification: {differences(spec, wanted)}")
             place, fixed = self._place(name, spec), self._fixed(spec)
             if cell.get("status") == NOT_MEASURED:
-                return Reduced(name, place, fixed, hole(cell["message"]))
-            samples = record_of(cell["samples"], spec["measurement"]["interval"])
-            return Reduced(name, place, fixed, row_of(cell), samples, columns_of(cell["transfers"]))
+                return Reduced(name, place, fixed, unmeasured_row(cell["message"]))
+            samples = cell_samples(cell["samples"], spec["measurement"]["interval"])
+            return Reduced(name, place, fixed, cell_row(cell), samples, cell_transfers(cell["transfers"]))
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise UnusableError(source, f"{_NO_CELL}: {error!r}") from error
         except ValueError as error:
@@ -155,13 +155,13 @@ class Reader:
         }
 
 
-def hole(message: str) -> Row:
+def unmeasured_row(message: str) -> Row:
     """Return the row of an unmeasured cell; the message contains the reason."""
     nothing = np.full(len(SUMMARY), np.nan)
     return Row(STATUS.index("not_measured"), message, 0, "", "", nothing, np.datetime64("NaT", "ns"), None)
 
 
-def row_of(cell: Mapping[str, Any]) -> Row:
+def cell_row(cell: Mapping[str, Any]) -> Row:
     """Return the row of a cell file's content, flagged implausible if its figures are impossible.
 
     Raises:
@@ -186,17 +186,17 @@ def row_of(cell: Mapping[str, Any]) -> Row:
         cell.get("limit_second") or "",
         np.array([figures.get(name) for name in SUMMARY], float),  # null becomes NaN
         np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns"),
-        json_of(provenance),
+        provenance_json(provenance),
     )
 
 
-def json_of(provenance: Mapping[str, Any]) -> bytes:
+def provenance_json(provenance: Mapping[str, Any]) -> bytes:
     return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)  # equal records have equal bytes
 
 
 def _read(source: Source) -> dict[str, Any]:
     try:
-        cell = content_of(source.text if isinstance(source, Line) else source.read_bytes())
+        cell = parse_cell(source.text if isinstance(source, Line) else source.read_bytes())
     except IsADirectoryError as error:
         raise UnusableError(source, "a folder") from error
     except DamagedError as error:
@@ -222,7 +222,7 @@ def _json(mapping: Mapping[str, Any], name: str) -> str:
     return orjson.dumps(mapping[name]).decode() if name in mapping else "absent"
 
 
-def reduced(
+def reduced_cells(
     pairs: Iterable[_Pair], axes: Mapping[str, Sequence[Value]], processes: int
 ) -> Generator[Reduced]:
     """Yield cells in the order of their sources. Close the generator to end its processes.
@@ -237,7 +237,7 @@ def reduced(
     """
     rest = iter(pairs)
     reader = Reader(axes)
-    for source, wanted in rest if processes == 1 else islice(rest, FEW):
+    for source, wanted in rest if processes == 1 else islice(rest, SERIAL_CELLS):
         yield reader.reduce(source, wanted)
     with closing(_in_processes(rest, reader, processes)) as batches:
         for cell in chain.from_iterable(batches):
@@ -254,7 +254,7 @@ def _in_processes(
     try:
         for batch in iter(lambda: [*islice(pairs, _BATCH)], []):
             # The first submit forks. Python prints and drops exceptions that signals raise in its after-fork code.
-            with signals.held():
+            with signals.defer_signals():
                 waiting.append(pool.submit(_reduce, reader, batch))
             if len(waiting) > 3 * processes:  # finished batches that wait for their turn take memory
                 yield waiting.popleft().result()

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.problems import ConfigurationError, refused
 from tpcsweep.configuration.sides import STORE, SUFFIX
-from tpcsweep.dataset.folding import encoding_of
-from tpcsweep.dataset.labels import GROUPS, TRANSFERS_GROUP, attributes_of
+from tpcsweep.dataset.folding import netcdf_encoding
+from tpcsweep.dataset.labels import GROUPS, TRANSFERS_GROUP, variable_attributes
 from tpcsweep.dataset.tables import write_table
 from tpcsweep.extras import require_extra
-from tpcsweep.files import note_checksum, replacing
+from tpcsweep.files import note_checksum, replacing_file
 from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS, Variable
 
 A_DATASET = "a dataset of tpcsweep, such as results/demo/dataset.nc; `tpcsweep import` reads tables"
@@ -60,7 +60,7 @@ def copy_completed(file: Path, output: Path) -> None:
 
 
 @contextlib.contextmanager
-def completed(file: Path) -> Iterator[Path]:
+def completed_dataset(file: Path) -> Iterator[Path]:
     """Yield a dataset with all current variables: the file itself, or a temporary copy.
 
     Raises:
@@ -81,7 +81,7 @@ def require_dataset(file: Path, given: Path | None = None) -> bool:
     Raises:
         ConfigurationError: If the file cannot be read or is not a dataset of tpcsweep.
     """
-    with readable(file), netCDF4.Dataset(file) as dataset:
+    with readable_dataset(file), netCDF4.Dataset(file) as dataset:
         if not dataset.data_model.startswith("NETCDF4"):
             way = f"NetCDF 4, as `nccopy -k netCDF-4 {file.name} NEW.nc` writes it"
             raise refused("dataset", "a file of NetCDF 3", way, str(given or file))
@@ -152,14 +152,14 @@ def _copy(file: Path, output: Path) -> None:
 
 def _complete_copy(file: Path, output: Path, given: Path) -> None:
     require_dataset(file, given)
-    with replacing(output) as part:
+    with replacing_file(output) as part:
         shutil.copyfile(file, part)
         _complete(part, given.name)
     note_checksum(output)
 
 
 def _complete(file: Path, name: str) -> None:
-    summaries, series, moved = (opened(file, group) for group in GROUPS)
+    summaries, series, moved = (open_group(file, group) for group in GROUPS)
     with summaries as summary, series as samples, moved as transfers:
         limit = dict.fromkeys(_LIMIT, np.full(summary["throughput"].shape, "", object))
         derived = {} if transfers.variables.keys() >= TRANSFERS.keys() else _columns(summary, transfers)
@@ -184,7 +184,7 @@ def _later(
     nothing = np.broadcast_to(np.nan, group[like].shape)
     return xr.Dataset(
         {
-            name: (group[like].dims, columns.get(name, nothing), attributes_of(about))
+            name: (group[like].dims, columns.get(name, nothing), variable_attributes(about))
             for name, about in today.items()
             if name not in group.variables
         }
@@ -211,26 +211,26 @@ def _columns(summary: xr.Dataset, transfers: xr.Dataset) -> dict[str, NDArray[An
 
 
 def _append(file: Path, group: str | None, content: xr.Dataset) -> None:
-    content.to_netcdf(file, mode="a", engine="netcdf4", group=group, encoding=encoding_of(content))
+    content.to_netcdf(file, mode="a", engine="netcdf4", group=group, encoding=netcdf_encoding(content))
 
 
 def load(file: Path, group: str | None = None) -> xr.Dataset:
     """Return a group of a dataset in memory. Raise ConfigurationError if the file cannot be read."""
-    with readable(file), xr.open_dataset(file, engine="netcdf4", group=group) as content:
+    with readable_dataset(file), xr.open_dataset(file, engine="netcdf4", group=group) as content:
         return content.load()
 
 
 @contextlib.contextmanager
-def opened(file: Path, group: str | None = None, **how: Any) -> Iterator[xr.Dataset]:
+def open_group(file: Path, group: str | None = None, **how: Any) -> Iterator[xr.Dataset]:
     """Yield a lazily read group of a dataset. Raise ConfigurationError if the file cannot be opened."""
-    with readable(file):
+    with readable_dataset(file):
         content = xr.open_dataset(file, engine="netcdf4", group=group, **how)
     with content:
         yield content
 
 
 @contextlib.contextmanager
-def readable(file: Path) -> Iterator[None]:
+def readable_dataset(file: Path) -> Iterator[None]:
     """Convert errors of reading a file to a ConfigurationError with the fix."""
     try:
         yield

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold cells into the groups of a dataset over one grid, and write the groups to one file.
 
-`fold` takes the cells that `cells.reduced` reads: the summary has a row of each, the other groups its samples and
+`fold` takes the cells that `cells.reduced_cells` reads: the summary has a row of each, the other groups its samples and
 transfers.
 """
 
@@ -25,7 +25,16 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Row, Source, differences, json_of, reduced
+from tpcsweep.dataset.cells import (
+    DatasetError,
+    Line,
+    Reduced,
+    Row,
+    Source,
+    differences,
+    provenance_json,
+    reduced_cells,
+)
 from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
 from tpcsweep.dataset.labels import (
     MASKS,
@@ -33,13 +42,13 @@ from tpcsweep.dataset.labels import (
     STATUS,
     TRANSFERS_GROUP,
     about_flags,
-    attributes_of,
+    catalogue_attributes,
     coordinates,
-    found_by,
-    units_of_measurement,
+    measurement_units,
+    variable_attributes,
     with_beyond_path,
 )
-from tpcsweep.files import note_checksum, replacing
+from tpcsweep.files import note_checksum, replacing_file
 from tpcsweep.flags import IMPLAUSIBLE
 from tpcsweep.variables import LIMITS, SUMMARY
 
@@ -99,7 +108,7 @@ class Folded:
         return self.moved.load()
 
 
-def lines_of(file: Path, count: int) -> Iterator[Line]:
+def cell_lines(file: Path, count: int) -> Iterator[Line]:
     """Yield the lines of a file that has one line for each of `count` cells.
 
     Raises:
@@ -129,7 +138,7 @@ def fold(
     Points of the grid without a cell become NaN with the status "not_measured".
 
     Args:
-        sources: File of each cell, or its line in a file (see `lines_of`), in any order.
+        sources: File of each cell, or its line in a file (see `cell_lines`), in any order.
         axes: Values of each axis in order, including `repetition`.
         wanted: Specification that the cell of each source must have.
         processes: Number of processes that read sources if there are more than a few.
@@ -145,7 +154,7 @@ def fold(
     # An iterator, because the wanted specifications of 10⁵ cells would take hundreds of megabytes.
     pairs = zip(sources, repeat(None) if wanted is None else wanted, strict=wanted is not None)
     grid = _Grid(axes)
-    with closing(reduced(pairs, axes, processes)) as cells:
+    with closing(reduced_cells(pairs, axes, processes)) as cells:
         for cell in cells:
             if cell.unusable:
                 if set_aside is None:
@@ -190,7 +199,7 @@ def tabulate(
         grid.summary.figures[name][at] = values
     grid.summary.status[at] = STATUS.index("ok")
     grid.summary.flags[at[invalid]] = MASKS[IMPLAUSIBLE]
-    grid.summary.provenance[at] = grid.summary.number(json_of(record))
+    grid.summary.provenance[at] = grid.summary.number(provenance_json(record))
     return grid.folded(fixed, attributes)
 
 
@@ -224,7 +233,7 @@ class Summary:
         return self.records.setdefault(record, len(self.records))
 
     def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
-        about = {name: attributes_of(variable) for name, variable in SUMMARY.items()}
+        about = {name: variable_attributes(variable) for name, variable in SUMMARY.items()}
         if attributes.get("testbed_kind") == SIMULATED:  # tables of labels alone have no attributes
             for name, words in about.items():
                 words["long_name"] = f"simulated: {_SPREAD.get(name, words['long_name'])}"
@@ -266,13 +275,13 @@ class Summary:
         covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": over}
         return {
             "title": f"Throughput of XRootD HTTP third-party copies, {made}: sweep {spec['sweep']}",
-            **found_by(self._axes, f"of third-party copies between XRootD servers, {made}"),
+            **catalogue_attributes(self._axes, f"of third-party copies between XRootD servers, {made}"),
             "source": f"tpcsweep, {made} on testbed {testbed['name']} ({testbed['kind']})",
             "sweep": spec["sweep"],
             "testbed": testbed["name"],
             "testbed_kind": testbed["kind"],
             **{f"measurement_{name}": v for name, v in spec["measurement"].items() if v is not None},
-            "measurement_units": units_of_measurement(),
+            "measurement_units": measurement_units(),
             "measured_from": begun,
             "measured_until": over,
             **covered,
@@ -346,8 +355,8 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
     now = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"id": _identity(folded.summary), "date_created": now, "history": f"{now} tpcsweep: {done}"}
     summary = folded.summary.assign_attrs(about)
-    with replacing(Path(path)) as part:
-        summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=encoding_of(summary))
+    with replacing_file(Path(path)) as part:
+        summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=netcdf_encoding(summary))
         _append(part, "samples", folded.series)
         _append(part, TRANSFERS_GROUP, folded.moved)
     note_checksum(Path(path))
@@ -364,7 +373,7 @@ def _append(path: Path, name: str, group: DatasetGroup) -> None:
     """Add a group to a file slab by slab, as xarray would write it at once."""
     outline = group.outline()
     bare = outline.drop_vars(outline.data_vars)
-    bare.to_netcdf(path, mode="a", engine="netcdf4", group=name, encoding=encoding_of(bare))
+    bare.to_netcdf(path, mode="a", engine="netcdf4", group=name, encoding=netcdf_encoding(bare))
     with netCDF4.Dataset(path, "a") as file:
         target = file[name]
         for dimension in outline.sizes.keys() - bare.sizes.keys():
@@ -373,7 +382,7 @@ def _append(path: Path, name: str, group: DatasetGroup) -> None:
         scalars = {"coordinates": target.coordinates} if "coordinates" in target.ncattrs() else {}
         for key in scalars:
             target.delncattr(key)
-        encodings = encoding_of(outline)
+        encodings = netcdf_encoding(outline)
         for variable, values in outline.data_vars.items():
             encoding = encodings[variable]
             made = target.createVariable(
@@ -390,7 +399,7 @@ def _append(path: Path, name: str, group: DatasetGroup) -> None:
             target[changed][where] = part
 
 
-def encoding_of(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:
+def netcdf_encoding(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:
     """Return encodings: compressed numbers, and NaN for gaps in floats; the rest has no fill value."""
     encoding: dict[Hashable, dict[str, Any]] = {}
     for name, variable in content.variables.items():

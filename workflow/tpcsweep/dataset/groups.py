@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.dataset.labels import SIMULATED, attributes_of
+from tpcsweep.dataset.labels import SIMULATED, variable_attributes
 from tpcsweep.variables import GBIT, ORIGIN_SAMPLES, SAMPLES, TRANSFERS, Variable
 
 _IN_MEMORY = 2**24  # bytes that a spool holds in memory before it uses a file
@@ -82,7 +82,7 @@ class DatasetGroup(ABC):
         return outline.assign({name: outline[name].copy(data=array) for name, array in values.items()})
 
     def _about(self, variable: Variable) -> dict[str, str]:
-        return attributes_of(variable, self.attributes.get("testbed_kind") == SIMULATED)
+        return variable_attributes(variable, self.attributes.get("testbed_kind") == SIMULATED)
 
 
 def _empty(shape: Sequence[int], dtype: Any) -> NDArray[Any]:
@@ -107,7 +107,7 @@ class Record(NamedTuple):
     """One row for each name, one column for each time."""
 
 
-def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
+def cell_samples(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
     """Return the samples of a cell's file; names of ORIGIN_SAMPLES have a list of columns.
 
     Args:
@@ -242,7 +242,7 @@ class Columns(NamedTuple):
     """One list for each of _TEXTS."""
 
 
-def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
+def cell_transfers(transfers: Mapping[str, Sequence[Any]]) -> Columns:
     """Return the transfers of a cell's file.
 
     Raises:

@@ -21,7 +21,7 @@ STATUS = (NOT_MEASURED, "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
-"""Bit of each flag in the variable `flags` of new datasets; see `masks_of` for others."""
+"""Bit of each flag in the variable `flags` of new datasets; see `flag_masks` for others."""
 
 SIMULATED = "simulation"
 """Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
@@ -47,7 +47,7 @@ def about_flags() -> dict[str, Any]:
     }
 
 
-def masks_of(summary: xr.Dataset) -> dict[str, int]:
+def flag_masks(summary: xr.Dataset) -> dict[str, int]:
     """Return the bit of each flag in a dataset, by its own attributes; earlier versions had other bits."""
     about = summary["flags"].attrs
     return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
@@ -63,13 +63,13 @@ def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
     """
     if unknown := set(flags) - FLAGS.keys():
         raise KeyError(*sorted(unknown))
-    masks = masks_of(summary)
+    masks = flag_masks(summary)
     return (summary["flags"] & sum(masks.get(flag, 0) for flag in set(flags))) != 0
 
 
 def with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
     """Flag cells whose throughput exceeds their path's bandwidth; earlier versions lack this flag."""
-    masks = masks_of(summary)
+    masks = flag_masks(summary)
     bandwidth = summary.get("bandwidth", math.inf)
     beyond = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > bandwidth)
     mask = masks.setdefault(BEYOND_PATH, 2 * max(masks.values(), default=1))
@@ -79,7 +79,7 @@ def with_beyond_path(summary: xr.Dataset) -> xr.Dataset:
 
 
 def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:
-    """Return the names of the flags in a value of the variable `flags`; see `masks_of` for masks."""
+    """Return the names of the flags in a value of the variable `flags`; see `flag_masks` for masks."""
     return [flag for flag, mask in masks.items() if value & mask]
 
 
@@ -102,7 +102,7 @@ def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value])
 
 
 def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, str]]:
-    attributes = attributes_of(describe(name))
+    attributes = variable_attributes(describe(name))
     if not all(value is None or isinstance(value, int | float) for value in values):
         words = ["default" if value is None else str(value) for value in values]  # NetCDF has no null text
         return np.array(words, dtype=object), attributes
@@ -114,13 +114,13 @@ def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[
     return np.array(numbers), attributes
 
 
-def attributes_of(variable: Variable, simulated: bool = False) -> dict[str, str]:
+def variable_attributes(variable: Variable, simulated: bool = False) -> dict[str, str]:
     """Return unit (if any) and long name as attributes; the name marks simulated values."""
     units = {"units": variable.units} if variable.units else {}
     return {**units, "long_name": f"simulated: {variable.long_name}" if simulated else variable.long_name}
 
 
-def found_by(axes: Sequence[str], made: str) -> dict[str, str]:
+def catalogue_attributes(axes: Sequence[str], made: str) -> dict[str, str]:
     """Return the attributes for data catalogues (ACDD 1.3); `made` describes the origin of the figures."""
     over = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
     return {
@@ -131,7 +131,7 @@ def found_by(axes: Sequence[str], made: str) -> dict[str, str]:
     }
 
 
-def units_of_measurement() -> str:
+def measurement_units() -> str:
     """Return the units of a dataset's attributes `measurement_…`, because attributes have no units."""
     kinds = {
         name: next((item for item in field.metadata if isinstance(item, Quantity)), None)
@@ -140,7 +140,7 @@ def units_of_measurement() -> str:
     return ", ".join(f"{name} in {kind.dimension.base or '1'}" for name, kind in kinds.items() if kind)
 
 
-def how_made(summary: xr.Dataset) -> str:
+def data_origin(summary: xr.Dataset) -> str:
     """Describe the origin of the throughput: simulated, imported, or measured on a testbed and scale."""
     about = summary.attrs
     kind, testbed = about["testbed_kind"], about["testbed"]

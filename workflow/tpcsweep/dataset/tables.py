@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset.labels import SIMULATED, STATUS, flags_in, masks_of
+from tpcsweep.dataset.labels import SIMULATED, STATUS, flag_masks, flags_in
 from tpcsweep.files import write_text
-from tpcsweep.flags import FLAGS, worst
+from tpcsweep.flags import FLAGS, worst_grade
 from tpcsweep.variables import GBIT, TRANSFERS
 
 CONFIDENCE = 0.95
@@ -33,7 +33,7 @@ CONFIDENCE = 0.95
 INTERVAL = ("throughput_low", "throughput_high", "throughput_freedom")
 """Variables of the interval of a throughput."""
 
-APART = np.timedelta64(6, "h")
+RUN_PAUSE = np.timedelta64(6, "h")
 """Pause between the starts of cells that separates runs, usually those of different days."""
 
 NOT_MEASURED, FAILED, WITHOUT = "not measured", "failed", "without throughput"
@@ -56,9 +56,9 @@ def observations(
     """Return one row for each cell and repetition, measured or not, in the order of the dimensions.
 
     Columns are all parameters (axes, fixed ones, `repetition`), `throughput` and its standard error `error` in Gbit/s,
-    the error's degrees of freedom `freedom`, a boolean for each of `flags.FLAGS`, `run` (see `runs_of`), the variables
-    of `also`, and `reason`: why the cell cannot be used, empty for a usable cell. The error follows from the cell's
-    confidence interval and is NaN without one. An interval without degrees of freedom counts as that of a normal
+    the error's degrees of freedom `freedom`, a boolean for each of `flags.FLAGS`, `run` (see `run_numbers`), the
+    variables of `also`, and `reason`: why the cell cannot be used, empty for a usable cell. The error follows from the
+    cell's confidence interval and is NaN without one. An interval without degrees of freedom counts as that of a normal
     distribution, with infinite freedom.
 
     Args:
@@ -79,7 +79,7 @@ def observations(
     half = (rows["throughput_high"] - rows["throughput_low"]) / 2
     rows["freedom"] = rows["throughput_freedom"].fillna(np.inf)
     rows["error"] = half / stdtrit(rows["freedom"], (1 + confidence) / 2)
-    masks = masks_of(summary) if "flags" in rows else {}
+    masks = flag_masks(summary) if "flags" in rows else {}
     flags = rows.get("flags", pd.Series(0, rows.index))
     rows = rows.assign(**{flag: (flags & masks.get(flag, 0)) != 0 for flag in FLAGS})
     status = rows.get("status", pd.Series(STATUS.index("ok"), rows.index))
@@ -91,22 +91,23 @@ def observations(
     }
     rows["reason"] = np.select(list(reasons.values()), list(reasons), "")
     records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
-    numbers = runs_of(rows, [str(json.loads(record).get("host", "")) for record in records])
+    numbers = run_numbers(rows, [str(json.loads(record).get("host", "")) for record in records])
     return rows.drop(columns=set(own) - set(also), errors="ignore").assign(run=numbers)
 
 
-def runs_of(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int64]:
+def run_numbers(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int64]:
     """Number the runs of measurements from 0; a run shares conditions that nobody configured.
 
     The variable `run` identifies them. Without it, runs differ in their machine (the host of each provenance record in
-    `machines`), or are separated by a pause of `APART` or more between the starts of cells; otherwise there is one run.
+    `machines`), or are separated by a pause of `RUN_PAUSE` or more between the starts of cells; otherwise there is one
+    run.
     """
     if "run" in rows and rows["run"].notna().any():
         return np.asarray(pd.factorize(rows["run"], sort=True, use_na_sentinel=False)[0])
     if "started" not in rows or not machines:
         return np.zeros(len(rows), np.int64)
     started = rows["started"].sort_values()  # NaT is last, and never follows a pause
-    days = (started.diff() >= APART).cumsum().reindex(rows.index)
+    days = (started.diff() >= RUN_PAUSE).cumsum().reindex(rows.index)
     hosts = rows["provenance"].map(dict(enumerate(machines)))
     key = days.astype(str) + "/" + hosts.fillna(machines[0])
     return np.asarray(pd.factorize(key, sort=True)[0])
@@ -118,10 +119,10 @@ def table(summary: xr.Dataset) -> pd.DataFrame:
     names = [name for name in known if name in summary]  # earlier versions did not judge limits
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
-    masks = masks_of(summary)
+    masks = flag_masks(summary)
     flags = [flags_in(value, masks) for value in frame["flags"]]
     frame["flags"] = [" ".join(names) for names in flags]
-    frame.insert(frame.columns.get_loc("flags") + 1, "grade", [worst(names) or "" for names in flags])
+    frame.insert(frame.columns.get_loc("flags") + 1, "grade", [worst_grade(names) or "" for names in flags])
     if summary.attrs["testbed_kind"] == SIMULATED:
         frame["data"] = "simulated"
     return frame.reset_index()
@@ -139,7 +140,7 @@ def fastest(summary: xr.Dataset, transfers: xr.Dataset) -> int | None:
     return None if not np.isfinite(rates).any() else int(cells[np.nanargmax(rates)])
 
 
-def of_cell(transfers: xr.Dataset, cell: int) -> pd.DataFrame:
+def transfers_of_cell(transfers: xr.Dataset, cell: int) -> pd.DataFrame:
     """Return one row for each transfer of a cell in the order of their starts, then `sum` and `mean`.
 
     The sum of rates adds the rates of concurrent streams: the bytes of a stream over the time of its transfers. With
@@ -155,7 +156,7 @@ def of_cell(transfers: xr.Dataset, cell: int) -> pd.DataFrame:
     return _headed(pd.concat([listed, both]).fillna(words).rename(columns=_HEADS), transfers)
 
 
-def per_cell(transfers: xr.Dataset) -> pd.DataFrame:
+def transfer_means(transfers: xr.Dataset) -> pd.DataFrame:
     """Return one row for each cell with transfers: the number of successful ones, and the means of all."""
     axes = [str(name) for name in transfers.data_vars if name not in TRANSFERS]
     grouped = transfers[[*axes, "cell", "ok", *_FIGURES]].to_dataframe().groupby("cell")
@@ -172,13 +173,13 @@ def _headed(frame: pd.DataFrame, transfers: xr.Dataset) -> pd.DataFrame:
 # --- CSV for spreadsheets
 
 
-def inert(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Return a text that no spreadsheet executes; numbers are unchanged."""
     return text if _NUMBER.fullmatch(text) else _TO_MARK.sub("'", text)
 
 
-def as_written(text: str) -> str:
-    """Return the text before `inert`."""
+def unescape_formula(text: str) -> str:
+    """Return the text before `escape_formula`."""
     return _MARKED.sub("", text) if "'" in text else text
 
 
@@ -189,7 +190,7 @@ def write_csv(frame: pd.DataFrame, path: str | Path, *, digits: int | None = 6, 
 
 def csv_text(frame: pd.DataFrame, *, digits: int | None = 6, index: bool = False) -> str:
     """Return a table as CSV without formulas, with `digits` significant digits, or all if None."""
-    cells = (frame.reset_index() if index else frame).rename(columns=lambda name: inert(str(name)))
+    cells = (frame.reset_index() if index else frame).rename(columns=lambda name: escape_formula(str(name)))
     for place, kind in enumerate(cells.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
             texts = cells.iloc[:, place].astype(object)
@@ -199,4 +200,4 @@ def csv_text(frame: pd.DataFrame, *, digits: int | None = 6, index: bool = False
 
 def _cell(value: object) -> object:
     # A carriage return alone is not quoted, and would end the line.
-    return inert(re.sub(r"\r\n?", "\n", value)) if isinstance(value, str) else value
+    return escape_formula(re.sub(r"\r\n?", "\n", value)) if isinstance(value, str) else value

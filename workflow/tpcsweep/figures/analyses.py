@@ -15,8 +15,16 @@ from tpcsweep.comparing.census import half_width, share_interval
 from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged
-from tpcsweep.figures.grid import combinations, evenly, place, values_of
-from tpcsweep.figures.labels import axis_label, literal, rate_label, tick_labels, title_of, words, wrapped
+from tpcsweep.figures.grid import arrange_axes, axis_values, combinations, evenly
+from tpcsweep.figures.labels import (
+    axis_label,
+    escape_math,
+    name_text,
+    panel_title,
+    rate_label,
+    tick_labels,
+    wrapped,
+)
 from tpcsweep.figures.maps import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
 from tpcsweep.flags import BROKEN
@@ -53,7 +61,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
     axes.hlines(at, effect[1], effect[2], color="#0072B2", linewidth=1.2)
     axes.plot(effect[0], at, "o", color="#0072B2", markersize=4 if named else 2)
     labels = [f"{pair} ({count})" for pair, count in zip(known["pair"], known["deployments"], strict=True)]
-    axes.set_yticks(at if named else [], list(map(literal, labels)) if named else [])
+    axes.set_yticks(at if named else [], list(map(escape_math, labels)) if named else [])
     axes.set(xlabel="throughput, difference from the mean pair", ylim=(-0.6, len(known) - 0.4))
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(visible=True, axis="x", alpha=0.3)
@@ -115,14 +123,14 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
             _means(axes, part[name], x, curve, palette)
             axes.set_ylabel(label)
         _shares(line[-1], part, x)
-        line[0].set_title(wrapped([title_of(where)], 36))
-    grid = place(summary[["throughput"]], (x, curve))
+        line[0].set_title(wrapped([panel_title(where)], 36))
+    grid = arrange_axes(summary[["throughput"]], (x, curve))
     for axes in panels[-1]:
         axes.set_xticks(range(grid.size(x)), tick_labels(grid, x), rotation=30, ha="right")
         axes.set(xlabel=axis_label(x), xlim=(-0.5, grid.size(x) - 0.5))
-    handles = curve_handles(curve, values_of(summary, curve), palette)
+    handles = curve_handles(curve, axis_values(summary, curve), palette)
     handles += [point_handle(*look) for look in _SHARES.values()]
-    finish(figure, summary, f"{words(x)} compared", _notes(summary, len(rows), len(every)), handles)
+    finish(figure, summary, f"{name_text(x)} compared", _notes(summary, len(rows), len(every)), handles)
     return figure
 
 

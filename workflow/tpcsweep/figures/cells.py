@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tpcsweep.dataset import STATUS, flagged
-from tpcsweep.figures.grid import evenly, values_of
-from tpcsweep.figures.labels import confidence, rate_label, title_of, wrapped
+from tpcsweep.figures.grid import axis_values, evenly
+from tpcsweep.figures.labels import confidence, panel_title, rate_label, wrapped
 from tpcsweep.figures.panels import MARKS, finish, placeholder, point_handle, styled, tiles
 from tpcsweep.flags import FLAGS, graded
 
@@ -52,7 +52,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
         flags = [MARKS[name].meaning for name in _LOUD if bool(flagged(cell, name))]
         if int(cell["status"]) == _FAILED:
             flags.insert(0, MARKS["failed"].meaning)
-        title = title_of({name: cell[name].item() for name in varying})
+        title = panel_title({name: cell[name].item() for name in varying})
         axes.set_title(wrapped([title, *flags], 34), fontsize=7.5)
     for axes in panels[::4]:
         axes.set_ylabel(rate_label(summary, "goodput"))
@@ -101,7 +101,7 @@ def cpu(summary: xr.Dataset) -> Figure:
     """Draw each side's CPU against throughput: one point for each cell, one panel for each value of cores."""
     if not any(summary[name].notnull().any() for name in _SIDES):
         return placeholder(summary, "CPU", "No cell has the CPU of its origins.")
-    every = values_of(summary, "cores") if "cores" in summary["throughput"].dims else [None]
+    every = axis_values(summary, "cores") if "cores" in summary["throughput"].dims else [None]
     across = [every[place] for place in evenly(len(every), _MOST_PANELS)]
     notes = ["Each repetition of a cell is a point."]
     if len(across) < len(every):
@@ -127,7 +127,7 @@ def cpu(summary: xr.Dataset) -> Figure:
         if quota <= 1.1 * top:
             quotas = True
             axes.axhline(quota, color="#555555", linestyle=":", linewidth=1)
-        axes.set_title(title_of({} if value is None else {"cores": value}))
+        axes.set_title(panel_title({} if value is None else {"cores": value}))
         axes.set(xlim=(0, 1.06 * fastest or 1), ylim=(0, 1.1 * top or 1), xlabel=rate_label(summary))
         axes.grid(visible=True, alpha=0.3)
     for axes in panels[::4]:

@@ -16,13 +16,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from tpcsweep.comparing import Comparison, flagged, lack_of_repetitions, otherwise, slower_machine
+from tpcsweep.comparing import Comparison, deviations, flag_counts, repetition_note, slower_machine
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.configuration.parameters import value_text
-from tpcsweep.figures.grid import place
-from tpcsweep.figures.labels import literal, title_of, words
+from tpcsweep.figures.grid import arrange_axes
+from tpcsweep.figures.labels import escape_math, name_text, panel_title
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
-from tpcsweep.figures.panels import head, lay_out, point_handle, styled
+from tpcsweep.figures.panels import add_header, lay_out, point_handle, styled
 from tpcsweep.numbers import between, plain, short
 
 _LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
@@ -57,14 +57,14 @@ def forest(comparison: Comparison) -> Figure:
     axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)
     axes.set_ylim(rows + 1.4, -0.8)
     _ratio_axis(axes, used)
-    axes.set_xlabel(literal(f"throughput of {comparison.new} / throughput of {comparison.base}"))
+    axes.set_xlabel(escape_math(f"throughput of {comparison.new} / throughput of {comparison.base}"))
     axes.grid(visible=True, axis="x", alpha=0.3)
     handles: list[Any] = [
         Line2D([], [], color=colour, marker=marker, label=verdict)
         for verdict, (colour, marker) in _LOOK.items()
     ]
     title = f"Throughput of {comparison.new} against {comparison.base}"
-    head(figure, title, [*notes, _differences(comparison)], handles)
+    add_header(figure, title, [*notes, _differences(comparison)], handles)
     return figure
 
 
@@ -74,7 +74,7 @@ def ratios(comparison: Comparison) -> Figure:
     axes = comparison.alignment.axes
     cells, shape = comparison.cells[["log_ratio", "verdict"]], [len(values) for values in axes.values()]
     columns = {name: (list(axes), cells[name].to_numpy().reshape(shape)) for name in cells}
-    grid = place(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
+    grid = arrange_axes(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
     wide = max(2.6, 0.66 * grid.size(grid.x) + 0.9)
     high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
     largest = float(np.fmax.reduce(np.abs(grid.cells["log_ratio"].values), None, initial=math.log(1.1)))
@@ -114,14 +114,14 @@ def ratios(comparison: Comparison) -> Figure:
     handles: list[Any] = [point_handle(name, "black", _LOOK[name][1]) for name in (FASTER, SLOWER)]
     handles.append(Patch(**HATCHED, label=NOT_COMPARABLE))
     title = f"Throughput of {comparison.new} / {comparison.base}"
-    head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
+    add_header(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
     return figure
 
 
 def _places(comparison: Comparison, cells: pd.DataFrame) -> list[str]:
     axes = comparison.alignment.axes
     names = [name for name, values in axes.items() if len(values) > 1] or list(axes)
-    return [title_of({name: row[name] for name in names}) for _, row in cells.iterrows()]
+    return [panel_title({name: row[name] for name in names}) for _, row in cells.iterrows()]
 
 
 def _notes(comparison: Comparison) -> list[str]:
@@ -133,14 +133,14 @@ def _notes(comparison: Comparison) -> list[str]:
             f"Overall: {short(overall.ratio)} ({CONFIDENCE:.0%} interval {between(overall.low, overall.high)}), "
             f"{overall.verdict}. Intervals are {CONFIDENCE:.0%} each, not corrected."
         )
-    clauses = filter(None, [otherwise(comparison), flagged(comparison), slower_machine(comparison)])
+    clauses = filter(None, [deviations(comparison), flag_counts(comparison), slower_machine(comparison)])
     notes += [f"{clause[0].upper()}{clause[1:]}." for clause in clauses]
-    return [*notes, lack_of_repetitions(comparison)]
+    return [*notes, repetition_note(comparison)]
 
 
 def _differences(comparison: Comparison) -> str:
     texts = [
-        f"{words(name)} {' → '.join('unknown' if v is None else value_text(name, v) for v in pair)}"
+        f"{name_text(name)} {' → '.join('unknown' if v is None else value_text(name, v) for v in pair)}"
         for name, pair in comparison.alignment.different.items()
     ]
     return f"Different from base to new: {', '.join(texts)}." if texts else ""

@@ -59,10 +59,10 @@ class Arrangement:
 
 def arrange(summary: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
     """Combine repetitions and place each axis: `chosen` ones on x and y."""
-    return place(_combined(summary), chosen)
+    return arrange_axes(_combined(summary), chosen)
 
 
-def place(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
+def arrange_axes(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Arrangement:
     """Place each axis of cells, `chosen` ones on x and y; all variables have equal dimensions."""
     axes = [str(name) for name in next(iter(cells.values())).dims]
     axes.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
@@ -115,7 +115,7 @@ def evenly(size: int, most: int) -> NDArray[np.int64]:
     return np.linspace(0, max(0, size - 1), min(size, most)).round().astype(np.int64)
 
 
-def thinned(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangement, list[str]]:
+def thin_axes(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangement, list[str]]:
     """Keep at most `most` values of each axis, evenly spread, and return notes about it."""
     crowded = {name: count for name, count in most.items() if name is not None and grid.size(name) > count}
     kept = {name: evenly(grid.size(name), count) for name, count in crowded.items()}
@@ -124,20 +124,20 @@ def thinned(grid: Arrangement, most: Mapping[str | None, int]) -> tuple[Arrangem
     return replace(grid, cells=grid.cells.isel(kept)), said
 
 
-def values_of(content: xr.Dataset, name: str) -> list[Any]:
+def axis_values(content: xr.Dataset, name: str) -> list[Any]:
     values: list[Any] = content[name].values.tolist()
     return values
 
 
 def combinations(content: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return every combination of the values of some axes."""
-    values = itertools.product(*(values_of(content, name) for name in names))
+    values = itertools.product(*(axis_values(content, name) for name in names))
     return [dict(zip(names, row, strict=True)) for row in values]
 
 
 def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
     """Return positions of values on an axis: logarithmic or to scale; words and infinities evenly."""
-    values = values_of(cells, name)
+    values = axis_values(cells, name)
     if any(isinstance(value, str) or math.isinf(value) for value in values):
         return np.arange(len(values), dtype=float)
     numbers = np.array(values, dtype=float)

@@ -15,25 +15,25 @@ from matplotlib.font_manager import findfont, get_font
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
-from tpcsweep.figures.grid import Arrangement, values_of
+from tpcsweep.figures.grid import Arrangement, axis_values
 from tpcsweep.numbers import plain
 
 CAPITALS = ("mtu", "rtt", "tcp")
 """Words that figures write in capitals."""
 
 
-def title_of(where: Mapping[str, Any]) -> str:
+def panel_title(where: Mapping[str, Any]) -> str:
     """Return the values of some axes as one text, each with its unit."""
-    return ", ".join(f"{literal(words(name))} {_drawn(name, value)}" for name, value in where.items())
+    return ", ".join(f"{escape_math(name_text(name))} {_drawn(name, value)}" for name, value in where.items())
 
 
 def _drawn(name: str, value: Any) -> str:
     """Return a value's text, shortened in the middle if it would leave no room for the panel."""
     text = value_text(name, value)
-    return literal(text if len(text) <= 40 else f"{text[:27]}…{text[-12:]}")
+    return escape_math(text if len(text) <= 40 else f"{text[:27]}…{text[-12:]}")
 
 
-def literal(text: str) -> str:
+def escape_math(text: str) -> str:
     """Escape a text so that matplotlib draws it literally; it parses text between two $ as a formula.
 
     Characters that the figures' font lacks become their Unicode escapes.
@@ -43,7 +43,7 @@ def literal(text: str) -> str:
     return re.sub(r"(?<!\\)\$", r"\$", "".join(known))
 
 
-def words(name: str) -> str:
+def name_text(name: str) -> str:
     """Return an axis' name for people."""
     return " ".join(word.upper() if word in CAPITALS else word for word in name.split("_"))
 
@@ -54,10 +54,10 @@ def tick_labels(grid: Arrangement, name: str | None) -> list[str]:
         return [""]
     unit = describe(name).units
     if unit in ("", "1", "B"):  # sizes are easier to read each in its own unit
-        return [_drawn(name, value) for value in values_of(grid.cells, name)]
+        return [_drawn(name, value) for value in axis_values(grid.cells, name)]
     return [
         value_text(name, value) if math.isinf(value) else plain(value)
-        for value in values_of(grid.cells, name)
+        for value in axis_values(grid.cells, name)
     ]
 
 
@@ -66,7 +66,7 @@ def axis_label(name: str | None) -> str:
     if name is None:
         return ""
     unit = describe(name).units
-    return literal(words(name)) if unit in ("", "1", "B") else f"{words(name)} ({unit})"
+    return escape_math(name_text(name)) if unit in ("", "1", "B") else f"{name_text(name)} ({unit})"
 
 
 def wrapped(texts: Sequence[str], wide: int) -> str:

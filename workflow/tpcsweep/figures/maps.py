@@ -18,26 +18,35 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.figures.grid import Arrangement, arrange, evenly, place, positions, spaced, thinned, values_of
+from tpcsweep.figures.grid import (
+    Arrangement,
+    arrange,
+    arrange_axes,
+    axis_values,
+    evenly,
+    positions,
+    spaced,
+    thin_axes,
+)
 from tpcsweep.figures.labels import (
     axis_label,
     band_note,
     mean_note,
+    panel_title,
     rate_label,
     throughput_note,
     tick_labels,
-    title_of,
     wrapped,
 )
 from tpcsweep.figures.panels import (
     COLOURS,
     MARKS,
+    cell_marks,
     colour_scale,
     finish,
     lay_out,
     mark_handles,
     placeholder,
-    present,
     styled,
 )
 from tpcsweep.numbers import short
@@ -111,7 +120,7 @@ def limits(summary: xr.Dataset) -> Figure:
     """Draw each cell's limit as colour and throughput as number, in the panels of the heat map."""
     if not (summary["limit"] != "").any():
         return placeholder(summary, "Limits", "No cell of this sweep has a limit.")
-    grid = place(_limits_of(summary))
+    grid = arrange_axes(_limits_of(summary))
     wide, high, readable = _map_size(grid)
     colours = ListedColormap([LIMIT_COLOURS[name] for name in _NAMES])
     look = {"cmap": colours, "vmin": -0.5, "vmax": len(_NAMES) - 0.5}
@@ -166,7 +175,7 @@ def draw_map(
         places = evenly(grid.size(name), _MOST_NUMBERED)
         axis.set_ticks(places + 0.5, np.array(tick_labels(grid, name))[places])
     axes.tick_params(labelrotation=0, length=0)
-    title = wrapped([title_of(where)], int(wide * 11))
+    title = wrapped([panel_title(where)], int(wide * 11))
     axes.set(xlabel=axis_label(grid.x), ylabel=axis_label(grid.y), title=title)
 
 
@@ -200,7 +209,7 @@ def _mark(axes: Axes, grid: Arrangement, where: Mapping[str, Any]) -> None:
     empty = np.isnan(grid.plane("throughput", where))
     for row, column in np.argwhere(empty):
         fill_cell(axes, row, column, **HATCHED)
-    names = present(grid.cells)
+    names = cell_marks(grid.cells)
     if not names:
         return
     marked = np.stack([grid.plane(name, where).astype(bool) for name in names])
@@ -249,7 +258,7 @@ def surface(summary: xr.Dataset) -> Figure:
         axes = f"one ({grid.x})" if grid.size(grid.x) > 1 else "none"
         why = "There is no surface to draw: it needs two axes with at least two values, and this sweep has"
         return placeholder(summary, "Throughput surface", f"{why} {axes}.")
-    grid, thinning = thinned(grid, {grid.x: _MOST_LINES, grid.y: _MOST_LINES})
+    grid, thinning = thin_axes(grid, {grid.x: _MOST_LINES, grid.y: _MOST_LINES})
     figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
     notes += thinning
     norm = colour_scale(grid.cells)
@@ -305,7 +314,7 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
     axes.set_xlabel(axis_label(x_name), labelpad=2)
     axes.set_ylabel(axis_label(y_name), labelpad=4)
     axes.set_zlabel(label, labelpad=2)
-    axes.set_title(wrapped([title_of(where)], 40), y=1.0)
+    axes.set_title(wrapped([panel_title(where)], 40), y=1.0)
 
 
 def _mark_surface(
@@ -322,7 +331,7 @@ def _mark_surface(
     x, y, z = points
     before = np.zeros(z.shape, int)
     colours = _colours(z, norm)
-    for name in present(grid.cells):
+    for name in cell_marks(grid.cells):
         chosen = grid.plane(name, where).astype(bool)
         axes.scatter(
             x[chosen],
@@ -358,7 +367,7 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     grid = arrange(summary, chosen or ())
     if grid.size(grid.y) > _MOST_CURVES and grid.size(grid.y) > grid.size(grid.x):
         grid = replace(grid, x=grid.y, y=grid.x)
-    grid, thinning = thinned(grid, {grid.y: 2 * _MOST_CURVES})
+    grid, thinning = thin_axes(grid, {grid.y: 2 * _MOST_CURVES})
     figure, panels, notes = lay_out(grid, 3.4, 2.7)
     handles = draw_lines(panels, grid, summary)
     finish(figure, summary, "Throughput", [throughput_note(summary), *notes, *thinning], handles)
@@ -385,7 +394,7 @@ def draw_lines(
         if bounded:
             axes.axhline(bandwidth, color="#555555", linestyle=":", linewidth=1)
         axes.set_ylim(0, 1.08 * (max(top, bandwidth) if bounded else top) or 1)
-        axes.set(xlabel=axis_label(grid.x), title=wrapped([title_of(where)], 36))
+        axes.set(xlabel=axis_label(grid.x), title=wrapped([panel_title(where)], 36))
         spec = axes.get_subplotspec()
         if spec is None or spec.is_first_col():  # labels of other panels would touch their neighbours
             axes.set_ylabel(rate_label(summary))
@@ -393,8 +402,10 @@ def draw_lines(
     handles = []
     if grid.y:
         handles = [
-            Line2D([], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=title_of({grid.y: value}))
-            for at, (c, value) in enumerate(zip(palette, values_of(grid.cells, grid.y), strict=True))
+            Line2D(
+                [], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=panel_title({grid.y: value})
+            )
+            for at, (c, value) in enumerate(zip(palette, axis_values(grid.cells, grid.y), strict=True))
         ]
     if bounded:
         handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
@@ -409,7 +420,7 @@ def colours(count: int) -> list[Colour]:
 def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Sequence[Colour]) -> None:
     x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
-    names = values_of(grid.cells, grid.y) if grid.y else [None]
+    names = axis_values(grid.cells, grid.y) if grid.y else [None]
     for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
         if grid.empty({**where, grid.y: value} if grid.y else where):
             continue
@@ -419,7 +430,7 @@ def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Seq
         axes.vlines(x, low[row], high[row], color=colour, linewidth=1)
         axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
         gap = np.isnan(middle[row])
-        for name in present(grid.cells):
+        for name in cell_marks(grid.cells):
             chosen, mark = grid.plane(name, where)[row].astype(bool), MARKS[name]
             look: dict[str, Any] = {
                 "marker": mark.marker,

@@ -13,8 +13,8 @@ import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import evenly
-from tpcsweep.figures.labels import axis_label, title_of, words
-from tpcsweep.figures.panels import COLOURS, curve_handles, head, styled, tiles
+from tpcsweep.figures.labels import axis_label, name_text, panel_title
+from tpcsweep.figures.panels import COLOURS, add_header, curve_handles, styled, tiles
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Predictor
@@ -50,7 +50,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
             line = part if value is None else part[part[curves] == value]
             if len(line):
                 _draw_line(axes, line, x, fit, colour)
-        axes.set_title(textwrap.fill(title_of(where), 34))
+        axes.set_title(textwrap.fill(panel_title(where), 34))
         axes.set(xlabel=axis_label(x), ylabel=_rate(observations))
         axes.grid(visible=True, alpha=0.3)
     if x == "streams":
@@ -66,7 +66,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
     if limited:
         note += f" Shown: {' and '.join(limited)}."
     handles = curve_handles(curves, values, list(colours)) if curves else []
-    head(figure, f"{_title(fit)}: {observations.label}", [note], handles)
+    add_header(figure, f"{_title(fit)}: {observations.label}", [note], handles)
     return figure
 
 
@@ -89,12 +89,12 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
         below.scatter(measured, (measured - estimate) / error, s=14, linewidth=0, **look)
         below.axhline(0, color="#555555", linewidth=1, linestyle=":")
         below.set_yscale("symlog", linthresh=3)
-        below.set_xlabel(f"{observations.how} (Gbit/s)")
+        below.set_xlabel(f"{observations.data_kind} (Gbit/s)")
     grid[0, 0].set_ylabel("fitted (Gbit/s)")
     grid[1, 0].set_ylabel("residual (standard errors)")
     if drawn is not None and by_rtt:
         figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
-    head(figure, f"Fitted against {observations.how}: {observations.label}", [])
+    add_header(figure, f"Fitted against {observations.data_kind}: {observations.label}", [])
     return figure
 
 
@@ -105,12 +105,12 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     errors = pd.DataFrame(choice["errors"])
     figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
     axes = figure.subplots()
-    names = [words(name) for name in scores["model"]]
+    names = [name_text(name) for name in scores["model"]]
     places = np.arange(len(scores))
     axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over all left-out cells")
     shapes = {"rtt": "o", "streams": "s", "deployment": "D", "run": "^"}
     for (kind, where), part in errors.groupby(["kind", "where"], sort=False):
-        at = [names.index(words(name)) for name in part["model"]]
+        at = [names.index(name_text(name)) for name in part["model"]]
         face = "#31688e" if where == "interpolation" else "none"
         axes.scatter(
             part["mean"],
@@ -120,7 +120,7 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
             facecolor=face,
             edgecolor="#31688e",
             zorder=3,
-            label=f"{words(kind)}, {where}",
+            label=f"{name_text(kind)}, {where}",
         )
     tied = [f"{name}{' *' * bool(tied)}" for name, tied in zip(names, scores["tied"], strict=True)]
     axes.set_yticks(places, tied)
@@ -128,7 +128,9 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
     axes.grid(visible=True, axis="x", alpha=0.3)
     handles, _ = axes.get_legend_handles_labels()
-    head(figure, f"Prediction of cells left out: {label}", ["* not distinguishable from the best"], handles)
+    add_header(
+        figure, f"Prediction of cells left out: {label}", ["* not distinguishable from the best"], handles
+    )
     return figure
 
 
@@ -149,7 +151,7 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
     top = 1.05 * float(frame["throughput"].max())
     for place, (where, part) in enumerate(_parts(frame, others)):
         table = _table(part, {x_name: across.ravel(), y_name: along.ravel()})
-        names.append(title_of(where) or "all cells")
+        names.append(panel_title(where) or "all cells")
         figure.add_surface(
             x=x, y=y, z=fit.estimate(table).reshape(across.shape).round(4),
             colorscale=COLOURS, cmin=0, cmax=top, opacity=0.85, visible=place == 0,
@@ -157,7 +159,7 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
         )  # fmt: skip
         figure.add_scatter3d(
             x=part[x_name], y=part[y_name], z=part["throughput"].round(4),
-            mode="markers", marker={"size": 3, "color": "black"}, visible=place == 0, name=observations.how,
+            mode="markers", marker={"size": 3, "color": "black"}, visible=place == 0, name=observations.data_kind,
         )  # fmt: skip
     buttons = [
         {
@@ -196,7 +198,7 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
 
 
 @styled()
-def nothing(problems: Sequence[str]) -> Figure:
+def no_model_figure(problems: Sequence[str]) -> Figure:
     figure = Figure(figsize=(5, 2), layout="constrained")
     lines = textwrap.wrap(f"No model was chosen: {'; '.join(problems)}", 60)
     figure.text(0.5, 0.5, "\n".join(lines), ha="center", va="center", parse_math=False)
@@ -248,8 +250,8 @@ def _table(rows: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _title(fit: Predictor) -> str:
-    return fit.model.title if isinstance(fit, Fit) else words(fit.name)
+    return fit.model.title if isinstance(fit, Fit) else name_text(fit.name)
 
 
 def _rate(observations: Observations) -> str:
-    return f"{'simulated ' if observations.how == 'simulated' else ''}throughput (Gbit/s)"
+    return f"{'simulated ' if observations.data_kind == 'simulated' else ''}throughput (Gbit/s)"

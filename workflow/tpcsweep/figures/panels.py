@@ -24,9 +24,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from tpcsweep.configuration.parameters import BEFORE, value_text
-from tpcsweep.dataset.labels import how_made
+from tpcsweep.dataset.labels import data_origin
 from tpcsweep.figures.grid import Arrangement, evenly
-from tpcsweep.figures.labels import literal, title_of, words
+from tpcsweep.figures.labels import escape_math, name_text, panel_title
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import plain, short
 
@@ -148,25 +148,25 @@ def finish(
     figure: Figure, summary: xr.Dataset, topic: str, notes: Sequence[str], handles: Sequence[Any] = ()
 ) -> None:
     """Add title, common parameters, notes and one legend; the figure grows by their height."""
-    title = f"{topic}: sweep {summary.attrs['sweep']}, {how_made(summary)}"
-    head(figure, title, [in_common(summary), *notes], handles)
+    title = f"{topic}: sweep {summary.attrs['sweep']}, {data_origin(summary)}"
+    add_header(figure, title, [common_parameters(summary), *notes], handles)
 
 
-def in_common(summary: xr.Dataset) -> str:
+def common_parameters(summary: xr.Dataset) -> str:
     """Describe the parameters with one value, except those at the default for older cells."""
     single = {str(name): summary[name].item() for name in summary.coords if not summary[name].dims}
     return ", ".join(
-        f"{words(name)} {value_text(name, value)}"
+        f"{name_text(name)} {value_text(name, value)}"
         for name, value in single.items()
         if BEFORE.get(name) != value
     )
 
 
-def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:
+def add_header(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:
     """Add title, notes and one legend; the figure grows by their height."""
     wide, high = figure.get_size_inches()
-    lines = textwrap.wrap(literal(title), int(wide * 10.5))
-    small = [line for text in notes for line in textwrap.wrap(literal(text), int(wide * 16))]
+    lines = textwrap.wrap(escape_math(title), int(wide * 10.5))
+    small = [line for text in notes for line in textwrap.wrap(escape_math(text), int(wide * 16))]
     columns = max(1, min(len(handles), int(wide / 1.75)))
     above = 0.12 + 0.2 * len(lines) + 0.145 * len(small) + 0.08
     below = 0.19 * math.ceil(len(handles) / columns) + 0.12 if handles else 0.0
@@ -217,7 +217,7 @@ def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
     return figure
 
 
-def present(cells: xr.Dataset) -> list[str]:
+def cell_marks(cells: xr.Dataset) -> list[str]:
     """Return the marks that occur, in the order of `MARKS`."""
     return [name for name in MARKS if bool(cells[name].any())]
 
@@ -226,7 +226,7 @@ def mark_handles(grid: Arrangement, face: str) -> list[Line2D]:
     """Return legend entries of the marks that occur; `face` fills marks that are not invalid."""
     return [
         point_handle(MARKS[name].meaning, "black", MARKS[name].marker, MARKS[name].face(face), markersize=5)
-        for name in present(grid.cells)
+        for name in cell_marks(grid.cells)
     ]
 
 
@@ -238,7 +238,7 @@ def point_handle(label: str, colour: str, marker: str, face: str | None = None, 
 
 def curve_handles(axis: str, values: Sequence[Any], palette: Sequence[Any]) -> list[Line2D]:
     return [
-        Line2D([], [], color=colour, marker=".", label=title_of({axis: value}))
+        Line2D([], [], color=colour, marker=".", label=panel_title({axis: value}))
         for value, colour in zip(values, palette, strict=True)
     ]
 

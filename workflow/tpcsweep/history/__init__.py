@@ -23,19 +23,19 @@ from scipy import stats
 from tpcsweep import extras
 from tpcsweep.comparing import Comparison, compare
 from tpcsweep.comparing.effects import FASTER, SLOWER, Floats, Overall
-from tpcsweep.configuration.sides import shown
+from tpcsweep.configuration.sides import axis_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
-from tpcsweep.history.runs import HistoryError, Run, joined, logs_of, mean_cell, mean_of
+from tpcsweep.history.runs import HistoryError, Run, join_runs, log_throughput, mean_cell, mean_log_ratio
 from tpcsweep.numbers import between, short
 
-LEAST = 2
+FEWEST_RUNS_BETWEEN = 2
 """Fewest runs between two changes, before the first and after the last: one outlying run is no change."""
 SIGNIFICANT = 0.01
 """Largest share of histories without a change in which one is found, if runs scatter normally."""
 _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
 _MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
-ENOUGH = 2 * LEAST
+FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN
 """Fewest runs in which changes are searched."""
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
 # XML cannot contain these characters, but tools print them
@@ -82,10 +82,10 @@ class SweepHistory:
     """Runs of a sweep, oldest first, and changes between them."""
 
     runs: Sequence[Run]
-    left_out: Mapping[str, str]
+    skipped_files: Mapping[str, str]
     """Files that are not runs of this history, with the reason."""
     cells: xr.Dataset
-    """Result of `runs.joined`."""
+    """Result of `runs.join_runs`."""
     changes: Sequence[Change]
     broken: Sequence[tuple[str, str]]
     """Cells that failed in the last run but not in the one before, with the tool's message."""
@@ -109,7 +109,7 @@ class SweepHistory:
                 }
                 for run in self.runs
             ],
-            "left_out": self.left_out,
+            "left_out": self.skipped_files,
             "changes": [
                 {
                     "after": self.runs[change.place - 1].file,
@@ -127,7 +127,7 @@ class SweepHistory:
         }
 
 
-def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory:
+def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory:
     """Find the changes in runs, which are given oldest first.
 
     Raises:
@@ -136,10 +136,10 @@ def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory
     if not runs:
         told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
         raise HistoryError(f"there is no run that a history can use{': ' if told else ''}{told}")
-    cells = joined(runs)
-    logs = logs_of(cells)
+    cells = join_runs(runs)
+    logs = log_throughput(cells)
     found = changes(logs)
-    before = changes(logs[:-1]) if len(runs) > ENOUGH else {}
+    before = changes(logs[:-1]) if len(runs) > FEWEST_RUNS else {}
     places = [0, *found, len(runs)]
     return SweepHistory(
         runs,
@@ -150,32 +150,32 @@ def history_of(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory
     )
 
 
-def failures(told: SweepHistory, fail_on: str | None) -> list[str]:
+def failures(history: SweepHistory, fail_on: str | None) -> list[str]:
     """Return the reasons for a history to fail: changes and failed cells that are new in its last run.
 
     `fail_on` is "change", "slower", or None, which never fails.
     """
     if fail_on is None:
         return []
-    reasons = [sentence(told, change) for change in _new(told, fail_on)]
-    return [*reasons, *(f"{cell} failed: {message}" for cell, message in told.broken)]
+    reasons = [sentence(history, change) for change in _new(history, fail_on)]
+    return [*reasons, *(f"{cell} failed: {message}" for cell, message in history.broken)]
 
 
-def summary(told: SweepHistory) -> list[str]:
-    count = len(told.runs)
-    runs = f"{count} run{'s' * (count > 1)}, the last of {day(told.runs[-1])}"
-    if count < ENOUGH:
-        return [f"{runs}; finding changes needs {ENOUGH} runs"]
-    return [runs, *([sentence(told, change) for change in told.changes] or ["no change was found"])]
+def summary(history: SweepHistory) -> list[str]:
+    count = len(history.runs)
+    runs = f"{count} run{'s' * (count > 1)}, the last of {day(history.runs[-1])}"
+    if count < FEWEST_RUNS:
+        return [f"{runs}; finding changes needs {FEWEST_RUNS} runs"]
+    return [runs, *([sentence(history, change) for change in history.changes] or ["no change was found"])]
 
 
-def _new(told: SweepHistory, fail_on: str) -> list[Change]:
-    return [change for change in told.changes if change.new and change.directions & _VERDICTS[fail_on]]
+def _new(history: SweepHistory, fail_on: str) -> list[Change]:
+    return [change for change in history.changes if change.new and change.directions & _VERDICTS[fail_on]]
 
 
-def sentence(told: SweepHistory, change: Change) -> str:
+def sentence(history: SweepHistory, change: Change) -> str:
     """Return a sentence with a change's dates, size, cells and changed settings."""
-    runs, mean = told.runs, change.overall
+    runs, mean = history.runs, change.overall
     when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
     interval = f"({between(mean.low, mean.high)})"
     size = f"throughput of all cells is {short(mean.ratio)} {interval} times the earlier one"
@@ -196,7 +196,8 @@ def _where(comparison: Comparison) -> Iterator[str]:
         for verdict, those in values.groupby("verdict", sort=False):
             pairs = zip(those["value"], those["ratio"], strict=True)
             told.append(
-                f"{verdict} at " + ", ".join(f"{shown(axis, one)} ({short(ratio)})" for one, ratio in pairs)
+                f"{verdict} at "
+                + ", ".join(f"{axis_text(axis, one)} ({short(ratio)})" for one, ratio in pairs)
             )
         if len(told) > 1:
             yield f"by {axis}: " + ", ".join(told)
@@ -209,7 +210,7 @@ def day(run: Run) -> str:
 def changed_settings(before: Run, after: Run) -> list[Difference]:
     """Return the parameters, software and settings that differ between two runs."""
     ours, theirs = (
-        {name: shown(name, value) for name, value in run.parameters.items()} | dict(run.made_with)
+        {name: axis_text(name, value) for name, value in run.parameters.items()} | dict(run.made_with)
         for run in (before, after)
     )
     found = (Difference(name, ours.get(name, ""), theirs.get(name, "")) for name in (ours | theirs))
@@ -228,7 +229,7 @@ def _change(
         compare(mean.isel(before_it), mean.isel(after_it)).overall,
         compare(cells.isel(before_it), cells.isel(after_it), ("before", "after")),
         # One more run may move the best place of a small change to a neighbour.
-        not any(abs(place - earlier) < LEAST for earlier in before),
+        not any(abs(place - earlier) < FEWEST_RUNS_BETWEEN for earlier in before),
         changed_settings(runs[place - 1], runs[place]),
     )
 
@@ -236,7 +237,7 @@ def _change(
 def _names(cells: xr.Dataset) -> list[str]:
     axes = [str(name) for name in cells["throughput"].dims if name != REPETITION]
     every = itertools.product(*(cells[name].values.tolist() for name in axes))
-    named = (", ".join(map(" ".join, zip(axes, map(shown, axes, each), strict=True))) for each in every)
+    named = (", ".join(map(" ".join, zip(axes, map(axis_text, axes, each), strict=True))) for each in every)
     return [name or "the cell" for name in named]
 
 
@@ -267,9 +268,9 @@ def changes(logs: Floats) -> dict[int, float]:
     count = len(logs)
     frame = pd.DataFrame(logs)
     used = frame.loc[:, frame.notna().mean() >= _SHARE]
-    if count < 2 * LEAST or used.empty:
+    if count < 2 * FEWEST_RUNS_BETWEEN or used.empty:
         return {}
-    mean = pd.DataFrame(mean_of(used.to_numpy()))
+    mean = pd.DataFrame(mean_log_ratio(used.to_numpy()))
     places = sorted({*_cut(mean), *_cut(used)})
     while places:
         edges = [0, *places, count]
@@ -289,18 +290,18 @@ def _cut(signal: pd.DataFrame) -> list[int]:
     scatter = _MAD * signal.diff().abs().median() / np.sqrt(2)
     scaled = ((signal - signal.median()) / scatter.where(scatter > 0, np.inf)).fillna(0.0).to_numpy()
     penalty = float(stats.chi2.isf(1 / len(signal), signal.shape[1]))
-    found = ruptures.KernelCPD(kernel="linear", min_size=LEAST).fit(scaled).predict(pen=penalty)
+    found = ruptures.KernelCPD(kernel="linear", min_size=FEWEST_RUNS_BETWEEN).fit(scaled).predict(pen=penalty)
     return [int(place) for place in found[:-1]]
 
 
 def _test(used: pd.DataFrame, mean: pd.DataFrame, first: int, place: int, end: int) -> tuple[bool, float]:
-    """Return whether a side of a place has fewer than LEAST runs, and the p-value of their difference."""
-    few = min(place - first, end - place) < LEAST
+    """Return whether a side of a place has fewer than FEWEST_RUNS_BETWEEN runs, and the p-value of their difference."""
+    few = min(place - first, end - place) < FEWEST_RUNS_BETWEEN
     smallest = _p(mean[first:place], mean[place:end])
     cells = used.shape[1]
     if cells > 1:
         smallest = 2 * min(smallest, _p(used[first:place], used[place:end]) * cells)
-    return few, min(1.0, (len(used) - 2 * LEAST + 1) * smallest)
+    return few, min(1.0, (len(used) - 2 * FEWEST_RUNS_BETWEEN + 1) * smallest)
 
 
 def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
@@ -320,24 +321,24 @@ def _p(before: pd.DataFrame, after: pd.DataFrame) -> float:
 # --- JUnit XML
 
 
-def junit_text(told: SweepHistory, fail_on: str | None) -> str:
+def junit_text(history: SweepHistory, fail_on: str | None) -> str:
     """Return JUnit XML of the last run: one test case for all cells together, and one for each cell.
 
     A case fails if the last run made a change significant, is an error if the cell failed, and is skipped if it was not
     measured. `fail_on` is that of `failures`, but None means "change".
     """
     fail_on = fail_on or "change"
-    new = _new(told, fail_on)
-    sweep, testbed = told.runs[-1].identity
-    tested = f"{told.runs[-1].ended:%Y-%m-%dT%H:%M:%S}"
+    new = _new(history, fail_on)
+    sweep, testbed = history.runs[-1].identity
+    tested = f"{history.runs[-1].ended:%Y-%m-%dT%H:%M:%S}"
     suite = ET.Element("testsuite", name=_xml(f"history of {sweep} on {testbed}"), timestamp=tested)
     mean = ET.SubElement(suite, "testcase", classname=_xml(sweep), name=ALL_CELLS)
     for change in new:
         size = change.overall
-        _add(mean, "failure", _ratio(size.ratio, size.low, size.high), sentence(told, change))
-    last = told.cells.isel({REPETITION: -1})
+        _add(mean, "failure", _ratio(size.ratio, size.low, size.high), sentence(history, change))
+    last = history.cells.isel({REPETITION: -1})
     status, messages = (last[name].values.reshape(-1).tolist() for name in ("status", "message"))
-    for at, name in enumerate(_names(told.cells)):
+    for at, name in enumerate(_names(history.cells)):
         case = ET.SubElement(suite, "testcase", classname=_xml(sweep), name=_xml(name))
         if status[at] == STATUS.index("failed"):
             _add(case, "error", str(messages[at]) or "failed", "")
@@ -348,7 +349,7 @@ def junit_text(told: SweepHistory, fail_on: str | None) -> str:
                 row = change.comparison.cells.iloc[at]
                 if row["verdict"] in _VERDICTS[fail_on]:
                     ratio = _ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
-                    _add(case, "failure", ratio, sentence(told, change))
+                    _add(case, "failure", ratio, sentence(history, change))
     suites = ET.Element("testsuites", name="tpcsweep")
     suites.append(suite)
     for element in (suite, suites):

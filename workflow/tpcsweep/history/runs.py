@@ -20,15 +20,15 @@ from tpcsweep.comparing.effects import Floats
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sides import SUFFIX
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import STATUS, flagged, load, opened
-from tpcsweep.dataset.labels import MASKS, about_flags, how_made
+from tpcsweep.dataset import STATUS, flagged, load, open_group
+from tpcsweep.dataset.labels import MASKS, about_flags, data_origin
 from tpcsweep.dataset.tables import INTERVAL
-from tpcsweep.files import is_file, replacing
+from tpcsweep.files import is_file, replacing_file
 from tpcsweep.flags import FLAGS, graded
 
 FOLDER = "history"
 """Name of the folder in a sweep's results."""
-NAMED = "%Y-%m-%dT%H%M%SZ"
+FILE_NAME_FORMAT = "%Y-%m-%dT%H%M%SZ"
 """Format of a run's file name, in UTC; a colon would separate values of axes in a comparison."""
 _SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
 _GROUPS = ("software", "nodes", "sysctls")
@@ -71,21 +71,21 @@ class Run:
         return int(flagged(self.cells, *graded(FLAGS, "warning", "invalid")).sum())
 
 
-def keep(dataset: Path, folder: Path) -> Path:
+def keep_run(dataset: Path, folder: Path) -> Path:
     """Copy a dataset into a folder, named by the date of its last cell, unless it exists there.
 
     Raises:
         HistoryError: If the dataset has no date of measurement, or no measured cell.
     """
-    with opened(dataset) as summary:
-        file = folder / f"{_ended(summary):{NAMED}}{SUFFIX}"
+    with open_group(dataset) as summary:
+        file = folder / f"{_ended(summary):{FILE_NAME_FORMAT}}{SUFFIX}"
     if not is_file(file):
-        with replacing(file) as part:
+        with replacing_file(file) as part:
             part.write_bytes(dataset.read_bytes())
     return file
 
 
-def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
+def read_kept_runs(folder: Path) -> tuple[list[Run], dict[str, str]]:
     """Return a folder's runs of the newest sweep and testbed, oldest first, and skipped files by reason."""
     left: dict[str, str] = {}
     runs = []
@@ -118,7 +118,7 @@ def read_run(file: str, summary: xr.Dataset) -> Run:
         file,
         _ended(summary),
         (str(summary.attrs["sweep"]), str(summary.attrs["testbed"])),
-        how_made(summary),
+        data_origin(summary),
         _together(summary).squeeze([name for name in axes if name not in several], drop=True),
         parameters,
         _made_with(summary),
@@ -204,7 +204,7 @@ def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 # --- runs as one grid of cells over time
 
 
-def joined(runs: Sequence[Run]) -> xr.Dataset:
+def join_runs(runs: Sequence[Run]) -> xr.Dataset:
     """Join the cells of runs, oldest first, along `repetition`: each run is one repetition of all cells.
 
     A parameter with several values in some run becomes an axis. A parameter with a single value in each run does not,
@@ -230,14 +230,14 @@ def joined(runs: Sequence[Run]) -> xr.Dataset:
     return together.transpose(*axes, REPETITION)
 
 
-def logs_of(cells: xr.Dataset) -> Floats:
+def log_throughput(cells: xr.Dataset) -> Floats:
     """Return logarithms of throughput, runs × cells, last axis fastest; NaN for unmeasured cells."""
     flat = cells["throughput"].transpose(REPETITION, ...).values
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(flat.reshape(len(flat), -1).astype(float)))
 
 
-def mean_of(logs: Floats) -> Floats:
+def mean_log_ratio(logs: Floats) -> Floats:
     """Return for each run the mean over cells of a cell's distance from its own mean over all runs.
 
     A cell that a run lacks does not move the mean of the others. A run without cells is NaN.
@@ -248,7 +248,7 @@ def mean_of(logs: Floats) -> Floats:
 
 def mean_cell(cells: xr.Dataset) -> xr.Dataset:
     """Return the mean of all cells as one cell: for each run, the ratio to the mean over all runs."""
-    mean = mean_of(logs_of(cells))
+    mean = mean_log_ratio(log_throughput(cells))
     about = (REPETITION, np.zeros(len(mean), np.int32), about_flags())
     return xr.Dataset(
         {"throughput": (REPETITION, np.exp(mean)), "flags": about},

@@ -28,7 +28,7 @@ from tpcsweep.configuration.problems import Problem, quoted, raise_any, refused,
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.configuration.units import BANDWIDTH, Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
-from tpcsweep.dataset.labels import found_by
+from tpcsweep.dataset.labels import catalogue_attributes
 from tpcsweep.flags import implausible
 from tpcsweep.importing.peers import proposal
 from tpcsweep.importing.tables import UNIT_OF, numbers, read_table, settle_marks, settle_units, uncertain
@@ -86,7 +86,7 @@ def import_table(settings: Import, file: Path, name: str) -> Folded:
     return tabulate(axes, [*places, repetition], figures, fixed, record, attributes, invalid)
 
 
-def settings_of(file: Path) -> tuple[str, Import | None, str]:
+def import_settings(file: Path) -> tuple[str, Import | None, str]:
     """Return a table's name, its settings if a known program wrote it, and otherwise a proposal as YAML."""
     table = read_table(file)
     stem = re.sub(r"(\.(json|flent|csv|txt|gz))+$", "", file.name, flags=re.IGNORECASE)
@@ -102,7 +102,7 @@ def settings_of(file: Path) -> tuple[str, Import | None, str]:
     return name, None, proposed
 
 
-def notes_of(folded: Folded) -> list[str]:
+def import_notes(folded: Folded) -> list[str]:
     """Return a line for each skipped, changed or flagged part of an import."""
     return list(json.loads(str(folded.summary["provenance_record"].values[0]))["notes"])
 
@@ -177,7 +177,7 @@ def _places(lines: pd.Index) -> str:
     return f"{lines.name} {', '.join(map(str, lines[:5]))}{more}"
 
 
-def group(values: NDArray[np.float64], share: float, distance: float) -> NDArray[np.float64]:
+def group_values(values: NDArray[np.float64], share: float, distance: float) -> NDArray[np.float64]:
     """Replace each value by its group's median, the lower of two, so that the result is one of the values.
 
     Groups are filled upwards: a group reaches from its smallest value v to the larger of v·(1 + share) and v +
@@ -218,7 +218,7 @@ def _problems(settings: Import, table: pd.DataFrame, file: Path) -> Iterator[Pro
 
 def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
     try:
-        chosen = table if where is None else table[meeting(table, where)]
+        chosen = table if where is None else table[rows_meeting(table, where)]
     except ConditionError as error:
         raise refused("where", f"{where!r} ({error})", ALLOWED, str(file)) from error
     if chosen.empty:
@@ -233,7 +233,7 @@ def _axis(
     """Return an axis' values (numbers sorted, words in order of occurrence), and each row's index in them."""
     axis, dimension = settings.axes[name], axis_dimension(name)
     if dimension is not None:
-        values = group(_numbers(table, axis, dimension, file), *settings.tolerance(name))
+        values = group_values(_numbers(table, axis, dimension, file), *settings.tolerance(name))
         distinct, place = np.unique(values, return_inverse=True)
         kind = int if dimension.whole else float
         return tuple(kind(value) for value in distinct), place.astype(np.int64)
@@ -256,7 +256,9 @@ def _require_all(good: NDArray[np.bool_], column: pd.Series, allowed: str, file:
 def _attributes(settings: Import, file: Path, name: str) -> Mapping[str, Any]:
     about = {
         "title": f"Throughput measured elsewhere, imported from {file.name}: {name}",
-        **found_by([*settings.axes, REPETITION], f"measured elsewhere, imported from {file.name}"),
+        **catalogue_attributes(
+            [*settings.axes, REPETITION], f"measured elsewhere, imported from {file.name}"
+        ),
         "source": f"tpcsweep, {IMPORTED} from {file.name}",
         "references": settings.citation,
         "comment": settings.description,
@@ -301,7 +303,7 @@ class _Operand(NamedTuple):
     called: str
 
 
-def meeting(table: pd.DataFrame, condition: str) -> _Truth:
+def rows_meeting(table: pd.DataFrame, condition: str) -> _Truth:
     """Return for each row of a table whether it meets a condition as in `ALLOWED`. Raises ConditionError.
 
     A column is numeric if all its values are numbers, and text otherwise. A missing text is "", and a missing number is

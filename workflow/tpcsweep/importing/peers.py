@@ -47,7 +47,7 @@ def documents(text: str) -> list[Row]:
     return runs
 
 
-def table_of(found: list[Row]) -> pd.DataFrame:
+def documents_table(found: list[Row]) -> pd.DataFrame:
     """Return a table of the results in other programs' documents, with settings in its attributes.
 
     Raises:

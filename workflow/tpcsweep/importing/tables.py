@@ -22,7 +22,7 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.configuration import units
 from tpcsweep.configuration.problems import ConfigurationError, refused
-from tpcsweep.dataset.tables import as_written
+from tpcsweep.dataset.tables import unescape_formula
 from tpcsweep.extras import require_extra
 from tpcsweep.importing import peers
 
@@ -170,7 +170,7 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
             raise
         text, encoding = "", ""
     if results := peers.documents(text):
-        return peers.table_of(results)
+        return peers.documents_table(results)
     if not is_table:
         given = f"a file that ends in {file.suffix or 'no suffix'}"
         allowed = f".csv or .parquet, {', '.join(_SUFFIXES[1:])}, or JSON of iperf3, flent or pScheduler"
@@ -191,7 +191,7 @@ def _read_text(file: Path, is_table: bool) -> pd.DataFrame:
         notes.append(f"columns are divided by {_SEPARATORS.get(separator, repr(separator))}, in {encoding}")
     header, rows = _framed(rows, notes)
     kept = _named_columns(header, rows, notes, file)
-    cells = [[as_written(row[at]) for at in kept] for _, row in rows]
+    cells = [[unescape_formula(row[at]) for at in kept] for _, row in rows]
     cells = [[cell.strip() for cell in row] for row in cells] if separator == "|" else cells
     index = pd.Index([line for line, _ in rows], name="line")
     table = pd.DataFrame(cells, index, [header[at] for at in kept], dtype=str)
@@ -250,8 +250,8 @@ def _framed(rows: Rows, notes: list[str]) -> tuple[list[str], Rows]:
     begin = 0
     while width > 1 and begin < len(full) - 1 and _is_title(full[begin][1], full[begin + 1][1], width):
         begin += 1
-    header = [as_written(name).strip() for name in full[begin][1]] if full else []
-    again = [[as_written(name).strip() for name in row] == header for _, row in full]
+    header = [unescape_formula(name).strip() for name in full[begin][1]] if full else []
+    again = [[unescape_formula(name).strip() for name in row] == header for _, row in full]
     body = [
         one for at, one in enumerate(full) if at > begin and not again[at] and not _is_comment(one[1], width)
     ]

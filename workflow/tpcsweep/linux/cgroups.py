@@ -22,13 +22,13 @@ from tpcsweep.linux.counters import CounterFile, Process, ProcessTable, with_des
 from tpcsweep.numbers import plain
 
 REMOVE_SECONDS = 2.0
-PLAIN = Path("/run/tpcsweep-groups")
+PLAIN_GROUPS = Path("/run/tpcsweep-groups")
 """Folder of plain groups; exists only in namespaces of an ordinary user without delegated cgroups."""
 PERIOD = 100_000
 """Usual period in µs, the default of the kernel and of Kubernetes."""
 SHORTEST_QUOTA = 1_000
 LONGEST_PERIOD = 1_000_000
-ENOUGH = 10_000
+RECOMMENDED_QUOTA = 10_000
 """Smallest recommended quota in µs; with smaller ones, many streams get less than few."""
 
 FEWEST_CORES = SHORTEST_QUOTA / LONGEST_PERIOD
@@ -53,15 +53,16 @@ class Quota(NamedTuple):
 def quota(cores: float) -> Quota:
     """Return the quota for a number of cores, in whole µs, and therefore within 0.05 %.
 
-    The period is the usual one if the quota is at least ENOUGH, that is from a tenth of a core. For fewer cores it is
-    longer, up to the kernel's maximum, so that the quota is ENOUGH. Source: `python -m benchmarks.quotas`.
+    The period is the usual one if the quota is at least RECOMMENDED_QUOTA, that is from a tenth of a core. For fewer
+    cores it is longer, up to the kernel's maximum, so that the quota is RECOMMENDED_QUOTA. Source: `python -m
+    benchmarks.quotas`.
 
     Raises:
         ValueError: For less than FEWEST_CORES.
     """
     if round(cores * LONGEST_PERIOD) < SHORTEST_QUOTA:
         raise ValueError(f"{plain(cores)} cores are no quota: the kernel needs {plain(FEWEST_CORES)} or more")
-    period = min(max(PERIOD, round(ENOUGH / cores)), LONGEST_PERIOD)
+    period = min(max(PERIOD, round(RECOMMENDED_QUOTA / cores)), LONGEST_PERIOD)
     return Quota(round(cores * period), period)
 
 
@@ -81,8 +82,8 @@ class Hierarchy:
 
 def hierarchy(mounts: str | None = None) -> Hierarchy:
     """Return the hierarchy in the text of /proc/self/mounts, by default the current. Raises CgroupError."""
-    if mounts is None and PLAIN.is_dir():
-        return Hierarchy(0, PLAIN, PLAIN)
+    if mounts is None and PLAIN_GROUPS.is_dir():
+        return Hierarchy(0, PLAIN_GROUPS, PLAIN_GROUPS)
     text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
     rows = [line.split() for line in text.splitlines()]
     v1 = {option: Path(row[1]) for row in rows if row[2] == "cgroup" for option in row[3].split(",")}
@@ -231,7 +232,7 @@ class PlainGroup(Cgroup):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _processes(self) -> dict[int, Process]:
-        known = self.table.look()
+        known = self.table.read()
         return {pid: known[pid] for pid in with_descendants(super().pids(), known)}
 
     @property
@@ -251,7 +252,7 @@ def parse_periods(text: str) -> tuple[int, int]:
     return int(stat.get("nr_periods", 0)), int(stat.get("nr_throttled", 0))
 
 
-def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
+def cgroups_with_prefix(tree: Hierarchy, prefix: str) -> list[Cgroup]:
     folders = (path for root in {tree.cpu, tree.accounting} for path in root.glob(f"{prefix}*"))
     return [tree.group(name) for name in sorted({path.name for path in folders if path.is_dir()})]
 

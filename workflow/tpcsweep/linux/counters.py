@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
-FRESH = 0.02
+REUSE_SECONDS = 0.02
 """Seconds for which a look at all processes is reused, because several groups are read at once."""
 
 
@@ -86,15 +86,15 @@ def with_descendants(roots: Iterable[int], processes: Mapping[int, Process]) -> 
 
 
 class ProcessTable:
-    """All processes of this PID namespace, at most FRESH old."""
+    """All processes of this PID namespace, at most REUSE_SECONDS old."""
 
     def __init__(self) -> None:
-        self._when = -FRESH
+        self._when = -REUSE_SECONDS
         self._processes: dict[int, Process] = {}
 
-    def look(self) -> Mapping[int, Process]:
+    def read(self) -> Mapping[int, Process]:
         now = time.monotonic()
-        if now - self._when >= FRESH:
+        if now - self._when >= REUSE_SECONDS:
             self._processes = dict(_all())
             self._when = now
         return self._processes

@@ -34,7 +34,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 Made = TypeVar("Made")
 
 
-def within(name: str, make: Callable[[], Made]) -> Made:
+def call_in_namespace(name: str, make: Callable[[], Made]) -> Made:
     """Call a function in a namespace, and return its result or raise its exception, or OSError.
 
     A separate thread enters the namespace (setns(2)) and ends there, because some users cannot return to the process's
@@ -45,7 +45,7 @@ def within(name: str, make: Callable[[], Made]) -> Made:
     def call() -> None:
         try:
             with (FOLDER / name).open("rb", 0) as space:
-                checked(libc.setns(space.fileno(), CLONE_NEWNET), f"network namespace {name}")
+                check_libc(libc.setns(space.fileno(), CLONE_NEWNET), f"network namespace {name}")
             made.set_result(make())
         except BaseException as error:
             made.set_exception(error)
@@ -56,18 +56,18 @@ def within(name: str, make: Callable[[], Made]) -> Made:
     return made.result()
 
 
-def inside(name: str, command: Sequence[str]) -> list[str]:
+def namespace_command(name: str, command: Sequence[str]) -> list[str]:
     return ["nsenter", f"--net={FOLDER / name}", *command]
 
 
 def socket_inside(name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
     """Return a socket that belongs to a namespace. Raises OSError."""
-    return within(name, lambda: socket.socket(family, kind, protocol))
+    return call_in_namespace(name, lambda: socket.socket(family, kind, protocol))
 
 
 def listening(name: str) -> set[int]:
     """Return the TCP ports with an IPv4 listener in a namespace. Raises OSError."""
-    lines = within(name, Path("/proc/thread-self/net/tcp").read_text).splitlines()[1:]
+    lines = call_in_namespace(name, Path("/proc/thread-self/net/tcp").read_text).splitlines()[1:]
     # The local address and port are hexadecimal, and LISTEN is state 0A (proc(5)).
     return {int(row[1].rpartition(":")[2], 16) for row in map(str.split, lines) if row[3] == "0A"}
 
@@ -77,7 +77,7 @@ class Interface:
 
     def __init__(self, namespace: str, interface: str) -> None:
         self._namespace, self._interface = namespace, interface
-        self._file = within(namespace, lambda: CounterFile("/proc/thread-self/net/dev"))
+        self._file = call_in_namespace(namespace, lambda: CounterFile("/proc/thread-self/net/dev"))
         self.close = self._file.close
 
     def read(self) -> dict[str, int]:
@@ -99,9 +99,9 @@ def parse_net_dev(text: str) -> dict[str, dict[str, int]]:
     return interfaces
 
 
-def checked(answer: int, what: str) -> int:
-    """Return the result of a function of `libc`. Raises OSError about `what` if it is negative."""
+def check_libc(answer: int, subject: str) -> int:
+    """Return the result of a function of `libc`. Raises OSError about `subject` if it is negative."""
     if answer < 0:
         code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), what)
+        raise OSError(code, os.strerror(code), subject)
     return answer

@@ -26,7 +26,7 @@ from typing import NoReturn
 
 from tpcsweep import processes
 from tpcsweep.linux import cgroups
-from tpcsweep.linux.namespaces import checked, libc
+from tpcsweep.linux.namespaces import check_libc, libc
 from tpcsweep.linux.signals import ENDING
 
 SYSCTLS = {
@@ -38,7 +38,7 @@ SYSCTLS = {
 SYSTEMD = ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--")
 """Prefix that starts a program in a group delegated to it; the process becomes that program."""
 PROC, RUN = Path("/proc"), Path("/run")
-OURS = ("netns", "tpcsweep")
+SEPARATE_FOLDERS = ("netns", "tpcsweep")
 """Separate folders of RUN; all others are the machine's."""
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000  # linux/sched.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # linux/mount.h
@@ -51,12 +51,12 @@ _RIGHTS = _USERS | {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 """Root's capabilities that a deployment uses, with their bits (linux/capability.h)."""
 
 
-def is_alone() -> bool:
+def has_single_uid() -> bool:
     """Return whether this process has a single user id, as in an ordinary user's user namespace."""
     return sum(int(line.split()[2]) for line in Path("/proc/self/uid_map").read_text().splitlines()) == 1
 
 
-def refusal() -> str:
+def namespace_refusal() -> str:
     """Return why the current user cannot make namespaces and mounts, or "". The trial takes 20 ms."""
     if not shutil.which("unshare"):
         return "unshare is missing: an administrator installs util-linux"
@@ -68,7 +68,7 @@ def refusal() -> str:
         kinds = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
         command = ["unshare", *kinds, "sh", "-c", _TRIAL]
     tried = processes.run(command)
-    return explained(tried.stderr.strip()) if tried.returncode else ""
+    return refusal_text(tried.stderr.strip()) if tried.returncode else ""
 
 
 def lacking_rights(status: str) -> list[str]:
@@ -76,7 +76,7 @@ def lacking_rights(status: str) -> list[str]:
     return [name for name, bit in _RIGHTS.items() if not int(status.split("CapEff:")[1][:17], 16) >> bit & 1]
 
 
-def explained(said: str) -> str:
+def refusal_text(said: str) -> str:
     """Return why namespaces were refused, with the failed program's message, and the fix."""
     why = []
     if not (PROC / "self/ns/user").exists():
@@ -127,15 +127,16 @@ def enter_namespaces() -> None:
     """Continue in a child process as root of its own namespaces; see the module's docstring.
 
     If cgroups are delegated to this process, or systemd delegates them on request, they are at the usual place;
-    otherwise groups are plain ones (`cgroups.PLAIN`). Call it first in a script, because the caller must have a single
-    thread (user_namespaces(7)), and open files stay open in the child. Call it only without a `refusal`.
+    otherwise groups are plain ones (`cgroups.PLAIN_GROUPS`). Call it first in a script, because the caller must have a
+    single thread (user_namespaces(7)), and open files stay open in the child. Call it only without a
+    `namespace_refusal`.
 
     Raises:
         OSError: If the kernel refuses any part.
     """
     group = _own_group()
     outside = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}
-    checked(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWPID), "unshare")
+    check_libc(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWPID), "unshare")
     for name, text in outside.items():
         Path(f"/proc/self/{name}").write_text(text)
     end, ours = os.pipe()
@@ -161,7 +162,7 @@ def _own_group() -> Path | None:
             return None
         command = [*SYSTEMD, sys.executable, *sys.orig_argv[1:]]
         # cron's environment lacks the first
-        changed = processes.whole(**{"XDG_RUNTIME_DIR": str(_runtime()), _SCOPE: "asked for"})
+        changed = processes.full_environment(**{"XDG_RUNTIME_DIR": str(_runtime()), _SCOPE: "asked for"})
         os.execvpe(command[0], command, changed)  # noqa: S606
     # A group that delegates controllers must not have processes itself.
     own = group / "tpcsweep-job"
@@ -199,7 +200,7 @@ def _be_the_first(end: int) -> NoReturn:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(end, 0)
         os.dup2(null, 1)
-        os.execvpe("cat", ["cat"], processes.system())  # noqa: S606
+        os.execvpe("cat", ["cat"], processes.system_environment())  # noqa: S606
     finally:
         os._exit(1)
 
@@ -225,16 +226,16 @@ def _mounts(group: Path | None) -> None:
     _mount(str(PROC), RUN, "", _MS_MOVE)
     _mount("proc", PROC, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     for entry in (RUN / elsewhere).iterdir():
-        if entry.name not in OURS:
+        if entry.name not in SEPARATE_FOLDERS:
             (RUN / entry.name).symlink_to(Path(elsewhere, entry.name))
     (RUN / "netns").mkdir()
     if group:
         # At the place of the whole hierarchy, so that only the group is visible.
         _mount(str(group), mounted() or group, "", _MS_BIND)
     else:
-        cgroups.PLAIN.mkdir()
+        cgroups.PLAIN_GROUPS.mkdir()
 
 
 def _mount(source: str, target: Path, kind: str, flags: int, options: str = "") -> None:
     texts = source.encode(), bytes(target), kind.encode()
-    checked(libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), str(target))
+    check_libc(libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), str(target))

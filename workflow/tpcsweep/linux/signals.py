@@ -28,8 +28,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None)
 
 
-def ignore() -> None:
-    """Ignore the signals of ENDING until `heed`, because an interrupted teardown leaves things behind.
+def ignore_signals() -> None:
+    """Ignore the signals of ENDING until `restore_signals`, because an interrupted teardown leaves things behind.
 
     Commands in between need a separate session, or Ctrl-C ends them.
     """
@@ -37,7 +37,7 @@ def ignore() -> None:
         signal.signal(number, lambda number, _: _ignored.append(number))
 
 
-def heed() -> None:
+def restore_signals() -> None:
     """Let the signals of ENDING raise SystemExit, immediately if one arrived while they were ignored."""
     for number in ENDING:
         signal.signal(number, _leave)
@@ -46,7 +46,7 @@ def heed() -> None:
 
 
 def _leave(number: int, _frame: object) -> None:
-    ignore()
+    ignore_signals()
     raise SystemExit(128 + number)
 
 
@@ -55,12 +55,12 @@ def interruptible() -> Iterator[None]:
     """Let the first signal of ENDING within a `with` raise SystemExit, and ignore later ones."""
     _ignored.clear()
     with _restored():
-        heed()
+        restore_signals()
         yield
 
 
 @contextlib.contextmanager
-def held() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Delay signals of ENDING to the end of a `with`.
 
     This does nothing in other threads than the main one, which alone handles signals.
@@ -89,7 +89,7 @@ def _restored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def tell_jobs() -> None:
+def announce_pid() -> None:
     """Tell the jobs of this Snakemake its pid, for `end_with_snakemake`."""
     os.environ[_STARTER] = str(os.getpid())
 

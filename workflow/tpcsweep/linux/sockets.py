@@ -73,7 +73,7 @@ class Connection(NamedTuple):
 
 
 COUNTERS = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
-"""Growing fields of a connection, which `Followed` sums up."""
+"""Growing fields of a connection, which `ConnectionTotals` sums up."""
 
 
 class SocketDiagnostics:
@@ -88,12 +88,12 @@ class SocketDiagnostics:
         messages = self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1))
         return [connection for connection in map(_connection, messages) if connection]
 
-    def unfinished(self, port: int, held: Collection[int]) -> int:
+    def unfinished(self, port: int, server_sockets: Collection[int]) -> int:
         """Return the number of connections that the server at a local port must still accept, serve or close.
 
         The kernel no longer lists a reset connection, but its server can still read and execute requests that arrived
-        before the reset. Such a connection is recognized by the socket that the server holds: `held` are its processes'
-        sockets, as returned by `tcp_sockets`. A connection that waits to be accepted counts twice.
+        before the reset. Such a connection is recognized by the socket that the server holds: `server_sockets` are its
+        processes' sockets, as returned by `tcp_sockets`. A connection that waits to be accepted counts twice.
 
         Raises:
             OSError: If the kernel does not answer.
@@ -102,11 +102,11 @@ class SocketDiagnostics:
         for message in messages:
             if int.from_bytes(message[_ID_OFFSET : _ID_OFFSET + 2], "big") == port:
                 count += _QUEUE_AND_INODE.unpack_from(message)[0] if message[1] == _LISTEN else 1
-        return count + len(_unlisted(held, messages))
+        return count + len(_unlisted(server_sockets, messages))
 
-    def reset(self, held: Collection[int]) -> set[int]:
-        """Return the sockets among `held` whose connections were reset. Raises OSError."""
-        return _unlisted(held, self._dump(_UNFINISHED | 1 << _LISTEN))
+    def reset(self, server_sockets: Collection[int]) -> set[int]:
+        """Return the sockets among `server_sockets` whose connections were reset. Raises OSError."""
+        return _unlisted(server_sockets, self._dump(_UNFINISHED | 1 << _LISTEN))
 
     def _dump(self, states: int, extensions: int = 0) -> list[bytes]:
         """Return a struct inet_diag_msg with attributes for each connection in one of the states."""
@@ -139,8 +139,8 @@ class SocketDiagnostics:
         self._socket.close()
 
 
-def _unlisted(held: Collection[int], messages: list[bytes]) -> set[int]:
-    return set(held) - {_QUEUE_AND_INODE.unpack_from(message)[1] for message in messages}
+def _unlisted(server_sockets: Collection[int], messages: list[bytes]) -> set[int]:
+    return set(server_sockets) - {_QUEUE_AND_INODE.unpack_from(message)[1] for message in messages}
 
 
 def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:
@@ -181,7 +181,7 @@ def _as_owner(path: str) -> Iterator[None]:
         _LIBC.setfsgid(group)
 
 
-class Followed:
+class ConnectionTotals:
     """Sums of counters over all connections ever seen, even if they come and go.
 
     Changes of a connection after its last look are missed, that is at most one sampling interval.
@@ -192,7 +192,7 @@ class Followed:
         self._last: dict[int, Connection] = {}
         """Connections by their cookies."""
 
-    def look(self, connections: Sequence[Connection]) -> dict[str, Any]:
+    def update(self, connections: Sequence[Connection]) -> dict[str, Any]:
         """Record the current connections, and return the sums of their COUNTERS so far."""
         now = {connection.cookie: connection for connection in connections}
         for cookie, connection in now.items():

@@ -27,11 +27,11 @@ from tpcsweep.measure.steady import Steady, analyse, narrow
 from tpcsweep.variables import BYTES, SHARES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
-LOOK = 1.0
+UPDATE_SECONDS = 1.0
 """Seconds between updates of the displayed figures."""
-RARER = 1.5
+DECISION_FACTOR = 1.5
 """Factor on the time until a cell may stop again; frequent looks select luckily narrow intervals."""
-LOOKS = 300
+RARER_UPDATES_AFTER = 300
 """Seconds after which looks become rarer: each time that the cell is longer by a 300th."""
 POLL = 0.05
 BUSY = 0.95
@@ -168,7 +168,7 @@ class _Cell:
     def _watch(self, show: Callable[[Steady, float], None]) -> None:
         measurement = self._measurement
         decided, longest = measurement.bounds
-        due = self._began + LOOK
+        due = self._began + UPDATE_SECONDS
         while not (self._transfers.exhausted or self._transfers.finished):
             self._site.check()
             now = time.monotonic()
@@ -176,14 +176,14 @@ class _Cell:
             self._hear()
             spent = now - self._began
             if now >= due:
-                due += max(LOOK, spent / LOOKS)
+                due += max(UPDATE_SECONDS, spent / RARER_UPDATES_AFTER)
                 readings, interval = self._sampler.readings(), self._sampler.interval
                 steady = self._analysed(goodput(readings, interval), interval)
                 show(steady, spent)
                 if measurement.until == "steady" and spent >= decided:
                     if narrow(steady, measurement.precision):
                         return
-                    decided = RARER * spent
+                    decided = DECISION_FACTOR * spent
             if spent >= longest:
                 return
             time.sleep(min(measurement.interval, 0.1))
@@ -201,7 +201,7 @@ class _Cell:
 
     def _hear(self) -> None:
         for copy in self._site.copies():
-            self._transfers.copied(copy)
+            self._transfers.add_copy(copy)
 
     def stop(self) -> None:
         ended = self._readings[-1].time
@@ -232,8 +232,8 @@ class _Cell:
         last = goodput(self._readings, self._interval)[-math.ceil(SILENCE / self._interval) :]
         silent = not (self._transfers.finished or last.any())
         # With more time every stream would have given up.
-        self._transfers.exhausted |= silent and self._transfers.stuck(self._wanted.streams)
-        if (silent or self._transfers.in_vain(self._wanted.streams)) and not self._broken:
+        self._transfers.exhausted |= silent and self._transfers.last_failed(self._wanted.streams)
+        if (silent or self._transfers.all_failed(self._wanted.streams)) and not self._broken:
             with self._breakage_noted():
                 self._site.ready()
         if silent:
@@ -251,7 +251,7 @@ class _Cell:
         refused = self._failure not in ("", self._broken)  # the tool's own message is complete
         texts = [self._broken, self._failure, "" if refused else words]
         message = "; ".join(dict.fromkeys(filter(None, texts)))
-        failed = bool(self._failure) or self._transfers.in_vain(self._wanted.streams) or nothing
+        failed = bool(self._failure) or self._transfers.all_failed(self._wanted.streams) or nothing
         shares = {} if failed else self._attributed(samples, steady, summary)
         limit, second = limits.binding(shares) if shares else (None, "")
         summary |= {name: number(shares.get(limit, math.nan), DIGITS) for limit, name in SHARES.items()}
@@ -269,7 +269,7 @@ class _Cell:
             "limit_second": second,
             "summary": summary | {"bandwidth_found": found and number(found, DIGITS)},
             "samples": {name: _rounded(values) for name, values in samples.items()},
-            "transfers": self._transfers.listed(),
+            "transfers": self._transfers.to_columns(),
         }
 
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
@@ -313,7 +313,9 @@ class _Cell:
         moving = np.ones(after["time"].size)
         if self._wanted.layer != "network":
             ended = self._transfers.columns()
-            moving = transfers.moving(ended, self._unfinished, self._wanted.streams, times, growth, ramp)
+            moving = transfers.moving_share(
+                ended, self._unfinished, self._wanted.streams, times, growth, ramp
+            )
         known = {name: math.nan if value is None else value for name, value in summary.items()}
         return limits.attribute(self._wanted, after, moving, known)
 

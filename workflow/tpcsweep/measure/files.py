@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from tpcsweep.linux.namespaces import checked, libc
+from tpcsweep.linux.namespaces import check_libc, libc
 from tpcsweep.linux.sockets import SocketDiagnostics
 
 _GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
@@ -41,7 +41,7 @@ def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
     return name
 
 
-def hold_memory(path: Path, size: int) -> None:
+def reserve_memory(path: Path, size: int) -> None:
     """Reserve `size` bytes of memory in usable form until `path`, a file on tmpfs, is removed.
 
     A virtual machine's host provides memory page by page at the first write, and may take free blocks of 2 MiB back
@@ -58,7 +58,7 @@ def hold_memory(path: Path, size: int) -> None:
                 pages.madvise(mmap.MADV_REMOVE, start + mmap.PAGESIZE, _HELD - mmap.PAGESIZE)
 
 
-def forget(folder: Path) -> None:
+def drop_page_cache(folder: Path) -> None:
     """Drop a folder's files from the page cache, so that they are read from disk (posix_fadvise(2)).
 
     Pages that are not yet on disk stay in the cache.
@@ -153,7 +153,7 @@ class FirstBytes:
     def __init__(self, folder: Path) -> None:
         """Start watching. Raises OSError if the kernel grants no more watches."""
         self._path = folder
-        self._fd = checked(libc.inotify_init1(os.O_CLOEXEC), f"inotify {folder}")
+        self._fd = check_libc(libc.inotify_init1(os.O_CLOEXEC), f"inotify {folder}")
         self._folder = self._watch(folder, _CREATE)
         self._names: dict[int, str] = {}
         """Files without a byte so far, by their watches."""
@@ -173,7 +173,9 @@ class FirstBytes:
         self._thread.join()
 
     def _watch(self, path: Path, mask: int) -> int:
-        return checked(libc.inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask)), str(path))
+        return check_libc(
+            libc.inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask)), str(path)
+        )
 
     def _listen(self) -> None:
         try:

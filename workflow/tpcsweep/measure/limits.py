@@ -110,7 +110,7 @@ def attribute(
         wanted: Parameters of the cell.
         samples: Series of the cell.
         moving: Share of the streams' time in each sample in which files moved with fully grown windows, see
-            `transfers.moving`.
+            `transfers.moving_share`.
         signs: The cell's `numbers`, its `rtt_idle`, and its shares of throttled scheduling periods.
 
     Returns:
@@ -121,39 +121,41 @@ def attribute(
     active = np.minimum(1.0, busy * streams)
     left, shares = np.ones(moving.size), dict.fromkeys(SHARES, math.nan if moving.size == 0 else 0.0)
 
-    def take(limit: str, share: NDArray[np.float64] | float) -> None:
+    def attribute_share(limit: str, share: NDArray[np.float64] | float) -> None:
         taken = np.minimum(left, np.clip(share, 0.0, 1.0))
         np.subtract(left, taken, out=left)
         shares[limit] += float(taken.mean()) if taken.size else 0.0
 
     rate, flowing = _smoothed(samples["wire_throughput"], SMOOTHED), _smoothed(active, SMOOTHED)
     path = _zero(rate / wanted.bandwidth)
-    take("bandwidth", np.where(path >= FULL, 1.0, np.where(path >= FULL * flowing, active, 0.0)))
+    attribute_share("bandwidth", np.where(path >= FULL, 1.0, np.where(path >= FULL * flowing, active, 0.0)))
     source, destination = (
         _exhausted(side, wanted, samples, active, signs) for side in ("source", "destination")
     )
     ahead = source * signs["source_quota_used"] > destination * signs["destination_quota_used"]
     ahead |= source > destination
-    take("cpu_source", np.where(ahead, source, 0.0))
-    take("cpu_destination", np.where(ahead, 0.0, destination))
+    attribute_share("cpu_source", np.where(ahead, source, 0.0))
+    attribute_share("cpu_destination", np.where(ahead, 0.0, destination))
     # A client is idle during a third-party copy, unless it uses up a core.
     throttled = _zero(signs["client_throttled"]) * (1 - moving if wanted.layer != "network" else 1.0)
-    take("client", np.where(_zero(samples["client_thread"]) >= FULL, 1.0, throttled))
+    attribute_share("client", np.where(_zero(samples["client_thread"]) >= FULL, 1.0, throttled))
     waiting = np.maximum(_zero(samples["source_waiting"]), _zero(samples["destination_waiting"]))
-    take("disk", waiting / wanted.streams)
-    take("between_files", 1 - moving)
+    attribute_share("disk", waiting / wanted.streams)
+    attribute_share("between_files", 1 - moving)
     under_way = (
         _smoothed(samples["goodput"], SMOOTHED) * signs["rtt_idle"] / (GBIT_PER_MS * wanted.tcp_buffer)
     )
     used = _zero(under_way / np.maximum(_smoothed(busy, SMOOTHED) * streams, 1e-9))
-    take("window", np.where(used >= WINDOW_FULL, busy, np.where(used >= WINDOW_CLOSED, waited, 0.0)))
+    attribute_share(
+        "window", np.where(used >= WINDOW_FULL, busy, np.where(used >= WINDOW_CLOSED, waited, 0.0))
+    )
     lossy, queued = signs["loss_used"] >= LOST, signs["queue_drops"] >= 0.5
-    take("path_queue", busy * (lossy and queued))
-    take("loss", busy * lossy)
+    attribute_share("path_queue", busy * (lossy and queued))
+    attribute_share("loss", busy * lossy)
     machine = _zero(samples["machine_cpu"]) + _zero(samples["machine_steal"]) >= SATURATED
-    take("machine", np.where(machine | (_zero(samples["path_cpu"]) >= FULL), 1.0, 0.0))
+    attribute_share("machine", np.where(machine | (_zero(samples["path_cpu"]) >= FULL), 1.0, 0.0))
     seen = any(np.isfinite(samples[f"{side}_origin_cpu"]).any() for side in ("source", "destination"))
-    take(NONE_FOUND if seen else NOT_VISIBLE, 1.0)
+    attribute_share(NONE_FOUND if seen else NOT_VISIBLE, 1.0)
     return shares
 
 

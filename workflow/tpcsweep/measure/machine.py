@@ -26,12 +26,12 @@ TRIES = 3
 WINDOW = 16
 """Looks whose mean is a speed, two or three seconds.
 On a shared host, a single piece takes up to twice as long as the next, regardless of this machine's load."""
-LOOK = 1.0
+THREAD_INTERVAL = 1.0
 """Seconds between looks at threads; each look reads a file for every thread."""
 SHARE = 0.005
 """Largest share of a core for looks at speed, and for looks at threads; slow looks become rarer."""
 PRESSURE = "/proc/pressure/cpu"
-TAKEN = 0.1
+DISTURBED_SHARE = 0.1
 """Share of the machine's CPU time used by others or the hypervisor above which a cell is disturbed."""
 SLOWED = 0.5
 """Slowdown of a piece of work, relative to the machine's fastest, above which a cell is disturbed."""
@@ -60,9 +60,9 @@ class Machine:
         self._pressure = _pressure_file()
         self._speed = Speed()
 
-    def look(self) -> Condition:
+    def read(self) -> Condition:
         waited = pressure(self._pressure.read()) if self._pressure else None
-        return Condition(*machine_times(self._stat.read()), waited, *self._speed.look())
+        return Condition(*machine_times(self._stat.read()), waited, *self._speed.read())
 
     def close(self) -> None:
         self._stat.close()
@@ -81,7 +81,7 @@ class Speed:
         self._recent: deque[float] = deque(maxlen=WINDOW)
         self._fastest = math.inf
 
-    def look(self) -> tuple[float, float | None]:
+    def read(self) -> tuple[float, float | None]:
         """Return ms of CPU time for a piece of work, and its slowdown relative to the fastest.
 
         The last result is repeated while another look would exceed SHARE of a core.
@@ -104,7 +104,7 @@ def disturbed(others: float | None, steal: float | None, slowed: float | None) -
 
     Unknown values count as undisturbed.
     """
-    return (others or 0.0) + (steal or 0.0) >= TAKEN or (slowed or 0.0) >= SLOWED
+    return (others or 0.0) + (steal or 0.0) >= DISTURBED_SHARE or (slowed or 0.0) >= SLOWED
 
 
 def pressure(text: bytes) -> float:
@@ -137,7 +137,7 @@ class Busiest(NamedTuple):
     """Number of threads that wait for a disk."""
 
 
-def together(servers: Iterable[Busiest]) -> Busiest:
+def combine_busiest(servers: Iterable[Busiest]) -> Busiest:
     """Combine servers: the busiest thread of any, and all waiting threads; NaN until each has two looks."""
     cores, waiting = zip(*servers, strict=True)
     return Busiest(math.nan if any(map(math.isnan, cores)) else max(cores), sum(waiting))
@@ -155,8 +155,8 @@ class Threads:
         self._when = self._due = -math.inf
         self._busiest = Busiest(math.nan, math.nan)
 
-    def look(self) -> Busiest:
-        """Return the last look, after repeating it if it is LOOK seconds old or older (see SHARE)."""
+    def read(self) -> Busiest:
+        """Return the last look, after repeating it if it is THREAD_INTERVAL seconds old or older (see SHARE)."""
         now = time.monotonic()
         if now >= self._due:
             began = time.thread_time()
@@ -166,7 +166,7 @@ class Threads:
             first = math.isinf(self._when)
             spent = math.nan if first else max(grown, default=0.0)
             self._busiest = Busiest(spent / (now - self._when), waiting)
-            self._used, self._when, self._due = used, now, now + max(LOOK, took / SHARE)
+            self._used, self._when, self._due = used, now, now + max(THREAD_INTERVAL, took / SHARE)
         return self._busiest
 
     def _stats(self) -> tuple[int, dict[str, float]]:
@@ -181,5 +181,5 @@ class Threads:
         return waiting, used
 
 
-def numbered(proc: int) -> list[int]:
+def process_ids(proc: int) -> list[int]:
     return [int(name) for name in os.listdir(proc) if name.isdigit()]

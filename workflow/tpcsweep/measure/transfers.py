@@ -86,7 +86,7 @@ class CellTransfers:
         while ends[-1] - ends[next(iter(self._waiting.values()))] > 2 * LATE:
             del self._waiting[next(iter(self._waiting))]
 
-    def copied(self, copy: Copy) -> None:
+    def add_copy(self, copy: Copy) -> None:
         """Record a copy reported by XRootD; late copies of other cells are ignored."""
         if not copy.name.startswith(self._prefix) or copy.begin < self._began:
             return
@@ -114,12 +114,12 @@ class CellTransfers:
         missing = (end[row] for row in self._waiting.values() if ok[row] and math.isnan(begin[row]))
         return self._began + max(missing, default=-math.inf) + LATE
 
-    def in_vain(self, streams: int) -> bool:
+    def all_failed(self, streams: int) -> bool:
         """Return whether all `streams` gave up, or each had a failure and no transfer succeeded."""
         failed_in = set(self._columns["stream"])
         return self.exhausted or (not any(self._columns["ok"]) and len(failed_in) == streams)
 
-    def stuck(self, streams: int) -> bool:
+    def last_failed(self, streams: int) -> bool:
         """Return whether the last ended transfer of each of `streams` failed."""
         last = dict(zip(self._columns["stream"], self._columns["ok"], strict=True))
         return len(last) == streams and not any(last.values())
@@ -140,7 +140,7 @@ class CellTransfers:
     def messages(self) -> Counter[str]:
         return Counter(self._failures.values())
 
-    def listed(self) -> dict[str, list[Any]]:
+    def to_columns(self) -> dict[str, list[Any]]:
         """Return `transfers` of a cell's file: lists of equal length, null for unknown values."""
         count = len(self._columns["stream"])
         rows = range(0, count, max(1, math.ceil(count / MOST_ROWS)))
@@ -205,7 +205,7 @@ def stream_bytes(
     return brought
 
 
-def moving(
+def moving_share(
     ended: Columns,
     unfinished: Columns,
     streams: int,

@@ -14,7 +14,7 @@ import xarray as xr
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from tpcsweep.configuration.sides import DATASET
-from tpcsweep.files import is_made_of, write_json
+from tpcsweep.files import is_up_to_date, write_json
 from tpcsweep.linux import signals
 from tpcsweep.models.base import Model
 from tpcsweep.models.choice import LEARNED, Choice, choose
@@ -142,7 +142,7 @@ def read_fits(path: str | Path) -> Saved:
 def current(dataset: Path) -> Path | None:
     """Return the file with the fits of a study's dataset, or None if missing, outdated or unreadable."""
     file = dataset.with_name(FILE)
-    if dataset.name != DATASET or not is_made_of(file, dataset):
+    if dataset.name != DATASET or not is_up_to_date(file, dataset):
         return None
     try:
         read_fits(file)

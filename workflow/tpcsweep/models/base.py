@@ -29,7 +29,7 @@ Cells: TypeAlias = Points | pd.DataFrame
 SEED = 0
 """Seed of all random numbers in models, so that the same data always give the same result."""
 
-UNSAID: Mapping[str, float] = {
+DEFAULTS: Mapping[str, float] = {
     "origins": 1.0,
     "cores": math.inf,
     "rtt": 0.0,
@@ -97,11 +97,11 @@ class Model:
         return np.broadcast_to(self.function(points, **values), shape)
 
 
-def with_unsaid(frame: Cells) -> Points:
-    """Return the numeric columns as arrays, and columns of `UNSAID` for the missing parameters."""
+def with_defaults(frame: Cells) -> Points:
+    """Return the numeric columns as arrays, and columns of `DEFAULTS` for the missing parameters."""
     columns = {str(name): np.asarray(frame[name]) for name in frame}
     length = len(next(iter(columns.values()), [0]))
-    unsaid = {name: np.full(length, value) for name, value in UNSAID.items() if name not in columns}
+    unsaid = {name: np.full(length, value) for name, value in DEFAULTS.items() if name not in columns}
     said = {name: column.astype(float) for name, column in columns.items() if column.dtype.kind in "biuf"}
     return unsaid | said
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tpcsweep.models.base import SEED, Floats, Model, json_content
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.learned import fit_process, fit_table
-from tpcsweep.models.least_squares import UnfittableError, optimum_of, units_of
+from tpcsweep.models.least_squares import UnfittableError, find_optimum, luck_units
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.numbers import plain
@@ -50,9 +50,9 @@ class Fold:
     """Rows that are left out together."""
 
     kind: str
-    held: str
+    left_out_name: str
     test: NDArray[np.bool_]
-    inside: NDArray[np.bool_]
+    interpolated: NDArray[np.bool_]
     """True for left-out rows that are interpolations, that is strictly inside the remaining values."""
 
 
@@ -118,7 +118,7 @@ def choose(
     score / score of the constant model; the data do not support a model with a skill of zero or less. Searches start at
     the values of `fits`.
     """
-    folds = leave_out(observations)
+    folds = make_folds(observations)
     if not folds:
         return Choice.none("no axis has enough values to leave one out")
     candidates: dict[str, Candidate] = {
@@ -137,14 +137,14 @@ def choose(
         for name, held in failed.groupby("model", sort=False)["held"]
     )
     errors = _errors(predictions, float(observations.throughput.max()))
-    units = units_of(observations)
+    units = luck_units(observations)
     inside = predictions[predictions["inside"]]
     asked = next((part for part in (inside[inside["kind"] == RUN], inside) if len(part)), predictions)
     best = _best(_losses(asked, units))
     return Choice(errors, _scores(_losses(predictions, units)), predictions, best, problems)
 
 
-def leave_out(observations: Observations) -> list[Fold]:
+def make_folds(observations: Observations) -> list[Fold]:
     """Return the folds: each value of RTT and streams, each deployment and each run; at most 12 of a kind.
 
     Neighbours are joined to keep that limit. An axis with fewer than three values is never left out. These cells are
@@ -164,7 +164,7 @@ def leave_out(observations: Observations) -> list[Fold]:
     folds += _folds("deployment", deployments, shuffled, ~_corners(observations))
     if (runs := observations.runs) is not None:
         for run in np.unique(runs):
-            domain, test = Domain.of(observations.take(runs != run)), runs == run
+            domain, test = Domain.from_observations(observations.take(runs != run)), runs == run
             held = observations.frame.loc[test, list(observations.axes)]
             folds.append(Fold(RUN, f"run {run}", test, ~domain.outside(held)))
     return folds
@@ -198,9 +198,9 @@ def cross_validate(candidate: Candidate, observations: Observations, folds: Sequ
         test = observations.take(fold.test)
         columns = {
             "kind": fold.kind,
-            "held": fold.held,
+            "held": fold.left_out_name,
             "row": np.flatnonzero(fold.test),
-            "inside": fold.inside,
+            "inside": fold.interpolated,
             "measured": test.throughput,
             "predicted": candidate(observations.take(~fold.test), test),
         }
@@ -212,7 +212,7 @@ def _fitted(
     model: Model, start: Mapping[str, float] | None, train: Observations, test: Observations
 ) -> Floats:
     try:
-        problem, units, *_ = optimum_of(model, train, start)
+        problem, units, *_ = find_optimum(model, train, start)
     except UnfittableError:
         return np.full(len(test), np.nan)
     return np.maximum(model(test.points, problem.values(units)), 0.0)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tpcsweep.files import number
-from tpcsweep.models.base import Cells, Floats, Model, Parameter, with_unsaid
+from tpcsweep.models.base import Cells, Floats, Model, Parameter, with_defaults
 from tpcsweep.models.formulas import MODELS
-from tpcsweep.models.least_squares import UnfittableError, bootstrap, optimum_of, undetermined
+from tpcsweep.models.least_squares import UnfittableError, bootstrap, find_optimum, undetermined
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor, Scatter, interval, log_ratio, new_run
 
@@ -76,7 +76,7 @@ class Fit(Predictor):
         return self._rates(points, dict(zip(self.values, self.samples.T[:, :, np.newaxis], strict=True)))
 
     def _rates(self, points: Cells, values: Mapping[str, Floats | float]) -> Floats:
-        full = with_unsaid(self.domain.filled(points, self.model.axes))
+        full = with_defaults(self.domain.filled(points, self.model.axes))
         return np.maximum(self.model(full, values), 0.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
     within each cell it draws repetitions. With `resamples=0` there are no intervals.
     """
     try:
-        problem, units, scale, converged = optimum_of(model, observations)
+        problem, units, scale, converged = find_optimum(model, observations)
     except UnfittableError as error:
         return _failed(model, observations, str(error))
     problems = [] if converged else ["the search ended before it had converged"]
@@ -165,9 +165,9 @@ def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES)
         reasons=undetermined(problem, units, low, high),
         correlations=_correlations(model.parameters, samples),
         samples=samples,
-        scatter=Scatter.of(off * new_run(off, observations), estimate, freedom),
+        scatter=Scatter.from_residuals(off * new_run(off, observations), estimate, freedom),
         observed=len(observations),
-        domain=Domain.of(observations),
+        domain=Domain.from_observations(observations),
         problems=tuple(problems),
         drawn=drawn,
     )
@@ -185,7 +185,7 @@ def _failed(model: Model, observations: Observations, problem: str) -> Fit:
         samples=np.full((1, len(nothing)), np.nan),
         scatter=Scatter.none(),
         observed=len(observations),
-        domain=Domain.of(observations),
+        domain=Domain.from_observations(observations),
         problems=(problem,),
     )
 

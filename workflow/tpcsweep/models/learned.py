@@ -43,7 +43,7 @@ class Features:
     words: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, observations: Observations) -> Features:
+    def from_observations(cls, observations: Observations) -> Features:
         offsets, limits, centres = {}, {}, {}
         for name in observations.numeric:
             values = observations.frame[name].to_numpy(float)
@@ -131,7 +131,7 @@ def fit_process(observations: Observations) -> GaussianProcess:
     least = float(throughput[throughput > 0].min()) / 2
     logs = np.log(np.maximum(throughput, least))
     features, groups = (
-        Features.of(observations),
+        Features.from_observations(observations),
         observations.frame.assign(log=logs).groupby("point", sort=False),
     )
     cells, counts = list(groups.indices.values()), groups.size().to_numpy()
@@ -153,10 +153,10 @@ def fit_process(observations: Observations) -> GaussianProcess:
     spread = surface(regressor, inputs, noise)[1]
     off = (logs[row] - middle[place]) / np.hypot(spread, single)[place]
     off = off * new_run(off, observations.take(row))
-    scatter = Scatter.of(off, np.exp(middle)[place], len(held) - 1)
+    scatter = Scatter.from_residuals(off, np.exp(middle)[place], len(held) - 1)
     zeros = int(np.sum(throughput == 0))
     problems = (f"{zeros} cells without throughput count as {short(least)} Gbit/s",) if zeros else ()
-    domain = Domain.of(observations)
+    domain = Domain.from_observations(observations)
     return GaussianProcess(regressor, features, noise, single, scatter, domain=domain, problems=problems)
 
 
@@ -213,7 +213,7 @@ class _Grid(NamedTuple):
     """log(throughput in Gbit/s): words × places, in their order."""
 
     @classmethod
-    def of(cls, observations: Observations, features: Features) -> _Grid:
+    def from_observations(cls, observations: Observations, features: Features) -> _Grid:
         """Return the medians of observations. Raises ValueError for a grid with too many places."""
         frame = observations.frame
         words = observations.words
@@ -293,7 +293,7 @@ def fit_table(observations: Observations) -> LookupTable:
     Raises:
         ValueError: If there are fewer than three points, or the grid has more than 100,000 places.
     """
-    features = Features.of(observations)
+    features = Features.from_observations(observations)
     points = np.asarray(pd.factorize(observations.frame["point"])[0])
     count = int(points.max()) + 1
     if count < 3:
@@ -302,14 +302,16 @@ def fit_table(observations: Observations) -> LookupTable:
     estimate = np.empty(len(observations))
     for at in range(int(part.max()) + 1):
         out = part[points] == at
-        estimate[out] = _Grid.of(observations.take(~out), features).look_up(observations.take(out).frame)
+        estimate[out] = _Grid.from_observations(observations.take(~out), features).look_up(
+            observations.take(out).frame
+        )
     off = log_ratio(observations.throughput, estimate)
     rows = pd.DataFrame({"off": off, "estimate": estimate}).groupby(points).median()
     return LookupTable(
-        _Grid.of(observations, features),
-        Scatter.of(off * new_run(off, observations), estimate, count - 1),
-        Scatter.of(rows["off"].to_numpy(), rows["estimate"].to_numpy(), count - 1),
-        domain=Domain.of(observations),
+        _Grid.from_observations(observations, features),
+        Scatter.from_residuals(off * new_run(off, observations), estimate, count - 1),
+        Scatter.from_residuals(rows["off"].to_numpy(), rows["estimate"].to_numpy(), count - 1),
+        domain=Domain.from_observations(observations),
     )
 
 

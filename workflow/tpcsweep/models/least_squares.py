@@ -45,12 +45,12 @@ class LeastSquares:
     model: Model
     observations: Observations
     free: tuple[Parameter, ...]
-    held: Mapping[str, float]
+    constants: Mapping[str, float]
     rows: NDArray[np.int64] | None = None
     """Rows that a resample uses, or None for all rows once each."""
 
     @classmethod
-    def of(cls, model: Model, observations: Observations) -> LeastSquares:
+    def for_model(cls, model: Model, observations: Observations) -> LeastSquares:
         held = {
             parameter.name: parameter.neutral
             for parameter in model.parameters
@@ -63,7 +63,7 @@ class LeastSquares:
         """Return every parameter: floats for one point, columns for an array of points × parameters."""
         free = (one.from_unit(units[..., at]) for at, one in enumerate(self.free))
         shaped = (float(value) if units.ndim == 1 else value[:, np.newaxis] for value in free)
-        known = {**self.held, **dict(zip((one.name for one in self.free), shaped, strict=True))}
+        known = {**self.constants, **dict(zip((one.name for one in self.free), shaped, strict=True))}
         return {parameter.name: known[parameter.name] for parameter in self.model.parameters}
 
     def residuals(self, units: Floats) -> Floats:
@@ -129,7 +129,7 @@ class LeastSquares:
         return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])
 
 
-def optimum_of(
+def find_optimum(
     model: Model, observations: Observations, start: Mapping[str, float] | None = None
 ) -> tuple[LeastSquares, Floats, float, bool]:
     """Return a model's problem and the result of its search (`LeastSquares.search`).
@@ -137,7 +137,7 @@ def optimum_of(
     Raises:
         UnfittableError: If the model has no optimum, or no value at some observation.
     """
-    problem = LeastSquares.of(model, observations)
+    problem = LeastSquares.for_model(model, observations)
     count, unknowns = len(observations), len(problem.free)
     if count < unknowns + 1:
         raise UnfittableError(f"too few observations to determine {unknowns} parameters: {count}")
@@ -164,7 +164,7 @@ def bootstrap(problem: LeastSquares, units: Floats, scale: float, resamples: int
     return drawn, np.array(samples or [optimum])
 
 
-def units_of(observations: Observations) -> pd.Series:
+def luck_units(observations: Observations) -> pd.Series:
     """Return each row's unit of shared luck: its deployment if there are many, otherwise its point."""
     many = observations.frame["deployment"].nunique() >= MANY_DEPLOYMENTS
     return observations.frame["deployment" if many else "point"]
@@ -172,7 +172,7 @@ def units_of(observations: Observations) -> pd.Series:
 
 def _drawer(observations: Observations) -> tuple[str, Callable[[np.random.Generator], NDArray[np.int64]]]:
     """Return the kind of the units, and a function that draws a resample: runs, then units in each run."""
-    frame, runs, units = observations.frame, observations.runs, units_of(observations)
+    frame, runs, units = observations.frame, observations.runs, luck_units(observations)
     numbers = np.zeros(len(frame), np.int64) if runs is None else runs
     cells: dict[int, dict[str, list[NDArray[np.int64]]]] = {}
     for rows in frame.groupby([numbers, "point"], sort=False).indices.values():
@@ -213,7 +213,7 @@ def undetermined(
     for parameter in problem.model.parameters:
         name = parameter.name
         if lacking := [axis for axis in parameter.needs if axis not in problem.observations.axes]:
-            held = parameter.neutral if name in problem.held else None
+            held = parameter.neutral if name in problem.constants else None
             end = "" if held is None else f": held at {plain(held)}"
             reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
         elif norms[name] <= _FLAT * largest:

@@ -16,7 +16,7 @@ from tpcsweep.configuration.parameters import CELL
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED
 from tpcsweep.dataset.tables import observations
-from tpcsweep.models.base import SEED, Floats, Points, with_unsaid
+from tpcsweep.models.base import SEED, Floats, Points, with_defaults
 
 FLOOR = 0.05
 """Floor of errors: share of the point's mean throughput and of the median throughput of all cells.
@@ -25,15 +25,15 @@ Cells of the same setting differ by about as much between deployments, and no mo
 NO_INTERVAL = 0.2
 """Error of an observation without interval or repetitions, as a share of its point's throughput."""
 
-NEAR = 0.1
-"""On axes with more than `MANY` values, values that differ by no more than this share form one class."""
+CLASS_SHARE = 0.1
+"""On axes with more than `MANY_VALUES` values, values that differ by no more than this share form one class."""
 
-MANY = 12
+MANY_VALUES = 12
 
-MOST = 5000
+LARGEST_FULL_FIT = 5000
 """Largest number of cells that models are fitted to in full."""
 
-SAMPLE = 500
+SAMPLE_SIZE = 500
 """Number of sampled cells for fits of larger datasets; fits to 10⁵ cells would take hours."""
 
 _MOST = 0.5  # share of the points
@@ -54,7 +54,7 @@ class Observations:
     """Names of parameters with several values, in the dataset's order, without `repetition`."""
     label: str = ""
     """Description of the data for figures, such as "sweep demo, measured on netns"."""
-    how: str = "measured"
+    data_kind: str = "measured"
     """Origin of the throughput: measured or simulated."""
 
     def __len__(self) -> int:
@@ -72,8 +72,8 @@ class Observations:
 
     @cached_property
     def points(self) -> Points:
-        """All numeric parameters, with values of `UNSAID` for missing ones."""
-        return with_unsaid(self.frame)
+        """All numeric parameters, with values of `DEFAULTS` for missing ones."""
+        return with_defaults(self.frame)
 
     @cached_property
     def throughput(self) -> Floats:
@@ -109,7 +109,7 @@ class Observations:
         return np.asarray(np.sqrt(self.error**2 + floor))
 
     def classes(self, name: str) -> pd.Series:
-        """Return the class of each row's value of an axis (see `classes`); subsets of rows keep their classes."""
+        """Return the class of each row's value of an axis (see `value_classes`); subsets of rows keep their classes."""
         return self.frame.get(f"{name}_class", self.frame[name])
 
     def take(self, rows: NDArray[Any]) -> Observations:
@@ -122,8 +122,8 @@ class Observations:
         return taken
 
 
-def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
-    """Return the well-measured cells of a dataset; of more than `most`, return a fixed random `SAMPLE`.
+def observe(ds: xr.Dataset, most: int = LARGEST_FULL_FIT) -> Observations:
+    """Return the well-measured cells of a dataset; of more than `most`, return a fixed random `SAMPLE_SIZE`.
 
     A row's error is the standard error behind its interval, in quadrature with the floors.
 
@@ -140,7 +140,7 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     numbers = [name for name in parameters if pd.api.types.is_numeric_dtype(frame[name])]
     frame[numbers] = frame[numbers].astype(float)
     axes = tuple(name for name in parameters if frame[name].nunique() > 1)
-    grouped = {name: classes(frame[name]) for name in axes}
+    grouped = {name: value_classes(frame[name]) for name in axes}
     for name, values in grouped.items():
         if not values.equals(frame[name]):
             frame[f"{name}_class"] = values
@@ -152,24 +152,24 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     elsewhere = "elsewhere, imported from" if ds.attrs.get("testbed_kind") == IMPORTED else "on"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} {elsewhere} {ds.attrs.get('testbed', '?')}"
     if len(frame) > most:
-        count = min(most, SAMPLE)
+        count = min(most, SAMPLE_SIZE)
         label += f", {count} of {len(frame)} cells chosen at random"
         rows = np.sort(np.random.default_rng(SEED).choice(len(frame), count, replace=False))
         frame = frame.iloc[rows].reset_index(drop=True)
     return Observations(frame, axes, label, how)
 
 
-def classes(values: pd.Series) -> pd.Series:
+def value_classes(values: pd.Series) -> pd.Series:
     """Return the class of each value of an axis: the value, or the smallest near one if there are many.
 
     Measured RTTs, unlike configured ones, never repeat exactly.
     """
-    if values.nunique() <= MANY or not pd.api.types.is_numeric_dtype(values):
+    if values.nunique() <= MANY_VALUES or not pd.api.types.is_numeric_dtype(values):
         return values
     smallest: dict[float, float] = {}
     first = values.min()
     for value in np.sort(values.unique()):
-        if value > first + NEAR * max(abs(first), 1.0):
+        if value > first + CLASS_SHARE * max(abs(first), 1.0):
             first = value
         smallest[value] = first
     return values.map(smallest)

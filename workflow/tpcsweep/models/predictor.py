@@ -18,7 +18,7 @@ from scipy import stats
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import describe
-from tpcsweep.dataset.labels import attributes_of
+from tpcsweep.dataset.labels import variable_attributes
 from tpcsweep.files import number
 from tpcsweep.models.base import SEED, Cells, Floats
 from tpcsweep.models.observations import Observations
@@ -44,13 +44,13 @@ class Domain:
     """Range of the fitted data: the ends of each axis, and the single value of each other parameter."""
 
     ranges: Mapping[str, tuple[float, float]]
-    words: Mapping[str, tuple[str, ...]]
+    word_values: Mapping[str, tuple[str, ...]]
     fixed: Mapping[str, float]
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Measured values of each numeric axis, ascending, if there are at most `MOST_CHOSEN`."""
 
     @classmethod
-    def of(cls, observations: Observations) -> Domain:
+    def from_observations(cls, observations: Observations) -> Domain:
         frame, axes = observations.frame, observations.axes
         values = {name: tuple(sorted(set(frame[name]))) for name in observations.numeric}
         parameters = {name: at for name, at in observations.points.items() if name in Parameters.model_fields}
@@ -83,8 +83,8 @@ class Domain:
             if name in self.ranges:
                 low, high = self.ranges[name]
                 out |= (values < low) | (values > high)
-            elif name in self.words:
-                out |= ~np.isin(values.astype(str), self.words[name])
+            elif name in self.word_values:
+                out |= ~np.isin(values.astype(str), self.word_values[name])
             elif name in self.fixed:
                 out |= values != self.fixed[name]
         return out
@@ -92,7 +92,7 @@ class Domain:
     def to_dict(self) -> dict[str, Any]:
         return {
             "ranges": {name: [_text(end) for end in ends] for name, ends in self.ranges.items()},
-            "words": {name: list(values) for name, values in self.words.items()},
+            "words": {name: list(values) for name, values in self.word_values.items()},
             "fixed": {name: _text(value) for name, value in self.fixed.items()},
             "values": {name: [_text(value) for value in values] for name, values in self.values.items()},
         }
@@ -120,7 +120,7 @@ class Scatter:
     """Bands × quantiles."""
 
     @classmethod
-    def of(cls, residuals: Floats, predicted: Floats, freedom: float = math.inf) -> Scatter:
+    def from_residuals(cls, residuals: Floats, predicted: Floats, freedom: float = math.inf) -> Scatter:
         """Estimate the scatter from residuals of single measurements and their predictions in Gbit/s.
 
         Residuals may be on any scale. Cells with equal predictions share a band, so their order does not matter. The
@@ -227,7 +227,7 @@ class Predictor(ABC):
             "extrapolated": (self.domain.outside(table), "beyond the fitted data", ""),
         }
         variables: dict[str, Any] = {
-            name: (template.dims, values.reshape(template.shape), attributes_of(Variable(units, about)))
+            name: (template.dims, values.reshape(template.shape), variable_attributes(Variable(units, about)))
             for name, (values, about, units) in figures.items()
         }
         about = {"title": f"Throughput as predicted by {self.name}", "model": self.name}

@@ -17,16 +17,16 @@ import orjson
 import xarray as xr
 
 from tpcsweep.claims import judge
-from tpcsweep.dataset import TRANSFERS_GROUP, load, opened
+from tpcsweep.dataset import TRANSFERS_GROUP, load, open_group
 from tpcsweep.dataset.labels import with_beyond_path
-from tpcsweep.files import is_file, is_made_of, write_text
-from tpcsweep.history import SweepHistory, history_of, junit_text, runs
+from tpcsweep.files import is_file, is_up_to_date, write_text
+from tpcsweep.history import SweepHistory, find_history, junit_text, runs
 from tpcsweep.models import current
 from tpcsweep.numbers import short
-from tpcsweep.pages.content import Beside, Sparkline, facts_of, sparkline
-from tpcsweep.pages.content import content as page_content
+from tpcsweep.pages.content import PageExtras, Sparkline, dataset_facts, sparkline
+from tpcsweep.pages.content import page_content as page_content
 from tpcsweep.pages.forecast import forecast as forecast_of
-from tpcsweep.pages.history import over_time
+from tpcsweep.pages.history import history_content
 from tpcsweep.templates import render
 
 PAGE = "index.html"
@@ -58,10 +58,10 @@ def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool
     """
     whole = dataset if whole is None else whole
     # The samples of 10⁴ cells are read in parts.
-    with opened(whole, "samples") as samples:
+    with open_group(whole, "samples") as samples:
         summary = load(whole)
         transfers = load(whole, TRANSFERS_GROUP)
-        shown = page_content(summary, samples, transfers, _beside(dataset, page, summary, listed))
+        shown = page_content(summary, samples, transfers, _page_extras(dataset, page, summary, listed))
     write_text(page, render("page", **shown))
 
 
@@ -79,12 +79,12 @@ def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHisto
         runs.HistoryError: If the dataset does not record when it was measured.
         MissingExtraError: If the extra `history` is not installed.
     """
-    runs.keep(dataset, folder)
-    told = history_of(*runs.kept(folder))
+    runs.keep_run(dataset, folder)
+    told = find_history(*runs.read_kept_runs(folder))
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
     write_text(folder / "history.json", orjson.dumps(told.to_dict(), option=options).decode())
     write_text(folder / "junit.xml", junit_text(told, fail_on))
-    write_text(folder / PAGE, render("history", **over_time(told)))
+    write_text(folder / PAGE, render("history", **history_content(told)))
     return told
 
 
@@ -98,9 +98,9 @@ def _entry(file: Path) -> dict[str, Any]:
     page = file.with_name(PAGE)
     entry: dict[str, Any] = {"folder": file.parent.name, "page": is_file(page), "problem": "", "line": ""}
     try:
-        with opened(file) as summary:
+        with open_group(file) as summary:
             needed = summary[["throughput", "status", "flags"]].load()
-            return {**entry, **facts_of(with_beyond_path(needed)), **_drawn(sparkline(needed))}
+            return {**entry, **dataset_facts(with_beyond_path(needed)), **_drawn(sparkline(needed))}
     # A foreign or broken file must not hide the others.
     except (OSError, ValueError, KeyError) as error:
         return {**entry, "problem": f"its dataset cannot be read: {error}"}
@@ -135,11 +135,11 @@ def _compared(file: Path) -> str:
         return "its comparison.json cannot be read"
 
 
-def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> Beside:
+def _page_extras(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> PageExtras:
     folder, models = dataset.parent, current(dataset)
     in_results = page.parent == folder and dataset.name == "dataset.nc"
     linked = [(name, what) for name, what in _FILES if page.parent == folder and is_file(folder / name)]
-    return Beside(
+    return PageExtras(
         files=linked or [(os.path.relpath(dataset, page.parent), dict(_FILES)["dataset.nc"])],
         claims=_current(folder / "claims.json", dataset) or [each.to_dict() for each in judge(summary)],
         forecast=forecast_of(summary, models) if models else None,
@@ -149,6 +149,6 @@ def _beside(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> Bes
 
 
 def _current(file: Path, dataset: Path) -> Any:
-    if dataset.name != "dataset.nc" or not is_made_of(file, dataset):
+    if dataset.name != "dataset.nc" or not is_up_to_date(file, dataset):
         return None
     return json.loads(file.read_text(encoding="utf-8"))

@@ -19,11 +19,11 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from tpcsweep.configuration.parameters import value_text
-from tpcsweep.configuration.sweep import REPETITION, paths_of
-from tpcsweep.dataset import STATUS, describe, flagged, masks_of
-from tpcsweep.dataset.labels import how_made, with_beyond_path
-from tpcsweep.figures.grid import place, values_of
-from tpcsweep.figures.labels import words
+from tpcsweep.configuration.sweep import REPETITION, cell_paths
+from tpcsweep.dataset import STATUS, describe, flag_masks, flagged
+from tpcsweep.dataset.labels import data_origin, with_beyond_path
+from tpcsweep.figures.grid import arrange_axes, axis_values
+from tpcsweep.figures.labels import name_text
 from tpcsweep.figures.maps import LIMIT_COLOURS, LIMIT_LETTERS
 from tpcsweep.files import number
 from tpcsweep.flags import FLAGS, GRADES, graded
@@ -47,7 +47,7 @@ _FACTS = ("host", "cpu", "kernel", "software", "commit")
 
 
 @dataclass(frozen=True)
-class Beside:
+class PageExtras:
     """Content of a page that is not in its dataset."""
 
     files: Sequence[tuple[str, str]] = ()
@@ -62,39 +62,39 @@ class Beside:
     """Function that returns whether a path from the page's folder exists."""
 
 
-def content(
-    summary: xr.Dataset, samples: xr.Dataset, transfers: xr.Dataset, beside: Beside
+def page_content(
+    summary: xr.Dataset, samples: xr.Dataset, transfers: xr.Dataset, extras: PageExtras
 ) -> dict[str, Any]:
     summary = with_beyond_path(summary)
-    forecast = beside.forecast
+    forecast = extras.forecast
     gained = gains(summary, forecast.fitted) if forecast else None
     return {
-        "about": facts_of(summary),
+        "about": dataset_facts(summary),
         "banner": disturbance(summary),
         "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary, gained)],
         "doubts": _doubts(summary),
-        "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in beside.claims],
-        "models": forecast.shown if forecast else None,
-        "overview": beside.overview,
-        "files": [{"path": path, "what": what} for path, what in beside.files],
+        "claims": [{name: str(claim.get(name) or "") for name in _OF_CLAIMS} for claim in extras.claims],
+        "models": forecast.section if forecast else None,
+        "overview": extras.overview,
+        "files": [{"path": path, "what": what} for path, what in extras.files],
         "data": {
             **_grid(summary),
-            "flags": [_flag(flag, mask=mask) for flag, mask in masks_of(summary).items() if flag in FLAGS],
+            "flags": [_flag(flag, mask=mask) for flag, mask in flag_masks(summary).items() if flag in FLAGS],
             "limits": [
                 [LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name], LIMIT_LETTERS[name], LIMIT_REMEDIES[name]]
                 for name, meaning in LIMITS.items()
             ],
             "cells": _columns(summary) | {"gain": _distinct(gained.text) if gained else None},
             "points": _points(summary, forecast),
-            "plans": forecast.shown["plans"] if forecast else None,
+            "plans": forecast.section["plans"] if forecast else None,
             "series": _series(summary, samples),
             "transfers": _transfers(transfers, summary["throughput"].size),
-            "again": _again(summary, beside.exists),
+            "again": _again(summary, extras.exists),
         },
     }
 
 
-def facts_of(summary: xr.Dataset) -> dict[str, Any]:
+def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
     """Return sweep, machine, dates, and the number of cells of each status."""
     told = summary.attrs
     status = summary["status"].values
@@ -105,7 +105,7 @@ def facts_of(summary: xr.Dataset) -> dict[str, Any]:
     return {
         "name": str(told["sweep"]),
         "title": str(told["title"]),
-        "made": how_made(summary),
+        "made": data_origin(summary),
         "simulated": told["testbed_kind"] == "simulation",
         "from": str(told["measured_from"]),
         "until": str(told["measured_until"]),
@@ -135,28 +135,28 @@ class Sparkline(NamedTuple):
 
 def sparkline(summary: xr.Dataset) -> Sparkline:
     ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
-    axis = place(summary[["throughput"]]).x
+    axis = arrange_axes(summary[["throughput"]]).x
     if axis is None:
         return Sparkline([], "", "")
     values = ok.transpose(axis, ...).values.reshape(summary.sizes[axis], -1)
     known = np.isfinite(values).sum(axis=1)
     means = np.nansum(values, axis=1) / np.maximum(known, 1)
-    first, *_, last = (value_text(axis, value) for value in (values_of(summary, axis) * 2))
+    first, *_, last = (value_text(axis, value) for value in (axis_values(summary, axis) * 2))
     line = [float(mean) if count else None for mean, count in zip(means, known, strict=True)]
-    return Sparkline(line, f"{words(axis)} {first}", last)
+    return Sparkline(line, f"{name_text(axis)} {first}", last)
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:
     """Return the axes in the order of the flattened grid, and the indices of the initial x and y."""
     dimensions = [str(name) for name in summary["throughput"].dims]
-    places = place(summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True))
+    places = arrange_axes(summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True))
     return {
         "axes": [
             {
-                "label": words(name),
+                "label": name_text(name),
                 "about": describe(name).long_name,
                 "repetition": name == REPETITION,
-                "values": [value_text(name, value) for value in values_of(summary, name)],
+                "values": [value_text(name, value) for value in axis_values(summary, name)],
             }
             for name in dimensions
         ],
@@ -292,9 +292,9 @@ def _again(summary: xr.Dataset, exists: Callable[[str], bool]) -> dict[str, Any]
         return None
     names = [str(name) for name in summary["throughput"].dims]
     # A coordinate is infinite if the parameter is null.
-    values = ([None if v == math.inf else v for v in values_of(summary, name)] for name in names)
+    values = ([None if v == math.inf else v for v in axis_values(summary, name)] for name in names)
     paths = [
-        paths_of(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
+        cell_paths(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
         for place in itertools.product(*values)
     ]
     for at in np.ravel(summary.attrs.get("excluded", [])).astype(int):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS, describe, flagged
-from tpcsweep.figures.labels import words
+from tpcsweep.figures.labels import name_text
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import between, short
 from tpcsweep.pages.forecast import Gains, percent_more
@@ -52,8 +52,8 @@ class _Cells:
         value = self.axes[name][place]
         text = value_text(name, value)
         if isinstance(value, str) or describe(name).units not in ("1", "cores") or name == REPETITION:
-            return f"{words(name)} {text}"
-        return f"{text} {words(name).removesuffix('s') if value == 1 else words(name)}"
+            return f"{name_text(name)} {text}"
+        return f"{text} {name_text(name).removesuffix('s') if value == 1 else name_text(name)}"
 
     def where(self, cell: int) -> str:
         """Return the cell's values on axes with several values, as text."""
@@ -153,7 +153,7 @@ def _gain(held: NDArray[np.bool_], gains: Gains | None) -> str:
     axes, counts = np.unique(gains.axis[known], return_counts=True)
     axis = axes[counts.argmax()]
     median = float(np.median(gains.factor[known][gains.axis[known] == axis]))
-    return f"; {words(str(axis))} alone would bring {percent_more(median)} in the median, by the fitted model"
+    return f"; {name_text(str(axis))} alone would bring {percent_more(median)} in the median, by the fitted model"
 
 
 def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> str:

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, value_text
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.figures.labels import words
+from tpcsweep.figures.labels import name_text
 from tpcsweep.models import Fit, Observations, Predictor, observe, read_fits
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
-from tpcsweep.planning.plan import best_measured, chosen_models, plan
+from tpcsweep.planning.plan import best_measured, plan, select_models
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
@@ -33,7 +33,7 @@ class Forecast:
 
     fitted: xr.DataArray
     """Fitted throughput over the axes, without repetitions, Gbit/s."""
-    shown: dict[str, Any]
+    section: dict[str, Any]
     """Content of the page's section."""
 
 
@@ -43,16 +43,18 @@ def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
     if not fits.chosen:
         return None
     observations = observe(summary)
-    model, formula, _ = chosen_models(fits, observations, {})
+    model, formula, _ = select_models(fits, observations, {})
     points = summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True)
     names = [str(name) for name in points.coords if name in Parameters.model_fields]
     fitted = model.predict(points[names].drop_vars("throughput", errors="ignore"))["throughput"]
     plans = _plans(model, formula, observations)
     surest = plans["tables"][0][-1:] if plans else []
     shown = {
-        "name": words(model.name),
+        "name": name_text(model.name),
         "formula": _formula(fits.formula),
-        "scores": [{"name": words(each["model"]), "error": each["score"]} for each in fits.choice["scores"]],
+        "scores": [
+            {"name": name_text(each["model"]), "error": each["score"]} for each in fits.choice["scores"]
+        ],
         "target": float(f"{0.9 * surest[0][0] if surest else 0.8 * float(fitted.max()):.1g}"),
         "plans": plans,
     }
@@ -67,14 +69,19 @@ def _formula(fit: Fit) -> dict[str, Any]:
         known = math.isfinite(low + high)
         rows.append(
             {
-                "name": words(name),
+                "name": name_text(name),
                 "value": short(fit.values[name]),
                 "interval": between(low, high) if known else "",
                 "unit": "" if parameter.unit == "1" else parameter.unit,
                 "reason": fit.reasons.get(name, ""),
             }
         )
-    return {"name": words(fit.name), "title": fit.model.title, "source": fit.model.source, "parameters": rows}
+    return {
+        "name": name_text(fit.name),
+        "title": fit.model.title,
+        "source": fit.model.source,
+        "parameters": rows,
+    }
 
 
 def _plans(model: Predictor, formula: Predictor | None, observations: Observations) -> dict[str, Any] | None:
@@ -85,7 +92,7 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
         for name in domain.ranges
         if name in Parameters.model_fields and name not in (*KNOBS, "rtt")
     }
-    others |= {name: list(values) for name, values in domain.words.items() if len(values) > 1}
+    others |= {name: list(values) for name, values in domain.word_values.items() if len(values) > 1}
     rtts = _rtts(model)
     combined = list(itertools.product(*others.values()))
     if not combined or len(combined) * len(rtts) > _MOST_TABLES:
@@ -98,7 +105,7 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
     return {
         "rtts": rtts,
         "others": [
-            {"name": words(name), "values": [value_text(name, value) for value in values]}
+            {"name": name_text(name), "values": [value_text(name, value) for value in values]}
             for name, values in others.items()
         ],
         "tables": tables,
@@ -171,7 +178,7 @@ def gains(summary: xr.Dataset, fitted: xr.DataArray) -> Gains:
             gain = np.take_along_axis(later, to[None], 0)[0] / here
             at: tuple[slice | int, ...] = (slice(None),) * dimension + (place,)
             better = relieved[at] & (np.isnan(factor[at]) | (gain > factor[at]))
-            changes = [f"{words(name)} {value_text(name, values[place + 1 + one])} instead of "
+            changes = [f"{name_text(name)} {value_text(name, values[place + 1 + one])} instead of "
                        f"{value_text(name, values[place])}" for one in range(len(values) - place - 1)]  # fmt: skip
             factor[at] = np.where(better, gain, factor[at])
             axis[at] = np.where(better, name, axis[at])

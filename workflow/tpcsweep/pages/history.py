@@ -15,9 +15,9 @@ from tpcsweep.comparing.effects import FASTER, SAME, SLOWER
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
-from tpcsweep.figures.labels import words
-from tpcsweep.history import ENOUGH, Change, SweepHistory, changed_settings, day, sentence
-from tpcsweep.history.runs import logs_of, mean_cell
+from tpcsweep.figures.labels import name_text
+from tpcsweep.history import FEWEST_RUNS, Change, SweepHistory, changed_settings, day, sentence
+from tpcsweep.history.runs import log_throughput, mean_cell
 from tpcsweep.numbers import between, short
 
 Floats = NDArray[np.float64]
@@ -26,43 +26,43 @@ _MARGIN = 0.06  # share of a chart's height above and below the drawing, and of 
 _LEAST_SPAN = 0.02  # smallest span of ratios, so that small scatter is not magnified
 
 
-def over_time(told: SweepHistory) -> dict[str, Any]:
-    last = told.runs[-1]
-    times = np.array([run.ended.timestamp() for run in told.runs])
+def history_content(history: SweepHistory) -> dict[str, Any]:
+    last = history.runs[-1]
+    times = np.array([run.ended.timestamp() for run in history.runs])
     across = _scaled(times, times.min(), times.max()) if len(times) > 1 else np.array([50.0])
-    marks = [float(across[change.place - 1 : change.place + 1].mean()) for change in told.changes]
+    marks = [float(across[change.place - 1 : change.place + 1].mean()) for change in history.changes]
     return {
         "name": last.identity[0],
         "made": last.made,
-        "first": day(told.runs[0]),
+        "first": day(history.runs[0]),
         "last": day(last),
-        "count": len(told.runs),
-        "cells": int(np.prod([told.cells.sizes[axis] for axis in told.axes], dtype=int)),
-        "enough": ENOUGH,
+        "count": len(history.runs),
+        "cells": int(np.prod([history.cells.sizes[axis] for axis in history.axes], dtype=int)),
+        "enough": FEWEST_RUNS,
         "changes": [
             {
-                "text": sentence(told, each),
+                "text": sentence(history, each),
                 "new": each.new,
                 "direction": " and ".join(sorted(each.directions)),
             }
-            for each in told.changes
+            for each in history.changes
         ],
-        "broken": [{"cell": cell, "message": message} for cell, message in told.broken],
-        "trend": _trend(told, across, marks),
-        "axes": [words(axis) for axis in told.axes],
-        "rows": list(_rows(told, across)),
-        "scale": between(*_span(_ratios(told))),
+        "broken": [{"cell": cell, "message": message} for cell, message in history.broken],
+        "trend": _trend(history, across, marks),
+        "axes": [name_text(axis) for axis in history.axes],
+        "rows": list(_rows(history, across)),
+        "scale": between(*_span(_ratios(history))),
         "marks": [round(mark, 2) for mark in marks],
-        "since": day(told.runs[told.changes[-1].place]) if told.changes else "",
-        "runs": list(_runs(told)),
-        "left_out": sorted(told.left_out.items()),
+        "since": day(history.runs[history.changes[-1].place]) if history.changes else "",
+        "runs": list(_runs(history)),
+        "left_out": sorted(history.skipped_files.items()),
     }
 
 
-def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[str, Any]:
+def _trend(history: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[str, Any]:
     """Return the mean of all cells by run and between changes, relative to that before the first one."""
-    mean = np.log(mean_cell(told.cells)["throughput"].values)
-    edges = [0, *(change.place for change in told.changes), len(mean)]
+    mean = np.log(mean_cell(history.cells)["throughput"].values)
+    edges = [0, *(change.place for change in history.changes), len(mean)]
     parts = [mean[slice(*pair)] for pair in itertools.pairwise(edges)]
     levels = [float(part[np.isfinite(part)].mean()) if np.isfinite(part).any() else np.nan for part in parts]
     ratios, steps = np.exp(mean - levels[0]), np.exp(np.array(levels) - levels[0])
@@ -73,7 +73,7 @@ def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[s
     return {
         "dots": [
             {"x": round(float(x), 2), "y": round(float(y), 2), "text": f"{day(run)}: {ratio:.3f}"}
-            for run, x, y, ratio in zip(told.runs, across, up, ratios, strict=True)
+            for run, x, y, ratio in zip(history.runs, across, up, ratios, strict=True)
             if np.isfinite(y)
         ],
         "steps": [
@@ -82,8 +82,8 @@ def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[s
             if np.isfinite(y)
         ],
         "marks": [
-            {"x": round(mark, 2), "text": f"{told.runs[change.place].ended:%Y-%m-%d}"}
-            for mark, change in zip(marks, told.changes, strict=True)
+            {"x": round(mark, 2), "text": f"{history.runs[change.place].ended:%Y-%m-%d}"}
+            for mark, change in zip(marks, history.changes, strict=True)
         ],
         "ticks": [
             {"y": round(float(100 - y), 2), "text": short(tick)}
@@ -92,19 +92,19 @@ def _trend(told: SweepHistory, across: Floats, marks: Sequence[float]) -> dict[s
     }
 
 
-def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
+def _rows(history: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
     """Yield a row for each cell: its values, its last result, its line, and the effect of the last change."""
-    ratios = _ratios(told)
+    ratios = _ratios(history)
     low, high = _span(ratios)
     up = 100 - _scaled(ratios, low, high)
-    last = told.cells.isel({REPETITION: -1})
+    last = history.cells.isel({REPETITION: -1})
     flat = {name: last[name].values.reshape(-1) for name in last.data_vars}
-    change = told.changes[-1] if told.changes else None
-    places = itertools.product(*(told.cells[axis].values.tolist() for axis in told.axes))
+    change = history.changes[-1] if history.changes else None
+    places = itertools.product(*(history.cells[axis].values.tolist() for axis in history.axes))
     for at, place in enumerate(places):
         status = STATUS[int(flat["status"][at])]
         yield {
-            "values": [value_text(axis, value) for axis, value in zip(told.axes, place, strict=True)],
+            "values": [value_text(axis, value) for axis, value in zip(history.axes, place, strict=True)],
             "rate": short(flat["throughput"][at]) if status == "ok" else "",
             "interval": _interval(flat["throughput_low"][at], flat["throughput_high"][at]),
             "status": "" if status == "ok" else status.replace("_", " "),
@@ -114,9 +114,9 @@ def _rows(told: SweepHistory, across: Floats) -> Iterator[dict[str, Any]]:
         }
 
 
-def _ratios(told: SweepHistory) -> Floats:
+def _ratios(history: SweepHistory) -> Floats:
     """Return runs × cells."""
-    logs = logs_of(told.cells)
+    logs = log_throughput(history.cells)
     known = np.isfinite(logs)
     return np.asarray(np.exp(logs - np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)))
 
@@ -147,9 +147,9 @@ def _lines(across: Floats, up: Floats) -> Iterator[str]:
             yield " ".join(held if len(held) > 1 else held * 2)
 
 
-def _runs(told: SweepHistory) -> Iterator[dict[str, Any]]:
-    for at, run in reversed(list(enumerate(told.runs))):
-        others = changed_settings(told.runs[at - 1], run) if at else []
+def _runs(history: SweepHistory) -> Iterator[dict[str, Any]]:
+    for at, run in reversed(list(enumerate(history.runs))):
+        others = changed_settings(history.runs[at - 1], run) if at else []
         yield {
             "day": day(run),
             "file": run.file,

@@ -19,7 +19,7 @@ from pathlib import Path as File
 from typing import NamedTuple
 
 from tpcsweep import processes
-from tpcsweep.files import replacing
+from tpcsweep.files import replacing_file
 from tpcsweep.paths.plan import INTERFACE, Path, PathError, burst, memory, queue_bytes, rate_bit, tick_ns
 from tpcsweep.processes import Commands
 
@@ -71,7 +71,7 @@ def compiled(folder: File, commands: Commands) -> File:
     if binary.exists():
         return binary
     try:
-        with replacing(binary) as part:
+        with replacing_file(binary) as part:
             commands.run(["cc", *FLAGS, "-o", str(part), str(SOURCE)])
     except (RuntimeError, OSError) as error:
         raise PathError(
@@ -145,7 +145,7 @@ class DelayLine:
     def _keep(self, starting: Future[subprocess.Popen[str]]) -> None:
         how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         try:
-            process = processes.start(self.argv, processes.system(), text=True, **how)
+            process = processes.start(self.argv, processes.system_environment(), text=True, **how)
         except OSError as error:
             starting.set_exception(error)
         else:

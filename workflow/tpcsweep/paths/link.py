@@ -125,7 +125,7 @@ class Link(contextlib.AbstractContextManager["Link"]):
     def rtt(self) -> Rtt:
         return measure_rtt(self.commands, self.near, self.far_address, self.path.mtu)
 
-    def give_room(self, room: int) -> None:
+    def resize_queues(self, room: int) -> None:
         """Let the queues before the rate hold `room` bytes more than plan.queue_bytes(), or fewer if negative."""
         if self.line:
             self.line.queue = plan.queue_bytes(self.path) + room

@@ -134,8 +134,8 @@ def describe_limit(path: Path) -> dict[str, Any]:
 
 
 def memory(path: Path) -> int:
-    """Return the most bytes in the delay line per direction: one-way BDP, full queue, `ahead`, 16 MiB."""
-    return bdp(path) // 2 + queue_bytes(path) + ahead(path) + 16 * KIB * KIB
+    """Return the most bytes in the delay line per direction: one-way BDP, full queue, `sent_ahead`, 16 MiB."""
+    return bdp(path) // 2 + queue_bytes(path) + sent_ahead(path) + 16 * KIB * KIB
 
 
 def tick_ns(path: Path) -> int:
@@ -143,7 +143,7 @@ def tick_ns(path: Path) -> int:
     return round(min(max(0.02 * path.rtt, 0.1), 1.0) * 1e6)
 
 
-def ahead(path: Path) -> int:
+def sent_ahead(path: Path) -> int:
     """Return the bytes sent ahead while the rate is measured; a queue_limit would drop more."""
     if path.queue_limit is not None:
         return bytes_in(path, 2)
@@ -182,7 +182,7 @@ def choose_emulator(path: Path, *, netem_works: bool) -> Emulator:
     return "netem" if netem_works else "delayline"
 
 
-def segmenting(path: Path, emulator: Emulator, interface: str) -> list[str]:
+def segmentation_command(path: Path, emulator: Emulator, interface: str) -> list[str]:
     """Return the command that limits an origin's interface to packets of the MTU, or [] if unneeded.
 
     netem loses and counts packets as received: it would lose a GSO super-packet of 64 KiB as one. With random loss the

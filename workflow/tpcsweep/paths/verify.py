@@ -112,10 +112,10 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     if reverse:
         source, target, address = link.far, link.near, link.near_address
     payload, segments = packets(path)
-    room = plan.ahead(path)
+    room = plan.sent_ahead(path)
     counters = Interface(target, INTERFACE)
     try:
-        link.give_room(room)
+        link.resize_queues(room)
         buffer = min(2 * (plan.queue_bytes(path) + room), LARGEST_BUFFER)
         with (
             socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink,
@@ -130,7 +130,7 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
             time.sleep(max(0.0, left) / (path.bandwidth * BYTES) + path.rtt / 2e3 + SETTLE)
     finally:
         counters.close()
-        link.give_room(0)
+        link.resize_queues(0)
     header = HEADERS + (0 if link.emulator == "delayline" else ETHERNET)
     lost = path.loss if link.emulator == "delayline" else 0.0
     return Rate(wire_bytes(arrived, payload, header) * GBIT / seconds / (1 - lost), calm)
@@ -203,7 +203,7 @@ def _overload(
             calm = late <= LATE * window and (not starved or path.queue_limit is not None)
             left = sent - rate * (now - begin)
             return last - first, {key: after[key] - before[key] for key in after}, calm, left
-        due = min(full + plan.ahead(path) + (now - begin) * offered, enough)
+        due = min(full + plan.sent_ahead(path) + (now - begin) * offered, enough)
         while sent < due:
             try:
                 sender.send(data)
@@ -235,18 +235,18 @@ def wire_bytes(arrived: dict[str, int], payload: int, header: int) -> float:
     return carried * (1 + header / payload)
 
 
-def allowed_rtt(asked: float) -> float:
+def allowed_rtt(requested: float) -> float:
     """Return the tolerance of an RTT, in ms."""
-    return max(RTT_TOLERANCE[0] * asked, RTT_TOLERANCE[1])
+    return max(RTT_TOLERANCE[0] * requested, RTT_TOLERANCE[1])
 
 
-def rtt_fits(asked: float, measured: float) -> bool:
-    return abs(measured - asked) <= allowed_rtt(asked)
+def rtt_fits(requested: float, measured: float) -> bool:
+    return abs(measured - requested) <= allowed_rtt(requested)
 
 
-def calm_rtt(asked: float, measured: Rtt) -> bool:
+def calm_rtt(requested: float, measured: Rtt) -> bool:
     """Return whether half of the answers took as long as the fastest one, within the tolerance."""
-    return measured.median - measured.min <= allowed_rtt(asked)
+    return measured.median - measured.min <= allowed_rtt(requested)
 
 
 def bandwidth_tolerance(path: Path) -> tuple[float, float]:
@@ -261,23 +261,23 @@ def bandwidth_fits(path: Path, rate: float) -> bool:
 
 
 def complaints(path: Path, rtt: Rtt, rates: Sequence[float]) -> list[str]:
-    return complaints_of_rtt(path.rtt, rtt) + [
-        complaint_of_rate(direction, path.bandwidth, rate, bandwidth_tolerance(path))
+    return rtt_problems(path.rtt, rtt) + [
+        rate_problem(direction, path.bandwidth, rate, bandwidth_tolerance(path))
         for direction, rate in zip(DIRECTIONS, rates, strict=True)
         if not bandwidth_fits(path, rate)
     ]
 
 
-def complaints_of_rtt(asked: float, rtt: Rtt) -> list[str]:
+def rtt_problems(requested: float, rtt: Rtt) -> list[str]:
     """Describe an RTT out of tolerance, in ms; empty if it is within."""
-    if rtt_fits(asked, rtt.median):
+    if rtt_fits(requested, rtt.median):
         return []
     found = f"{short(rtt.median)} ms (median of {rtt.samples}, {between(rtt.min, rtt.max)})"
-    return [f"rtt asked {plain(asked)} ms, found {found}, allowed ±{short(allowed_rtt(asked), 2)} ms"]
+    return [f"rtt asked {plain(requested)} ms, found {found}, allowed ±{short(allowed_rtt(requested), 2)} ms"]
 
 
-def complaint_of_rate(direction: str, asked: float, rate: float, tolerance: tuple[float, float]) -> str:
+def rate_problem(direction: str, requested: float, rate: float, tolerance: tuple[float, float]) -> str:
     """Describe a rate out of tolerance, in Gbit/s."""
     low, high = tolerance
     found = f"found {short(rate, 4)} Gbit/s, allowed {low:+.0%} to {high:+.0%}"
-    return f"bandwidth {direction} asked {plain(asked)} Gbit/s, {found}"
+    return f"bandwidth {direction} asked {plain(requested)} Gbit/s, {found}"

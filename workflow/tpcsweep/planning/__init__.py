@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tpcsweep.configuration import units
-from tpcsweep.configuration.parameters import Selection, Value, chosen
+from tpcsweep.configuration.parameters import Selection, Value, selected_parameters
 
 KNOBS = ("cores", "origins", "streams")
 """Searched parameters, most expensive first: a plan saves cores, then origins, then streams."""
@@ -33,7 +33,7 @@ class Question(Selection):  # type: ignore[misc, valid-type]
 
     @property
     def given(self) -> Given:
-        return chosen(self)
+        return selected_parameters(self)
 
     @property
     def content(self) -> dict[str, Any]:

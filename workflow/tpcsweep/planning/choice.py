@@ -122,19 +122,20 @@ class Belief:
         variance = np.maximum(np.diag(self.covariance), 0.0) + self.noise**2
         return np.asarray(self.doubt * np.sqrt(variance))
 
-    def surprise(self, rows: Sequence[int], throughput: Floats) -> list[float]:
+    def standardized_errors(self, rows: Sequence[int], throughput: Floats) -> list[float]:
         """Return the distance of the rows' throughput from the prediction, in deviations without doubt."""
         off = (throughput[rows] - self.mean[rows]) / self.deviation[rows] * self.doubt
         return [float(size) for size in off if math.isfinite(size)]
 
 
-def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = ()) -> Belief:
+def believe(process: GaussianProcess, space: Space, standardized_errors: Sequence[float] = ()) -> Belief:
     """Return the belief about every point of the grid, from a process fitted to the measured cells.
 
     Args:
         process: Fit to the measured cells.
         space: Points of the grid.
-        surprise: Values of `Belief.surprise` for predictions that were measured afterwards. The latest ones and the
+        standardized_errors: Values of `Belief.standardized_errors` for predictions that were measured afterwards. The
+        latest ones and the
             process's own leave-one-out residuals estimate the doubt.
     """
     regressor = process.regressor
@@ -146,12 +147,14 @@ def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = 
     scale = process.noise / math.sqrt(regressor.kernel_.k2.noise_level)
     noise = math.hypot(process.noise, scale * math.sqrt(float(np.median(regressor.alpha))))
     off, deviation = leave_one_out(regressor)
-    tests = [np.asarray(sizes) for sizes in (off / deviation, surprise[-_REMEMBERED:]) if len(sizes)]
+    tests = [
+        np.asarray(sizes) for sizes in (off / deviation, standardized_errors[-_REMEMBERED:]) if len(sizes)
+    ]
     doubt = max(float(np.sqrt(np.mean(sizes**2))) for sizes in tests)
     return Belief(mean, surface, noise * mean, doubt)
 
 
-def first(space: Space) -> list[int]:
+def first_points(space: Space) -> list[int]:
     """Return the points to measure first: corners, then the points furthest from all chosen ones."""
     chosen = space.corners()
     away = np.min([space.distances(row) for row in chosen], axis=0)
@@ -161,7 +164,7 @@ def first(space: Space) -> list[int]:
     return sorted(chosen)
 
 
-def error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, float]:
+def surface_error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, float]:
     """Estimate the surface's error at unmeasured points, and the noise in it, as shares of its range.
 
     The error is the root mean square difference between measurements and predictions there. The noise is the part that
@@ -175,21 +178,24 @@ def error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, fl
     return deviation / wide, belief.doubt * float(np.sqrt(np.mean(belief.noise[~measured] ** 2))) / wide
 
 
-def finished(asked: float, errors: Sequence[tuple[float, float]], tested: int, measured: Mask) -> str:
+def stop_reason(
+    target_error: float, errors: Sequence[tuple[float, float]], tested: int, measured: Mask
+) -> str:
     """Return the reason to stop, or "" if more cells should be measured.
 
-    The last two of `errors`, the results of `error` for each round, must agree, because a single good one may be luck.
-    `tested` is the number of predictions that were measured afterwards: with few cells a process may be sure and wrong.
+    The last two of `errors`, the results of `surface_error` for each round, must agree, because a single good one may
+    be luck. `tested` is the number of predictions that were measured afterwards: with few cells a process may be sure
+    and wrong.
     """
     if measured.all():
         return EXHAUSTED
     last = errors[-2:]
     if len(last) < 2 or tested < _TESTED:
         return ""
-    if all(estimated <= asked for estimated, _ in last):
+    if all(estimated <= target_error for estimated, _ in last):
         return ENOUGH
     # More cells could remove less than half of the requested error.
-    if all(estimated**2 - noise**2 <= (asked / 2) ** 2 for estimated, noise in last):
+    if all(estimated**2 - noise**2 <= (target_error / 2) ** 2 for estimated, noise in last):
         return NOISE
     return ""
 
@@ -221,7 +227,7 @@ def next_points(
     return sorted(int(row) for row in rows[chosen])
 
 
-def batch(points: int) -> int:
+def round_size(points: int) -> int:
     """Return the number of points in a round, which is small to learn often but grows with the grid."""
     return math.ceil(points / 32)
 

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from tpcsweep.configuration.parameters import show_value, value_text
 from tpcsweep.configuration.units import FRACTION, RATE, show
-from tpcsweep.figures.labels import axis_label, title_of
-from tpcsweep.figures.panels import COLOURS, head, styled
+from tpcsweep.figures.labels import axis_label, panel_title
+from tpcsweep.figures.panels import COLOURS, add_header, styled
 from tpcsweep.numbers import plain
 from tpcsweep.planning.plan import Plan
 
@@ -34,7 +34,7 @@ def draw(answer: Plan) -> Figure:
     if both:
         _map(figure, axes[1], answer)
     asked = f"{show(answer.target, RATE)} with {show(answer.probability, FRACTION)}"
-    head(figure, f"{asked}: {answer.verdict}", [answer.data, _fixed(answer), *answer.notes])
+    add_header(figure, f"{asked}: {answer.verdict}", [answer.data, _fixed(answer), *answer.notes])
     return figure
 
 
@@ -68,7 +68,7 @@ def _throughput(axes: Axes, answer: Plan, setting: pd.Series) -> None:
     if max(axes.get_xlim()) > _MANY:
         axes.set_xscale("log")
     axes.set_ylim(bottom=0)
-    axes.set(xlabel=axis_label("streams"), ylabel="throughput (Gbit/s)", title=title_of(where))
+    axes.set(xlabel=axis_label("streams"), ylabel="throughput (Gbit/s)", title=panel_title(where))
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize=7.5, frameon=False)
     axes.text(0.01, 0.01, "band: 95 % of measurements", transform=axes.transAxes, fontsize=7, va="bottom")

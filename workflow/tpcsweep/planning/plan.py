@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.parameters import Parameters, Value, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, refused, validated
 from tpcsweep.models import Fit, Observations, Predictor, Saved, fit
-from tpcsweep.models.base import UNSAID, json_content
+from tpcsweep.models.base import DEFAULTS, json_content
 from tpcsweep.models.predictor import Domain, interval
 from tpcsweep.numbers import plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Given, Question
@@ -178,12 +178,12 @@ def plan(
     Raises:
         ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
     """
-    question = asked(target=target, probability=probability, **fixed)
+    question = check_question(target=target, probability=probability, **fixed)
     wanted, sure, given = question.target, question.probability, question.given
     if wanted is None:
         raise refused("target", "nothing", 'this key is needed, such as "100 Gbit/s"')
     beyond_data = formula or model
-    model = asked_model(model, formula, given)
+    model = select_model(model, formula, given)
     [settings] = evaluate(model, candidates(model.domain, given), sure, [wanted])
     beyond = settings.iloc[:0]
     reached = bool((settings["assured"] >= wanted).any())
@@ -225,14 +225,14 @@ def best_measured(observations: Observations, given: Given) -> str:
     return f"The best measured cell has {short(best['throughput'])} Gbit/s: {knobs}."
 
 
-def asked_model(model: Predictor, formula: Predictor | None, given: Given) -> Predictor:
+def select_model(model: Predictor, formula: Predictor | None, given: Given) -> Predictor:
     """Return the formula if it exists and a given number lies beyond the data, otherwise the model."""
     single = {name: value for name, value in given.items() if not isinstance(value, str | tuple)}
     numbers = {name: np.array([model_input(value)]) for name, value in single.items()}
     return formula if formula is not None and model.domain.outside(numbers).any() else model
 
 
-def chosen_models(
+def select_models(
     saved: Saved, observations: Observations, given: Given
 ) -> tuple[Predictor, Predictor | None, str]:
     """Return the model inside the data, the formula beyond them (or None), and a description of the data.
@@ -263,7 +263,7 @@ def chosen_models(
     return (formula, formula, f"{label}, {words} alone") if isinstance(best, Fit) else (best, formula, label)
 
 
-def asked(**content: object) -> Question:
+def check_question(**content: object) -> Question:
     """Check a question.
 
     Raises:
@@ -291,7 +291,7 @@ def _outside(domain: Domain, fixed: Given) -> list[str]:
         numbers = np.array([model_input(part) for part in values])
         if numbers.dtype.kind == "f" and domain.outside({name: numbers}).any():
             shown = ", ".join(show_value(name, part) for part in values)
-            notes.append(f"Extrapolated: {name} {shown} is not in the data: {span(name, domain)}.")
+            notes.append(f"Extrapolated: {name} {shown} is not in the data: {values_text(name, domain)}.")
     return notes
 
 
@@ -320,7 +320,9 @@ def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame
     table = pd.DataFrame({name: axis.ravel() for name, axis in zip(KNOBS, grid, strict=True)})
     table = table.astype(dict.fromkeys(_COUNTS, int))
     others = {name: value for name, value in fixed.items() if name not in KNOBS}
-    known = (name for name, value in others.items() if name in domain.words or not isinstance(value, str))
+    known = (
+        name for name, value in others.items() if name in domain.word_values or not isinstance(value, str)
+    )
     return table.assign(**{name: others[name] for name in known})
 
 
@@ -355,16 +357,16 @@ def evaluate(
 
 def _refuse(domain: Domain, fixed: Given) -> None:
     problems = []
-    vary = [*domain.ranges, *(name for name, words in domain.words.items() if len(words) > 1)]
+    vary = [*domain.ranges, *(name for name, words in domain.word_values.items() if len(words) > 1)]
     for name in vary:
         if name in Parameters.model_fields and name not in KNOBS and name not in fixed:
-            allowed = f"this key is needed, for {name} varies in the data: {span(name, domain)}"
+            allowed = f"this key is needed, for {name} varies in the data: {values_text(name, domain)}"
             problems.append(Problem(name, "nothing", allowed))
     for name, value in fixed.items():
         if isinstance(value, tuple) and name not in KNOBS:
             problems.append(Problem(name, "a list", f"one value; lists are for {', '.join(KNOBS)}"))
-        elif name in domain.words and value not in domain.words[name]:
-            problems.append(Problem(name, repr(value), f"a value in the data: {span(name, domain)}"))
+        elif name in domain.word_values and value not in domain.word_values[name]:
+            problems.append(Problem(name, repr(value), f"a value in the data: {values_text(name, domain)}"))
     if problems:
         raise ConfigurationError(problems)
 
@@ -377,12 +379,12 @@ def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.f
         low, high = domain.ranges[name]
         whole = name in _COUNTS or (low.is_integer() and high.is_integer())
         most = _FEW if reach > 1 else _WHOLE if whole else _PARTS
-        steps = ladder(low, high * reach, most, whole=whole)
+        steps = spaced_values(low, high * reach, most, whole=whole)
         return np.unique([*steps, *domain.values.get(name, ())])
-    return np.array([domain.fixed.get(name, UNSAID[name])])
+    return np.array([domain.fixed.get(name, DEFAULTS[name])])
 
 
-def ladder(low: float, high: float, most: int, *, whole: bool) -> NDArray[np.float64]:
+def spaced_values(low: float, high: float, most: int, *, whole: bool) -> NDArray[np.float64]:
     """Return at most `most` values from low to high, both included: all whole numbers, or even ratios."""
     if not math.isfinite(high):  # infinity has no multiples
         return np.unique([low, high])
@@ -393,13 +395,13 @@ def ladder(low: float, high: float, most: int, *, whole: bool) -> NDArray[np.flo
     return np.unique([low, *np.clip(rounded, low, high), high])
 
 
-def span(name: str, domain: Domain) -> str:
+def values_text(name: str, domain: Domain) -> str:
     """Describe the values of a parameter in the data."""
-    if name in domain.words:
-        return ", ".join(domain.words[name])
+    if name in domain.word_values:
+        return ", ".join(domain.word_values[name])
     if name in domain.ranges:
         return " to ".join(_shown(name, value) for value in domain.ranges[name])
-    if name not in domain.fixed or domain.fixed[name] == UNSAID.get(name):
+    if name not in domain.fixed or domain.fixed[name] == DEFAULTS.get(name):
         return "not recorded"
     return _shown(name, domain.fixed[name])
 

@@ -23,19 +23,19 @@ from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
 from tpcsweep.dataset import load
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.models import Observations, Predictor, SavedError, observe, read_fits
-from tpcsweep.models.base import UNSAID, json_content
+from tpcsweep.models.base import DEFAULTS, json_content
 from tpcsweep.models.observations import NothingMeasuredError
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY, Question
 from tpcsweep.planning.plan import (
     FRONT,
     Plan,
-    asked,
-    asked_model,
     candidates,
-    chosen_models,
+    check_question,
     evaluate,
     plan,
+    select_model,
+    select_models,
 )
 from tpcsweep.variables import Variable
 
@@ -105,15 +105,15 @@ def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], rec
     Args:
         dataset: File of the dataset.
         models: File of the dataset's fits.
-        content: Target, probability and parameters, as `plan.asked` checks them.
+        content: Target, probability and parameters, as `plan.check_question` checks them.
         recommendations: Whether to return recommendations too.
 
     Raises:
         Exception: One of `EXPECTED`.
     """
-    question = asked(**content)
+    question = check_question(**content)
     observations = observe(load(dataset))
-    model, formula, data = chosen_models(read_fits(models), observations, question.given)
+    model, formula, data = select_models(read_fits(models), observations, question.given)
     planned = None
     if question.target is not None:
         planned = plan(model, formula=formula, observations=observations, data=data, **question.content)
@@ -143,14 +143,14 @@ def recommend(
     Raises:
         ConfigurationError: If a value has the wrong kind, or a parameter is missing or unknown.
     """
-    question = asked(target=target, probability=probability, **fixed)
+    question = check_question(target=target, probability=probability, **fixed)
     given, sure = dict(question.given), question.probability
     places = {*(rtts or _rtts(model)), *([] if question.rtt is None else [float(question.rtt)])}
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}
-    models = {rtt: asked_model(model, formula, {**given, "rtt": rtt}) for rtt in grids}
+    models = {rtt: select_model(model, formula, {**given, "rtt": rtt}) for rtt in grids}
     most = max(float(models[rtt].estimate(grid).max()) for rtt, grid in grids.items())
     targets = sorted({*_targets(most), *([] if question.target is None else [question.target])})
-    connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", UNSAID["tcp_streams"]))
+    connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", DEFAULTS["tcp_streams"]))
     rows = []
     for rtt, grid in grids.items():
         tables = evaluate(models[rtt], grid, sure, targets)
@@ -174,7 +174,7 @@ def as_csv(table: pd.DataFrame) -> str:
     return str(shown.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
-def shown_plan(plan: Plan) -> RenderableType:
+def plan_table(plan: Plan) -> RenderableType:
     """Return a plan as printable table: the verdict in one line, the settings that matter, and notes."""
     sure = show(plan.probability, FRACTION)
     rows = Table("", "cores", "origins", "streams", "Gbit/s", f"{sure} reach", "chance", box=SIMPLE_HEAD)
@@ -194,7 +194,7 @@ def shown_plan(plan: Plan) -> RenderableType:
     return Group(f"{title}\nmodel {plan.model}, {plan.data}", rows, *notes)
 
 
-def shown_recommendations(answer: Answer) -> RenderableType:
+def recommendations_table(answer: Answer) -> RenderableType:
     """Return recommendations as printable table: one row for each RTT and target."""
     assert answer.table is not None
     sure = show(answer.question.probability, FRACTION)
@@ -233,7 +233,7 @@ def _cores(cores: float) -> str:
 
 def _rtts(model: Predictor) -> list[float]:
     if "rtt" not in model.domain.ranges:
-        return [model.domain.fixed.get("rtt", UNSAID["rtt"])]
+        return [model.domain.fixed.get("rtt", DEFAULTS["rtt"])]
     low, high = model.domain.ranges["rtt"]
     steps = np.geomspace(max(low, 1.0), max(high, 1.0), _MOST_RTTS)
     return sorted({low, *(float(f"{step:.2g}") for step in steps[1:-1] if low < step < high), high})

@@ -20,7 +20,7 @@ import xarray as xr
 from scipy import stats
 
 from tpcsweep import dataset, figures, results
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.sweep import REPETITION, Cell
 from tpcsweep.files import write_json
 from tpcsweep.models import fit_process, observe
@@ -45,7 +45,7 @@ class Rounds:
 
     configuration: Configuration
     measure: Measure
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     error: float
     """Estimated error at which the run stops, as a share of the surface's range."""
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Rounds:
             measured = self.measured()
             failed = np.array([cells[0].deployment.path in self.failed for cells in self.cells])
             available = ~measured & ~failed
-            rows = [row for row in choice.first(self.space) if available[row]]
+            rows = [row for row in choice.first_points(self.space) if available[row]]
             if not rows:
                 belief = self._learn(measured, available, predicted)
                 if self.reason:
@@ -111,7 +111,7 @@ class Rounds:
                 if belief is None:
                     message = "cells went well with one value of each axis alone: nothing can be predicted"
                     raise RoundError(message)
-                count, seed = choice.batch(len(self.space)), self.configuration.sweep.seed
+                count, seed = choice.round_size(len(self.space)), self.configuration.sweep.seed
                 rows = choice.next_points(self.space, belief, available, self.costs(), count, seed)
                 predicted = belief, rows
             self._round(rows)
@@ -124,22 +124,22 @@ class Rounds:
         throughput = self.throughput(folded.summary)
         if predicted is not None:
             belief_before, rows = predicted
-            self.log[-1]["surprise"] = belief_before.surprise(rows, throughput)
+            self.log[-1]["surprise"] = belief_before.standardized_errors(rows, throughput)
         surprise = [size for entry in self.log for size in entry.get("surprise", [])]
         belief = self.learn(folded.summary, surprise)
         if belief is not None:
             if not self.log:
                 self.log.append({"cells": []})
-            estimated, noise = choice.error(belief, measured, throughput)
+            estimated, noise = choice.surface_error(belief, measured, throughput)
             share = float(measured.mean())
             self.log[-1] |= {"share": share, "error": estimated, "noise": noise, "doubt": belief.doubt}
             cells = sum(len(point) for point, known in zip(self.cells, measured, strict=True) if known)
-            self.say(
+            self.report(
                 f"{self.configuration.name}: {cells} of {len(self.configuration.grid.cells)} cells measured, "
                 f"estimated error of the others {estimated:.1%} of the range"
             )
             errors = [(entry["error"], entry["noise"]) for entry in self.log if "error" in entry]
-            self.reason = choice.finished(self.error, errors, len(surprise), measured)
+            self.reason = choice.stop_reason(self.error, errors, len(surprise), measured)
         elif measured.all():
             self.reason = choice.EXHAUSTED
         if not self.reason and not available.any():
@@ -160,7 +160,7 @@ class Rounds:
     def fold(self) -> dataset.Folded:
         settings = self.configuration
         current = (cell for cell in settings.grid.cells if not self._stale(cell))
-        files = {settings.cell_file(cell): wanted(settings, cell) for cell in current}
+        files = {settings.cell_file(cell): cell_spec(settings, cell) for cell in current}
         return dataset.fold(files, settings.grid.axes, files.values(), attributes=settings.attributes)
 
     def throughput(self, summary: xr.Dataset) -> Floats:
@@ -185,7 +185,9 @@ class Rounds:
         """Write the dataset with predictions, and the log of rounds."""
         summary = folded.summary
         if belief is not None:
-            summary = predicted(summary, self.places, belief, self.configuration.sweep.measurement.confidence)
+            summary = add_predictions(
+                summary, self.places, belief, self.configuration.sweep.measurement.confidence
+            )
         folded = replace(folded, summary=summary)
         dataset.write(folded, self.folder / "dataset.nc", "measured in rounds, then folded")
         content = {
@@ -202,7 +204,9 @@ class Rounds:
         began = datetime.datetime.now(datetime.UTC)
         cells = [cell for row in rows for cell in self.cells[row] if self._stale(cell)]
         deployments = list(dict.fromkeys(cell.deployment.path for cell in cells))
-        self.say(f"{self.configuration.name}: round of {len(cells)} cells in {len(deployments)} deployments")
+        self.report(
+            f"{self.configuration.name}: round of {len(cells)} cells in {len(deployments)} deployments"
+        )
         self.measure(cells)
         stale = {cell.deployment.path for cell in cells if self._stale(cell)}
         for file in map(self.configuration.cell_file, cells):
@@ -219,7 +223,7 @@ class Rounds:
     def _adopt(self) -> None:
         for file in map(self.configuration.cell_file, self.configuration.grid.cells):
             if results.damage(file):
-                results.set_aside(file, "damaged")
+                results.rename_rejected(file, "damaged")
         results.adopt(self.configuration)
 
     def _remember(self) -> None:
@@ -235,10 +239,12 @@ class Rounds:
             self.log.append(entry)
 
     def _stale(self, cell: Cell) -> bool:
-        return results.stale(self.configuration.cell_file(cell), wanted(self.configuration, cell))
+        return results.stale(self.configuration.cell_file(cell), cell_spec(self.configuration, cell))
 
 
-def predicted(summary: xr.Dataset, places: tuple[Rows, ...], belief: Belief, confidence: float) -> xr.Dataset:
+def add_predictions(
+    summary: xr.Dataset, places: tuple[Rows, ...], belief: Belief, confidence: float
+) -> xr.Dataset:
     """Add predictions for every point of the grid, with the interval of one more measurement."""
     dimensions = [str(name) for name in summary["throughput"].dims if name != REPETITION]
     half = stats.norm.ppf(0.5 + confidence / 2) * belief.deviation

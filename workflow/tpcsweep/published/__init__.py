@@ -42,10 +42,10 @@ class PublishedFigure:
     when_simulated: str = ""
     """Note on its picture if the data are simulated."""
 
-    def draw(self, data: Any, shown: Any) -> Figure:
+    def draw(self, data: Any, caption: Any) -> Figure:
         module, _, name = self.drawn_by.partition(".")
         function: Callable[..., Figure] = getattr(import_module(f"{__package__}.{module}"), name)
-        return function(data, shown, **self.settings)
+        return function(data, caption, **self.settings)
 
 
 def _figures() -> Iterator[PublishedFigure]:
@@ -60,12 +60,12 @@ FIGURES: Mapping[str, PublishedFigure] = {figure.name: figure for figure in _fig
 """Figures by name."""
 
 
-def drawn(studies: Mapping[str, Study]) -> list[str]:
+def published_studies(studies: Mapping[str, Study]) -> list[str]:
     """Return the names of the studies that have a published figure."""
-    return [name for name, study in studies.items() if figure_of(study)]
+    return [name for name, study in studies.items() if published_figure(study)]
 
 
-def figure_of(study: Study) -> str:
+def published_figure(study: Study) -> str:
     """Return the name of the published figure that a study reproduces, or "".
 
     It is the figure of the study's sweep, scaled or not, or of imported data.

@@ -16,12 +16,12 @@ import xarray as xr
 
 from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Effect, Outcome, Verdict, judge_claim
-from tpcsweep.claims.cells import cells_of
+from tpcsweep.claims.cells import claim_cells
 from tpcsweep.claims.effects import CONFIDENCE, Interval
 from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP, load
-from tpcsweep.dataset.labels import how_made
+from tpcsweep.dataset.labels import data_origin
 from tpcsweep.figures import save
-from tpcsweep.figures.panels import in_common
+from tpcsweep.figures.panels import common_parameters
 from tpcsweep.files import write_json
 from tpcsweep.published import PublishedFigure
 from tpcsweep.testbeds.simulation.model import datasets
@@ -36,7 +36,7 @@ PREDICTION = "prediction"
 
 
 @dataclass(frozen=True)
-class Carried:
+class JudgedClaim:
     """Verdict with, for simulated data, its weight as evidence."""
 
     verdict: Verdict
@@ -63,7 +63,7 @@ class Carried:
         return ASSUMPTION if self.assumed else PREDICTION
 
     @property
-    def counted(self) -> bool:
+    def has_draws(self) -> bool:
         """Whether the number of agreeing parameter sets is meaningful."""
         return bool(self.draws) and self.verdict.outcome is not Outcome.OPEN
 
@@ -77,8 +77,8 @@ class Carried:
             "outcome": self.verdict.outcome.value,
             "role": self.role,
             "follows_from": self.assumed if self.role == ASSUMPTION else None,
-            "draws_agree": self.agree if self.counted else None,
-            "draws": self.draws if self.counted else None,
+            "draws_agree": self.agree if self.has_draws else None,
+            "draws": self.draws if self.has_draws else None,
         }
 
 
@@ -111,24 +111,24 @@ class Caption:
 
     title: str
     notes: tuple[str, ...]
-    claims: tuple[Carried, ...]
+    claims: tuple[JudgedClaim, ...]
 
 
 def make_figure(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
     """Draw a figure as PNG and SVG, and write the verdicts on its claims as JSON next to it."""
     data = Data(dataset)
-    shown = judged(figure, data)
-    save(figure.draw(data, shown), picture.parent, picture.stem)
+    caption = figure_caption(figure, data)
+    save(figure.draw(data, caption), picture.parent, picture.stem)
     attributes = data.summary.attrs
     about = {"figure": figure.name, "testbed": attributes.get("testbed"), "scale": attributes.get("scale")}
-    write_json(picture.with_suffix(".json"), [{**about, **claim.to_dict()} for claim in shown.claims])
+    write_json(picture.with_suffix(".json"), [{**about, **claim.to_dict()} for claim in caption.claims])
 
 
-def judged(figure: PublishedFigure, data: Data) -> Caption:
+def figure_caption(figure: PublishedFigure, data: Data) -> Caption:
     """Return the title of a figure, notes on its data, and the verdicts on its claims."""
-    title = f"{figure.title}; {how_made(data.summary)}"
+    title = f"{figure.title}; {data_origin(data.summary)}"
     draws = islice(datasets(data.summary), DRAWS) if data.simulated else ()
-    claims = carried(data.summary, figure.claims, draws)
+    claims = judge_claims(data.summary, figure.claims, draws)
     own = [figure.when_simulated] if data.simulated and figure.when_simulated else []
     return Caption(title, (_about(data), *own), tuple(claims))
 
@@ -142,17 +142,19 @@ def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
     verdict = partial(
         Verdict, outcome=Outcome.OPEN, reason="there is no dataset", data="none", advice=command
     )
-    return [{"figure": figure.name, **Carried(verdict(CLAIMS[name])).to_dict()} for name in figure.claims]
+    return [{"figure": figure.name, **JudgedClaim(verdict(CLAIMS[name])).to_dict()} for name in figure.claims]
 
 
 def _about(data: Data) -> str:
     attributes = data.summary.attrs
     cells = int(data.summary["throughput"].notnull().sum())
     subject = f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells"
-    return "; ".join(filter(None, [subject, in_common(data.summary)])) + "."
+    return "; ".join(filter(None, [subject, common_parameters(data.summary)])) + "."
 
 
-def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Dataset] = ()) -> list[Carried]:
+def judge_claims(
+    summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Dataset] = ()
+) -> list[JudgedClaim]:
     """Judge claims on a dataset, and on datasets of other parameter sets if it is simulated.
 
     Each random parameter set is judged separately, because all its cells change together. The interval of an effect
@@ -162,7 +164,7 @@ def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Datas
     assumed = orjson.loads(summary.attrs.get("claims_that_follow_from_assumptions", "{}"))
     judged = [_judge(dataset, claims) for dataset in (summary, *draws)]
     return [
-        Carried(
+        JudgedClaim(
             replace(verdict, effect=_spread(verdict.effect, others)) if others else verdict,
             was_input=verdict.claim.name in inputs,
             assumed=assumed.get(verdict.claim.name, ""),
@@ -184,5 +186,5 @@ def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
 
 
 def _judge(summary: xr.Dataset, claims: Sequence[str]) -> list[Verdict]:
-    cells = cells_of(summary)
+    cells = claim_cells(summary)
     return [judge_claim(CLAIMS[name], summary, cells) for name in claims]

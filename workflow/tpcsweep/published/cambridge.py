@@ -14,12 +14,12 @@ import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.figures.labels import rate_label, throughput_note, title_of
+from tpcsweep.figures.labels import panel_title, rate_label, throughput_note
 from tpcsweep.figures.maps import colours
 from tpcsweep.figures.panels import styled
 from tpcsweep.numbers import short
 from tpcsweep.published.base import Caption, Data
-from tpcsweep.published.drawing import board, close
+from tpcsweep.published.drawing import add_caption, panels_with_claims
 from tpcsweep.variables import GBIT
 
 PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}
@@ -102,17 +102,17 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 
 
 @styled()
-def concurrent_flows(data: Data, shown: Caption) -> Figure:
+def concurrent_flows(data: Data, caption: Caption) -> Figure:
     """Draw rate against flows, rate against time, and the table of transfers."""
     summary, found = data.summary, sums(data)
     cells = summary[["throughput", *_ENDS]].mean("repetition")
-    figure, [against, time, table] = board([3], 3.3, 3.4, shown)
+    figure, [against, time, table] = panels_with_claims([3], 3.3, 3.4, caption)
     places = list(found.groupby("rtt"))
     for (rtt, curve), colour in zip(places, colours(len(places) + 1), strict=False):
         cell = (cells.sel(rtt=rtt) if "rtt" in cells.dims else cells).sel(streams=curve["streams"].values)
         low, high = (curve["sum"] * (cell[end] / cell["throughput"]).values for end in _ENDS)
         against.fill_between(curve["streams"], low, high, alpha=0.2, color=colour)
-        label = title_of({"rtt": float(rtt)})
+        label = panel_title({"rtt": float(rtt)})
         against.plot(curve["streams"], curve["sum"], marker=".", color=colour, label=label)
         against.plot(curve["streams"], curve["last"], linestyle="--", linewidth=1, color=colour)
     # On a slower path than the published one, the shape is comparable, the level is not.
@@ -136,8 +136,8 @@ def concurrent_flows(data: Data, shown: Caption) -> Figure:
     time.set(xlabel="time (s)", ylabel=label, ylim=(0, top), title="rate against time")
     time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
     _draw_table(table, flows(data), "simulated transfers" if data.simulated else "single transfers")
-    one_of = f", at {title_of({'rtt': float(found['rtt'].min())})}" if len(places) > 1 else ""
-    close(figure, shown, [throughput_note(summary), _RATES, f"{_OF_TRANSFERS}{one_of}."])
+    one_of = f", at {panel_title({'rtt': float(found['rtt'].min())})}" if len(places) > 1 else ""
+    add_caption(figure, caption, [throughput_note(summary), _RATES, f"{_OF_TRANSFERS}{one_of}."])
     return figure
 
 

@@ -15,11 +15,11 @@ from matplotlib.lines import Line2D
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.grid import arrange
-from tpcsweep.figures.labels import literal, rate_label, throughput_note, title_of, words
+from tpcsweep.figures.labels import escape_math, name_text, panel_title, rate_label, throughput_note
 from tpcsweep.figures.maps import colours, draw_lines
-from tpcsweep.figures.panels import curve_handles, head, point_handle, styled, used_panels
+from tpcsweep.figures.panels import add_header, curve_handles, point_handle, styled, used_panels
 from tpcsweep.numbers import plain, short
-from tpcsweep.published.base import ASSUMPTION, INPUT, Caption, Carried, Data
+from tpcsweep.published.base import ASSUMPTION, INPUT, Caption, Data, JudgedClaim
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,12 +43,12 @@ _BINS = 120  # points of an hour: 30 s each
 
 
 @styled()
-def hour(data: Data, shown: Caption) -> Figure:
+def draw_hour(data: Data, caption: Caption) -> Figure:
     """Draw goodput over time with the most streams, total and per port, and each cell's mean over streams."""
     summary = data.summary.mean(REPETITION)
     samples = data.samples.isel({REPETITION: 0})
     streams, ports = summary["streams"].values, int(summary["origins"])
-    figure, [time, against] = board([2], 4.2, 3.2, shown)
+    figure, [time, against] = panels_with_claims([2], 4.2, 3.2, caption)
     if "goodput" in samples:
         goodput = samples["goodput"].sel(streams=streams.max()).dropna("time")
         width = max(1, goodput.sizes["time"] // _BINS)
@@ -67,27 +67,27 @@ def hour(data: Data, shown: Caption) -> Figure:
     label = rate_label(data.summary)
     time.set(xlabel="time (min)", ylabel=label, title=f"{plain(streams.max())} streams")
     against.set(xlabel="streams", ylabel=label, title="mean of an hour")
-    close(figure, shown, [throughput_note(data.summary), _PORTS])
+    add_caption(figure, caption, [throughput_note(data.summary), _PORTS])
     return figure
 
 
 @styled()
-def by_cores_and_origins(data: Data, shown: Caption) -> Figure:
+def by_cores_and_origins(data: Data, caption: Caption) -> Figure:
     """Draw throughput over streams by RTT, one panel for each cores × origins, origins from left to right."""
     grid = replace(arrange(data.summary, ("streams", "rtt")), columns="origins", rows=("cores",))
     rows = grid.panels()
-    figure, panels = board(list(map(len, rows)), 3.2, 2.4, shown)
+    figure, panels = panels_with_claims(list(map(len, rows)), 3.2, 2.4, caption)
     places = [where for row in rows for where in row]
     handles = draw_lines(list(zip(panels, places, strict=True)), grid, data.summary)
     drawn = grid.cells["throughput"].where(grid.cells["throughput"] > 0)
     bottom, top = float(drawn.min()), float(np.fmax(drawn, grid.cells["high"]).max())
     for axes, where in zip(panels, places, strict=True):
         axes.set(yscale="log", ylim=(bottom / 1.5, top * 1.5))
-        axes.set_title(title_of(where) + _marked(where), fontsize=8)
+        axes.set_title(panel_title(where) + _marked(where), fontsize=8)
         axes.label_outer()
     for handle, rtt in zip(handles, grid.cells["rtt"].values, strict=False):
-        handle.set_label(title_of({"rtt": float(rtt)}) + _marked({"rtt": rtt}))
-    close(figure, shown, [throughput_note(data.summary), _OURS], handles)
+        handle.set_label(panel_title({"rtt": float(rtt)}) + _marked({"rtt": rtt}))
+    add_caption(figure, caption, [throughput_note(data.summary), _OURS], handles)
     return figure
 
 
@@ -96,11 +96,11 @@ def _marked(where: Mapping[str, Any]) -> str:
 
 
 @styled()
-def against_rtt(data: Data, shown: Caption) -> Figure:
+def against_rtt(data: Data, caption: Caption) -> Figure:
     """Draw every link's measurements, and for each tool the median with its quartiles."""
     cells = data.summary["throughput"].to_dataframe()["throughput"].dropna().reset_index()
     tools = sorted(cells["tool"].unique())
-    figure, [panel] = board([1], 6.4, 4.0, shown)
+    figure, [panel] = panels_with_claims([1], 6.4, 4.0, caption)
     for place, (tool, colour) in enumerate(zip(tools, colours(len(tools) + 1)[:-1], strict=True)):
         part = cells[cells["tool"] == tool]
         # Side by side, because both tools were used on the same links.
@@ -110,7 +110,7 @@ def against_rtt(data: Data, shown: Caption) -> Figure:
         several = quartiles[part.groupby("rtt").size() >= 10]
         error = np.abs(several[[0.25, 0.75]].T.values - several[0.5].values)
         look: dict[str, Any] = {"fmt": "o", "markersize": 4, "capsize": 2, "color": colour}
-        panel.errorbar(several.index * beside, several[0.5], error, label=literal(tool), **look)
+        panel.errorbar(several.index * beside, several[0.5], error, label=escape_math(tool), **look)
     panel.set(xlabel="RTT (ms)", ylabel="throughput (Gbit/s)", ylim=(0, None), xscale="log")
     panel.xaxis.set_major_formatter(lambda value, _: plain(value))
     panel.legend(fontsize=8)
@@ -119,12 +119,12 @@ def against_rtt(data: Data, shown: Caption) -> Figure:
         "Dots: single measurements. Circles: median and quartiles of links with ten or more.",
         str(data.summary.attrs.get("references", "")),
     ]
-    close(figure, shown, notes)
+    add_caption(figure, caption, notes)
     return figure
 
 
 @styled()
-def layers(data: Data, shown: Caption) -> Figure:
+def layers(data: Data, caption: Caption) -> Figure:
     """Draw the mean after warm-up with its interval, and the published average and maximum with ramp-up."""
     # Each layer has one tool; cells of the other tools do not exist.
     summary = data.summary.mean("repetition") if "repetition" in data.summary.dims else data.summary
@@ -132,7 +132,7 @@ def layers(data: Data, shown: Caption) -> Figure:
         summary = summary.max("tool")
     layers, buffers = summary["layer"].values.tolist(), summary["tcp_buffer"].values.tolist()
     palette = colours(len(buffers))
-    figure, panels = board([len(layers)], 2.6, 3.0, shown)
+    figure, panels = panels_with_claims([len(layers)], 2.6, 3.0, caption)
     for panel, layer in zip(panels, layers, strict=True):
         for place, (buffer, colour) in enumerate(zip(buffers, palette, strict=True)):
             curve = summary.sel(layer=layer, tcp_buffer=buffer)
@@ -143,7 +143,7 @@ def layers(data: Data, shown: Caption) -> Figure:
             panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
             panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
             panel.scatter(x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour)
-        panel.set(title=words(layer), xlabel="streams", xticks=x, ylim=(0, None))
+        panel.set(title=name_text(layer), xlabel="streams", xticks=x, ylim=(0, None))
         panel.grid(visible=True, alpha=0.3)
     panels[0].set_ylabel(rate_label(data.summary))
     handles = [
@@ -151,7 +151,7 @@ def layers(data: Data, shown: Caption) -> Figure:
         Line2D([], [], color="#333333", linestyle=":", label="average with ramp-up"),
         point_handle("maximum", "#333333", "^", "none"),
     ]
-    close(figure, shown, [_tests(summary), throughput_note(data.summary)], handles)
+    add_caption(figure, caption, [_tests(summary), throughput_note(data.summary)], handles)
     return figure
 
 
@@ -184,21 +184,23 @@ _LINE = 0.128  # inches of a line
 _GAP = 0.09
 
 
-def board(rows: Sequence[int], wide: float, high: float, shown: Caption) -> tuple[Figure, list[Axes]]:
+def panels_with_claims(
+    rows: Sequence[int], wide: float, high: float, caption: Caption
+) -> tuple[Figure, list[Axes]]:
     """Return a figure with rows of panels (inches `wide` × `high`), and the panel of claims at its right."""
     columns = max(rows)
-    needed = sum(len(_lines(claim)) * _LINE + _GAP for claim in shown.claims) + 0.3
+    needed = sum(len(_lines(claim)) * _LINE + _GAP for claim in caption.claims) + 0.3
     size = (wide * columns + _WIDE, max(high * len(rows), needed))
     figure = Figure(figsize=size, layout="constrained")
     halves = figure.add_gridspec(1, 2, width_ratios=(wide * columns, _WIDE), wspace=0.02)
     grid = halves[0].subgridspec(len(rows), columns)
     axes = grid.subplots(squeeze=False)
-    _claims(figure.add_subplot(halves[1]), shown.claims, size[1])
+    _claims(figure.add_subplot(halves[1]), caption.claims, size[1])
     return figure, used_panels(axes, rows)
 
 
 @styled()
-def against_streams(data: Data, shown: Caption, curve: str = "rtt", across: int = 3) -> Figure:
+def against_streams(data: Data, caption: Caption, curve: str = "rtt", across: int = 3) -> Figure:
     """Draw throughput over streams with its intervals.
 
     Each value of the axis `curve` has a line, and each combination of the other axes' values a panel, at most `across`
@@ -209,36 +211,38 @@ def against_streams(data: Data, shown: Caption, curve: str = "rtt", across: int 
     grid = arrange(summary, [axis for axis in chosen if axis in summary["throughput"].dims])
     places = [where for row in grid.panels() for where in row]
     rows = [len(places[first : first + across]) for first in range(0, len(places), across)]
-    figure, panels = board(rows, 3.9 if max(rows) < 3 else 3.3, 3.0, shown)
+    figure, panels = panels_with_claims(rows, 3.9 if max(rows) < 3 else 3.3, 3.0, caption)
     handles = draw_lines(list(zip(panels, places, strict=True)), grid, summary)
-    close(figure, shown, [throughput_note(summary)], handles)
+    add_caption(figure, caption, [throughput_note(summary)], handles)
     return figure
 
 
-def close(figure: Figure, shown: Caption, notes: Sequence[str] = (), handles: Sequence[Any] = ()) -> None:
-    head(figure, shown.title, [*shown.notes, *notes], handles)
+def add_caption(
+    figure: Figure, caption: Caption, notes: Sequence[str] = (), handles: Sequence[Any] = ()
+) -> None:
+    add_header(figure, caption.title, [*caption.notes, *notes], handles)
 
 
-def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
+def _claims(axes: Axes, claims: Sequence[JudgedClaim], high: float) -> None:
     axes.set_axis_off()
     down = 0.0
     for lines in ([("Claims, judged on the data drawn", "#000000", True)], *map(_lines, claims)):
         for line, colour, bold in lines:
             weight = "bold" if bold else "normal"
             look: dict[str, Any] = {"va": "top", "fontsize": 7, "color": colour, "fontweight": weight}
-            text = axes.text(0.02, 1 - down / high, literal(line), transform=axes.transAxes, **look)
+            text = axes.text(0.02, 1 - down / high, escape_math(line), transform=axes.transAxes, **look)
             text.set_in_layout(False)
             down += _LINE
         down += _GAP
 
 
-def _lines(claim: Carried) -> list[tuple[str, str, bool]]:
+def _lines(claim: JudgedClaim) -> list[tuple[str, str, bool]]:
     """The lines of a claim, with their colours and whether they are bold."""
     verdict = claim.verdict
     word = claim.word + (f" ({verdict.outcome.value})" if claim.role == INPUT else "")
     effect = verdict.effect or textwrap.shorten(verdict.reason, 4 * _LETTERS, placeholder=" …")
     role = f"follows from an assumption: {claim.assumed}" if claim.role == ASSUMPTION else claim.role
-    agree = f"{claim.agree} of {claim.draws} random parameter sets agree" if claim.counted else ""
+    agree = f"{claim.agree} of {claim.draws} random parameter sets agree" if claim.has_draws else ""
     texts = {
         f"“{verdict.claim.text}”": "#222222",
         f"Found: {effect}.": "#222222",

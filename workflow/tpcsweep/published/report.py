@@ -19,8 +19,8 @@ from tpcsweep.claims.base import Outcome
 from tpcsweep.claims.effects import CONFIDENCE
 from tpcsweep.dataset.tables import write_csv
 from tpcsweep.figures import save
-from tpcsweep.figures.labels import literal
-from tpcsweep.figures.panels import head, styled
+from tpcsweep.figures.labels import escape_math
+from tpcsweep.figures.panels import add_header, styled
 from tpcsweep.files import write_json, write_text
 from tpcsweep.numbers import between, short
 from tpcsweep.published import FIGURES
@@ -108,14 +108,16 @@ _HEAD = ("claim", "figure", "data", "verdict", "effect", "role", "draws that agr
 
 
 @styled()
-def verdict_picture(lines: Sequence[Sequence[str]], said: str) -> Figure:
-    """Draw the table of verdicts; `lines` are its rows for people, `said` is the result of `predictions`."""
+def verdict_picture(lines: Sequence[Sequence[str]], predictions_text: str) -> Figure:
+    """Draw the table of verdicts; `lines` are its rows, `predictions_text` is the result of `predictions`."""
     figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
     axes = figure.subplots()
     axes.set_axis_off()
     wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
     text = axes.table(
-        cellText=[[literal(textwrap.shorten(cell, 44, placeholder=" …")) for cell in line] for line in lines],
+        cellText=[
+            [escape_math(textwrap.shorten(cell, 44, placeholder=" …")) for cell in line] for line in lines
+        ],
         colLabels=list(_HEAD),
         colWidths=wide,
         cellLoc="left",
@@ -132,7 +134,7 @@ def verdict_picture(lines: Sequence[Sequence[str]], said: str) -> Figure:
             cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
     note = (
         "For simulated data, intervals and agreement are over random parameter sets. Claims that are inputs "
-        f"or follow from an assumption are not predictions. {said}"
+        f"or follow from an assumption are not predictions. {predictions_text}"
     )
-    head(figure, "Published claims, each on the data of the figure that carries it", [note])
+    add_header(figure, "Published claims, each on the data of the figure that carries it", [note])
     return figure

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, wanted
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, cell_spec
 from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.files import write_json
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 FILE = "not_measured.json"
 """Name of the list of unmeasured cells in a study's folder."""
-CLEARS = "TPCSWEEP_CLEARS"
-"""Environment variable that tells jobs that their run calls `clear` at its end."""
+CLEARS_AT_END = "TPCSWEEP_CLEARS"
+"""Environment variable that tells jobs that their run calls `clear_unmeasured` at its end."""
 
 
 class Hole(NamedTuple):
@@ -54,7 +54,8 @@ def make_dataset(study: Study, output: Path, processes: int) -> None:
 def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of unmeasured cells.
 
-    Staged cells that the dataset contains are deleted. `clear` is called, unless the run does that at its end.
+    Staged cells that the dataset contains are deleted. `clear_unmeasured` is called, unless the run does that at its
+    end.
 
     Raises:
         dataset.DatasetError: If no cell was measured, or cells do not fold into one dataset.
@@ -64,22 +65,22 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
 
     grid, attributes = study.grid, study.attributes
     if study.testbed.simulated:
-        specs = (wanted(study, cell) for cell in grid.cells)
-        lines = dataset.lines_of(study.cells_file, len(grid.cells))
+        specs = (cell_spec(study, cell) for cell in grid.cells)
+        lines = dataset.cell_lines(study.cells_file, len(grid.cells))
         _write(dataset.fold(lines, grid.axes, specs, processes, attributes), output)
         return
     reasons: dict[Path, str] = {}
     files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}
     results.renew_times(files)  # the clock may have been set back since the measurement
-    specs = (wanted(study, cell) for cell in files.values())
+    specs = (cell_spec(study, cell) for cell in files.values())
     refused: dataset.DatasetError | None = None
     try:
         _write(dataset.fold(files, grid.axes, specs, processes, attributes, reasons.__setitem__), output)
     except dataset.DatasetError as error:
         refused = error
     found = _list(study, reasons)
-    if CLEARS not in os.environ:
-        clear(study)
+    if CLEARS_AT_END not in os.environ:
+        clear_unmeasured(study)
     if refused:
         if sum(len(hole.cells) for hole in found) < len(grid.cells):
             raise refused
@@ -88,11 +89,11 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
     results.empty_staging(study)
 
 
-def clear(study: Configuration) -> None:
+def clear_unmeasured(study: Configuration) -> None:
     """Rename or delete the files of cells that the dataset lacks, so that the next run measures them.
 
     These are placeholders, damaged cells, and cells of another specification. Rules list these files as outputs, so
-    `clear` must follow the last job of a run.
+    `clear_unmeasured` must follow the last job of a run.
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
     placeholders = {
@@ -105,8 +106,8 @@ def clear(study: Configuration) -> None:
     for cell in study.grid.cells:
         if cell.path in listed and (file := study.cell_file(cell)).exists():
             damage = results.damage(file)
-            if damage or results.stale(file, wanted(study, cell)):
-                results.set_aside(file, "damaged" if damage else "stale")
+            if damage or results.stale(file, cell_spec(study, cell)):
+                results.rename_rejected(file, "damaged" if damage else "stale")
 
 
 def holes(folder: Path) -> list[Hole]:

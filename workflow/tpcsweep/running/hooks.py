@@ -11,27 +11,27 @@ from typing import Literal
 from tpcsweep import processes, results, testbeds
 from tpcsweep.configuration.checks import extras
 from tpcsweep.configuration.loading import Configuration
-from tpcsweep.extras import MissingExtraError, missing
+from tpcsweep.extras import MissingExtraError, missing_extras
 from tpcsweep.files import is_file
 from tpcsweep.linux import signals
 from tpcsweep.running import folding, progress
 from tpcsweep.running.runner import deployment_errors
-from tpcsweep.running.status import Status, counted
+from tpcsweep.running.status import Status, count_cells
 from tpcsweep.running.studies import Studies, stale_cells
 
 Ending = Literal["complete", "incomplete", "failed"]
 """End of a run: all cells measured, some not measured, or a job failed."""
-SHOWN = 3
+MOST_LINES = 3
 """Most lines about sweeps at the end of a run."""
 
 
-def begin(studies: Studies) -> None:
+def begin_run(studies: Studies) -> None:
     """Lock the results, and try each testbed that will measure; exit the process if that fails."""
-    os.environ[folding.CLEARS] = "at its end"
+    os.environ[folding.CLEARS_AT_END] = "at its end"
     tried: set[str] = set()
     try:
         for study in studies.values():
-            results.hold(study.folder)
+            results.lock_results(study.folder)
             given = [] if isinstance(study, Configuration) else [study.file]
             results.renew_times([*given, *study.folder.rglob("*")])
         for measured in studies.measured:
@@ -44,7 +44,7 @@ def begin(studies: Studies) -> None:
         sys.exit(str(error))
 
 
-def end(studies: Studies, *, well: bool, published: bool = False) -> None:
+def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
     """Print results and pages of the sweeps, and run the user's command for the end of a run.
 
     The process exits with status 1 if cells could not be measured in a successful run. `published` is whether published
@@ -57,16 +57,16 @@ def end(studies: Studies, *, well: bool, published: bool = False) -> None:
     not_measured = 0
     for study in studies.sweeps:
         if not study.testbed.simulated:
-            folding.clear(study)
-        status = counted(study)
+            folding.clear_unmeasured(study)
+        status = count_cells(study)
         not_measured += status.not_measured
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         (incomplete if status.missing else complete).append(f"{study.folder.name}: {_line(study, status)}")
         if told := notify(study, studies.notify, ending, status):
             failures.append(told)
     lines = [*incomplete, *complete]
-    if len(lines) > SHOWN:
-        more = len(lines) - SHOWN + 1
+    if len(lines) > MOST_LINES:
+        more = len(lines) - MOST_LINES + 1
         lines[-more:] = [f"and {more} more; {len(complete)} of {len(lines)} sweeps are complete"]
     pages = [study.folder / "index.html" for study in studies.values()]
     if len(pages) > 1:
@@ -95,7 +95,7 @@ def notify(study: Configuration, command: str, ending: Ending, counts: Status) -
         "PAGE": str(page) if is_file(page) else "",
         **{name.upper(): str(count) for name, count in counts.to_dict().items()},
     }
-    environment = processes.whole(**{f"TPCSWEEP_{name}": value for name, value in told.items()})
+    environment = processes.full_environment(**{f"TPCSWEEP_{name}": value for name, value in told.items()})
     # A shell, because the line is the user's own, with the user's rights.
     run = processes.run(["/bin/sh", "-c", command], environment, capture_output=False, umask=-1)
     if not run.returncode:
@@ -105,7 +105,7 @@ def notify(study: Configuration, command: str, ending: Ending, counts: Status) -
 
 def _try(study: Configuration) -> None:
     try:
-        if lacking := missing(extras(study)):
+        if lacking := missing_extras(extras(study)):
             raise MissingExtraError("\n".join(lacking))
         with signals.interruptible():  # Ctrl-C ends the trial, which removes its servers
             testbeds.require(study)

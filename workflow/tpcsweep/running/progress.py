@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from tpcsweep.files import replacing
-from tpcsweep.flags import FLAGS, LOUD, graded
+from tpcsweep.files import replacing_file
+from tpcsweep.flags import FLAGS, REPORTED_GRADES, graded
 from tpcsweep.numbers import between, short
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ It contains the number of cells, the number done, and the start in s since the e
 
 def begin_progress(folder: Path, cells: int) -> None:
     """Start counting a run of `cells` cells."""
-    with replacing(folder / FILE) as part:
+    with replacing_file(folder / FILE) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
         part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
 
@@ -73,9 +73,9 @@ class JobProgress:
         """Show a step other than a cell. Without a terminal, only steps that may take long are printed."""
         self._draw(text)
         if self._bar.disable and not text.startswith("deploying"):
-            self.say(text)
+            self.print_line(text)
 
-    def look(self, steady: Steady | None, seconds: float) -> None:
+    def show_throughput(self, steady: Steady | None, seconds: float) -> None:
         """Show the throughput of the current cell; `steady` is None while unknown."""
         self._draw("" if steady is None else f"{short(steady.mean)} Gbit/s after {seconds:.0f} s")
 
@@ -90,9 +90,9 @@ class JobProgress:
         with _counts(self._folder) as self._run:
             self._run["done"] += cells
         self._skipped += cells
-        self.say(f"{self._deployment}: {_cells(cells)} not measured: {why}")
+        self.print_line(f"{self._deployment}: {_cells(cells)} not measured: {why}")
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self._bar.console.print(f"{self._sweep}: {text}", markup=False)
 
     def _line(self) -> None:
@@ -102,7 +102,10 @@ class JobProgress:
             return
         rates = [rate for status, rate, _ in self._ended.values() if status == "ok" and rate is not None]
         found = Counter(
-            flag for _, _, flags in self._ended.values() for grade in LOUD for flag in graded(flags, grade)
+            flag
+            for _, _, flags in self._ended.values()
+            for grade in REPORTED_GRADES
+            for flag in graded(flags, grade)
         )
         reached = f", {between(min(rates), max(rates))} Gbit/s" if rates else ""
         states = "".join(
@@ -110,7 +113,7 @@ class JobProgress:
         )
         warnings = "".join(f", {count} {FLAGS[flag].words}" for flag, count in found.items())
         took = time.monotonic() - self._began
-        self.say(
+        self.print_line(
             f"{self._deployment}: {_cells(statuses.total())}{reached}{states}{warnings}, {took:.0f} s"
             f" · {self._progress()}"
         )

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import psutil
 
 from tpcsweep import results, testbeds
-from tpcsweep.configuration.checks import files_of
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.checks import count_files
+from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.flags import BROKEN, BrokenError, FaultError, graded
@@ -93,13 +93,13 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         for task in stale:
             if not results.publish(task.staged, task.place, task.spec):
                 results.write_placeholder(task.place, task.spec, reason or DAMAGED)
-        if missing := [task for task in job.todo if task.earlier is None]:
+        if missing := [task for task in job.remaining if task.earlier is None]:
             shown.skip(len(missing), reason)
 
 
 def deployment_errors(configuration: Configuration) -> tuple[type[Exception], ...]:
     """Return the exceptions of a deployment, or of reaping, whose messages need no traceback."""
-    return (*testbeds.of(configuration.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
+    return (*testbeds.load_testbed(configuration.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
 
 
 class _Job:
@@ -109,12 +109,12 @@ class _Job:
         self, configuration: Configuration, deployment: str, tasks: list[Task], logs: Path, shown: JobProgress
     ) -> None:
         self._configuration, self._tasks, self._shown = configuration, tasks, shown
-        self.todo = deque(tasks)
+        self.remaining = deque(tasks)
         """Remaining cells."""
         self._measured: dict[str, dict[str, Any]] = {}
         """Records of the cells that this job measured, by path."""
         self._retried = False
-        self._testbed = testbeds.of(configuration.testbed.kind)
+        self._testbed = testbeds.load_testbed(configuration.testbed.kind)
         longest = configuration.sweep.measurement.bounds[1]
         self._request = testbeds.Request(
             sweep=configuration.name,
@@ -146,7 +146,7 @@ class _Job:
             except FaultError as error:  # everything had started, and something ended before it was ready
                 reason = str(error)
             except deployment_errors(self._configuration) as error:
-                if not self.todo:
+                if not self.remaining:
                     raise
                 reason, refused = str(error), TRIES if getattr(error, "final", False) else refused + 1
             if not self._left():
@@ -157,7 +157,7 @@ class _Job:
             if fruitless == GIVE_UP_AFTER:
                 broke = f"{fruitless} deployments in a row broke before a cell went well"
                 return f"{broke}, the last one: {reason}"
-            signals.heed()  # the teardown ignored signals
+            signals.restore_signals()  # the teardown ignored signals
             self._shown.stage(f"replacing {self._request.deployment}: {reason}")
             give_up = time.monotonic() + CALM
             while refused and psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
@@ -168,13 +168,13 @@ class _Job:
 
     def _left(self) -> bool:
         """Return whether cells remain; if not, first queue failed and disturbed cells again, within bounds."""
-        if not self.todo and not self._retried:
+        if not self.remaining and not self._retried:
             self._retried = True
             measured = [task for task in self._tasks if task.cell.path in self._measured]
             records = [self._measured[task.cell.path] for task in measured]
             for index in cells_to_retry(records, self._configuration.sweep.retry_share):
-                self.todo.append(measured[index]._replace(earlier=records[index]))
-        return bool(self.todo)
+                self.remaining.append(measured[index]._replace(earlier=records[index]))
+        return bool(self.remaining)
 
     def _cells(self, site: Deployment) -> tuple[bool, str]:
         """Measure cells until none remains or the deployment breaks.
@@ -185,20 +185,20 @@ class _Job:
         origin = provenance.workflow(site.provenance)
         well = False
         while self._left():
-            task = self.todo[0]
+            task = self.remaining[0]
             if task.earlier is None and task.current:  # another job measured it while this one waited
-                self.todo.popleft()
+                self.remaining.popleft()
                 continue
             try:
                 site.check()
                 result = self._cell(site, task, origin)
             except BrokenError as error:
                 if task.earlier is not None:  # it has a measurement
-                    self.todo.popleft()
+                    self.remaining.popleft()
                 # The cell goes to the end of the queue, so that the others precede a cell that breaks every deployment.
-                self.todo.rotate(-1)
+                self.remaining.rotate(-1)
                 return well, site.explain(error)
-            self.todo.popleft()
+            self.remaining.popleft()
             well = well or result["status"] == "ok"
             if BROKEN in result["flags"]:
                 return well, result["message"]
@@ -210,13 +210,13 @@ class _Job:
         Raises:
             BrokenError: If the measurement did not start, or the cell did not cause the deployment's failure.
         """
-        self._shown.look(None, 0.0)
-        started = results.now()
+        self._shown.show_throughput(None, 0.0)
+        started = results.utc_timestamp()
         asked, how = task.cell.parameters, self._configuration.sweep.measurement
-        result = self._testbed.measure(site, asked, how, task.prefix, self._shown.look)
+        result = self._testbed.measure(site, asked, how, task.prefix, self._shown.show_throughput)
         record = results.cell_record(task.spec, result, {"started": started, **origin})
         if task.earlier is not None:
-            record = better(task.earlier, record)
+            record = better_measurement(task.earlier, record)
         self._measured[task.cell.path] = record
         results.write_cell(task.staged, task.spec, record)
         self._shown.end(task.cell.path, record["status"], record["summary"]["throughput"], record["flags"])
@@ -227,14 +227,14 @@ def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
     tasks = []
     for number, cell in enumerate(configuration.grid.deployments[deployment]):
         place, staged = configuration.cell_file(cell), results.staged_file(configuration, cell)
-        tasks.append(Task(cell, place, staged, wanted(configuration, cell), f"c{number}"))
+        tasks.append(Task(cell, place, staged, cell_spec(configuration, cell), f"c{number}"))
     return tasks
 
 
 def _arriving(cell: Cell, seconds: float) -> int:
     """Return the largest size in bytes of a cell's files in memory, if it takes `seconds`."""
     asked = cell.parameters
-    files = files_of(asked.layer, asked.streams, "sparse").memory * asked.file_size
+    files = count_files(asked.layer, asked.streams, "sparse").memory * asked.file_size
     return min(files, round(asked.bandwidth * BYTES * seconds))
 
 
@@ -253,7 +253,7 @@ def cells_to_retry(records: Sequence[Mapping[str, Any]], share: float) -> list[i
     return [index for *_, index in sorted(wrong)[: math.ceil(share * len(records))]]
 
 
-def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+def better_measurement(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Return the later of two measurements, unless it failed or has more warnings than the earlier one.
 
     Warnings in VARIATION do not count. If both have equally many and a CPU bound both, the measurement on the faster

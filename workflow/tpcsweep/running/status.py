@@ -15,9 +15,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from tpcsweep import locks, results
-from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.flags import LOUD, graded
-from tpcsweep.results import DamagedError, content_of
+from tpcsweep.configuration.loading import Configuration, cell_spec
+from tpcsweep.flags import REPORTED_GRADES, graded
+from tpcsweep.results import DamagedError, parse_cell
 from tpcsweep.running import folding
 
 
@@ -49,21 +49,23 @@ class Status:
         return {"cells": self.cells, **asdict(self)}
 
 
-def counted(study: Configuration) -> Status:
+def count_cells(study: Configuration) -> Status:
     found: Counter[str] = Counter()
     tried = {path for hole in folding.holes(study.folder) for path in hole.cells}
-    for path, content in contents(study):
+    for path, content in current_contents(study):
         if content is None:
             found["not_measured" if path in tried else "left"] += 1
             continue
         well = content.get("status") == "ok"
         found["measured" if well else "failed"] += 1
-        found["flagged"] += well and any(graded(content.get("flags", []), grade) for grade in LOUD)
+        found["flagged"] += well and any(graded(content.get("flags", []), grade) for grade in REPORTED_GRADES)
     return Status(*(found[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
 
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
-    found = (path for path, content in contents(study) if content and flag in content.get("flags", []))
+    found = (
+        path for path, content in current_contents(study) if content and flag in content.get("flags", [])
+    )
     files = (study.folder / "cells" / f"{path}.json" for path in found)
     return [file for file in files if file.exists()]  # a new cell exists only in staging
 
@@ -82,27 +84,27 @@ def status_table(study: Configuration, status: Status) -> RenderableType:
     parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
     for hole in folding.holes(study.folder):
         parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
-    if (pid := locks.holder(study.folder / results.LOCK)) is not None:
+    if (pid := locks.lock_holder(study.folder / results.LOCK)) is not None:
         parts.append(f"a run is under way: snakemake with pid {pid}")
     if status.missing:
         parts.append(f"measure them: {study.command}")
     return Group(*parts)
 
 
-def contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
+def current_contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield each cell's path and its file's content, staged or published, or None if it is not current."""
     if study.testbed.simulated:
         file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
         with file.open("rb") as lines:
             for cell in study.grid.cells:
                 line = lines.readline()
-                found = content_of(line) if line else {}
-                yield cell.path, found if found.get("spec") == wanted(study, cell) else None
+                found = parse_cell(line) if line else {}
+                yield cell.path, found if found.get("spec") == cell_spec(study, cell) else None
         return
     for cell in study.grid.cells:
         content: dict[str, Any] | None = None
         for file in (study.cell_file(cell), results.staged_file(study, cell)):
-            if content is None and not results.stale(file, wanted(study, cell)):
+            if content is None and not results.stale(file, cell_spec(study, cell)):
                 # A concurrent run may move the file.
                 with contextlib.suppress(DamagedError, FileNotFoundError):
                     content = results.read_cell(file)

@@ -26,8 +26,8 @@ from tpcsweep.configuration.loading import (
     ConfigurationError,
     Study,
     as_typed,
+    cell_spec,
     studies,
-    wanted,
 )
 
 NEVER = "(?!)"
@@ -59,8 +59,8 @@ class Deployments:
         parts = (path.split("/") for path in self.paths)
         axes = [dict.fromkeys(values) for values in zip(*parts, strict=True)]
         if math.prod(map(len, axes)) == len(set(self.paths)):
-            return "/".join(map(either, axes))
-        return either(self.paths)
+            return "/".join(map(alternatives_pattern, axes))
+        return alternatives_pattern(self.paths)
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of a deployment's cell specifications; a changed digest makes Snakemake run its job."""
@@ -88,7 +88,7 @@ class Studies(dict[str, Study]):
         self.notify = str(config.get("notify") or "")
 
     @classmethod
-    def of_workflow(cls, config: dict[str, Any], given: Any = None) -> Studies:
+    def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Studies:
         """Read the workflow's `config`, and check that the testbeds can measure the stale cells.
 
         `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
@@ -136,7 +136,7 @@ class Studies(dict[str, Study]):
         ]
 
     @property
-    def made(self) -> list[str]:
+    def workflow_datasets(self) -> list[str]:
         """Names of the studies whose datasets the workflow makes: all except imported ones already in place."""
         places = {name: study.folder / "dataset.nc" for name, study in self.items()}
         return [name for name, place in places.items() if self._sources(name) != [str(place)]]
@@ -145,7 +145,7 @@ class Studies(dict[str, Study]):
     def cells(self) -> list[str]:
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
-    def showing(self, notebook: str) -> list[str]:
+    def with_notebook(self, notebook: str) -> list[str]:
         """Return the names of the studies whose sweep or testbed requests a notebook."""
         return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
 
@@ -188,14 +188,14 @@ class Studies(dict[str, Study]):
 
 def specification(study: Configuration, deployment: str) -> str:
     """Return a digest of a deployment's cell specifications; the sweep may lack the deployment."""
-    return digest([wanted(study, cell) for cell in study.grid.deployments.get(deployment, ())])
+    return digest([cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
 
 
 def stale_cells(study: Configuration) -> Iterator[Path]:
     """Yield the files of a measured study's cells that are missing or not current."""
     for cell in study.grid.cells:
         file = study.cell_file(cell)
-        if results.stale(file, wanted(study, cell)):
+        if results.stale(file, cell_spec(study, cell)):
             yield file
 
 
@@ -204,7 +204,7 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def either(names: Iterable[str]) -> str:
+def alternatives_pattern(names: Iterable[str]) -> str:
     """Return a regular expression that matches exactly these names."""
     escaped = "|".join(map(re.escape, dict.fromkeys(names)))
     return f"(?:{escaped})" if escaped else NEVER
@@ -224,7 +224,7 @@ def require_unchanged(now: str, planned: str) -> None:
 
 
 @contextlib.contextmanager
-def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
+def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
     """Exit the process on expected errors, with the error's text on standard error and in the log.
 
     The text starts with `about`, such as the sweep's name. A full disk and ChangedError are always expected.
@@ -249,7 +249,7 @@ def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[
 
 
 @contextlib.contextmanager
-def written_to(log: str) -> Iterator[None]:
+def redirected_to_log(log: str) -> Iterator[None]:
     """Redirect the output of this process and its children to the log."""
     streams = (sys.stdout.fileno(), sys.stderr.fileno())
     copies = [os.dup(stream) for stream in streams]

@@ -116,14 +116,14 @@ class Testbed(Protocol):
         """Remove leftovers of dead processes and return their descriptions."""
 
 
-def of(kind: str) -> Testbed:
+def load_testbed(kind: str) -> Testbed:
     """Import the testbed of a kind, without the libraries of other kinds."""
     return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
 
 
 def require(configuration: Configuration) -> None:
     """Raise an error of the testbed's EXPECTED if the deployments of a sweep cannot start."""
-    testbed = of(configuration.testbed.kind)
+    testbed = load_testbed(configuration.testbed.kind)
     if rehearse := getattr(testbed, "rehearse", None):
         rehearse(configuration)
     testbed.require(configuration.testbed)
@@ -131,7 +131,7 @@ def require(configuration: Configuration) -> None:
 
 def findings(configuration: Configuration) -> Iterable[Finding]:
     """Check a testbed for any sweep: by its own checks, or by whether a deployment can start."""
-    testbed, name = of(configuration.testbed.kind), configuration.testbed_name
+    testbed, name = load_testbed(configuration.testbed.kind), configuration.testbed_name
     if own := getattr(testbed, "check", None):
         yield from own(configuration)
         return

@@ -92,7 +92,7 @@ class Transfer:
         """Sides of the end that gets the COPY and of the other end."""
         return ("destination", "source") if self.copy_mode == "pull" else ("source", "destination")
 
-    def told(self, url: str) -> str:
+    def url_for_mover(self, url: str) -> str:
         """Return the URL of an end as the program that moves the data uses it.
 
         The scheme of the end that accepts the connections decides about encryption; one port of XRootD serves https and
@@ -153,7 +153,7 @@ class Tool(ABC):
 
         Nothing is inherited from the caller, so that no user's setting changes a measurement.
         """
-        return processes.measured(folder)
+        return processes.measured_environment(folder)
 
     def versions(self) -> dict[str, str]:
         return package_versions(*self.packages)
@@ -184,9 +184,9 @@ class Program(Tool):
             return None
         meaning = self.exit_codes.get(returncode, f"see {self.manual}")
         shown = f" ({meaning})" if self.exit_codes else ""
-        return f"exit code {returncode}{shown}: {self.last_words(output)}"
+        return f"exit code {returncode}{shown}: {self.failure_reason(output)}"
 
-    def last_words(self, output: str) -> str:
+    def failure_reason(self, output: str) -> str:
         """Return the reason of a failure for people: the last line of the output."""
         return last_lines(output)
 
@@ -211,11 +211,11 @@ def worker_command(python: str, module: str, *arguments: str) -> list[str]:
     return [python, "-P", "-c", call, *arguments]
 
 
-def order(number: int, transfer: Transfer) -> bytes:
+def transfer_line(number: int, transfer: Transfer) -> bytes:
     return _line({"number": number, **vars(transfer)})
 
 
-def ordered(line: bytes) -> tuple[int, Transfer]:
+def parse_transfer(line: bytes) -> tuple[int, Transfer]:
     fields = json.loads(line)
     return fields.pop("number"), Transfer(**fields)
 
@@ -234,7 +234,7 @@ class Answers:
         """Report the bytes of a transfer so far, by a performance marker. Any thread may call this."""
         os.write(self._file, _line({"number": number, "bytes": size}))
 
-    def ended(self, number: int, failure: str | None) -> None:
+    def report_end(self, number: int, failure: str | None) -> None:
         """Report the end of a transfer. Any thread may call this."""
         os.write(self._file, _line({"number": number, "failure": failure and failure[:LONGEST]}))
 

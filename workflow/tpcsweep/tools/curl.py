@@ -55,7 +55,7 @@ class Curl(Program):
         """Return a COPY to the active end; macaroons come from a file, never from the command line."""
         streams = ["-H", f"X-Number-Of-Streams: {transfer.tcp_streams}"] if transfer.tcp_streams > 1 else []
         active, header, passive = transfer.ends
-        other = f"{header}: {transfer.told(passive)}"
+        other = f"{header}: {transfer.url_for_mover(passive)}"
         copy = ["-X", "COPY", "-H", other, "-H", f"@{folder / 'headers'}", *streams]
         # --location follows a redirector's 307; --location-trusted sends the token there too. --no-buffer shows
         # performance markers when they arrive.
@@ -68,7 +68,7 @@ class Curl(Program):
         # A third-party copy may fail after its 201 was sent; the body tells.
         if returncode == 0 and re.search(r"^success: ", output, re.MULTILINE):
             return None
-        return f"exit code {returncode}: {self.last_words(output)}"
+        return f"exit code {returncode}: {self.failure_reason(output)}"
 
     def versions(self) -> dict[str, str]:
         return {"curl": first_line(["/usr/bin/curl", "--version"])}

@@ -30,7 +30,7 @@ from tpcsweep.tools.base import (
     Program,
     Transfer,
     Worker,
-    ordered,
+    parse_transfer,
     worker_command,
 )
 
@@ -40,7 +40,7 @@ _DAVIX = ("libdavix0v5", "libdavix0t64")
 _LIBRARIES = ("libgfal2-2", "libgfal2-2t64", "gfal2-plugin-http", *_DAVIX)
 
 
-def trust(credentials: Credentials) -> dict[str, str]:
+def davix_trust(credentials: Credentials) -> dict[str, str]:
     """Return the environment that stops davix from reading the system's CA bundle, 0.25 CPU-s a session."""
     return {"SSL_CERT_FILE": str(credentials.authority), "SSL_CERT_DIR": "/nonexistent"}
 
@@ -58,7 +58,7 @@ class DavixPut(Program):
     packages = ("davix", *_DAVIX)
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        return super().environment(credentials, folder) | trust(credentials)
+        return super().environment(credentials, folder) | davix_trust(credentials)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         shown = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
@@ -73,7 +73,7 @@ class DavixPut(Program):
         return [f"/usr/bin/{self.name}", *options, *self._ends(transfer)]
 
     def _ends(self, transfer: Transfer) -> tuple[str, str]:
-        return transfer.source_file, transfer.told(transfer.destination)
+        return transfer.source_file, transfer.url_for_mover(transfer.destination)
 
 
 class DavixGet(DavixPut):
@@ -85,7 +85,7 @@ class DavixGet(DavixPut):
     most_connections = (1, "davix-get moves a file with one request")
 
     def _ends(self, transfer: Transfer) -> tuple[str, str]:
-        return transfer.told(transfer.source), transfer.destination_file
+        return transfer.url_for_mover(transfer.source), transfer.destination_file
 
 
 class GfalCopy(Program):
@@ -116,16 +116,16 @@ class GfalCopy(Program):
         else:
             # Without a token gfal2 requests delegation of a certificate, which XRootD refuses; any token helps.
             shown = {"BEARER_TOKEN": "none", "X509_USER_PROXY": os.devnull}
-        return super().environment(credentials, folder) | own | shown | trust(credentials)
+        return super().environment(credentials, folder) | own | shown | davix_trust(credentials)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         streams = ["-n", str(transfer.tcp_streams)] if transfer.tcp_streams > 1 else []
         # Without --copy-mode it falls back to push, then to streaming through the client.
         mode = ["--copy-mode", transfer.copy_mode]
-        ends = transfer.told(transfer.source), transfer.told(transfer.destination)
+        ends = transfer.url_for_mover(transfer.source), transfer.url_for_mover(transfer.destination)
         return ["/usr/bin/gfal-copy", *mode, *streams, *ends]
 
-    def last_words(self, output: str) -> str:
+    def failure_reason(self, output: str) -> str:
         lines = [line for line in output.splitlines() if line.strip() and not line.startswith("Copying")]
         return " | ".join(lines[-2:]) or "no message"
 
@@ -156,7 +156,9 @@ def _failure(gfal2: Any, context: Any, transfer: Transfer) -> str | None:
     if transfer.tcp_streams > 1:
         options.nbstreams = transfer.tcp_streams
     try:
-        context.filecopy(options, transfer.told(transfer.source), transfer.told(transfer.destination))
+        context.filecopy(
+            options, transfer.url_for_mover(transfer.source), transfer.url_for_mover(transfer.destination)
+        )
     except gfal2.GError as error:
         return f"error {error.code} ({os.strerror(error.code)}): {error.message}"
     return None
@@ -169,12 +171,12 @@ def main() -> None:
         try:
             if not hasattr(own, "context"):
                 own.context = gfal2.creat_context()
-            answers.ended(number, _failure(gfal2, own.context, transfer))
+            answers.report_end(number, _failure(gfal2, own.context, transfer))
         except Exception as error:  # the client needs an answer in any case
-            answers.ended(number, f"{type(error).__name__}: {error}")
+            answers.report_end(number, f"{type(error).__name__}: {error}")
 
     threads = ThreadPoolExecutor(MOST_THREADS)
     answers.ready()
     for line in sys.stdin.buffer:
-        threads.submit(copy, *ordered(line))
+        threads.submit(copy, *parse_transfer(line))
     os._exit(0)  # without waiting for running copies

@@ -42,5 +42,5 @@ class GlobusUrlCopy(Program):
         # The kernel sizes buffers, bounded by tcp_buffer; -tcp-bs would fix them, at most at net.core.wmem_max.
         return ["/usr/bin/globus-url-copy", "-nodcau", *parallel, source, destination]
 
-    def last_words(self, output: str) -> str:
+    def failure_reason(self, output: str) -> str:
         return last_lines(output, 2)  # they include the server's message

@@ -42,6 +42,6 @@ class Iperf3(Program):
         port = ["--port", str(FIRST_PORT + transfer.stream)]
         return [PROGRAM, *to, *port, "--time", "0", "--parallel", str(transfer.tcp_streams)]
 
-    def last_words(self, output: str) -> str:
+    def failure_reason(self, output: str) -> str:
         lines = [line for line in output.splitlines() if line.startswith("iperf3: ")]
         return lines[-1] if lines else output.strip()[-300:] or "no message"

@@ -30,7 +30,7 @@ from tpcsweep.tools.base import (
     OnMarker,
     Transfer,
     Worker,
-    ordered,
+    parse_transfer,
     worker_command,
 )
 from tpcsweep.tools.curl import CAVEATS
@@ -82,7 +82,7 @@ class Head:
         return 200 <= self.status < 300
 
     @property
-    def keeps(self) -> bool:
+    def keeps_alive(self) -> bool:
         """Whether the connection can be reused after reading the body."""
         framed = "content-length" in self.headers or self._chunked or self.status in (204, 304)
         return framed and "close" not in self.headers.get("connection", "").lower()
@@ -153,7 +153,7 @@ class Connections:
         except BaseException:
             writer.transport.abort()
             raise
-        if head.keeps:
+        if head.keeps_alive:
             self._idle[parts.netloc].append((reader, writer))
         else:
             writer.transport.abort()
@@ -241,7 +241,7 @@ class Copier:
         active, header, passive = transfer.ends
         server = urlsplit(active).netloc
         try:
-            headers = {header: transfer.told(passive), "Credential": "none", "Overwrite": "F"}
+            headers = {header: transfer.url_for_mover(passive), "Credential": "none", "Overwrite": "F"}
             if self._credentials.needed:
                 tokens = [
                     self._credentials.token(role) or await self._macaroon(urljoin(url, "."))
@@ -302,14 +302,14 @@ async def serve_orders(copier: Copier) -> None:
 
     async def copy(number: int, transfer: Transfer) -> None:
         try:
-            answers.ended(number, await copier.copy(transfer, partial(answers.marker, number)))
+            answers.report_end(number, await copier.copy(transfer, partial(answers.marker, number)))
         except Exception as error:  # the client needs an answer in any case
-            answers.ended(number, f"{type(error).__name__}: {error}")
+            answers.report_end(number, f"{type(error).__name__}: {error}")
             raise
 
     answers.ready()
     while line := await reader.readline():
-        task = loop.create_task(copy(*ordered(line)))
+        task = loop.create_task(copy(*parse_transfer(line)))
         running.add(task)
         task.add_done_callback(running.discard)
 

@@ -60,8 +60,8 @@ class Xrdcp(Program):
         streams = ["--streams", str(transfer.tcp_streams - fewer)] if transfer.tcp_streams > 1 else []
         return ["/usr/bin/xrdcp", "--nopbar", *options, *streams, source, _root_url(transfer.destination)]
 
-    def last_words(self, output: str) -> str:
-        return super().last_words(output.replace("\0", ""))  # a server's message ends with a zero byte
+    def failure_reason(self, output: str) -> str:
+        return super().failure_reason(output.replace("\0", ""))  # a server's message ends with a zero byte
 
 
 class XrdcpDirect(Xrdcp):

@@ -112,7 +112,7 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
 
 
 def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a file that is never more readable than its mode; the umask is that of `processes.readable`."""
+    """Write a file that is never more readable than its mode; the umask is that of `processes.readable_umask`."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         if owner:

@@ -50,18 +50,18 @@ class Copy(NamedTuple):
     """`pull` or `push`."""
 
 
-def parse_datagram(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]:
+def parse_datagram(datagram: bytes, to_monotonic: Callable[[float], float]) -> list[Copy]:
     """Return the copies in a datagram. Raises ValueError if it is not from the monitoring.
 
-    `monotonic_of` converts seconds since 1970 to those of CLOCK_MONOTONIC.
+    `to_monotonic` converts seconds since 1970 to those of CLOCK_MONOTONIC.
     """
     try:
         lines = [json.loads(line) for line in datagram.rstrip(b"\0").splitlines() if line.strip()]
         return [
             Copy(
                 name=urlsplit(line["Dst"]).path.rpartition("/")[2],
-                begin=monotonic_of(_seconds(line["Xeq"]["Beg"])),
-                end=monotonic_of(_seconds(line["Xeq"]["End"])),
+                begin=to_monotonic(_seconds(line["Xeq"]["Beg"])),
+                end=to_monotonic(_seconds(line["Xeq"]["End"])),
                 connections=int(line["Xeq"]["Strm"]),
                 size=int(line["Size"]),
                 code=int(line["Xeq"]["RC"]),

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep import locks, processes
-from tpcsweep.extras import missing
+from tpcsweep.extras import missing_extras
 from tpcsweep.files import copy_into, write_json
 from tpcsweep.xrootd.releases import (
     DEBIAN,
@@ -52,7 +52,7 @@ PACKAGES = ("xrootd-server", "xrootd-server-plugins", "xrootd-plugins", "xrootd-
 AS_USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
 """Prefix that runs a program as ordinary user.
 It also works for root of a user namespace, who can give files to nobody."""
-ALONE = (
+KILLED_WITH_PARENT = (
     *("setpriv", "--pdeathsig", "KILL"),
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
@@ -64,7 +64,7 @@ SHARED = Path("/var/cache/tpcsweep")
 Stage = Callable[[str], None]  # reports progress to the user
 
 
-@processes.readable()
+@processes.readable_umask()
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
     """Return a release, creating it if the cache lacks it. Raises ReleaseError.
 
@@ -120,7 +120,7 @@ def _making(folder: Path) -> Iterator[None]:
     """Hold the lock of the cache, so that one release at a time is made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = locks.take(folder / "lock", waiting=lambda _: None)
+        lock = locks.lock_file(folder / "lock", waiting=lambda _: None)
     except OSError as error:
         raise ReleaseError(f"{folder}: {error.strerror}; TPCSWEEP_CACHE names another cache") from error
     try:
@@ -171,7 +171,7 @@ def _build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any
 
     `digest` is the SHA-256 of its source archive. A build continues where an earlier one in the folder ended.
     """
-    if lacking := missing([EXTRA]):
+    if lacking := missing_extras([EXTRA]):
         raise ReleaseError(f"xrootd {version}: {lacking[0]}")
     archive, source, objects, log = (work / name for name in ("archive", "source", "build", "log"))
     if not source.exists():
@@ -236,16 +236,16 @@ def _unpack(version: str, work: Path, stage: Stage) -> dict[str, Any]:
     return {"debian": suite, "package": package[1] if package else version}
 
 
-def _run(command: Sequence[str], log: Path, failure: str, hear: Callable[[bytes], object] = bool) -> None:
-    """Run a command with its output in a new log; `hear` gets each line.
+def _run(command: Sequence[str], log: Path, failure: str, on_line: Callable[[bytes], object] = bool) -> None:
+    """Run a command with its output in a new log; `on_line` gets each line.
 
     Raises ReleaseError with `failure` and the first line of the log that reports an error, or its last lines.
     """
     with (
         log.open("wb") as file,
         processes.start(
-            [*ALONE, *command],
-            processes.building(),
+            [*KILLED_WITH_PARENT, *command],
+            processes.build_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -256,7 +256,7 @@ def _run(command: Sequence[str], log: Path, failure: str, hear: Callable[[bytes]
         try:
             for line in process.stdout:
                 file.write(line)
-                hear(line)
+                on_line(line)
         except BaseException:
             process.kill()  # its own processes end with it
             raise
@@ -274,7 +274,7 @@ def _collect(objects: Path, made: Path) -> None:
     for library in objects.rglob("libXrd*.so*"):
         copy_into(made / "lib", library)
     needed: set[Path] = set()
-    found = {**processes.system(), "LD_LIBRARY_PATH": str(made / "lib")}
+    found = {**processes.system_environment(), "LD_LIBRARY_PATH": str(made / "lib")}
     for binary in (*(made / "bin").iterdir(), *(made / "lib").iterdir()):
         listed = processes.run(["ldd", str(binary)], check=True, env=found).stdout
         needed |= {Path(path) for path in re.findall(r"(?:=> |^\s+)(/\S+) \(0x", listed, re.MULTILINE)}

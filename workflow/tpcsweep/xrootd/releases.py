@@ -88,7 +88,7 @@ class Release:
         return {"release": self.name, "version": self.version(), **self.record}
 
 
-def known(own: Iterable[str] = ()) -> list[str]:
+def known_releases(own: Iterable[str] = ()) -> list[str]:
     """Return the possible values of `xrootd`, a testbed's own names first and the newest versions last."""
     versions = sorted({*DEBIAN, *sources()}, key=version_number)
     return [SYSTEM, *own, *versions, *(f"{version}{FROM_SOURCE}" for version in versions)]
@@ -120,7 +120,7 @@ def release_in(name: str, folder: Path) -> Release:
 def in_image(name: str) -> Release:
     """Return a release of the surrounding container image. Raises ReleaseError if the image lacks it."""
     if name == SYSTEM:
-        return Release(SYSTEM, environment=processes.whole())
+        return Release(SYSTEM, environment=processes.full_environment())
     folder = IN_IMAGE / name
     if not folder.is_dir():
         there = ", ".join(sorted(path.name for path in IN_IMAGE.glob("*"))) or "none"
@@ -128,4 +128,4 @@ def in_image(name: str) -> Release:
             f"xrootd {name}: the image has no {folder}; it has {SYSTEM} and of others {there}: "
             f"add it to the image (envs/image/README.md), or correct `releases` of the testbed"
         )
-    return replace(release_in(name, folder), environment=processes.whole())
+    return replace(release_in(name, folder), environment=processes.full_environment())

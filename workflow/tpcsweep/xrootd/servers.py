@@ -135,7 +135,7 @@ def parts_of(place: str) -> tuple[str, int]:
     return address.strip("[]"), int(port)
 
 
-def side(
+def side_servers(
     name: str, entry: str, addresses: Sequence[str], folder: Path, root: Path, ports: Sequence[Ports] = ()
 ) -> SideServers:
     """Return the servers of one side: origins at `addresses`, and for several a redirector at `entry`.

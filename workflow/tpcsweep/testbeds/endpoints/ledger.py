@@ -48,7 +48,7 @@ def place() -> Path:
 def begin(held: ExitStack, name: str, pair: str, folders: Mapping[str, str], private: Path) -> Entry:
     """Write an entry, and lock it until `held` is closed."""
     file = place() / f"{name}.json"
-    held.callback(os.close, locks.take(file.with_suffix(".lock"), name))
+    held.callback(os.close, locks.lock_file(file.with_suffix(".lock"), name))
     write_json(file, {"pair": pair, "folders": dict(folders), "secrets": str(private)})
     return Entry(file, pair, folders, str(private))
 
@@ -62,8 +62,8 @@ def dead() -> Iterator[Entry]:
     """Yield entries of runs that ended without removing them; each entry is locked while it is used."""
     for file in sorted(place().glob("*.json")):
         try:
-            descriptor = locks.take(file.with_suffix(".lock"), "tpcsweep reap")
-        except locks.HeldError:
+            descriptor = locks.lock_file(file.with_suffix(".lock"), "tpcsweep reap")
+        except locks.LockedError:
             continue
         try:
             if file.exists():

@@ -60,7 +60,7 @@ def renew(folder: Path, logins: dict[str, Login]) -> None:
         if not login.token_command:
             continue
         done = processes.run(
-            ["/bin/sh", "-c", login.token_command], processes.whole(), timeout=COMMAND_SECONDS
+            ["/bin/sh", "-c", login.token_command], processes.full_environment(), timeout=COMMAND_SECONDS
         )
         if done.returncode or not done.stdout.strip():
             said = done.stderr.strip().rpartition("\n")[2][:200]

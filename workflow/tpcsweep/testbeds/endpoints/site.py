@@ -202,7 +202,7 @@ class EndpointsSite:
         return name
 
     def look(self) -> Reading:
-        machine = self._machine.look()._asdict()
+        machine = self._machine.read()._asdict()
         machine.pop("tasks")
         unknown = dict.fromkeys(Reading._fields, UNKNOWN)
         sides = {"source_cpu": (UNKNOWN,), "destination_cpu": (UNKNOWN,)}

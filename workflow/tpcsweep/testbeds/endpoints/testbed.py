@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tpcsweep import processes
-from tpcsweep.client import ClientError, Event, of_process
+from tpcsweep.client import ClientError, Event, process_client
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
@@ -67,7 +67,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
                 f"the certificate cannot be used: {error.strerror or error}"
             ) from error
         undo.push(partial(_cleared, doors, entry))
-        undo.callback(signals.ignore)
+        undo.callback(signals.ignore_signals)
         request.stage(f"making folders for {request.deployment}")
         for role, folder in folders.items():
             doors[role].make_folder(f"{folder}/")
@@ -91,7 +91,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             folders_made=folders,
             name=name,
             doors=doors,
-            client=of_process(process, markers.append),
+            client=process_client(process, markers.append),
             markers=markers,
             process=process,
             private=private,

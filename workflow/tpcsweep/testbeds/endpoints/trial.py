@@ -34,11 +34,11 @@ from tpcsweep.tools.native import Progress, failure
 CONNECT_SECONDS = 10.0
 CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)
 """The content of the trial file: 1 MiB."""
-DAYS_LEFT = 7
+CERTIFICATE_DAYS = 7
 """A certificate that expires within so many days is a failure."""
 
 
-class Unfit(Exception):  # noqa: N818
+class UnusableEndpointError(Exception):
     """A failed check; the text is the reason."""
 
 
@@ -188,7 +188,7 @@ class _Trial:
 
     def _downloaded(self, role: str, url: str) -> str:
         if self._doors[role].ok("GET", url).body != CONTENT:
-            raise Unfit("other bytes than were uploaded")
+            raise UnusableEndpointError("other bytes than were uploaded")
         return ""
 
     def _checksum(self, role: str, url: str) -> str:
@@ -197,7 +197,7 @@ class _Trial:
         if not told:
             raise LookupError(f"no Digest in the answer to HEAD (RFC 3230): {head}")
         if f"adler32={zlib.adler32(CONTENT):08x}" not in told:
-            raise Unfit(f"{told}, which is not the content's")
+            raise UnusableEndpointError(f"{told}, which is not the content's")
         return "adler32"
 
     def _macaroon(self, role: str) -> str:
@@ -210,7 +210,7 @@ class _Trial:
         try:
             self._tokens[role] = str(json.loads(answer.body)["macaroon"])
         except (ValueError, KeyError, TypeError):
-            raise Unfit("the answer is no macaroon") from None
+            raise UnusableEndpointError("the answer is no macaroon") from None
         return ""
 
     def _copied(self, doors: tuple[str, str], mode: str, connections: int) -> str:
@@ -233,9 +233,9 @@ class _Trial:
         self._markers |= b"Perf Marker" in answer.body
         why = failure(answer.status, answer.reason, progress.last)
         if why and (answer.status != 201 or answer.body.strip()):
-            raise Unfit(why)
+            raise UnusableEndpointError(why)
         if self._doors["destination"].ok("GET", target).body != CONTENT:
-            raise Unfit("other bytes arrived")
+            raise UnusableEndpointError("other bytes arrived")
         self._doors["destination"].delete(target)
         return f"{seconds:.2f} s"
 
@@ -251,7 +251,7 @@ def _in_turn(subject: str, steps: list[Step]) -> Row:
             yield Finding(subject, name, "ok", step())
         except LookupError as error:
             yield Finding(subject, name, "skipped", str(error.args[0]))
-        except (Unfit, DoorError, OSError, ValueError) as error:
+        except (UnusableEndpointError, DoorError, OSError, ValueError) as error:
             needed = name if name != "delete" else ""
             reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else str(error)
             yield Finding(subject, name, "failed", explained(reason or type(error).__name__))
@@ -283,8 +283,8 @@ def _claims(token: str) -> str:
     return f": {', '.join([*shown, _validity(ends, days=0)])}"
 
 
-def _validity(ends: datetime.datetime, days: float = DAYS_LEFT) -> str:
+def _validity(ends: datetime.datetime, days: float = CERTIFICATE_DAYS) -> str:
     text = f"valid until {ends:%Y-%m-%d %H:%M} UTC"
     if ends - datetime.datetime.now(datetime.UTC) < datetime.timedelta(days=days):
-        raise Unfit(f"only {text}")
+        raise UnusableEndpointError(f"only {text}")
     return text

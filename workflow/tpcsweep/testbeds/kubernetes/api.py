@@ -24,7 +24,7 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketBadStatusException
 
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.testbeds.kubernetes.metadata import name_of
+from tpcsweep.testbeds.kubernetes.metadata import object_name
 
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to wait for an answer, unless a call says otherwise."""
@@ -209,7 +209,7 @@ def create_object(cluster: Cluster, body: T) -> T:
             # Its name contains the identifier of its deployment, so that it is the one of the first request.
             if not isinstance(body, client.V1Job):
                 return body
-            named = f"metadata.name={name_of(body)}"
+            named = f"metadata.name={object_name(body)}"
             listed = cluster.batch.list_namespaced_job(cluster.namespace, field_selector=named).items
             return next(iter(listed), body)
 

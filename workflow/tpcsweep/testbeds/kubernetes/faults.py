@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kubernetes import client as k8s
 
-from tpcsweep.testbeds.kubernetes.metadata import meta_of, name_of, node_of
+from tpcsweep.testbeds.kubernetes.metadata import node_name, object_metadata, object_name
 from tpcsweep.xrootd.servers import without_secrets
 
 ENDED = ("Failed", "Succeeded")
@@ -25,7 +25,7 @@ MEASURED = frozenset({"servers", "client"})
 """Containers of servers and tools; the containers beside them watch."""
 LONGEST = 500
 """Characters of a quoted message."""
-KEPT = 2000
+LOG_TAIL_CHARACTERS = 2000
 """Characters at the end of a container's log that kubelets keep: 2048 bytes."""
 
 
@@ -48,7 +48,7 @@ class Fault:
 
 
 def ready(pod: k8s.V1Pod) -> bool:
-    running = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
+    running = _status(pod).phase == "Running" and not object_metadata(pod).deletion_timestamp
     return running and _condition(pod, "Ready", "True") is not None
 
 
@@ -64,10 +64,10 @@ def unpulled(pod: k8s.V1Pod) -> bool:
 
 def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
     """Return the fault of a pod that should start or run; None if there is none."""
-    name, where = name_of(pod), _on_node(pod)
-    if _status(pod).phase in ENDED or meta_of(pod).deletion_timestamp:
+    name, where = object_name(pod), _on_node(pod)
+    if _status(pod).phase in ENDED or object_metadata(pod).deletion_timestamp:
         return gone(pod, "is being deleted")
-    limited = (meta_of(pod).annotations or {}).get("kubernetes.io/limit-ranger", "")
+    limited = (object_metadata(pod).annotations or {}).get("kubernetes.io/limit-ranger", "")
     if given := re.search(r"cpu\b[^;]* limit for container (servers|client)(;|$)", limited):
         text = (
             f"a LimitRange of the namespace sets a CPU limit for container {given[1]}: "
@@ -97,7 +97,7 @@ def gone(pod: k8s.V1Pod, fate: str = "was deleted") -> Fault:
     elif not why:
         why = _termination(pod, *ends[0]) if ends else str(status.phase)
     own = status.phase in ENDED and _own(pod)
-    return Fault(name_of(pod), f"{why}{_on_node(pod)}", final=True, own=own)
+    return Fault(object_name(pod), f"{why}{_on_node(pod)}", final=True, own=own)
 
 
 def progress(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> str:
@@ -110,7 +110,7 @@ def progress(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> str:
 
 def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
     """Return the fault of a Job that its pod does not show; None if there is none."""
-    name = name_of(job)
+    name = object_name(job)
     for condition in (job.status and job.status.conditions) or []:
         failed = condition.type in ("Failed", "FailureTarget") and condition.status == "True"
         if failed and condition.reason != "BackoffLimitExceeded":
@@ -182,7 +182,7 @@ def _termination(
         limits = (spec and spec.resources and spec.resources.limits) or {}
         text += f", its memory limit is {limits.get('memory', 'none')}"
     said = ended.message or ""  # the end of its log (FallbackToLogsOnError)
-    if len(said) >= KEPT:
+    if len(said) >= LOG_TAIL_CHARACTERS:
         said = said.partition("\n")[2]  # the first line may begin in the middle of a token
     line = " ".join(without_secrets(said).split())
     return f"{text}: {line if len(line) <= LONGEST else f'...{line[3 - LONGEST :]}'}" if line else text
@@ -207,7 +207,7 @@ def _because(said: k8s.V1PodCondition | k8s.V1PodStatus | None) -> str:
 
 
 def _on_node(pod: k8s.V1Pod) -> str:
-    return f" (node {node_of(pod)})" if node_of(pod) else ""
+    return f" (node {node_name(pod)})" if node_name(pod) else ""
 
 
 def _container_spec(pod: k8s.V1Pod, name: str) -> k8s.V1Container | None:

@@ -85,24 +85,24 @@ class Naming:
 
 def reference(owner: V1Job) -> V1OwnerReference:
     """Return the reference of an object that the cluster deletes with this Job."""
-    uid = meta_of(owner).uid or ""
-    return V1OwnerReference(api_version="batch/v1", kind="Job", name=name_of(owner), uid=uid)
+    uid = object_metadata(owner).uid or ""
+    return V1OwnerReference(api_version="batch/v1", kind="Job", name=object_name(owner), uid=uid)
 
 
 def selector(identifier: str) -> str:
     return f"{DEPLOYMENT}={identifier}"
 
 
-def whose(item: Any) -> str:
+def deployment_text(item: Any) -> str:
     """Describe a deployment by the annotations of any of its objects."""
-    notes = meta_of(item).annotations or {}
+    notes = object_metadata(item).annotations or {}
     cells, sweep = notes.get(CELLS) or "the only deployment", notes.get(SWEEP) or "(unknown)"
-    return f"{deployment_of(item)}: {cells} of sweep {sweep} by {notes.get(OWNER) or '(unknown)'}"
+    return f"{deployment_identifier(item)}: {cells} of sweep {sweep} by {notes.get(OWNER) or '(unknown)'}"
 
 
 def owner_ended(item: Any) -> bool:
     """Return whether the process that made an object ran on this machine and has ended."""
-    place, _, pid = (meta_of(item).annotations or {}).get(PROCESS, "").rpartition("/")
+    place, _, pid = (object_metadata(item).annotations or {}).get(PROCESS, "").rpartition("/")
     return place == _pid_namespace() and not psutil.pid_exists(int(pid))
 
 
@@ -111,23 +111,23 @@ def _pid_namespace() -> str:
     return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
 
 
-def meta_of(item: Any) -> V1ObjectMeta:
+def object_metadata(item: Any) -> V1ObjectMeta:
     return item.metadata or V1ObjectMeta()
 
 
-def name_of(item: Any) -> str:
-    return meta_of(item).name or ""
+def object_name(item: Any) -> str:
+    return object_metadata(item).name or ""
 
 
-def job_of(pod: V1Pod) -> str:
+def job_name(pod: V1Pod) -> str:
     """Return the name of the Job of a pod."""
-    return next((each.name for each in meta_of(pod).owner_references or [] if each.kind == "Job"), "")
+    return next((each.name for each in object_metadata(pod).owner_references or [] if each.kind == "Job"), "")
 
 
-def deployment_of(item: Any) -> str:
+def deployment_identifier(item: Any) -> str:
     """Return the identifier of the deployment of an object."""
-    return (meta_of(item).labels or {}).get(DEPLOYMENT, "")
+    return (object_metadata(item).labels or {}).get(DEPLOYMENT, "")
 
 
-def node_of(pod: V1Pod) -> str:
+def node_name(pod: V1Pod) -> str:
     return (pod.spec and pod.spec.node_name) or ""

@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from kubernetes.client import V1Node, V1Taint
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.placements import Role
-from tpcsweep.configuration.templates import merged, node_selector, spec_of
+from tpcsweep.configuration.placements import Role, RoleType
+from tpcsweep.configuration.templates import merged, node_selector, pod_spec_field
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.metadata import meta_of
+from tpcsweep.testbeds.kubernetes.metadata import object_metadata
 from tpcsweep.testbeds.kubernetes.objects import NODE
 
-Placed = TypeVar("Placed", bound=Role)
 PASSING = "node.kubernetes.io/"
 """The prefix of taints that a cluster sets and removes itself, as for a node that is not ready.
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions"""
@@ -26,7 +25,7 @@ RIGHT = (
 )
 
 
-def pairs_of(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
+def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
     """Return the pairs of a testbed that can be used now.
 
     Raises ClusterError if there is none, or if nodes cannot be listed.
@@ -72,21 +71,21 @@ def disjoint(sources: Collection[str], destinations: Collection[str]) -> list[tu
 
 
 def tolerations(placed: Role) -> list[Mapping[str, Any]]:
-    return list(spec_of(placed.podTemplate, "tolerations") or [])
+    return list(pod_spec_field(placed.podTemplate, "tolerations") or [])
 
 
 def _between(each: Pair, source: str, destination: str) -> Pair:
     client = each.client
     # Unless its template places the client, it runs beside the source: elsewhere it would use a node of another pair.
     given = client.podTemplate
-    if not (node_selector(given) or spec_of(given, "affinity")):
+    if not (node_selector(given) or pod_spec_field(given, "affinity")):
         beside = merged(given, {"spec": {"tolerations": tolerations(each.source)}})
         client = _on(client.model_copy(update={"podTemplate": beside}), source)
     sides = {"source": _on(each.source, source), "destination": _on(each.destination, destination)}
     return each.model_copy(update={**sides, "client": client})
 
 
-def _on(placed: Placed, host: str) -> Placed:
+def _on(placed: RoleType, host: str) -> RoleType:
     """Put pods on one node, as users name it, so that all call it the same."""
     template = placed.podTemplate
     spec = {**(template.get("spec") or {}), "nodeSelector": {NODE: host}}
@@ -102,7 +101,7 @@ def _list(cluster: Cluster, labels: str) -> dict[str, V1Node]:
         if error.status != 403:
             raise
         raise ClusterError(f"pairs: all lists nodes: {error}: {RIGHT}") from error
-    named = {(meta_of(node).labels or {}).get(NODE, ""): node for node in listed.items}
+    named = {(object_metadata(node).labels or {}).get(NODE, ""): node for node in listed.items}
     return {host: node for host, node in named.items() if host}
 
 

@@ -34,7 +34,7 @@ from tpcsweep.configuration.placements import (
 from tpcsweep.configuration.templates import Tree
 from tpcsweep.testbeds.kubernetes import archive, sizes
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, NODES, POD, PYTHON, SIDE, Naming
-from tpcsweep.testbeds.kubernetes.pod import able, places
+from tpcsweep.testbeds.kubernetes.pod import capabilities, places
 from tpcsweep.xrootd import servers as xrootd
 
 USER = 10940
@@ -91,7 +91,7 @@ def deployment_jobs(
     for name, side in (("src", pair.source), ("dst", pair.destination)):
         placed = spots(side, wanted.origins, host_network=settings.host_network)
         ports = [places.block(spot.port) for spot in placed]
-        made = xrootd.side(name, name, [name] * wanted.origins, places.STATE, places.FILES, ports)
+        made = xrootd.side_servers(name, name, [name] * wanted.origins, places.STATE, places.FILES, ports)
         for spot, server in zip(placed, made.servers, strict=True):
             jobs.append(server_job(naming, settings, spot, server, wanted, streams, deadline))
     return jobs
@@ -101,7 +101,7 @@ def chosen_nodes(pair: Pair) -> set[str]:
     """Return a pair's choices of nodes as texts, by which deployments see each other's nodes."""
 
     def choice(template: Tree) -> str:
-        rules = (templates.spec_of(template, "affinity") or {}).get("nodeAffinity")
+        rules = (templates.pod_spec_field(template, "affinity") or {}).get("nodeAffinity")
         return json.dumps([templates.node_selector(template), rules], sort_keys=True)
 
     return {choice(each) for _, side in pair.sides for each in server_templates(side)}
@@ -152,7 +152,7 @@ def server_job(
     servers["ports"] = [{"containerPort": port} for port in listening]
     agent = _container(AGENT, image, settings, "agent", *([str(spot.port)] if spot.port else []))
     if settings.paths.kind == "netem" and origin:
-        user = (templates.spec_of(spot.template, "securityContext") or {}).get("runAsUser") or USER
+        user = (templates.pod_spec_field(spot.template, "securityContext") or {}).get("runAsUser") or USER
         _let_emulate(agent, user)
     for each in (servers, agent):
         each["volumeMounts"].append({"name": "files", "mountPath": str(places.FILES)})
@@ -229,7 +229,7 @@ def attachment(network: str | None, address: str | None) -> dict[str, str]:
     return {NETWORKS: json.dumps([attached])}
 
 
-def apart(naming: Naming) -> Tree:
+def exclusive_nodes(naming: Naming) -> Tree:
     """Return the term of anti-affinity that keeps pods of other deployments off a node, and this one off theirs.
 
     A quota may forbid terms for all namespaces (CrossNamespacePodAffinity); `naming.everywhere` tells.
@@ -252,7 +252,7 @@ def checks(settings: Kubernetes, sizes_of: Any) -> list[k8s.V1Container]:
     for number, (image, programs) in enumerate(needed.items(), 1):
         container = _container(f"image-{number}", image, settings, "able")
         del container["volumeMounts"], container["env"]  # the image must have all of it
-        container["command"] = [PYTHON, "-c", inspect.getsource(able), *programs]
+        container["command"] = [PYTHON, "-c", inspect.getsource(capabilities), *programs]
         made.append(k8s.V1Container.model_validate({**container, "resources": sizes_of}))
     return made
 
@@ -283,7 +283,7 @@ def _merged(
         said = resources(limits[name], limited, requested, settings.qos)
         each["resources"] = {**each.get("resources", {}), **said}
     rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
-    rules[REQUIRED] = [*rules.get(REQUIRED, []), apart(naming)]
+    rules[REQUIRED] = [*rules.get(REQUIRED, []), exclusive_nodes(naming)]
     return whole
 
 

@@ -24,7 +24,7 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import CLIENT, spots
 from tpcsweep.testbeds.kubernetes import objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
-from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, meta_of, name_of, reference
+from tpcsweep.testbeds.kubernetes.metadata import Naming, job_name, object_metadata, object_name, reference
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 from tpcsweep.xrootd import credentials
@@ -81,11 +81,13 @@ class Pods:
             raise OccupiedError(earlier[0])  # both saw the pair free
         self.watch = PodWatch(cluster, naming, tell=tell)
         for job in jobs:
-            meta_of(job).owner_references = [reference(self._owner)]
+            object_metadata(job).owner_references = [reference(self._owner)]
         policy = objects.network_policy(naming, self._owner, metrics=settings.metrics)
         first = {f"{naming.prefix}-{side}1": side for side in self._spots} | {naming.prefix: CLIENT}
         self.templates = {
-            first[name_of(job)]: objects.template_of(job) for job in (client, *jobs) if name_of(job) in first
+            first[object_name(job)]: objects.template_of(job)
+            for job in (client, *jobs)
+            if object_name(job) in first
         }
         """The templates of the client's pod, and of the first origin's of each side."""
         bodies = [objects.package(naming, self._owner), policy, *jobs]
@@ -97,7 +99,7 @@ class Pods:
     def run(self) -> None:
         """Wait until all pods run, and create the objects that contain their addresses. Raises ClusterError."""
         count = 1 + sum(map(len, self._spots.values()))
-        running = self.watch.running(count, self._settings.start_time).values()
+        running = self.watch.wait_until_ready(count, self._settings.start_time).values()
         self.by_name = {_name(pod, self.naming): pod for pod in running}
         self.sides = {side: self._with(side, self._addresses(side)) for side in self._spots}
         self._fill()
@@ -120,7 +122,7 @@ class Pods:
             for count in itertools.count(1):
                 body = {"metadata": {"annotations": {POKED: str(count)}}}
                 with contextlib.suppress(ClusterError):  # the watch reports faults of pods
-                    call(patch, name_of(pod), space, body, seconds=5)
+                    call(patch, object_name(pod), space, body, seconds=5)
                 if ended.wait(POKE_SECONDS):
                     return
 
@@ -150,17 +152,17 @@ class Pods:
         return [
             spot.address.partition("/")[0]
             if spot.address and not spot.network
-            else address_of(self.by_name[server.name], attached=spot.network is not None)
+            else pod_address(self.by_name[server.name], attached=spot.network is not None)
             for spot, server in servers
         ]
 
     def _with(self, side: str, addresses: list[str]) -> xrootd.SideServers:
         origins = addresses[-self._wanted.origins :]
         ports = [places.block(spot.port) for spot in self._spots[side]]
-        return xrootd.side(side, addresses[0], origins, places.STATE, places.FILES, ports)
+        return xrootd.side_servers(side, addresses[0], origins, places.STATE, places.FILES, ports)
 
     def _fill(self) -> None:
-        addresses = {server.address for server in self.servers} | set(map(address_of, self.by_name.values()))
+        addresses = {server.address for server in self.servers} | set(map(pod_address, self.by_name.values()))
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
         configuration = {places.COMPLETE: ""}
         for server in self.servers:
@@ -182,7 +184,7 @@ class Pods:
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
         try:
-            text = call(read, name_of(pod), space, container=container, seconds=0)
+            text = call(read, object_name(pod), space, container=container, seconds=0)
         except ClusterError:
             return  # the container has never run, or its node is gone
         if text:
@@ -191,22 +193,22 @@ class Pods:
             path.write_text(xrootd.without_secrets(text))
 
 
-def address_of(pod: V1Pod, *, attached: bool = False) -> str:
+def pod_address(pod: V1Pod, *, attached: bool = False) -> str:
     """Return a pod's address, or that of its `attached` network; raises ClusterError if it has none."""
     assert pod.status
     if not attached:
         return pod.status.pod_ip or ""
-    for network in json.loads((meta_of(pod).annotations or {}).get(objects.NETWORK_STATUS) or "[]"):
+    for network in json.loads((object_metadata(pod).annotations or {}).get(objects.NETWORK_STATUS) or "[]"):
         if network.get("interface") == objects.NETWORK and network.get("ips"):
             return str(network["ips"][0])
     raise ClusterError(
-        f"pod {name_of(pod)} has no address on its attached network: the network assigns none; write `addresses`"
+        f"pod {object_name(pod)} has no address on its attached network: the network assigns none; write `addresses`"
     )
 
 
 def _name(pod: V1Pod, naming: Naming) -> str:
     """Return the name of a pod's server, from the name of its Job."""
-    return job_of(pod).removeprefix(naming.prefix).removeprefix("-") or CLIENT
+    return job_name(pod).removeprefix(naming.prefix).removeprefix("-") or CLIENT
 
 
 def _credentials(addresses: list[str]) -> dict[str, bytes]:

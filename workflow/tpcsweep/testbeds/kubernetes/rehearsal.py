@@ -17,13 +17,13 @@ from kubernetes import client as k8s
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import amount_of
+from tpcsweep.configuration.placements import resource_amount
 from tpcsweep.configuration.templates import node_selector
 from tpcsweep.numbers import plain
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of
+from tpcsweep.testbeds.kubernetes.metadata import Naming, object_name
 
 NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0
@@ -128,7 +128,7 @@ def exceeded(quota: k8s.V1ResourceQuota, asked: Usage) -> list[str]:
     return [
         f"{name}: {asked[name].normalize():f} asked, {used.get(name, '0')} of {limit} used"
         for name, limit in hard.items()
-        if name in asked and asked[name] + amount_of(used.get(name, "0")) > amount_of(limit)
+        if name in asked and asked[name] + resource_amount(used.get(name, "0")) > resource_amount(limit)
     ]
 
 
@@ -143,7 +143,7 @@ def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
             resources = container.resources or k8s.V1ResourceRequirements()
             for kind, values in (("requests", resources.requests), ("limits", resources.limits)):
                 for name, text in (values or {}).items():
-                    total[f"{kind}.{name}"] += amount_of(text)
+                    total[f"{kind}.{name}"] += resource_amount(text)
     return {**total, **{name: total[f"requests.{name}"] for name in ("cpu", "memory")}}
 
 
@@ -171,12 +171,12 @@ def _likeness(job: k8s.V1Job) -> str:
 def _pod(job: k8s.V1Job) -> k8s.V1Pod:
     """Return the pod that a Job makes, under the Job's name."""
     assert job.spec and job.spec.template.metadata
-    metadata = job.spec.template.metadata.model_copy(update={"name": name_of(job)})
+    metadata = job.spec.template.metadata.model_copy(update={"name": object_name(job)})
     return k8s.V1Pod(metadata=metadata, spec=job.spec.template.spec)
 
 
 def _name(job: k8s.V1Job, naming: Naming, wanted: DeploymentParameters) -> str:
-    server = name_of(job).removeprefix(naming.prefix).removeprefix("-")
+    server = object_name(job).removeprefix(naming.prefix).removeprefix("-")
     cores = "" if wanted.cores is None else f", cores={plain(wanted.cores)}"
     return f"pod {server} (origins={wanted.origins}{cores})" if server else "pod client"
 
@@ -227,7 +227,7 @@ def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]
                 largest[name] = max(largest[name], amount)
     for quota in quotas:
         over = "; ".join(exceeded(quota, largest))
-        yield Finding(f"quota {name_of(quota)}", "quota", "failed" if over else "ok", over)
+        yield Finding(f"quota {object_name(quota)}", "quota", "failed" if over else "ok", over)
 
 
 def _nodes(cluster: Cluster, subject: str, labels: Mapping[str, str]) -> Finding:
@@ -239,7 +239,7 @@ def _nodes(cluster: Cluster, subject: str, labels: Mapping[str, str]) -> Finding
     if not items:
         return Finding(subject, "nodes", "failed", f"no node has the labels {chosen}")
     shut = sum(bool(item.spec and item.spec.unschedulable) for item in items)
-    names = ", ".join(name_of(item) for item in items[:4]) + (", …" if len(items) > 4 else "")
+    names = ", ".join(object_name(item) for item in items[:4]) + (", …" if len(items) > 4 else "")
     return Finding(subject, "nodes", "ok", f"{len(items)} nodes ({names}), {shut} of them unschedulable")
 
 

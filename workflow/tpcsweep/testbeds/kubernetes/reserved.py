@@ -11,7 +11,7 @@ from kubernetes.client import V1PodTemplateSpec
 
 from tpcsweep.configuration import templates
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.placements import CPU, SERVERS, Role, Side, servers_of
+from tpcsweep.configuration.placements import CPU, SERVERS, Role, Side, configured_servers
 from tpcsweep.configuration.problems import ConfigurationError, Fault, Problem, key, quoted, validated
 from tpcsweep.configuration.templates import Tree
 from tpcsweep.testbeds.kubernetes.metadata import MANAGED
@@ -49,14 +49,14 @@ def _roles(settings: Kubernetes) -> Iterator[tuple[tuple[str | int, ...], Role]]
     sides = ("source", "destination")
     holders: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]]
     holders = [((), settings, ("server", "agent", "client", *sides))]
-    for index, pair in enumerate(settings.paths.given):
+    for index, pair in enumerate(settings.paths.declared):
         holders.append((("paths", *settings.paths.place(index)), pair, ("client", *sides)))
     for place, holder, names in holders:
         for name in names:
             role = getattr(holder, name)
             yield (*place, name), role
             if isinstance(role, Side):
-                yield from (((*place, name, *at), server) for at, server in servers_of(role))
+                yield from (((*place, name, *at), server) for at, server in configured_servers(role))
 
 
 def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> Iterator[Problem]:

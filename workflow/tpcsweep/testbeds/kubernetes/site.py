@@ -53,7 +53,7 @@ class Inbox:
         self._lock = threading.Lock()
         self._gone: list[str] = []
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def receive(self, message: Mapping[str, Any]) -> None:
         if "sample" in message:
             with self._lock:
                 self._samples.setdefault(message["of"], ThinnedHistory()).add(message["sample"])
@@ -185,7 +185,7 @@ class KubernetesSite(ServerSite):
     """The network of each origin; pods in the network of their node share one."""
     until: float = math.inf
     """The end of its pods' time, by this machine's monotonic clock."""
-    whose: Mapping[str, str] | None = None
+    deployment_labels: Mapping[str, str] | None = None
     """The labels of its metrics; None without metrics."""
 
     @property

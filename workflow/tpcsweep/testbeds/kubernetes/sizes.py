@@ -13,7 +13,7 @@ HUB = {"cpu": "250m", "memory": "128Mi"}
 """Limits of the hub, which passes on the samples of all agents ten times a second."""
 AGENT_CPU, AGENT_MEMORY = 250, 128
 """Thousandths of a core, and MiB, of an agent with few streams that verifies no path."""
-LOOK_CPU = 0.2
+SAMPLING_CPU = 0.2
 """Thousandths of a core for each stream. Ten looks a second at a connection take half of that (8 µs a look,
 `linux.sockets`, 200 to 4,000 connections)."""
 REDIRECTOR_CPU, REDIRECTOR_MEMORY = 750, 512
@@ -32,7 +32,7 @@ def agent(wanted: DeploymentParameters, streams: int) -> dict[str, str]:
     With cgroups of version 2, data under way in a verification counts as its memory: up to `tcp_buffer` for each
     connection. With less memory the kernel keeps windows too small to fill the path.
     """
-    cpu = max(AGENT_CPU, AGENT_CPU / 2 + LOOK_CPU * streams)
+    cpu = max(AGENT_CPU, AGENT_CPU / 2 + SAMPLING_CPU * streams)
     buffers = probe_connections(wanted, wanted.origins) * wanted.tcp_buffer / MIB
     return _limits(cpu, AGENT_MEMORY + buffers)
 

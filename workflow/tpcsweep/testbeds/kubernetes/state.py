@@ -42,7 +42,7 @@ def leftovers(cluster: Cluster) -> dict[str, str]:
     The cluster removes those of other machines, `orphan_time` after their last sign of life.
     """
     ended = filter(metadata.owner_ended, deployments(cluster))
-    return {metadata.deployment_of(job): metadata.whose(job) for job in ended}
+    return {metadata.deployment_identifier(job): metadata.deployment_text(job) for job in ended}
 
 
 def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = None) -> list[str]:
@@ -56,16 +56,16 @@ def users(jobs: Iterable[V1Job], nodes: Collection[str], before: V1Job | None = 
     """
 
     def created(job: V1Job) -> Any:
-        return metadata.meta_of(job).creation_timestamp
+        return metadata.object_metadata(job).creation_timestamp
 
     def chosen(job: V1Job) -> list[str]:
-        return (metadata.meta_of(job).annotations or {}).get(metadata.NODES, "").splitlines()
+        return (metadata.object_metadata(job).annotations or {}).get(metadata.NODES, "").splitlines()
 
     found = [job for job in jobs if not set(nodes).isdisjoint(chosen(job))]
     if before:
-        own = metadata.name_of(before)
-        found = [job for job in found if metadata.name_of(job) != own and created(job) <= created(before)]
-    return list(map(metadata.whose, found))
+        own = metadata.object_name(before)
+        found = [job for job in found if metadata.object_name(job) != own and created(job) <= created(before)]
+    return list(map(metadata.deployment_text, found))
 
 
 def reap(cluster: Cluster) -> list[str]:
@@ -120,12 +120,12 @@ def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
         if waited > GONE_SECONDS:
             raise TeardownError("; ".join(map(_describe, remaining)))
         for item in remaining:
-            name = metadata.name_of(item)
+            name = metadata.object_name(item)
             if waited > FORCE_SECONDS and isinstance(item, V1Pod) and name not in forced:
                 delete = cluster.verb("delete_collection", V1Pod)
                 named = f"metadata.name={name}"
                 call(delete, cluster.namespace, field_selector=named, grace_period_seconds=0)
-                node = metadata.node_of(item) or "(none)"
+                node = metadata.node_name(item) or "(none)"
                 forced[name] = (
                     f"pod {name} removed by force: node {node} did not end it, and may still run it"
                 )
@@ -134,8 +134,8 @@ def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
 
 
 def _describe(item: Any) -> str:
-    meta = metadata.meta_of(item)
+    meta = metadata.object_metadata(item)
     pod = isinstance(item, V1Pod)
-    named = f"pod {meta.name} on node {metadata.node_of(item) or '(none)'}" if pod else f"job {meta.name}"
+    named = f"pod {meta.name} on node {metadata.node_name(item) or '(none)'}" if pod else f"job {meta.name}"
     kept = f", kept by finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
     return f"{named} is still there{kept}"

@@ -30,9 +30,9 @@ from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, nodes, objects, rehearsal, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
-from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
+from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_name
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, address_of
+from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
@@ -76,11 +76,11 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]
     It waits for nodes, and removes leftovers of dead owners. Raises the errors in EXPECTED.
     """
     cluster = api.connect_cluster(settings)
-    with standing(cluster, settings, request) as pods, contextlib.ExitStack() as undo:
+    with running_pods(cluster, settings, request) as pods, contextlib.ExitStack() as undo:
         inbox = Inbox(pods.watch.fault, pods.watch.own)
-        session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
+        session = Session(cluster, object_name(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.receive)
         undo.callback(session.close)
-        undo.callback(signals.ignore)
+        undo.callback(signals.ignore_signals)
         try:
             site = _up(settings, request, pods, session, inbox)
             site.until = pods.began + (settings.time_limit or math.inf)
@@ -105,10 +105,10 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
     """
     if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
         raise FaultError("its pods may not run for longer (time_limit of the testbed)")
-    if site.whose is not None:
+    if site.deployment_labels is not None:
         parameters = {name: path_text(value) for name, value in wanted.model_dump().items()}
         told = {"deployment": site.provenance["deployment"], **parameters}
-        site.session.ask("cell", whose=site.whose, cell=told)
+        site.session.ask("cell", deployment_labels=site.deployment_labels, cell=told)
     result = cell.measure(site, wanted, how, *shown)
     if BROKEN in result["flags"] and site.inbox.taken_away():
         raise FaultError(result["message"])
@@ -116,13 +116,15 @@ def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: 
 
 
 @contextlib.contextmanager
-def standing(cluster: Cluster, settings: Kubernetes, request: Request) -> Iterator[Pods]:
+def running_pods(cluster: Cluster, settings: Kubernetes, request: Request) -> Iterator[Pods]:
     """Yield the running pods of a deployment, on the nodes of the first free pair; remove leftovers before.
 
     The scheduler alone knows of deployments that call a node by another label, or run in another namespace. So two
     deployments could wait for each other's nodes: one lets go of its own after a while, and tries the next pair.
     """
-    pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
+    pairs = [
+        pair for pair in nodes.node_pairs(cluster, settings) if settings.serves(pair, request.parameters)
+    ]
     naming = rehearsal.within_quota(cluster, settings, Naming.new(request.sweep, request.deployment))
     told = ""
     for turn in itertools.count(request.turn):
@@ -136,7 +138,9 @@ def standing(cluster: Cluster, settings: Kubernetes, request: Request) -> Iterat
                 shared = "" if naming.everywhere else SHARED
                 request.stage(f"deploying {request.deployment}{shared}")
                 pause = LET_GO_SECONDS
-                pods = undo.enter_context(running(cluster, naming.renewed(), settings, pair, request))
+                pods = undo.enter_context(
+                    deployed_objects(cluster, naming.renewed(), settings, pair, request)
+                )
             except OccupiedError as error:
                 words = str(error)
             else:
@@ -145,7 +149,7 @@ def standing(cluster: Cluster, settings: Kubernetes, request: Request) -> Iterat
         if words != told:
             request.stage(f"waiting for nodes that other deployments use: {words}")
         told = words
-        signals.heed()  # the teardown has ignored signals
+        signals.restore_signals()  # the teardown has ignored signals
         time.sleep(pause * random.uniform(0.5, 1.5))
 
 
@@ -165,7 +169,7 @@ def first_free(jobs: Sequence[V1Job], pairs: Sequence[Pair], turn: int) -> Pair:
 
 
 @contextlib.contextmanager
-def running(
+def deployed_objects(
     cluster: Cluster, naming: Naming, settings: Kubernetes, pair: Pair, request: Request
 ) -> Iterator[Pods]:
     """Create the objects of a deployment, yield its running pods, and remove all of it.
@@ -179,13 +183,13 @@ def running(
 
     with contextlib.ExitStack() as undo:
         undo.callback(torn_down)
-        undo.callback(signals.ignore)
+        undo.callback(signals.ignore_signals)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
         wanted = request.parameters, request.streams
         pods = Pods(cluster, naming, settings, pair, *wanted, deadline, request.stage)
         undo.callback(pods.close, request.logs)
-        undo.callback(signals.ignore)
+        undo.callback(signals.ignore_signals)
         pods.run()
         yield pods
 
@@ -219,7 +223,7 @@ def manifests(configuration: Configuration) -> list[dict[str, Any]]:
     """Return the Job of each distinct pod of a sweep; it asks a cluster for `pairs: all` alone."""
     settings = rehearsal.settings_of(configuration)
     all_of_them = settings.paths.pairs == "all"
-    pairs = nodes.pairs_of(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
+    pairs = nodes.node_pairs(api.connect_cluster(settings), settings) if all_of_them else settings.pairs
     return [objects.words(job) for _, job in rehearsal.distinct_jobs(configuration, pairs)]
 
 
@@ -245,7 +249,7 @@ def _asked(settings: Kubernetes) -> tuple[Cluster, tuple[Pair, ...], Naming]:
     """Return a testbed's cluster, its pairs, and names for a rehearsal. Raises ClusterError."""
     cluster = api.connect_cluster(settings)
     naming = rehearsal.within_quota(cluster, settings, Naming.new("", TRIAL))
-    return cluster, nodes.pairs_of(cluster, settings), naming
+    return cluster, nodes.node_pairs(cluster, settings), naming
 
 
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
@@ -263,7 +267,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         rehearsal.dry_run(cluster, *filled, objects.network_policy(naming, owner))
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
         try:
-            [name] = watch.running(1, settings.start_time)
+            [name] = watch.wait_until_ready(1, settings.start_time)
         except OccupiedError:
             return
         except PodError as error:
@@ -279,7 +283,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
 
 
 def _remove_trial(cluster: Cluster, naming: Naming) -> None:
-    with signals.held():  # Ctrl-C takes effect when nothing is left
+    with signals.defer_signals():  # Ctrl-C takes effect when nothing is left
         state.teardown(cluster, naming.identifier)
 
 
@@ -287,7 +291,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
     agents = {
-        server.name: place_of(address_of(pods.by_name[server.name]), server.ports.agent)
+        server.name: place_of(pod_address(pods.by_name[server.name]), server.ports.agent)
         for server in pods.servers
     }
     with pods.poked():
@@ -324,7 +328,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         rtt_idle=measured.rtt.median,
         bandwidth_found=measured.bandwidth,
         path_slow=measured.slow,
-        whose={"sweep": request.sweep, "testbed": request.testbed} if settings.metrics else None,
+        deployment_labels={"sweep": request.sweep, "testbed": request.testbed} if settings.metrics else None,
     )
     site.ready()
     inbox.check()
@@ -367,7 +371,7 @@ def _provenance(
     """Return the fields of every testbed, from the first origin of each side, and those of this one."""
     first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
     addresses = {server.name: server.address for server in pods.servers}
-    hosts = {name: node_of(pod) for name, pod in pods.by_name.items()}
+    hosts = {name: node_name(pod) for name, pod in pods.by_name.items()}
     return {
         **first["src"]["machine"],
         "host": hosts[pods.sides["src"].names[0]],
@@ -399,7 +403,7 @@ def _describe(pod: V1Pod, address: str | None) -> dict[str, Any]:
     assert pod.status
     statuses = pod.status.container_statuses or []
     return {
-        "node": node_of(pod),
+        "node": node_name(pod),
         "address": address or pod.status.pod_ip,
         "image": next((status.image_id for status in statuses), None),
         "qos": pod.status.qos_class,

@@ -27,8 +27,8 @@ from tpcsweep.paths.verify import (
     PATIENCE,
     allowed_rtt,
     calm_rtt,
-    complaint_of_rate,
-    complaints_of_rtt,
+    rate_problem,
+    rtt_problems,
     wire_bytes,
 )
 from tpcsweep.testbeds.kubernetes.session import Session
@@ -50,7 +50,7 @@ LOOKS = 3
 """Looks before a rate counts as unknown."""
 LATE = 0.03
 """The most seconds between two looks of an agent, as the path may not have been full in between."""
-HELD_BACK = 2
+DELAYED_ACK_SEGMENTS = 2
 """Segments of a connection that a receiver may acknowledge late (RFC 9293, 3.8.6.3)."""
 WINDOW_SHARE = 0.5
 """The window's share of a TCP buffer; the rest is the kernel's bookkeeping (ip-sysctl, tcp_adv_win_scale)."""
@@ -158,7 +158,7 @@ def probed(session: Session, ends: list[Ends]) -> Iterator[None]:
 
 def path_complaints(wanted: DeploymentParameters, measured: FoundPath) -> list[str]:
     """Return how a path differs from the one asked for in RTT or MTU, or by being too fast. Pure."""
-    wrong = complaints_of_rtt(wanted.rtt, measured.rtt)
+    wrong = rtt_problems(wanted.rtt, measured.rtt)
     if measured.mtu != wanted.mtu:
         wrong.append(f"mtu asked {wanted.mtu}, found {measured.mtu}")
     most = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[1])
@@ -205,7 +205,7 @@ def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
     return [Window(sum(share.rate for share in each), all(share.full for share in each)) for each in shares]
 
 
-def rate_of(looked_at: Sequence[Window], asked: float) -> FoundRate:
+def path_rate(looked_at: Sequence[Window], asked: float) -> FoundRate:
     """Return the rate of the windows of one or several looks. Pure.
 
     The rate of a path that was never full is known if the rate `asked`, in Gbit/s, arrived.
@@ -231,7 +231,7 @@ def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
     seen = [_during(np.array(each.looks, float), begin - rtt / 1000, end) for each in flows]
     times = [*(each[:, 0] for each in seen), _during(counts, begin, end)[:, 0]]
     punctual = max(np.diff(each).max(initial=0.0) for each in times) <= LATE
-    held_back = HELD_BACK * sum(each.connections for each in flows)
+    held_back = DELAYED_ACK_SEGMENTS * sum(each.connections for each in flows)
     waiting = (sum(each[:, 1].min() for each in seen) - held_back) * (flow.mss + flow.header)
     # A full path holds more at every look than an empty one at the rate that arrived.
     empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
@@ -254,7 +254,7 @@ def _directions(
     wanted: DeploymentParameters, measured: FoundPath, refused: Callable[[FoundRate], bool]
 ) -> list[str]:
     return [
-        complaint_of_rate(f"from {direction}", wanted.bandwidth, rate.found, BANDWIDTH_TOLERANCE)
+        rate_problem(f"from {direction}", wanted.bandwidth, rate.found, BANDWIDTH_TOLERANCE)
         for direction, rate in zip(DIRECTIONS, measured.rates, strict=True)
         if refused(rate)
     ]
@@ -278,7 +278,7 @@ def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
     looked_at: list[Window] = []
     for _ in range(LOOKS if fillable(wanted, len(ends)) else 1):
         looked_at += _look(session, wanted, ends, rtt)
-        rate = rate_of(looked_at, wanted.bandwidth)
+        rate = path_rate(looked_at, wanted.bandwidth)
         if rate.known:
             break
     return rate

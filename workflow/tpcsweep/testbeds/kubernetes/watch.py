@@ -24,17 +24,17 @@ from tpcsweep.testbeds.kubernetes.api import (
     RefusedError,
     call,
 )
-from tpcsweep.testbeds.kubernetes.metadata import Naming, meta_of, name_of, selector
+from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, selector
 
 WATCH_SECONDS = 60
 """A watch begins again after this time, in case that its connection is dead."""
 ASK = (2.0, 3.0)
 """Seconds to connect and to wait, for requests that only improve a message."""
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 """Seconds until the first look at Jobs, as a watch of pods does not show those that may not make their pods."""
-MOST_LOOK_SECONDS = 15.0
+MOST_POLL_SECONDS = 15.0
 """Seconds between later looks: a hundred deployments may ask a slow server."""
-TELL_SECONDS = 4.0
+REPORT_SECONDS = 4.0
 """Seconds until people are told why pods do not run: the scheduler needs a moment, and a pull is repeated at once."""
 SLOW_SECONDS = 20.0
 """Seconds until people are told how far pods have come that have neither started nor a fault."""
@@ -72,7 +72,7 @@ class PodWatch:
             cluster: Where they are.
             naming: Their deployment.
             patient: Wait for an image that cannot be pulled now, and for nodes that are in use or do not fit.
-            tell: Is called with the reason for which pods have not run for TELL_SECONDS.
+            tell: Is called with the reason for which pods have not run for REPORT_SECONDS.
         """
         self._tell = tell
         self._cluster = cluster
@@ -99,7 +99,7 @@ class PodWatch:
         with self._changed:
             return self._changed.wait_for(lambda: condition(dict(self._pods)), seconds)
 
-    def running(self, count: int, seconds: float) -> dict[str, V1Pod]:
+    def wait_until_ready(self, count: int, seconds: float) -> dict[str, V1Pod]:
         """Wait until `count` pods run and are ready, and return them.
 
         Raises:
@@ -109,13 +109,13 @@ class PodWatch:
         give_up = time.monotonic() + seconds
         hold = HOLD_SECONDS * random.uniform(0.5, 1.5) if self._patient else 0.0
         until = hindered = math.inf
-        pause, told = LOOK_SECONDS, ""
+        pause, told = POLL_SECONDS, ""
 
         def settled(pods: dict[str, V1Pod]) -> bool:
             return self._first is not None or sum(map(faults.ready, pods.values())) >= count
 
         while not self.wait_for(settled, max(0.0, min(pause, min(give_up, until) - time.monotonic()))):
-            pause = min(2 * pause, MOST_LOOK_SECONDS if told else TELL_SECONDS)
+            pause = min(2 * pause, MOST_POLL_SECONDS if told else REPORT_SECONDS)
             now, pods = time.monotonic(), self.pods()
             late = now >= give_up
             unscheduled = list(filter(None, map(faults.unscheduled, pods.values())))
@@ -131,7 +131,7 @@ class PodWatch:
             slow = now >= give_up - seconds + SLOW_SECONDS  # by a volume or network, which only events report
             waits = slow or unscheduled or any(map(faults.unpulled, pods.values()))
             hindered = min(hindered, now) if waits else math.inf
-            if not occupied and now >= hindered + TELL_SECONDS:
+            if not occupied and now >= hindered + REPORT_SECONDS:
                 words = self._unready(pods, len(pods))
                 if not self._patient and unscheduled:
                     raise PodError(words)
@@ -187,12 +187,12 @@ class PodWatch:
         space, ours = self._cluster.namespace, self._selector
         pods = call(self._cluster.core.list_namespaced_pod, space, label_selector=ours, seconds=seconds)
         with self._changed:
-            for name in set(self._pods) - set(map(name_of, pods.items)):
+            for name in set(self._pods) - set(map(object_name, pods.items)):
                 self._lose(self._pods[name])
             for pod in pods.items:
                 self._see(pod)
             self._changed.notify_all()
-        return meta_of(pods).resource_version
+        return object_metadata(pods).resource_version
 
     def _follow(self, version: str | None) -> None:
         self._watch = watch = Watch()
@@ -214,22 +214,22 @@ class PodWatch:
 
     def _see(self, pod: V1Pod) -> None:
         """Store a pod's state; the lock is held."""
-        known = self._pods.get(name_of(pod))
+        known = self._pods.get(object_name(pod))
         # A pod of the same name has replaced it unseen.
-        if known and meta_of(known).uid != meta_of(pod).uid:
+        if known and object_metadata(known).uid != object_metadata(pod).uid:
             self._lose(known)
-        self._pods[name_of(pod)] = pod
+        self._pods[object_name(pod)] = pod
         fault = faults.diagnose(pod)
         # Before a pod has run, faults may pass; afterwards every fault counts.
         hopeless = (fault and fault.final) or (faults.unpulled(pod) and not self._patient)
-        if fault and (hopeless or meta_of(pod).uid in self._ran):
+        if fault and (hopeless or object_metadata(pod).uid in self._ran):
             self._first = self._first or fault
         elif faults.ready(pod):
-            self._ran.add(meta_of(pod).uid or "")
+            self._ran.add(object_metadata(pod).uid or "")
 
     def _lose(self, pod: V1Pod) -> None:
         """Store a pod's end; the lock is held."""
-        self._pods.pop(name_of(pod), None)
+        self._pods.pop(object_name(pod), None)
         self._first = self._first or faults.gone(pod)
 
     def _unready(self, pods: dict[str, V1Pod], count: int) -> str:
@@ -247,7 +247,7 @@ class PodWatch:
 
     def _job_problem(self) -> faults.Fault | None:
         for job in self._ask(self._cluster.batch.list_namespaced_job, label_selector=self._selector):
-            events = [] if faults.has_pod(job) else self._events("Job", name_of(job))
+            events = [] if faults.has_pod(job) else self._events("Job", object_name(job))
             if problem := faults.diagnose_job(job, events):
                 return problem
         return None

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tpcsweep import processes
-from tpcsweep.extras import missing
+from tpcsweep.extras import missing_extras
 from tpcsweep.linux import cgroups, rootless
 from tpcsweep.paths import Emulator, PathError, netem_works
 from tpcsweep.testbeds.netns.servers import USER
@@ -52,20 +52,20 @@ def enter() -> None:
 
     Call it before any thread starts. It does nothing if namespaces are refused; `require` then raises the reason.
     """
-    if os.geteuid() != 0 and not rootless.refusal():
+    if os.geteuid() != 0 and not rootless.namespace_refusal():
         rootless.enter_namespaces()
 
 
 def require_machine(tools: Iterable[str] = ()) -> None:
     """Raise MachineError with everything that this machine lacks for deployments with these tools."""
-    if problems := [*_problems(), *missing({extra for tool in tools if (extra := TOOLS[tool].extra)})]:
+    if problems := [*_problems(), *missing_extras({extra for tool in tools if (extra := TOOLS[tool].extra)})]:
         raise MachineError("\n- ".join(["the netns testbed cannot run on this machine:", *problems]))
 
 
 def _problems() -> Iterable[str]:
-    if refused := rootless.refusal():
+    if refused := rootless.namespace_refusal():
         yield f"network namespaces need root or user namespaces, and user namespaces are refused: {refused}"
-    path = processes.system()["PATH"]
+    path = processes.system_environment()["PATH"]
     needed = [(name, package) for package, names in PROGRAMS.items() for name in names]
     if missing := {name: package for name, package in needed if not shutil.which(name, path=path)}:
         packages = " ".join(sorted(set(missing.values())))

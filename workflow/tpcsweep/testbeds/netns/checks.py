@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from tpcsweep.configuration.checks import Rule, broken, everywhere, files_of, rounded
+from tpcsweep.configuration.checks import Rule, broken, count_files, everywhere, rounded
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
@@ -20,7 +20,7 @@ from tpcsweep.linux.cgroups import FEWEST_CORES
 from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.netns import emulator
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, served
-from tpcsweep.xrootd.releases import ReleaseError, known, release_in
+from tpcsweep.xrootd.releases import ReleaseError, known_releases, release_in
 
 IN_MEMORY = ("tmpfs", "ramfs")
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -94,7 +94,7 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
         return f"null, or any as root: this user cannot set CPU quotas, as {machine.no_quotas}"
 
     def xrootd(name: str) -> str | None:
-        names = known(release.name for release in testbed.releases)
+        names = known_releases(release.name for release in testbed.releases)
         if name not in names:
             return f"{suggest(name, names)} (or a name in releases of {file})"
         if folder := testbed.own_releases.get(name):
@@ -113,7 +113,7 @@ def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
         return None
 
     def files(size: int, streams: int, content: str, layer: str) -> str | None:
-        count = files_of(layer, streams, content).disk
+        count = count_files(layer, streams, content).disk
         if count * size <= machine.disk:
             return None
         where = f"{testbed.disk} (disk in {file})"

@@ -20,8 +20,8 @@ from typing import NamedTuple
 from tpcsweep import processes
 from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Hierarchy
-from tpcsweep.linux.namespaces import inside, listening, socket_inside
-from tpcsweep.linux.rootless import is_alone
+from tpcsweep.linux.namespaces import listening, namespace_command, socket_inside
+from tpcsweep.linux.rootless import has_single_uid
 from tpcsweep.processes import Commands
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.state import prefix
@@ -47,7 +47,7 @@ _WITH_HOSTS = '[ ! -e /etc/hosts ] || mount --bind "$0" /etc/hosts && exec "$@"'
 def owner() -> tuple[int, int]:
     """Return the user and group of the servers' files, as seen by this process."""
     user = pwd.getpwnam(USER)
-    return (0, 0) if is_alone() else (user.pw_uid, user.pw_gid)
+    return (0, 0) if has_single_uid() else (user.pw_uid, user.pw_gid)
 
 
 def user_prefix() -> list[str]:
@@ -57,7 +57,7 @@ def user_prefix() -> list[str]:
     is killed.
     """
     end = ["--pdeathsig", "KILL"]
-    if is_alone():
+    if has_single_uid():
         return ["unshare", "--user", f"--map-user={USER}", f"--map-group={USER}", "setpriv", *end]
     return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *end]
 
@@ -73,7 +73,7 @@ class DeploymentProcess(NamedTuple):
     child: subprocess.Popen[bytes]
     logs: tuple[Path, ...]
     """Log files for the last log line, in order of preference."""
-    again: Callable[[], object] | None = None
+    restart: Callable[[], object] | None = None
     """Starts the process again, or None if it must not restart."""
 
     def end(self) -> str | None:
@@ -116,13 +116,15 @@ class DeploymentProcesses:
         # If the machine shares its mounts, disks that it mounts later are mounted for the servers too.
         own_mounts = ["unshare", "--mount", "--propagation", "slave"]
         named = [*own_mounts, "sh", "-c", _WITH_HOSTS, str(self.folder / "hosts"), *command]
-        whole = [*self.tree.group(name).entry(), *inside(name, named)]
+        whole = [*self.tree.group(name).entry(), *namespace_command(name, named)]
         self.commands.note(f"{shlex.join(whole)} &")
         stderr = folder / f"stderr.{node}.log"
         with stderr.open("ab") as errors:
             child = processes.start(
                 whole,
-                processes.measured(folder) if stdin == subprocess.DEVNULL else processes.python(folder),
+                processes.measured_environment(folder)
+                if stdin == subprocess.DEVNULL
+                else processes.python(folder),
                 cwd=folder,
                 stdin=stdin,
                 stdout=stdin,
@@ -139,11 +141,11 @@ class DeploymentProcesses:
     def revive(self) -> None:
         """Restart crashed programs, each once: XRootD 5.5.3 sometimes crashes during its start."""
         for process in list(self._running):
-            if process.again and process.child.poll() == -signal.SIGSEGV:
+            if process.restart and process.child.poll() == -signal.SIGSEGV:
                 self.commands.note(f"# {process.end()}; started again")
                 self._running.remove(process)
-                process.again()
-                self._running[-1] = self._running[-1]._replace(again=None)
+                process.restart()
+                self._running[-1] = self._running[-1]._replace(restart=None)
 
     def fault(self) -> str | None:
         """Describe how the first ended process ended, or return None while all run."""

@@ -16,10 +16,10 @@ from tpcsweep.client import Client, Event
 from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.linux.counters import CounterFile
-from tpcsweep.linux.namespaces import inside, parse_net_dev, within
-from tpcsweep.linux.sockets import Followed, rtt_and_cwnd
-from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
-from tpcsweep.measure.machine import Machine, together
+from tpcsweep.linux.namespaces import call_in_namespace, namespace_command, parse_net_dev
+from tpcsweep.linux.sockets import ConnectionTotals, rtt_and_cwnd
+from tpcsweep.measure.files import Arrival, Arrivals, add_source, drop_page_cache
+from tpcsweep.measure.machine import Machine, combine_busiest
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.paths import Link, PathError
 from tpcsweep.processes import Commands
@@ -46,7 +46,7 @@ class Counters:
         self._machine = opened.enter_context(contextlib.closing(Machine()))
         net_dev = partial(CounterFile, "/proc/thread-self/net/dev")
         self._near, self._far = (
-            opened.enter_context(contextlib.closing(within(f"{prefix}-{router}", net_dev)))
+            opened.enter_context(contextlib.closing(call_in_namespace(f"{prefix}-{router}", net_dev)))
             for router in topology.ROUTER.values()
         )
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -68,11 +68,11 @@ class Counters:
         for side, other in ((source, destination), (destination, source)):
             for origin in side.origins:
                 watch = partial(OriginCounters, programs[origin.name], origin.ports.server, other.addresses)
-                made = within(f"{prefix}-{origin.name}", watch)
+                made = call_in_namespace(f"{prefix}-{origin.name}", watch)
                 self._origins[origin.name] = opened.enter_context(contextlib.closing(made))
         self._sources = [self._origins[name] for name in source.names]
         self._ports = [f"tpc-{name}" for name in source.names]
-        self._flows = Followed()
+        self._flows = ConnectionTotals()
 
     def read(self, arrivals: Arrivals) -> Reading:
         """Read all counters once. Raises OSError if a part of the deployment is gone.
@@ -86,10 +86,12 @@ class Counters:
         cpu = {part: tuple(each.cpu() for each in programs) for part, programs in self._programs.items()}
         ours = sum(map(sum, cpu.values())) + time.process_time()
         connections = [connection for source in self._sources for connection in source.connections()]
-        flows = self._flows.look(connections)
+        flows = self._flows.update(connections)
         rtt, cwnd = rtt_and_cwnd(connections)
-        threads = {part: together(each.threads() for each in self._programs[part]) for part in MEASURED}
-        machine = self._machine.look()._asdict()  # last, because it sometimes takes half a millisecond
+        threads = {
+            part: combine_busiest(each.threads() for each in self._programs[part]) for part in MEASURED
+        }
+        machine = self._machine.read()._asdict()  # last, because it sometimes takes half a millisecond
         machine["others"] = machine.pop("tasks") - ours
         return Reading(
             time=now,
@@ -150,7 +152,7 @@ class NetnsSite(ServerSite):
     def sampler(self, interval: float) -> Sampler:
         return Sampler(self.read, interval)
 
-    @processes.readable()
+    @processes.readable_umask()
     def add_source(self, size: int, content: str, streams: int) -> str:
         """Create a source file unless it exists, and return its name. Sparse files use no memory.
 
@@ -162,7 +164,7 @@ class NetnsSite(ServerSite):
             return add_source(folder, size, content)
         for stream in range(streams):
             add_source(folder, size, content, f".{stream}")
-        forget(folder)
+        drop_page_cache(folder)
         return f"{content}.{size}.{{stream}}"
 
     def totals(self) -> dict[str, int | None]:
@@ -176,7 +178,7 @@ class NetnsSite(ServerSite):
         Source files on a disk are dropped from memory, so that the next transfer reads from the disk again.
         """
         if self.reads_disk:
-            forget(self.sides["src"].files)
+            drop_page_cache(self.sides["src"].files)
         return self.arrivals.remove(event["name"])
 
     def present(self) -> dict[str, Arrival]:
@@ -203,7 +205,7 @@ class NetnsSite(ServerSite):
                 least, give_up = left, time.monotonic() + SETTLE_SECONDS
             elif time.monotonic() > give_up:
                 for name in busy:  # for the deployment's log
-                    shown = self.commands.run(inside(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
+                    shown = self.commands.run(namespace_command(f"{self.prefix}-{name}", ["ss", "-tanpe"]))
                     self.commands.note(shown)
                 if self._answers() and self.counters.forget_reset():
                     break
@@ -224,7 +226,7 @@ class NetnsSite(ServerSite):
             for origin in self.sides[side].origins:
                 across = f"dst {topology.LAN[other]} or dst {topology.CLIENT}"
                 kill = ["ss", "--kill", "--tcp", "--no-header", across]
-                self.commands.run(inside(f"{self.prefix}-{origin.name}", kill))
+                self.commands.run(namespace_command(f"{self.prefix}-{origin.name}", kill))
 
     def check(self) -> None:
         """Raise BrokenError if a process of the deployment has ended. Takes microseconds."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from tpcsweep import locks
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.namespaces import FOLDER
-from tpcsweep.processes import readable, run
+from tpcsweep.processes import readable_umask, run
 from tpcsweep.testbeds import TeardownError, take_all_steps
 from tpcsweep.xrootd import servers as xrootd
 
@@ -67,15 +67,15 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
     STATE.chmod(0o711)  # independent of the umask, and of an earlier user's
     with contextlib.ExitStack() as held:
         try:
-            held.callback(os.close, locks.take(STATE / "lock", str(owner), waiting))
-            held.callback(os.close, locks.take_machine(MACHINE, waiting))
-        except locks.HeldError as error:
+            held.callback(os.close, locks.lock_file(STATE / "lock", str(owner), waiting))
+            held.callback(os.close, locks.lock_machine(MACHINE, waiting))
+        except locks.LockedError as error:
             remedy = "End that sweep first (Ctrl-C, or kill its pid)."
             raise MachineBusyError(f"a deployment is up on this machine: {error}. {remedy}") from None
         yield
 
 
-@readable()
+@readable_umask()
 def create_deployment(owner: Owner) -> Path:
     folder = STATE / secrets.token_hex(3)
     folder.mkdir(mode=0o711)
@@ -124,7 +124,7 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
 def processes(name: str) -> set[int]:
     """Return the processes in a deployment's cgroups or network namespaces, without kernel threads."""
     pids: set[int] = set()
-    for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
+    for group in cgroups.cgroups_with_prefix(cgroups.hierarchy(), f"{name}-"):
         pids |= group.pids()
     inodes = {path.stat().st_ino for path in FOLDER.glob(f"{name}-*")}
     for entry in Path("/proc").iterdir():
@@ -179,7 +179,7 @@ def _delete_namespaces(name: str) -> None:
 
 
 def _remove_cgroups(name: str) -> None:
-    for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
+    for group in cgroups.cgroups_with_prefix(cgroups.hierarchy(), f"{name}-"):
         group.remove()
 
 

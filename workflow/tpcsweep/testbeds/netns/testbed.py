@@ -17,11 +17,11 @@ from typing import Any
 import psutil
 
 from tpcsweep import processes
-from tpcsweep.client import Client, ClientError, of_process
+from tpcsweep.client import Client, ClientError, process_client
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, hierarchy
-from tpcsweep.linux.namespaces import MAKER, inside, socket_inside, within
+from tpcsweep.linux.namespaces import MAKER, call_in_namespace, namespace_command, socket_inside
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
 from tpcsweep.measure.cell import measure as measure
@@ -30,12 +30,12 @@ from tpcsweep.measure.files import (
     DestinationFiles,
     FirstBytes,
     ReceivedBytes,
-    hold_memory,
+    reserve_memory,
     write_through,
 )
 from tpcsweep.paths import Link, Measured, PathError, connect, verify
 from tpcsweep.paths import Path as NetworkPath
-from tpcsweep.paths.plan import segmenting
+from tpcsweep.paths.plan import segmentation_command
 from tpcsweep.processes import CommandError, Commands
 from tpcsweep.testbeds import Request, TeardownError, netns
 from tpcsweep.testbeds.netns import servers, state, topology
@@ -64,7 +64,7 @@ ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
 """The sides with files on a disk, by layer."""
 PLACES: dict[Place, str] = {"client": "client", "source": "src1", "destination": "dst1"}
 """The node of each place where tools run."""
-MOST_HELD = 2 << 30
+MOST_RESERVED_MEMORY = 2 << 30
 """Limit in bytes on memory reserved for arriving files, for one or two seconds of transfers.
 
 Further files of cells mostly use memory that is already free.
@@ -120,7 +120,7 @@ def brought_up(settings: Netns, request: Request, owner: state.Owner) -> Iterato
         undo.callback(state.teardown, folder, children)
         deployment = _Deployment(settings, request, folder, children)
         undo.callback(deployment.opened.close)
-        undo.callback(signals.ignore)
+        undo.callback(signals.ignore_signals)
         yield deployment.up()
 
 
@@ -144,7 +144,7 @@ class _Deployment:
         xrootd.require_recent(self.release)
         self.owner = servers.owner()
 
-    @processes.readable()
+    @processes.readable_umask()
     def up(self) -> NetnsSite:
         began = time.monotonic()
         sides = topology.sides(self.folder, self.wanted.origins)
@@ -167,8 +167,9 @@ class _Deployment:
         )
         started.start()
         if "dst" not in on_disk and self.request.arriving:  # while the servers start
-            hold_memory(
-                sides["dst"].files.parent / "held", min(self.request.arriving, self.memory, MOST_HELD)
+            reserve_memory(
+                sides["dst"].files.parent / "held",
+                min(self.request.arriving, self.memory, MOST_RESERVED_MEMORY),
             )
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
@@ -214,7 +215,7 @@ class _Deployment:
         for node, values in topology.sysctls_of_nodes(sides, wanted).items():
             settings = [f"{key}={value}" for key, value in values.items()]
             command = ["sysctl", "--quiet", "--write", *settings]
-            self.commands.run(inside(self.processes.name(node), command))
+            self.commands.run(namespace_command(self.processes.name(node), command))
         near, far = (
             (self.processes.name(router), f"{topology.LINK[side]}/30")
             for side, router in topology.ROUTER.items()
@@ -224,9 +225,9 @@ class _Deployment:
         self.opened.callback(link.close)
         for namespace, lines in topology.route_commands(self.prefix, sides, wanted):
             self.commands.batch(["ip", "-n", namespace], lines)
-        if command := segmenting(link.path, link.emulator, topology.INTERFACE):
+        if command := segmentation_command(link.path, link.emulator, topology.INTERFACE):
             for name in topology.hosts(self.prefix, sides):
-                self.commands.run(inside(name, command))
+                self.commands.run(namespace_command(name, command))
         return link
 
     def _storage(self, files: Path, *, disk: bool) -> None:
@@ -245,7 +246,7 @@ class _Deployment:
                 ) from error
         else:
             root.mkdir()
-            size = self.memory + MOST_HELD // 256  # reserves a page in each MiB
+            size = self.memory + MOST_RESERVED_MEMORY // 256  # reserves a page in each MiB
             options = f"size={size},mode=755"
             self.commands.run(["mount", "-t", "tmpfs", "-o", options, "tpcsweep", str(root)])
         files.mkdir()
@@ -264,7 +265,9 @@ class _Deployment:
         home = self.folder / "nodes" / (f"client.{node}" if elsewhere else node)
         home.mkdir(mode=0o700)
         command = [sys.executable, "-m", "tpcsweep.client", str(secrets), str(home)]
-        return of_process(self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere))
+        return process_client(
+            self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere)
+        )
 
     def _arrivals(self, sides: Sides) -> Arrivals:
         """Count bytes of arrived files, or without files those of the destination's connections."""
@@ -272,7 +275,7 @@ class _Deployment:
             first = FirstBytes(sides["dst"].files)
             self.opened.callback(first.close)
             return DestinationFiles(sides["dst"].files, first)
-        diagnostics = within(self.processes.name(PLACES["destination"]), SocketDiagnostics)
+        diagnostics = call_in_namespace(self.processes.name(PLACES["destination"]), SocketDiagnostics)
         received = ReceivedBytes(diagnostics, sides["src"].addresses)
         self.opened.callback(received.close)
         return received
@@ -309,7 +312,9 @@ class _Deployment:
         keys = [*topology.tcp_sysctls(self.wanted), "net.core.rmem_max", "net.core.wmem_max"]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             namespace = self.processes.name(sides[side].names[0])
-            for line in self.commands.run(inside(namespace, ["sysctl", "--ignore", *keys])).splitlines():
+            for line in self.commands.run(
+                namespace_command(namespace, ["sysctl", "--ignore", *keys])
+            ).splitlines():
                 key, _, value = line.partition(" = ")
                 values[f"{side}.{key}"] = " ".join(value.split())
             route = self.commands.run(["ip", "-n", namespace, "route", "get", topology.ENTRY[other]]).split()

@@ -50,7 +50,7 @@ def sides(folder: Path, origins: int) -> Sides:
     for name, entry in ENTRY.items():
         several = [ORIGIN[name].format(FIRST_ORIGIN + n) for n in range(origins)]
         addresses = several if origins > 1 else [entry]
-        made[name] = xrootd.side(name, entry, addresses, folder / "nodes", folder / "data" / name)
+        made[name] = xrootd.side_servers(name, entry, addresses, folder / "nodes", folder / "data" / name)
     return made
 
 

@@ -27,7 +27,7 @@ class Programs:
         self.cpu = cpu
         """Returns their CPU time in s."""
         self.periods = periods
-        self.threads = Threads(proc, pids).look
+        self.threads = Threads(proc, pids).read
         self._proc = f"/proc/self/fd/{proc}"
         self._pids = pids
 

@@ -104,7 +104,7 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
             frame = frame.assign(**{name: np.inf if default is None else default})
     if unknown := sorted({*frame["tool"]} - TOOLS.keys()):
         raise CalibrationError(f"the simulated testbed does not know the tool {unknown[0]}")
-    known = ModelCells.of(frame)._asdict()
+    known = ModelCells.from_columns(frame)._asdict()
     frame = frame.assign(**{name: values for name, values in known.items() if name not in frame})
     used = summary["destination_cpu"] / summary["source_cpu"]
     ratio = float(used.median()) if bool(used.notnull().any()) else 1.0
@@ -122,7 +122,7 @@ def calibrate(observations: Observations, ratio: float, resamples: int = RESAMPL
     return fitted
 
 
-def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
+def predict_left_out(observations: Observations, ratio: float) -> pd.DataFrame:
     """Predict the cells of each value of each axis with parameters fitted to all other cells.
 
     Columns: `left_out` (axis=value), the axes, `measured` and `predicted` in Gbit/s, and `ratio`. `extrapolated` marks

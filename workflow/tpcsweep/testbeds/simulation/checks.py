@@ -24,7 +24,7 @@ from tpcsweep.variables import GBIT
 MOST_TRANSFERS = 1e5
 """The most transfers of simulated streams in a cell; they need 30 s of CPU time (engine.CPU_SECONDS)."""
 
-ALIKE = ("tool", "copy_mode", "source_content")
+UNMODELLED_PARAMETERS = ("tool", "copy_mode", "source_content")
 """Parameters whose values the model does not distinguish; as axes they would falsely show no effect."""
 
 
@@ -36,7 +36,7 @@ def check(configuration: Configuration) -> list[Problem]:
 
 
 def _axes(configuration: Configuration) -> Iterator[Problem]:
-    for name in ALIKE:
+    for name in UNMODELLED_PARAMETERS:
         values = configuration.grid.axes.get(name, ())
         alike = Counter(_known_by(str(value)) if name == "tool" else None for value in values)
         if max(alike.values(), default=0) > 1:

@@ -17,7 +17,7 @@ from tpcsweep import processes
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.extras import SIMGRID_PYTHON, missing
+from tpcsweep.extras import SIMGRID_PYTHON, missing_extras
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.model import Terms
 from tpcsweep.variables import GBIT
@@ -79,7 +79,7 @@ def started(log: Path) -> Iterator[Engine]:
     with log.open("w") as errors, contextlib.ExitStack() as stack:
         try:
             how = {"stdin": PIPE, "stdout": PIPE, "stderr": errors, "text": True}
-            process = stack.enter_context(processes.start(command, processes.system(), **how))
+            process = stack.enter_context(processes.start(command, processes.system_environment(), **how))
         except OSError as error:
             raise SimulationError(f"{SIMGRID_PYTHON} cannot be run: {error.strerror}") from error
 
@@ -93,7 +93,7 @@ def started(log: Path) -> Iterator[Engine]:
         try:
             engine = Engine(process, log)
         except SimulationError as error:
-            raise SimulationError("; ".join([str(error), *missing(["simulation"])])) from error
+            raise SimulationError("; ".join([str(error), *missing_extras(["simulation"])])) from error
         yield engine
 
 

@@ -73,7 +73,7 @@ class ModelCells(NamedTuple):
     """1 if the destination's files are on a disk."""
 
     @classmethod
-    def of(cls, columns: Mapping[str, Any]) -> ModelCells:
+    def from_columns(cls, columns: Mapping[str, Any]) -> ModelCells:
         """Return cells from columns of the parameters in NUMBERS and WORDS; None or inf means no limit."""
         numbers = [np.array([_number(value) for value in columns[name]]) for name in NUMBERS]
         redirected = (np.asarray(columns["endpoint"]) == "redirector") & (numbers[1] > 1)
@@ -106,7 +106,9 @@ class Terms(NamedTuple):
 
 def model_cells(parameters: Iterable[Parameters]) -> ModelCells:
     cells = [*parameters]
-    return ModelCells.of({name: [getattr(cell, name) for cell in cells] for name in (*NUMBERS, *WORDS)})
+    return ModelCells.from_columns(
+        {name: [getattr(cell, name) for cell in cells] for name in (*NUMBERS, *WORDS)}
+    )
 
 
 def central(physics: Physics) -> dict[str, Array]:
@@ -274,7 +276,7 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
     Raises:
         ValueError: for a dataset that is not simulated, or whose cells have different parameters.
     """
-    settings = settings_of(summary)
+    settings = simulation_settings(summary)
     cells, over = cells_in(summary), summary["throughput"]
     ok = (summary["status"] == STATUS.index("ok")).values
     # The ratio of the largest second to the mean comes from the course, which all sets share.
@@ -304,7 +306,7 @@ def cpu_shares(throughput: Array, at: Terms) -> dict[str, Array]:
     }
 
 
-def settings_of(summary: xr.Dataset) -> Simulation:
+def simulation_settings(summary: xr.Dataset) -> Simulation:
     """Return the testbed of a simulated dataset, from its cells. Raises ValueError."""
     if summary.attrs.get("testbed_kind") != SIMULATED:
         raise ValueError("not a simulated dataset: it has no parameter sets")
@@ -329,4 +331,4 @@ def cells_in(summary: xr.Dataset) -> ModelCells:
     """Return the parameters of a dataset's cells, flattened in the order of its dimensions."""
     over = summary["throughput"]
     columns = {name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)}
-    return ModelCells.of(columns)
+    return ModelCells.from_columns(columns)

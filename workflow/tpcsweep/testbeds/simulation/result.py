@@ -25,7 +25,7 @@ SAMPLES = 2
 """The most samples of a fixed-point cell: enough to draw its constant goodput."""
 REACHED = 0.95
 """The share of a ceiling, or of the streams' demand, from which it counts as binding."""
-LIMIT_OF = {"interface": "bandwidth", "path": "bandwidth", "disk_read": "disk", "disk_write": "disk"}
+CEILING_LIMITS = {"interface": "bandwidth", "path": "bandwidth", "disk_read": "disk", "disk_write": "disk"}
 """The limit of a cell that corresponds to one of `Terms.ceilings`, if their names differ."""
 _DERIVED = ("cell", "startup", "sending", "total", "rate")
 _TIMES = ("stream", "number", "start", "first_byte", "end")
@@ -221,7 +221,7 @@ def time_shares(shares: Mapping[str, float], ramp: float, windowed: bool) -> dic
     if shares[first] < REACHED:
         return bound | {NONE_FOUND: 1.0}
     if first != "demand":
-        return bound | {LIMIT_OF.get(first, first): 1.0}
+        return bound | {CEILING_LIMITS.get(first, first): 1.0}
     side = max(("cpu_source", "cpu_destination"), key=shares.__getitem__)
     return bound | {"between_files": ramp, "window" if windowed else side: 1 - ramp}
 

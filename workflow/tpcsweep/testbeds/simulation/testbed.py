@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, cell_spec
 from tpcsweep.configuration.parameters import Parameters, complete
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.files import replacing
+from tpcsweep.files import replacing_file
 from tpcsweep.measure import provenance
-from tpcsweep.results import DamagedError, cell_record, content_of, now, text_of
+from tpcsweep.results import DamagedError, cell_record, format_cell, parse_cell, utc_timestamp
 from tpcsweep.testbeds.simulation import engine, model
 from tpcsweep.testbeds.simulation.engine import CellError, Engine, SimulationError, cell_plan
 from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state, results
@@ -70,7 +70,7 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
     """
     computed = file.with_name(f".{file.name}.computed")
     cells = configuration.grid.cells
-    keys = [_key(wanted(configuration, cell)) for cell in cells]
+    keys = [_key(cell_spec(configuration, cell)) for cell in cells]
     lines = {key: line for path in (file, computed) for key, line in _lines(path)}
     missing = [number for number, key in enumerate(keys) if key not in lines]
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
             lines[keys[number]] = _Line(computed, target.tell(), len(text))
             target.write(text + b"\n")
             target.flush()
-    with replacing(file) as part, part.open("wb") as target, ExitStack() as stack:
+    with replacing_file(file) as part, part.open("wb") as target, ExitStack() as stack:
         sources = {line.file for line in lines.values()}
         opened = {path: stack.enter_context(path.open("rb")) for path in sources}
         for line in map(lines.__getitem__, keys):
@@ -115,7 +115,7 @@ def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
     with file.open("rb") as source:
         for text in source:
             with suppress(DamagedError, TypeError):
-                yield _key(content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
+                yield _key(parse_cell(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
             start += len(text)
 
 
@@ -131,7 +131,7 @@ def _computed(
         lines = _Lines(configuration, simgrids)
         waiting: deque[Future[list[bytes]]] = deque()
         for first in range(0, len(cells), at_once):
-            waiting.append(pool.submit(lines.of, cells[first : first + at_once]))
+            waiting.append(pool.submit(lines.compute, cells[first : first + at_once]))
             if len(waiting) > 2 * processes:  # waiting lines use memory
                 yield from waiting.popleft().result()
         while waiting:
@@ -151,8 +151,8 @@ class _Lines:
         software = {"simgrid": simgrids[0].version} if simgrids else {}
         self._origin = provenance.workflow({"software": software, **origin(self._settings)})
 
-    def of(self, cells: Sequence[Cell]) -> list[bytes]:
-        started = now()
+    def compute(self, cells: Sequence[Cell]) -> list[bytes]:
+        started = utc_timestamp()
         computed = self._results([cell.parameters for cell in cells])
         return [self._text(cell, result, started) for cell, result in zip(cells, computed, strict=True)]
 
@@ -174,5 +174,5 @@ class _Lines:
         return results(parameters, courses, self._settings, measurement.confidence)
 
     def _text(self, cell: Cell, result: dict[str, Any], started: str) -> bytes:
-        spec = wanted(self._configuration, cell)
-        return text_of({"spec": spec, **cell_record(spec, result, {"started": started, **self._origin})})
+        spec = cell_spec(self._configuration, cell)
+        return format_cell({"spec": spec, **cell_record(spec, result, {"started": started, **self._origin})})

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.measure import provenance
-from tpcsweep.testbeds.kubernetes.pod import contained, network
+from tpcsweep.testbeds.kubernetes.pod import network, server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, detach, encoded, perform
 from tpcsweep.testbeds.kubernetes.pod.places import block
 from tpcsweep.testbeds.kubernetes.pod.probes import Probes
-from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched, repeat
+from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, ContainerPrograms, Watched, repeat
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import Monitor
 
@@ -31,7 +31,7 @@ from tpcsweep.xrootd.monitoring import Monitor
 class Agent:
     """The agent of one server; it serves one hub."""
 
-    def __init__(self, servers: Contained, ports: xrootd.Ports) -> None:
+    def __init__(self, servers: ContainerPrograms, ports: xrootd.Ports) -> None:
         self._servers = servers
         self._ports = ports
         self._lines = servers.connections[0].makefile("rw")
@@ -143,12 +143,12 @@ def telling_copies(writer: asyncio.StreamWriter, port: int) -> Iterator[None]:
 
 
 async def main(first: int | None = None) -> None:
-    contained.end_on_term()
-    credentials = await asyncio.to_thread(contained.credentials)
+    server_container.end_on_term()
+    credentials = await asyncio.to_thread(server_container.credentials)
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / xrootd.READY_FILE).write_bytes(b"\n")
     ports = block(first)
-    agent = Agent(await asyncio.to_thread(Contained), ports)
+    agent = Agent(await asyncio.to_thread(ContainerPrograms), ports)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials / "ca.pem"))
     tls.load_cert_chain(credentials / "host.pem", credentials / "host.key")
     tls.verify_mode = ssl.CERT_REQUIRED

@@ -7,18 +7,18 @@ import asyncio
 import os
 
 from tpcsweep.client.__main__ import serve
-from tpcsweep.testbeds.kubernetes.pod import contained
+from tpcsweep.testbeds.kubernetes.pod import server_container
 from tpcsweep.testbeds.kubernetes.pod.places import STATE
 
 
 def main() -> None:
     """Run until the hub is gone."""
-    contained.end_on_term()
-    folder = contained.credentials()
+    server_container.end_on_term()
+    folder = server_container.credentials()
     home = STATE / "client"
     home.mkdir(mode=0o700)
     # Two connections, as a read makes one non-blocking in both directions.
-    for number, connection in enumerate(contained.taken(2)):
+    for number, connection in enumerate(server_container.taken(2)):
         with connection:
             os.dup2(connection.fileno(), number)
     asyncio.run(serve(folder, home))

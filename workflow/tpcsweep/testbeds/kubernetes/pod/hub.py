@@ -24,10 +24,10 @@ from typing import Any
 
 from tpcsweep.measure import provenance
 from tpcsweep.measure.machine import Machine
-from tpcsweep.testbeds.kubernetes.pod import contained, metrics
+from tpcsweep.testbeds.kubernetes.pod import metrics, server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, detach, encoded, perform
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
-from tpcsweep.testbeds.kubernetes.pod.watched import Contained, repeat
+from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, repeat
 from tpcsweep.testbeds.node import starting
 from tpcsweep.xrootd.servers import parts_of
 
@@ -135,13 +135,13 @@ class Outbox:
 class Hub:
     def __init__(self) -> None:
         self.outbox = Outbox()
-        self.running = metrics.Running()
+        self.running = metrics.CellMetrics()
         self.agents: dict[str, AgentLink] = {}
         """Agents by server."""
         self.seen = time.monotonic()
         """The time of the job's last message."""
         self._done: set[int] = set()
-        self._client: Contained
+        self._client: ContainerPrograms
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
         setting_up = (self.connect, self.synchronise, self.tell, self.ready)
@@ -171,7 +171,7 @@ class Hub:
             writer.close()
 
     def _say(self, **fields: Any) -> None:
-        self.running.hear(fields)
+        self.running.update(fields)
         self.outbox.say(**fields)
 
     async def _obey(self, request: dict[str, Any]) -> None:
@@ -181,10 +181,10 @@ class Hub:
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
     ) -> dict[str, Any]:
         """Wait for credentials, client and agents; return the machine of this pod and the versions of its tools."""
-        self._tls = starting.user_context(await asyncio.to_thread(contained.credentials))
+        self._tls = starting.user_context(await asyncio.to_thread(server_container.credentials))
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
-        self._client = await asyncio.to_thread(Contained, 2)
+        self._client = await asyncio.to_thread(ContainerPrograms, 2)
         detach(self._listen_to_client())
         return {
             "machine": provenance.machine(),
@@ -298,7 +298,7 @@ class Hub:
 
 async def main(start: float, longest: float, *also: str) -> None:
     """Serve until no job has connected for `longest` seconds, and at first `start` seconds more for pods to start."""
-    contained.end_on_term()
+    server_container.end_on_term()
     hub = Hub()
     hub.seen += start
     if "metrics" in also:

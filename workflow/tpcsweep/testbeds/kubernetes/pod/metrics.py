@@ -58,21 +58,21 @@ METRICS = (
 )
 
 
-class Running:
+class CellMetrics:
     """The state of the running cell; one thread writes it, and another one reads it."""
 
     def __init__(self) -> None:
-        self._whose: dict[str, str] = {}
+        self._deployment_labels: dict[str, str] = {}
         self._cell: dict[str, str] = {}
         self._active = 0
         self._samples: dict[str, Sample] = {}
         self._well = self._failed = 0
 
-    def begin(self, whose: dict[str, str], cell: dict[str, str]) -> None:
-        """Begin a cell; `whose` are labels of all metrics, and `cell` those of the cell's own."""
-        self._whose, self._cell = whose, cell
+    def begin(self, deployment_labels: dict[str, str], cell: dict[str, str]) -> None:
+        """Begin a cell; `deployment_labels` are labels of all metrics, and `cell` those of the cell's own."""
+        self._deployment_labels, self._cell = deployment_labels, cell
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def update(self, message: Mapping[str, Any]) -> None:
         if "sample" in message:
             self._samples[message["of"]] = Sample(*message["sample"])
         elif "client" in message:
@@ -93,7 +93,7 @@ class Running:
 
     def lines(self) -> Iterator[str]:
         """Yield OpenMetrics text, without metrics before the first cell."""
-        if self._whose:
+        if self._deployment_labels:
             yield from self._about()
             samples = dict(self._samples)
             for metric in METRICS:
@@ -101,17 +101,17 @@ class Running:
         yield METRICS_END
 
     def _about(self) -> Iterator[str]:
-        whose = metric_labels(self._whose)
+        labels = metric_labels(self._deployment_labels)
         if self._cell:
             meaning = "the parameters of the cell that is measured"
             yield from metric_head(metric_name("cell"), "info", "", meaning)
-            yield f"{metric_name('cell')}_info{metric_labels(self._whose | self._cell)} 1"
+            yield f"{metric_name('cell')}_info{metric_labels(self._deployment_labels | self._cell)} 1"
         yield from metric_head(metric_name("streams"), "gauge", "", "transfers that the client keeps active")
-        yield f"{metric_name('streams')}{whose} {self._active}"
+        yield f"{metric_name('streams')}{labels} {self._active}"
         outcomes = {"transfers": ("well", self._well), "transfers_failed": ("badly", self._failed)}
         for called, (how, count) in outcomes.items():
             yield from metric_head(metric_name(called), "counter", "", f"transfers that ended {how}")
-            yield f"{metric_name(called)}_total{whose} {count}"
+            yield f"{metric_name(called)}_total{labels} {count}"
 
     def _metric(self, metric: Metric, samples: Mapping[str, Sample]) -> Iterator[str]:
         called = metric_name(metric.called, metric.unit)
@@ -120,11 +120,11 @@ class Running:
         for origin, sample in sorted(samples.items()):
             value = getattr(sample, metric.field)
             if origin.startswith(metric.of) and value is not None:
-                labels = metric_labels({**self._whose, "origin": origin})
+                labels = metric_labels({**self._deployment_labels, "origin": origin})
                 yield f"{called}{suffix}{labels} {value * metric.scale:.15g}"
 
 
-def serve_metrics(running: Running, port: int = METRICS_PORT) -> socketserver.TCPServer:
+def serve_metrics(running: CellMetrics, port: int = METRICS_PORT) -> socketserver.TCPServer:
     """Answer scrapers one after the other, in a thread."""
 
     class Handler(BaseHTTPRequestHandler):

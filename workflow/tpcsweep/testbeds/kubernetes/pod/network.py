@@ -102,7 +102,7 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
     if done.returncode != 0:
         needs = "; netem needs the kernel module sch_netem on the node" if path.rtt or path.loss else ""
         raise RuntimeError(f"tc: {done.stderr.strip()}{needs}")
-    if command := plan.segmenting(path, "netem", interface):
+    if command := plan.segmentation_command(path, "netem", interface):
         processes.run(command, check=True)
     _emulated[:] = [interface]
     return lines

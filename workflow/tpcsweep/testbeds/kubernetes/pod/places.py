@@ -20,7 +20,7 @@ STATE = Path("/run/tpcsweep")
 """A folder in memory that the containers of a pod share."""
 PRIVATE = STATE / "credentials"
 """Credentials as servers and tools need them."""
-CONTAINED = STATE / "contained"
+SERVER_CONTAINER_SOCKET = STATE / "contained"
 """The socket of the container whose CPU is measured."""
 HUB = STATE / "hub"
 ENDED = STATE / "ended"
@@ -67,7 +67,7 @@ class Sample(NamedTuple):
     """Bytes that have arrived in the files, since the start. The client has neither files nor data connections."""
     retransmits: int = 0
     data_busy: float = 0.0
-    """For all data connections since the start, as the next four: see `linux.sockets.Followed`."""
+    """For all data connections since the start, as the next four: see `linux.sockets.ConnectionTotals`."""
     data_rwnd_limited: float = 0.0
     data_sndbuf_limited: float = 0.0
     data_sent: int = 0

@@ -20,7 +20,7 @@ from typing import Any
 
 from tpcsweep import processes
 from tpcsweep.measure.files import add_source
-from tpcsweep.testbeds.kubernetes.pod import contained
+from tpcsweep.testbeds.kubernetes.pod import server_container
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.node import starting
@@ -65,7 +65,7 @@ class ServerPrograms:
     def _run(self, program: str) -> None:
         command = [*in_image(self._release).command(program), "-c", str(CONFIGURATION / f"{self._name}.cfg")]
         how = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE if program == "cmsd" else None}
-        process = processes.start(command, processes.whole(), cwd=STATE, **how)
+        process = processes.start(command, processes.full_environment(), cwd=STATE, **how)
         self._running[program] = process
         threading.Thread(target=self._watch, args=(program, process), daemon=True).start()
 
@@ -74,7 +74,7 @@ class ServerPrograms:
         while not self._cmsd_is_ready():
             if time.monotonic() > give_up:
                 raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:.0f} s")
-            time.sleep(contained.POLL)
+            time.sleep(server_container.POLL)
 
     def _cmsd_is_ready(self) -> bool:
         if self.role == "manager":
@@ -89,15 +89,15 @@ class ServerPrograms:
             self._logged_in |= CMSD_LOGGED_IN.encode() in line
         code = process.wait()
         if process.pid not in self._expected:
-            contained.fail(f"{program} ended with exit code {code}")
+            server_container.fail(f"{program} ended with exit code {code}")
 
 
 def main(name: str, role: str, release: str, port: int, programs: list[str]) -> None:
     """Run until the agent is gone."""
-    contained.end_on_term()
-    contained.credentials()
+    server_container.end_on_term()
+    server_container.credentials()
     servers = ServerPrograms(name, role, release, port, programs)
-    [connection] = contained.taken()
+    [connection] = server_container.taken()
     verbs: dict[str, Callable[..., object]] = {
         "release": servers.release,
         "start": servers.start,
@@ -115,7 +115,7 @@ def main(name: str, role: str, release: str, port: int, programs: list[str]) -> 
                 answer = {"error": str(error)}
             lines.write(json.dumps(answer) + "\n")
             lines.flush()
-    contained.fail("the agent is gone")
+    server_container.fail("the agent is gone")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from typing import Any
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev
-from tpcsweep.linux.sockets import Followed, rtt_and_cwnd
+from tpcsweep.linux.sockets import ConnectionTotals, rtt_and_cwnd
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
-from tpcsweep.measure.machine import Machine, numbered
-from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
+from tpcsweep.measure.machine import Machine, process_ids
+from tpcsweep.testbeds.kubernetes.pod.places import FILES, SERVER_CONTAINER_SOCKET, Sample
 from tpcsweep.testbeds.node.counters import OriginCounters, Programs
 from tpcsweep.xrootd.servers import EXPORT
 
@@ -26,25 +26,25 @@ FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
 
 
-class Contained(Programs):
+class ContainerPrograms(Programs):
     """The programs in the container whose CPU is measured, and connections to it."""
 
     def __init__(self, connections: int = 1) -> None:
         """Wait for the container, and get its counters by the first connection."""
         self.connections = [_connected() for _ in range(connections)]
-        unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # what `contained.taken` sends
+        unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # what `server_container.taken` sends
         usage, stat, proc = files
         super().__init__(
             cpu=lambda: parse_usage(os.pread(usage, 4096, 0)) * float(unit),
             periods=lambda: parse_periods(os.pread(stat, 4096, 0).decode()),
             proc=proc,
-            pids=lambda: numbered(proc),
+            pids=lambda: process_ids(proc),
         )
 
     def readings(self, machine: Machine) -> dict[str, Any]:
         """Return the fields of every sample: the container's CPU, and its machine's condition."""
         cores, waiting = self.threads()
-        condition = machine.look()._asdict()
+        condition = machine.read()._asdict()
         periods, throttled = self.periods()
         return {
             **{name: value for name, value in condition.items() if name in Sample._fields},
@@ -60,7 +60,7 @@ class Watched(OriginCounters):
     """The counters of an origin's pod, opened once."""
 
     def __init__(
-        self, contained: Contained, port: int, interfaces: Collection[str], peers: Collection[str]
+        self, contained: ContainerPrograms, port: int, interfaces: Collection[str], peers: Collection[str]
     ) -> None:
         """`port` is the server's own, and `peers` are the addresses of the other side's origins."""
         super().__init__(contained, port, peers)
@@ -68,7 +68,7 @@ class Watched(OriginCounters):
         self._interfaces = interfaces
         self._machine = Machine()
         self._net = CounterFile("/proc/net/dev")
-        self._flows = Followed()
+        self._flows = ConnectionTotals()
         self.files = DestinationFiles(FOLDER, _first_bytes())
 
     def sample(self) -> Sample:
@@ -78,7 +78,7 @@ class Watched(OriginCounters):
         net = [counted[interface] for interface in self._interfaces]
         now = time.monotonic()
         data = self.connections()
-        flows = self._flows.look(data)
+        flows = self._flows.update(data)
         rtt, cwnd = rtt_and_cwnd(data) if data else (None, None)
         return Sample(
             time=now,
@@ -123,7 +123,7 @@ def _connected() -> socket.socket:
     while True:
         connection = socket.socket(socket.AF_UNIX)
         try:
-            connection.connect(str(CONTAINED))
+            connection.connect(str(SERVER_CONTAINER_SOCKET))
         except (FileNotFoundError, ConnectionRefusedError):
             connection.close()
             time.sleep(POLL)

@@ -55,7 +55,7 @@ def credentials() -> Path:
 def taken(connections: int = 1) -> list[socket.socket]:
     """Wait for the agent or hub, pass CPU counters and /proc on by its first connection, and return all of them."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(places.CONTAINED))
+        listener.bind(str(places.SERVER_CONTAINER_SOCKET))
         listener.listen(connections)
         accepted = [listener.accept()[0] for _ in range(connections)]
     tree = hierarchy()

@@ -2,7 +2,7 @@
 """Fail with the programs that an image lacks.
 
 Runs before the first deployment as `python3 -c`, in a syntax that old Pythons understand.
-Usage: able.py PROGRAM…
+Usage: capabilities.py PROGRAM…
 """
 
 import shutil
