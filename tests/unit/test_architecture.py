@@ -93,7 +93,7 @@ SCRIPTS = sorted(Path("workflow/scripts").glob("*.py"))
 def test_a_script_reports_a_full_disk(script: Path) -> None:
     *_, work = ast.parse(script.read_text()).body
     assert isinstance(work, ast.With)
-    assert ast.unparse(work.items[0]).startswith("reported(")
+    assert ast.unparse(work.items[0]).startswith("exit_on_errors(")
 
 
 def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceback(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def test_the_shipped_surface_says_what_its_documents_say() -> None:
     off, off_windows = (np.abs(estimate - observations.throughput).mean() for estimate in estimates)
     assert off < 0.5 * off_windows
     assert ours.determined["redirection"]
-    assert ours.low["redirection"] < 16 < ours.high["redirection"]  # found by itself, without a redirector
+    assert 10 < ours.low["redirection"] < ours.high["redirection"] < 30  # no cell is without a redirector
 
 
 AXES = ("rtt", "streams", "repetition")

@@ -95,7 +95,8 @@ def test_netcdf_3_is_told_from_datasets_that_lack_groups(tmp_path: Path) -> None
     assert "given a file of NetCDF 3, allowed: NetCDF 4, as `nccopy -k netCDF-4 x.nc NEW.nc`" in done.stderr
 
 
-EARLIER = ROOT / "examples/surface.nc"
+EARLIER = ROOT / "tests/support/earlier.nc"
+"""A part of a surface that an early version measured: no limits, no records of XRootD."""
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +148,7 @@ def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(brought: Path) 
         assert now[list(was.data_vars)].drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
     summary = xr.load_dataset(brought)
     assert set(np.unique(summary.limit.values)) == {""}
-    assert summary.attrs["history"].splitlines()[0].endswith("copied from surface.nc")
+    assert summary.attrs["history"].splitlines()[0].endswith("copied from earlier.nc")
 
 
 def test_of_an_earlier_one_the_same_is_made(brought: Path) -> None:
