@@ -146,7 +146,7 @@ client | the client's CPU | the client used up its CPU quota, or one of its thre
     client, or a lighter tool
 disk | the disk | the servers' threads waited for a disk | faster disks, or more of them
 window | TCP's window | TCP's windows were too small for the path | larger TCP buffers, or more streams
-between_files | pauses between files | streams waited between files: start-up, tokens, redirection, handshakes
+between_files | time between files | streams waited between files: start-up, tokens, redirection, handshakes
     and slow start | larger files, more streams, or connections used again
 slow_start | slow start | pauses between files, by the rule of earlier versions | larger files
 path_queue | a queue of the path | a queue of the path lost packets before the path was full | longer queues on
