@@ -57,7 +57,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
 @pytest.fixture
 def own(nodes: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Space]:
     """A namespace with a user in it: an API server makes everybody wait but admins."""
-    for name in ("ignore", "heed"):  # only the first thread of a process may
+    for name in ("ignore_signals", "restore_signals"):  # only the first thread of a process may
         monkeypatch.setattr(signals, name, lambda: None)
     with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as made:
         theirs = kubeconfig_of(nodes, {"user": made.name}, tmp_path / "kubeconfig")
