@@ -59,7 +59,7 @@ def test_the_page_of_a_shipped_dataset_is_written_here_and_has_no_dead_link(here
     page = here / "surface.html"
     assert (done.exit_code, done.output) == (0, f"{page}\n")
     soup = BeautifulSoup(page.read_text(), "html.parser")
-    assert "0.996 Gbit/s" in soup.get_text()
+    assert "0.998 Gbit/s" in soup.get_text()
     for link in soup.select("a[href]"):
         target = str(link["href"])
         assert target.startswith(("#", "http")) or (here / target).exists(), target
@@ -81,7 +81,7 @@ def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others(monkeypatch:
     assert max(map(len, done.output.splitlines())) <= 120
     text = " ".join(done.output.split())
     assert "chep2023.origins_help" in text and "does not hold" in text
-    assert re.search(r"over that with the fewest: 0\.692 \(0\.578 to 0\.828\)", text)
+    assert re.search(r"over that with the fewest: 0\.752 \(0\.672 to 0\.841\)", text)
     [left] = re.findall(r"(\d+) claims are not testable on this dataset. List them with --all.", text)
     every = tpcsweep("claims", SURFACE, "--all").output
     assert "not testable on this dataset" not in every and all(name in every for name in CLAIMS)
@@ -92,9 +92,9 @@ def test_a_comparison_is_a_summary_and_the_cells_that_differ() -> None:
     done = tpcsweep("compare", f"{SURFACE}:cores=0.1", f"{SURFACE}:cores=0.4")
     assert done.exit_code == 0
     text = " ".join(done.output.split())
-    assert "faster, by a ratio of 2.184 over 72 cells" in text
+    assert "faster, by a ratio of 1.824 over 72 cells" in text
     assert "different from base to new: cores 0.1 → 0.4" in text
-    assert done.output.count(" faster ") >= 44
+    assert "72 not comparable" in text  # each was measured once, and for less than 10 s
     assert tpcsweep("compare", "demo", "results/demo").output.count("│") == 0
 
 
@@ -213,7 +213,7 @@ def test_a_history_keeps_the_run_and_fails_on_a_change(here: Path, monkeypatch: 
     assert done.exit_code == 1, done.stderr
     assert done.stdout.startswith("8 runs, the last of 2026-02-22 03:00\n")
     assert done.stdout.endswith(f"{folder / 'index.html'}\n")
-    said = "new since the last run:\nBetween 2026-02-08 03:00 and 2026-02-15 03:00 all"
+    said = "new since the last run:\nBetween 2026-02-08 03:00 and 2026-02-15 03:00 throughput"
     assert done.stderr.startswith(said)
     assert {file.name for file in folder.glob("[!0-9]*")} == {"history.json", "index.html", "junit.xml"}
     assert (folder / "2026-02-22T030000Z.nc").exists()

@@ -136,8 +136,8 @@ encryption: none
     encryption: given none with tool gfal-copy, authorization usual, allowed: usual or tls, or authorization none:
         gfal2 requests macaroons by https only
 tool: davix-get, encryption: none
-    encryption: given none with tool davix-get, authorization usual, allowed: usual or tls, or authorization none: only https
-        shows a certificate
+    encryption: given none with tool davix-get, authorization usual, allowed: usual or tls, or authorization none:
+        only https shows a certificate
 tool: curl, encryption: none, origins: [1, 2]
     encryption: given none with tool curl, endpoint redirector, origins 2, allowed: usual or tls, or endpoint
         direct: redirectors send everybody on by https

@@ -20,7 +20,7 @@ from tpcsweep.comparing import Comparison, deviations, flag_counts, repetition_n
 from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.figures.grid import arrange_axes
-from tpcsweep.figures.labels import escape_math, name_text, panel_title
+from tpcsweep.figures.labels import name_text, panel_title
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import add_header, lay_out, point_handle, styled
 from tpcsweep.numbers import between, plain, short
@@ -57,7 +57,7 @@ def forest(comparison: Comparison) -> Figure:
     axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)
     axes.set_ylim(rows + 1.4, -0.8)
     _ratio_axis(axes, used)
-    axes.set_xlabel(escape_math(f"throughput of {comparison.new} / throughput of {comparison.base}"))
+    axes.set_xlabel("throughput, new over base")
     axes.grid(visible=True, axis="x", alpha=0.3)
     handles: list[Any] = [
         Line2D([], [], color=colour, marker=marker, label=verdict)

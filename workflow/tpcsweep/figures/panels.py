@@ -165,7 +165,7 @@ def common_parameters(summary: xr.Dataset) -> str:
 def add_header(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:
     """Add title, notes and one legend; the figure grows by their height."""
     wide, high = figure.get_size_inches()
-    lines = textwrap.wrap(escape_math(title), int(wide * 10.5))
+    lines = textwrap.wrap(escape_math(title), int(wide * 9.8))
     small = [line for text in notes for line in textwrap.wrap(escape_math(text), int(wide * 16))]
     columns = max(1, min(len(handles), int(wide / 1.75)))
     above = 0.12 + 0.2 * len(lines) + 0.145 * len(small) + 0.08
