@@ -314,7 +314,7 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
     axes.set_xlabel(axis_label(x_name), labelpad=2)
     axes.set_ylabel(axis_label(y_name), labelpad=4)
     axes.set_zlabel(label, labelpad=2)
-    axes.set_title(wrapped([panel_title(where)], 40), y=1.0)
+    axes.set_title(wrapped([panel_title(where)], 34), y=1.0)
 
 
 def _mark_surface(
