@@ -30,7 +30,7 @@ def panel_title(where: Mapping[str, Any]) -> str:
 def _drawn(name: str, value: Any) -> str:
     """Return a value's text, shortened in the middle if it would leave no room for the panel."""
     text = value_text(name, value)
-    return escape_math(text if len(text) <= 40 else f"{text[:27]}…{text[-12:]}")
+    return escape_math(text if len(text) <= 32 else f"{text[:19]}…{text[-12:]}")
 
 
 def escape_math(text: str) -> str:
