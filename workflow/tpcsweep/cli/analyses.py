@@ -127,7 +127,7 @@ def claims(results: Path, every: bool, as_json: bool) -> None:
 )
 @common.as_json
 def history(results: Path, fail_on: str | None, as_json: bool) -> None:
-    """Find what changed over all runs of a sweep.
+    """Find the changes over all runs of a sweep.
 
     The dataset of RESULTS is kept under its date in RESULTS/history, with the page of all runs, history.json and
     junit.xml.

@@ -85,7 +85,7 @@ def _formula(fit: Fit) -> dict[str, Any]:
 
 
 def _plans(model: Predictor, formula: Predictor | None, observations: Observations) -> dict[str, Any] | None:
-    """Return for each RTT, and each value of other axes, the cheapest settings, each with what it is sure to reach."""
+    """Return for each RTT, and each value of other axes, the cheapest settings, each with its assured throughput."""
     domain = model.domain
     others: dict[str, list[Any]] = {
         name: list(domain.values.get(name, ()))

@@ -273,7 +273,7 @@ def _connected(where: SplitResult) -> str:
 
 
 def _claims(token: str) -> str:
-    """Return what a JSON Web Token (RFC 7519) is for, which a refusal does not tell; "" for other tokens."""
+    """Return issuer, audience, scope and end of a JSON Web Token (RFC 7519); "" for other tokens."""
     try:
         claims = json.loads(base64.urlsafe_b64decode(f"{token.split('.')[1]}=="))
         ends = datetime.datetime.fromtimestamp(claims["exp"], datetime.UTC)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster's API: find the server, call it again while it does not answer, and explain what it refuses."""
+"""A cluster's API: find the server, call it again while it does not answer, and explain its refusals."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def stream_refusal(error: ApiException) -> RefusedError:
 
 
 def explain_error(error: ApiException) -> str:
-    """Say in one line what the API server has refused, and why."""
+    """Return the refusal of the API server and its reason in one line."""
     status = _status(error)
     message = " ".join(str(status.get("message") or error.reason or "no reason given").split())
     if error.status == 401:

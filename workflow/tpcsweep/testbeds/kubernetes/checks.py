@@ -19,7 +19,7 @@ from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
 
 CELL_MARGIN = 60.0
-"""Seconds of a cell beside its measurement, with the removal of its deployment."""
+"""Seconds of a cell in addition to its measurement, with the removal of its deployment."""
 FEWEST_CORES = 0.01
 """The fewest cores of a container: a kubelet sets no quota below 1 ms in 100 ms."""
 

@@ -22,7 +22,7 @@ IMAGE = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "Inv
 OCCUPIED = "anti-affinity rules"
 """The scheduler's words for nodes with pods of another deployment (its plugin InterPodAffinity)."""
 MEASURED = frozenset({"servers", "client"})
-"""Containers of servers and tools; the containers beside them watch."""
+"""Containers of servers and tools; all other containers watch these."""
 LONGEST = 500
 """Characters of a quoted message."""
 LOG_TAIL_CHARACTERS = 2000

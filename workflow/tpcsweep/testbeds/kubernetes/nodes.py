@@ -76,7 +76,7 @@ def tolerations(placed: Role) -> list[Mapping[str, Any]]:
 
 def _between(each: Pair, source: str, destination: str) -> Pair:
     client = each.client
-    # Unless its template places the client, it runs beside the source: elsewhere it would use a node of another pair.
+    # Unless its template places the client, it runs with the source: elsewhere it would use a node of another pair.
     given = client.podTemplate
     if not (node_selector(given) or pod_spec_field(given, "affinity")):
         beside = merged(given, {"spec": {"tolerations": tolerations(each.source)}})

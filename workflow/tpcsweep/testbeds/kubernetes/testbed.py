@@ -41,11 +41,11 @@ from tpcsweep.xrootd.servers import SideServers, place_of
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0
-"""Seconds that a deployment's Job may last beside its start and its cells."""
+"""Seconds that a deployment's Job may last in addition to its start and its cells."""
 OTHERS = (("src", "dst"), ("dst", "src"))
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0
-"""Seconds that the trial's Job may last beside its start."""
+"""Seconds that the trial's Job may last in addition to its start."""
 POLL = 1.0
 """About how many seconds pass until a deployment looks again for a free pair."""
 LET_GO_SECONDS = 5.0

@@ -127,7 +127,8 @@ async def introduce(port: int, address: str, redirector: str) -> None:
     """Relay a port of the loopback to the redirector's address and port, from an address of this node.
 
     A redirector sends clients to the address from which an origin's cmsd connects (XrdCmsNode.cc, `setName`). All
-    origins of a node would share the one of its route, as XRootD cannot choose another. So cmsd connects to its agent.
+    origins of a node would share the one of its route, as XRootD cannot choose another.
+    Therefore cmsd connects to its agent.
     Raises OSError if the port is in use.
     """
     place = parts_of(redirector)

@@ -32,7 +32,7 @@ class ContainerPrograms(Programs):
     def __init__(self, connections: int = 1) -> None:
         """Wait for the container, and get its counters by the first connection."""
         self.connections = [_connected() for _ in range(connections)]
-        unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # what `server_container.taken` sends
+        unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # sent by `server_container.taken`
         usage, stat, proc = files
         super().__init__(
             cpu=lambda: parse_usage(os.pread(usage, 4096, 0)) * float(unit),
