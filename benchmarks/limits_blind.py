@@ -141,7 +141,7 @@ def stopped(who: str, share: float, period: float) -> Arranged:
 
 def groups() -> Iterator[Group]:
     """Yield all randomly drawn groups."""
-    draw = random.Random(20261127)
+    draw = random.Random(271126)
 
     def ratio(low: float, high: float) -> float:
         return float(f"{low * (high / low) ** draw.random():.3g}")
