@@ -23,7 +23,7 @@ from tpcsweep.testbeds.endpoints import ledger, trial
 from tpcsweep.testbeds.endpoints.doors import Doors
 from tpcsweep.xrootd.credentials import create_credentials
 
-from tests.support.sites import MIB, files
+from tests.support.sites import MIB, files, handlers_kept
 from tests.support.storage import ADDRESSES, PORTS, Storage, storage_of
 
 pytestmark = pytest.mark.real
@@ -50,15 +50,10 @@ def measured(
 ) -> dict[str, Any]:
     testbed, settings = testbeds.load_testbed("endpoints"), storage.settings()
     wanted = request(folder, tool=tool, **parameters)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with testbed.deployed(settings, wanted) as site:
-            found = testbed.measure(site, Parameters(**vars(wanted.parameters)), how, "c0", lambda *_: None)
-            assert "deployment_broken" not in found["flags"], found["message"]
-            assert len(storage.files("destination")) == 1, "only the folder of the deployment"
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    with handlers_kept(), testbed.deployed(settings, wanted) as site:
+        found = testbed.measure(site, Parameters(**vars(wanted.parameters)), how, "c0", lambda *_: None)
+        assert "deployment_broken" not in found["flags"], found["message"]
+        assert len(storage.files("destination")) == 1, "only the folder of the deployment"
     assert storage.files("source") == storage.files("destination") == []
     assert not list(ledger.place().glob("*.json"))
     return found
@@ -162,19 +157,15 @@ def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
     def refused(self: Doors, method: str, url: str, *_: int, **how: Any) -> Any:
         return real(self, method, f"{url}/no" if method == "DELETE" else url, **how)
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with (
-            pytest.raises(TeardownError, match="left behind"),
-            testbed.deployed(storage.settings(), wanted) as site,
-        ):
-            monkeypatch.setattr(Doors, "ok", refused)
-            result = testbed.measure(site, wanted.parameters, files(3), "c0", lambda *_: None)
-            assert "deployment_broken" in result["flags"]
-            assert "files are left behind: DELETE" in result["message"]
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+    with (
+        handlers_kept(),
+        pytest.raises(TeardownError, match="left behind"),
+        testbed.deployed(storage.settings(), wanted) as site,
+    ):
+        monkeypatch.setattr(Doors, "ok", refused)
+        result = testbed.measure(site, wanted.parameters, files(3), "c0", lambda *_: None)
+        assert "deployment_broken" in result["flags"]
+        assert "files are left behind: DELETE" in result["message"]
     assert list(ledger.place().glob("*.json"))
     monkeypatch.setattr(Doors, "ok", real)
     assert len(testbed.reap(storage.settings())) == 1

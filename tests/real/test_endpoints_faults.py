@@ -15,7 +15,7 @@ from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Budget, Endpoints
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.testbeds import TeardownError
-from tpcsweep.testbeds.endpoints import ledger, trial
+from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
 from tpcsweep.testbeds.endpoints.spending import BudgetError
 from tpcsweep.tools import Credentials
@@ -23,7 +23,7 @@ from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import Front, front_of
 from tests.support.sites import MIB, files
-from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
+from tests.support.storage import ADDRESSES, Storage, deployed, nothing_stays, storage_of
 
 pytestmark = pytest.mark.real
 TESTBED = testbeds.load_testbed("endpoints")
@@ -37,11 +37,9 @@ def storage() -> Iterator[Storage]:
 
 @pytest.fixture(autouse=True)
 def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
-    yield
-    assert storage.files("source") == storage.files("destination") == []
-    assert not list(ledger.place().glob("*.json"))
+    with nothing_stays(storage, tmp_path / "state", monkeypatch):
+        yield
 
 
 def macaroon(storage: Storage, role: str, seconds: int) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tpcsweep.testbeds.endpoints import ledger, trial
+from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
 from tests.support.sites import files
-from tests.support.storage import Storage, deployed, storage_of, where
+from tests.support.storage import Storage, deployed, nothing_stays, storage_of, where
 
 pytestmark = pytest.mark.real
 DOORS = ("source", "source-2", "destination", "destination-2")
@@ -28,10 +28,8 @@ def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
 
 @pytest.fixture(autouse=True)
 def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    yield
-    assert storage.files("source") == storage.files("destination") == []
-    assert not list(ledger.place().glob("*.json"))
+    with nothing_stays(storage, tmp_path / "state", monkeypatch):
+        yield
 
 
 def copies(storage: Storage, folder: str) -> Counter[tuple[str, str]]:

@@ -10,12 +10,12 @@ import pytest
 from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.testbeds import TeardownError
-from tpcsweep.testbeds.endpoints import ledger, trial
+from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.testbeds.endpoints.doors import DoorError
 
 from tests.support.issuer import Issuer
 from tests.support.sites import files
-from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
+from tests.support.storage import ADDRESSES, Storage, deployed, nothing_stays, storage_of
 
 pytestmark = pytest.mark.real
 TESTBED = testbeds.load_testbed("endpoints")
@@ -31,10 +31,8 @@ def storage() -> Iterator[Storage]:
 
 @pytest.fixture(autouse=True)
 def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    yield
-    assert storage.files("source") == storage.files("destination") == []
-    assert not list(ledger.place().glob("*.json"))
+    with nothing_stays(storage, tmp_path / "state", monkeypatch):
+        yield
 
 
 def with_tokens(storage: Storage, folder: Path, destination: str = "", **claims: Any) -> Endpoints:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import pwd
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -16,18 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.testbeds import Request
+from tpcsweep.testbeds.endpoints import ledger
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.xrootd.credentials import USER, create_credentials
 from tpcsweep.xrootd.obtaining import obtain
 from tpcsweep.xrootd.releases import SYSTEM
 
 from tests.support.issuer import Issuer, issuer_at
-from tests.support.sites import MIB
+from tests.support.sites import MIB, handlers_kept
 from tests.support.workflow import wait_until
 
 
@@ -192,17 +192,17 @@ def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[t
     testbed = testbeds.load_testbed("endpoints")
     asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
     request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        with testbed.deployed(settings, request) as site:
+    with handlers_kept(), testbed.deployed(settings, request) as site:
+        yield site, lambda how: testbed.measure(site, asked, how, "c0", lambda *_: None)
 
-            def measured(how: Measurement) -> dict[str, Any]:
-                return testbed.measure(site, asked, how, "c0", lambda *_: None)
 
-            yield site, measured
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+@contextlib.contextmanager
+def nothing_stays(storage: Storage, state: Path, patched: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep ledgers in a folder; neither they nor files on the servers may stay."""
+    patched.setenv("XDG_STATE_HOME", str(state))
+    yield
+    assert storage.files("source") == storage.files("destination") == []
+    assert not list(ledger.place().glob("*.json"))
 
 
 def role_of(door: str) -> str:

@@ -124,7 +124,7 @@ def variable_dimension(name: str) -> Dimension:
 
 
 def _fixed(name: str, value: str | float) -> Value:
-    """Return a fixed value in base units, without checking bounds: imported data may exceed what testbeds support."""
+    """Return a fixed value in base units, without checking bounds: imported data may exceed the bounds of testbeds."""
     dimension = axis_dimension(name)
     if dimension is not None:
         return parse(value, dimension)

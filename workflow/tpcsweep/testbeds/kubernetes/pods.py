@@ -55,7 +55,7 @@ class Pods:
         Raises OccupiedError if another deployment has chosen the same nodes earlier, and ClusterError.
 
         Args:
-            cluster: Where the pods run.
+            cluster: The cluster of the pods.
             naming: The deployment's names.
             settings: The testbed.
             pair: The nodes of both sides.

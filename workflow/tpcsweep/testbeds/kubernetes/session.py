@@ -52,7 +52,7 @@ class Session:
         """Begin the conversation.
 
         Args:
-            cluster: Where the hub is.
+            cluster: The cluster of the hub.
             pod: The name of the hub's pod.
             longest: Seconds for which the cluster may be out of reach.
             heard: Is called in the session's thread, with every message that is not an answer.

@@ -31,7 +31,7 @@ WATCH_SECONDS = 60
 ASK = (2.0, 3.0)
 """Seconds to connect and to wait, for requests that only improve a message."""
 POLL_SECONDS = 2.0
-"""Seconds until the first look at Jobs, as a watch of pods does not show those that may not make their pods."""
+"""Seconds until the first look at Jobs, because a watch of pods does not show Jobs without pods."""
 MOST_POLL_SECONDS = 15.0
 """Seconds between later looks: a hundred deployments may ask a slow server."""
 REPORT_SECONDS = 4.0
@@ -69,7 +69,7 @@ class PodWatch:
         """List the pods for the first time. Raises ClusterError.
 
         Args:
-            cluster: Where they are.
+            cluster: The cluster of the pods.
             naming: Their deployment.
             patient: Wait for an image that cannot be pulled now, and for nodes that are in use or do not fit.
             tell: Is called with the reason for which pods have not run for REPORT_SECONDS.
