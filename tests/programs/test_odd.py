@@ -183,3 +183,10 @@ def test_every_notebook_and_figure_shows_what_can_be_shown(odd: Odd) -> None:
             figure = function(**{key: odd.given[key] for key in inspect.signature(function).parameters})
             laid_out(figure, Path("figures"), name)
     assert not odd.faults
+
+
+def test_commands_and_figures_are_found_by_themselves() -> None:
+    asked = {name for name in COMMANDS if [*ways(main.get_command(click.Context(main), name))]}  # type: ignore[arg-type]
+    read_sweeps = {"grid", "status", "check", "reap", "adaptive", "dataset", "init"}
+    assert asked == COMMANDS.keys() - read_sweeps
+    assert set(FIGURES) == {"rounds"}

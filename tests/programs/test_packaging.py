@@ -141,3 +141,31 @@ def test_a_sweep_is_made_without_any_extra(tmp_path: Path) -> None:
     code = "\n".join(f"import tpcsweep.{name}" for name in [*needed, "testbeds.netns.testbed"])
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
     succeeded([sys.executable, "-c", code], env=environment)
+
+
+def test_the_readme_is_short_and_leads_to_all_parts_of_the_documentation() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) < 70
+    parts = re.findall(r"^## (.+)$", (ROOT / "docs/README.md").read_text(), re.MULTILINE)
+    assert len(parts) == 4
+    assert all(f"(docs/README.md#{part.lower().replace(' ', '-')})" in readme for part in parts)
+
+
+def test_make_help_lists_every_target() -> None:
+    told = re.findall(r"^make (\S+) +\S", finished(["make", "help"]).stdout, re.MULTILINE)
+    text = (ROOT / "Makefile").read_text()
+    assert set(told) == set(re.findall(r"^([\w-]+):", text, re.MULTILINE))
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert phony and set(told) == set(phony[1].split())
+    assert told[0] == "sweep"
+
+
+def test_a_commit_is_held_to_what_make_lint_says() -> None:
+    lint = re.findall(r"^\.venv/bin/(.*)$", finished(["make", "-n", "lint"]).stdout, re.MULTILINE)
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repository["repo"] for repository in hooks] == ["local"]
+    entries = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks[0]["hooks"]]
+    assert len(entries) == len(lint)
+    # A hook is given files where `make lint` gives a folder, or nothing, which is all.
+    for entry, command in zip(entries, lint, strict=True):
+        assert command.startswith(entry.removesuffix(" --force-exclude"))

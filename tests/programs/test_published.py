@@ -430,3 +430,35 @@ def test_the_notebook_runs(tmp_path: Path, dataset: Simulated, monkeypatch: pyte
     for claim in space["shown"].claims:
         assert f"### {claim.verdict.claim.name}: {claim.word}" in said
     assert "*Follows from an assumption (saturation" in said
+
+
+FILES = {"file_size": {4 * 10**9}, "tcp_buffer": {10**9}, "mtu": {9000}}
+
+
+LAYERS = {"network", "memory_to_memory", "memory_to_disk", "disk_to_disk"}
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("chep2023_fig3", {"origins": {13}, "rtt": {3}, "bandwidth": {400}}),
+        ("chep2024_fig4", {"origins": {2}, "cores": {32}, "bandwidth": {100}, **FILES}),
+        ("chep2024_fig5", {"origins": {4}, "cores": {64}, "bandwidth": {100, 200}, **FILES}),
+        ("chep2024_fig6", {"origins": {8}, "cores": {128}, "bandwidth": {200}, **FILES}),
+        ("chep2024_fig7", {"origins": {8}, "cores": {128}, "bandwidth": {200, 400}, **FILES}),
+        ("chep2024_fig8", {"origins": {8}, "cores": {128}, "bandwidth": {400}, **FILES}),
+        ("usatlas2007", {"streams": {1, 2, 4, 8, 12}, "layer": LAYERS}),
+    ],
+)
+def test_a_sweep_has_the_published_set_up(name: str, published: dict[str, set[Any]]) -> None:
+    assert {key: {cell.value(key) for cell in grid(name).cells} for key in published} == published
+
+
+def test_axes_reach_as_far_as_the_published_ones() -> None:
+    assert len(grid("chep2023_fig4").cells) >= 1500
+    # Origins of 100 Gbit/s each: more are more than the hosts carry.
+    for name, ends in {"streams": (1, 520), "rtt": (0.1, 120), "cores": (8, 128), "origins": (1, 4)}.items():
+        values = grid("chep2023_fig4").axes[name]
+        assert (min(values), max(values)) == ends  # type: ignore[type-var]
+    assert 520 in grid("chep2023_fig3").axes["streams"]
+    assert grid("usatlas2007").axes["tcp_buffer"][-2:] == (4_000_000, 8_000_000)

@@ -9,10 +9,11 @@ import formulas
 import pytest
 import simulation
 import table
-from cases import MEASURED, SIMULATED, Case, measured_in
+from cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
 from runs import Run, read_folder
 from simulation import simulate
 from tpcsweep import tcp
+from tpcsweep.claims.earlier import RECOVERIES
 from tpcsweep.extras import missing_extras
 from tpcsweep.figures import panels
 
@@ -88,3 +89,15 @@ def test_the_notebook_makes_the_verdicts_that_ship(tmp_path: Path, monkeypatch: 
     for new, old in zip(made, shipped, strict=True):
         floats = {key: pytest.approx(value) for key, value in old.items() if isinstance(value, float)}
         assert new == old | floats
+
+
+def test_published_figures_are_what_their_formulas_give_but_for_one() -> None:
+    [chicago] = [row for row in RECOVERIES if not row.agrees]
+    assert (chicago.id, chicago.published / 60) == ("recovery.chicago", 92)
+    assert chicago.by_formula / 60 == pytest.approx(102.7, abs=0.05)
+    lan, wan = (formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
+    assert lan == pytest.approx(1448 / 1500)  # a full path
+    assert wan == pytest.approx(UTILISATIONS[1].published, abs=0.0005)
+    # Two MTUs share a path less unequally than published.
+    small, large = formulas.shares([row.mtu for row in SHARES])
+    assert SHARES[1].published / SHARES[0].published > large / small == pytest.approx(8948 / 1448)

@@ -229,3 +229,12 @@ def test_a_cell_beside_busy_processes_is_disturbed(clusters: NetnsSite) -> None:
     assert "disturbed" in found["flags"]
     assert 0.1 < summary["machine_others"] <= summary["machine_cpu"]
     assert summary["machine_work"] > 0
+
+
+def test_loss_is_seen_as_retransmissions(tmp_path: Path) -> None:
+    with site_of(tmp_path, rtt=2, loss=0.01, bandwidth=0.2, mtu=1500) as site:
+        found = whole(site, files(1), streams=2, file_size=16 * MIB)
+        summary = found["summary"]
+        sent = summary["wire_throughput"] * summary["duration"]  # Gbit
+        assert 0.004 < summary["retransmits"] * 1500 * 8e-9 / sent < 0.03
+        assert summary["path_drops"] > 0

@@ -50,6 +50,7 @@ class Sabotage:
     faults: Sequence[Fault | None]  # what is done in each cell, in the order in which they are measured
     cells: list[dict[str, Any]] = field(default_factory=list)
     deployments: list[str] = field(default_factory=list)  # of each cell, as the names of its namespaces begin
+    left_out: list[str] = field(default_factory=list)  # why cells were not measured, of each
     partial: list[list[str]] = field(default_factory=list)  # the files that each has left to the next cell
 
     def run(self, settings: dict[str, Any] | None = None, how: dict[str, Any] = CELL, **given: Any) -> None:
@@ -75,6 +76,7 @@ class Sabotage:
                 self._nothing_stays()
         found = [json.loads(path.read_bytes()) for path in configuration.folder.rglob("cells/**/*.json")]
         measured = [cell for cell in found if cell["status"] != NOT_MEASURED]
+        self.left_out = [cell["message"] for cell in found if cell["status"] == NOT_MEASURED]
         assert sorted(map(_figures, measured)) == sorted(map(_figures, self.cells))
 
     def _measure(self, site: NetnsSite, *rest: Any) -> dict[str, Any]:
@@ -311,3 +313,11 @@ def test_a_server_with_a_wrong_certificate_does_not_come_up(tmp_path: Path, monk
     monkeypatch.setattr(credentials, "create_credentials", wrong)
     with pytest.raises(DeploymentError, match="certificate verify failed"), site_of(tmp_path):
         pass  # not after the time that servers have to start, which has another message
+
+
+def test_deployments_that_break_again_and_again_leave_cells_out(tmp_path: Path) -> None:
+    sabotage = Sabotage(tmp_path, [killed("dst1")] * 4)
+    sabotage.run()
+    assert len(sabotage.cells) == 3
+    [why] = sabotage.left_out
+    assert re.match("3 deployments in a row broke .* dst1: xrootd was killed by SIGKILL", why)

@@ -418,3 +418,11 @@ def test_a_path_is_left_empty(tmp_path: File) -> None:
         there = {"address": ends[0][1].address, "port": USUAL.probe}
         [(found, _mtu)] = session.tell(["src1"], "round_trips", **there, count=5).values()
         assert min(found) < 21
+
+
+def test_a_wrong_path_is_refused_with_both_figures(joined: Joined) -> None:
+    with joined(Path(10, 0.5)) as link:
+        with pytest.raises(PathError, match=r"rtt asked 20 ms, found (9\.9|10).*allowed ±0.4 ms"):
+            verify(Path(20, 0.5), link)
+        with pytest.raises(PathError, match=r"bandwidth near_to_far asked 0.8 Gbit/s, found 0.[45]"):
+            verify(Path(10, 0.8), link)

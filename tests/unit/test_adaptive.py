@@ -364,3 +364,12 @@ def test_cells_of_an_interrupted_run_are_used_and_damaged_ones_are_measured(tmp_
     _, fake = ran(configuration)
     assert set(paths(fake)) == {damaged.path, placeholder.path}
     assert len(list(configuration.folder.rglob("*.damaged"))) == 1
+
+
+def test_a_smaller_error_goes_on_from_what_there_is(tmp_path: Path) -> None:
+    small = "parameters: {rtt: [5, 20], streams: [1, 2, 4], tcp_buffer: 4 MiB}"
+    _, coarse = ran(configured(tmp_path, small), 0.3)
+    rounds, fine = ran(configured(tmp_path, small), 1e-5)
+    assert rounds.reason in (choice.EXHAUSTED, choice.NOISE)
+    once = paths(coarse, fine)
+    assert len(set(once)) == len(once)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +23,7 @@ from tpcsweep.flags import BROKEN, FLAGS, GRADES, BrokenError, graded, implausib
 from tpcsweep.measure import cell
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import Reading
+from tpcsweep.testbeds.simulation import result
 from tpcsweep.xrootd.monitoring import Copy
 
 from tests.support.readings import ZERO
@@ -304,3 +307,18 @@ FIGURES = {"throughput": 0.9, "throughput_low": -0.1, "duration": 10.0, "warmup"
 )
 def test_figures_that_cannot_be_are_told(status: str, figures: dict[str, float | None], wrong: bool) -> None:
     assert implausible(status, FIGURES | figures, 1.0) is wrong
+
+
+def test_every_flag_that_is_raised_has_a_grade() -> None:
+    """By the sources, as no cell has them all."""
+
+    def dicts(module: ModuleType) -> list[dict[str, ast.expr]]:
+        nodes = ast.walk(ast.parse(inspect.getsource(module)))
+        pairs = [zip(one.keys, one.values, strict=True) for one in nodes if isinstance(one, ast.Dict)]
+        return [{key.value: value for key, value in one if isinstance(key, ast.Constant)} for one in pairs]
+
+    [measured] = [one for one in dicts(cell) if "not_steady" in one]
+    simulated = [one["flags"] for one in dicts(result) if "flags" in one]
+    names = {node.value for each in simulated for node in ast.walk(each) if isinstance(node, ast.Constant)}
+    assert {*measured, *names, BROKEN} <= set(FLAGS)
+    assert {"not_steady", "files_missing"} <= names

@@ -354,3 +354,11 @@ def test_cells_off_the_grid_and_no_cells_are_refused(two: Specs) -> None:
         dataset.fold(two, {**TWO, "streams": [1]})
     with pytest.raises(dataset.DatasetError, match="no cell files"):
         dataset.fold([], TWO)
+
+
+def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
+    about = {"flag_meanings": "not_steady machine_saturated", "flag_masks": np.array([1, 2], np.int32)}
+    earlier = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
+    assert dataset.flagged(earlier, "machine_saturated").values.tolist() == [False, False, True, True]
+    assert not dataset.flagged(earlier, "wide_interval").any()
+    assert dataset.flags_in(3, dataset.flag_masks(earlier)) == ["not_steady", "machine_saturated"]

@@ -384,3 +384,19 @@ def test_a_notebook_shows_the_line_alone(capsys: pytest.CaptureFixture[str]) -> 
     shell = InteractiveShell()
     shell.run_cell("from tpcsweep.extras import MissingExtraError\nraise MissingExtraError('one line')")
     assert capsys.readouterr().out.strip() == "one line"
+
+
+def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
+    asked = {line for file in ENVS.glob("requirements-*.in") for line in file.read_text().splitlines()}
+    assert {"pyarrow", "rocrate", "statsmodels", "pytest"} <= asked
+    # Tests look at pictures, notebooks and threads with libraries that base requirements need, too.
+    assert asked & set(pinned(ENVS / "requirements.txt")) <= {"pillow", "beautifulsoup4", "jsonschema"}
+
+
+@pytest.mark.parametrize("system", ["debian", "alma9"])
+def test_a_list_has_each_package_once_and_an_extra_none_that_every_sweep_has(system: str) -> None:
+    always: list[str] = []
+    for file in (ENVS / f"{system}.txt", *ENVS.glob(f"{system}-*.txt")):
+        packages = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert len({*always, *packages}) == len(always) + len(packages)
+        always = always or packages

@@ -387,3 +387,16 @@ def test_a_body_says_the_same_in_whatever_pieces_it_comes(body: bytes, cuts: lis
     assert any(grown) == (whole.bytes > 0)
     lines = [line for line in body.split(b"\n") if line.strip()]
     assert whole.last == (lines[-1] if lines else b"")
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_the_environment_has_nothing_of_the_callers(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEARER_TOKEN", "somebody's")
+    monkeypatch.setenv("X509_USER_PROXY", "somebody's")
+    assert "somebody's" not in tool.environment(CREDENTIALS, HOME).values()
+
+
+@pytest.mark.parametrize("name", ["gfal-copy", "xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
+def test_streams_inside_a_transfer_are_passed(name: str) -> None:
+    one, four = (PROGRAMS[name].command(replace(FILE, tcp_streams=n), CREDENTIALS, HOME) for n in (1, 4))
+    assert one != four
