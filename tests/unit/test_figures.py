@@ -17,7 +17,7 @@ from matplotlib.legend import Legend
 from tpcsweep import dataset, figures, processes
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
-from tpcsweep.figures.panels import common_parameters
+from tpcsweep.figures.panels import common_parameters, tiles
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import short
 from tpcsweep.variables import LIMITS
@@ -260,6 +260,13 @@ def test_a_matplotlibrc_that_cannot_be_decoded_has_no_effect(place: str, tmp_pat
     env = {**os.environ, "MATPLOTLIBRC": str(tmp_path / place)}
     done = processes.run([sys.executable, "-c", shown], env, cwd=tmp_path)
     assert done.stdout == "sans-serif\n", done.stderr
+
+
+def test_the_lowest_panel_of_each_column_has_tick_labels() -> None:
+    figure, drawn = tiles(9, 3.0, 2.0)
+    figure.draw_without_rendering()
+    labelled = [any(label.get_visible() and label.get_text() for label in a.get_xticklabels()) for a in drawn]
+    assert labelled == [False] * 5 + [True] * 4
 
 
 def test_a_caption_names_no_parameter_at_its_value_of_before() -> None:

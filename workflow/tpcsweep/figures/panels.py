@@ -137,10 +137,15 @@ def _panels(size: tuple[float, float], rows: Sequence[int], **settings: Any) -> 
 
 
 def used_panels(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
-    """Return the first panels of each row, as many as `rows` say, and remove the others."""
-    for line, count in zip(axes, rows, strict=True):
-        for unused in line[count:]:
-            unused.remove()
+    """Return the first panels of each row, as many as `rows` say, and remove the others.
+
+    The lowest panel of each column has tick labels, also if panels share their axes.
+    """
+    for row, count in enumerate(rows):
+        for column in range(count, axes.shape[1]):
+            axes[row, column].remove()
+            if row and column < rows[row - 1]:
+                axes[row - 1, column].tick_params(labelbottom=True)
     return [panel for line, count in zip(axes, rows, strict=True) for panel in line[:count]]
 
 
