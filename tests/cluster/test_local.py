@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -17,15 +18,17 @@ from tests.cluster.sweeps import LONGEST
 from tests.support.workflow import wait_until
 
 
-def machine() -> dict[str, set[str]]:
-    """What a cluster must not change on this machine; deployments on it may come and go meanwhile."""
+def machine(folder: Path) -> dict[str, set[str]]:
+    """What a cluster in `folder` must not change on this machine; other tests mount and deploy meanwhile."""
     sysctls = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "net/ipv4/ip_forward")
     mounts = Path("/proc/self/mounts").read_text().splitlines()
-    theirs = ("/run/netns", "/run/tpcsweep")
+    theirs = (tempfile.gettempdir(), "/run/netns", "/run/tpcsweep")
     places = ["var/lib/cni", "var/lib/kubelet", "var/lib/containerd", "run/containerd", "run/cluster"]
     places += ["run/netns/hub", "run/netns/n1"]
     return {
-        "mounts": {mount for mount in mounts if not mount.split()[1].startswith(theirs)},
+        "mounts": {
+            mount for mount in mounts if str(folder) in mount or not mount.split()[1].startswith(theirs)
+        },
         "interfaces": {each.name for each in Path("/sys/class/net").iterdir() if "tpc" not in each.name},
         "sysctls": {f"{name} {Path('/proc/sys', name).read_text()}" for name in sysctls},
         "places": {place for place in places if Path("/", place).exists()},
@@ -45,7 +48,7 @@ def left(folder: Path, group: str) -> set[str]:
 
 @pytest.mark.parametrize("victim", ["", ".keeper", ".world"], ids=["starter", "keeper", "world"])
 def test_nothing_is_left_when_a_part_is_killed(tmp_path: Path, victim: str) -> None:
-    before = machine()
+    before = machine(tmp_path)
     what = ["control-plane"] if victim else ["up", "--nodes", "1"]
     command = [sys.executable, "-m", "tests.cluster.local", *what, "--folder", str(tmp_path)]
     with subprocess.Popen(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -65,11 +68,11 @@ def test_nothing_is_left_when_a_part_is_killed(tmp_path: Path, victim: str) -> N
         assert process.returncode == 1
         local.down(tmp_path)
     wait_until(lambda: not left(tmp_path, group), f"all is gone, but not {left(tmp_path, group)}", LONGEST)
-    assert machine() == before
+    assert machine(tmp_path) == before
 
 
 def test_a_cluster_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = machine()
+    before = machine(tmp_path)
     group = f"{groups.PREFIX}broken"
     monkeypatch.setattr(local, "_group", lambda: group)
     folder = tmp_path / "folder"
@@ -79,7 +82,7 @@ def test_a_cluster_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyt
     ):
         pass
     assert not left(folder, group)
-    assert machine() == before
+    assert machine(tmp_path) == before
 
 
 def test_a_failed_build_says_which_line(tmp_path: Path) -> None:
