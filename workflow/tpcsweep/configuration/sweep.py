@@ -56,7 +56,7 @@ class Measurement(Strict):
     interval: Annotated[float, units.INTERVAL] = 0.1
     """time between samples"""
     min_time: Annotated[float, units.TIME] = 4.0
-    """with until: steady, the shortest time of a cell if it exceeds 30 s"""
+    """earliest end of a cell with until: steady, if above 30 s"""
     max_time: Annotated[float, units.TIME] = 20.0
     """longest time of a cell with until: steady or files"""
     seconds: Annotated[float | None, replace(units.TIME, null="another rule")] = None
@@ -64,7 +64,7 @@ class Measurement(Strict):
     files: Annotated[int | None, replace(units.FILES, null="another rule")] = None
     """number of files of each stream with until: files"""
     precision: Annotated[float, units.PRECISION] = 0.05
-    """half-width of the confidence interval relative to the mean, at which a cell ends"""
+    """half-width of the interval over the mean, at which a cell with until: steady ends, from 30 s on"""
     confidence: Annotated[float, units.CONFIDENCE] = 0.95
     """confidence level of the interval"""
 
