@@ -52,6 +52,11 @@ def fill(study: Configuration, cells: int) -> None:
         results.write_cell(study.cell_file(cell), spec, synthetic.cell(spec))
 
 
+def test_the_list_of_commands_cuts_no_description() -> None:
+    listed = tpcsweep("--help").stdout.splitlines()[-len(COMMANDS) :]
+    assert [line for line in listed if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_an_example_and_every_option_has_help(name: str) -> None:
     done = tpcsweep(name, "--help")

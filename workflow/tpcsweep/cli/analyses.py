@@ -163,7 +163,7 @@ def history(results: Path, fail_on: str | None, as_json: bool) -> None:
 )
 @common.as_json
 def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
-    """Fit the parameters of the simulated testbed to a measured dataset.
+    """Fit the simulated testbed to a measured dataset.
 
     The testbed that is written simulates sweeps on the measured hardware: snakemake --config testbed=FILE.yaml
 

@@ -141,9 +141,10 @@ def _text(form: str, dataset: Path) -> str:
 @click.option("--testbed", metavar="NAME", type=common.TESTBED, help="Testbed, by default the dataset's.")
 @common.as_json
 def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | None, as_json: bool) -> None:
-    """Pack the results of a sweep for archives, as an RO-Crate: dataset, page, figures, configuration and software.
+    """Pack the results of a sweep for archives, as an RO-Crate.
 
-    config/CITATION.cff names the authors of the measurements and their licence.
+    It contains dataset, page, figures, configuration and versions of software. config/CITATION.cff names the authors
+    of the measurements and their licence.
 
     Example: tpcsweep crate results/demo
     """

@@ -115,7 +115,7 @@ def _duration(seconds: float) -> str:
 @click.option("--flag", metavar="FLAG", help="Print the files of the cells that carry this flag, one a line.")
 @common.as_json
 def status(flag: str | None, as_json: bool, **options: str | None) -> None:
-    """Count the cells of a sweep: measured, flagged, failed, not measured, left.
+    """Count the cells of a sweep: measured, flagged, failed, left.
 
     Example: tpcsweep status --sweep demo
 
@@ -190,7 +190,7 @@ def check(name: str | None, printed: bool, as_json: bool, **options: str | None)
 @common.study_options
 @common.as_json
 def reap(as_json: bool, **options: str | None) -> None:
-    """Remove the servers and paths that killed runs have left on a testbed.
+    """Remove servers and paths that killed runs left on a testbed.
 
     On this machine it needs root: the kernel removes the deployments of other users itself. Exit codes: 0 nothing is
     left, 2 something could not be removed, or a deployment is in use.
@@ -251,10 +251,11 @@ def dataset(as_json: bool, **options: str | None) -> None:
 )
 @click.argument("arguments", metavar="[-- SNAKEMAKE ARGUMENTS]", nargs=-1, type=click.UNPROCESSED)
 def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> None:
-    """Measure a sweep in rounds, each where it tells most, until the whole surface is known well enough.
+    """Measure a sweep in rounds, until its surface is known.
 
-    Snakemake measures the cells of each round; it gets the arguments behind `--`. Run the command again to continue
-    after an interruption. Exit codes: 0 the surface is known, 1 some deployments failed, 2 an error.
+    Each round measures the cells that tell most about the others. Snakemake measures them, with the arguments behind
+    `--`. Run the command again to continue after an interruption. Exit codes: 0 the surface is known, 1 some
+    deployments failed, 2 an error.
 
     Example: tpcsweep adaptive --sweep surface --error 5% -- --cores 4
     """
@@ -320,7 +321,7 @@ def run_to_end(argv: Sequence[str]) -> int:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def init(folder: Path) -> None:
-    """Make a folder for sweeps: Snakemake's entry, and copies of the configuration that ships.
+    """Make a folder for sweeps, with copies of the configuration.
 
     Nothing is overwritten: a folder that contains a Snakefile, config or profiles is refused. Exit codes: 0 the folder
     is made, 2 it is refused.
