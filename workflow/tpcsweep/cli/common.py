@@ -109,7 +109,8 @@ def settings(**options: str | None) -> dict[str, Any]:
 
 def load_study(**options: str | None) -> Configuration:
     """Load the sweep of the configuration and the options; a configuration error ends the command."""
-    from tpcsweep.configuration.loading import ConfigurationError, load
+    from tpcsweep.configuration.loading import load
+    from tpcsweep.configuration.problems import ConfigurationError
 
     with exit_on(ConfigurationError):
         return load(settings(**options), Path())

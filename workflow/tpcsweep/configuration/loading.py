@@ -39,16 +39,6 @@ from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.files import is_file
 
-__all__ = [
-    "Configuration",
-    "ConfigurationError",
-    "Imported",
-    "WorkflowSettings",
-    "cell_spec",
-    "load",
-    "studies",
-]
-
 Testbed = Netns | Kubernetes | Endpoints | Simulation
 
 KINDS: dict[str, type[Testbed]] = {
@@ -241,10 +231,8 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
     """Load all studies of the workflow's `config`, by the names of their folders.
 
     Files are relative to `root`. A folder of config/ that `root` lacks is taken from the checkout, because a workflow
-    that uses this one as a module may define its own sweeps and use the default testbeds.
-
-    Raises:
-        ConfigurationError: with one line for each problem in the configuration and in all files.
+    that uses this one as a module may define its own sweeps and use the default testbeds. Raises ConfigurationError
+    with one line for each problem in the configuration and in all files.
     """
     settings = validated(WorkflowSettings, dict(config), CONFIG_FILE)
     results = Path(settings.results)
@@ -279,10 +267,8 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FI
     """Return the study of an existing dataset, by the dataset's path.
 
     The study's name is the file's stem, or the folder's name if the file is dataset.nc. `place` names the option with
-    the path, for error messages.
-
-    Raises:
-        ConfigurationError: for a missing dataset, and for a name that cannot be a folder.
+    the path, for error messages. Raises ConfigurationError for a missing dataset, and for a name that cannot be a
+    folder.
     """
     path = root / dataset
     if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):

@@ -133,9 +133,9 @@ def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
     return {**specification, "parameters": {**BEFORE, **specification.get("parameters", {})}}
 
 
-def quantity(name: str) -> Quantity | None:
+def quantity(name: str, model: type[Strict] = Parameters) -> Quantity | None:
     """Return the dimension and bounds of a parameter; None for text parameters and unknown names."""
-    field = Parameters.model_fields.get(name)
+    field = model.model_fields.get(name)
     return next((item for item in field.metadata if isinstance(item, Quantity)), None) if field else None
 
 

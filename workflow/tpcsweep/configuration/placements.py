@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from ipaddress import ip_interface
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
@@ -66,9 +65,7 @@ def little(limits: Mapping[str, str]) -> dict[str, str]:
     return requests | {name: text for name, text in limits.items() if name not in OWN}
 
 
-REQUESTS: Mapping[str, Callable[[Mapping[str, str]], dict[str, str]]] = MappingProxyType(
-    {"guaranteed": dict, "near": near, "burstable": little}
-)
+REQUESTS: dict[str, Callable[..., dict[str, str]]] = {"guaranteed": dict, "near": near, "burstable": little}
 """Functions that return a container's requests for its limits, by the testbed's `qos`."""
 
 

@@ -200,8 +200,7 @@ _Loader.add_implicit_resolver(
 def read_yaml(path: Path, name: str) -> dict[str, Any]:
     """Return the mapping in a YAML file. Errors refer to the file as `name`.
 
-    Raises:
-        ConfigurationError: for an unreadable file, invalid YAML, a repeated key, and content that is not a mapping.
+    Raises ConfigurationError for an unreadable file, invalid YAML, a repeated key, and content that is not a mapping.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader

@@ -34,8 +34,7 @@ ON_SITE = 1.0
 def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
     """Scale a sweep for a kind of testbed; `scale` of the new sweep records the factor and its notes.
 
-    Raises:
-        ConfigurationError: for values that cannot be scaled by this factor, with the reason.
+    Raises ConfigurationError for values that cannot be scaled by this factor, with the reason.
     """
     by = Scale(by=scale).factor
     parameters = selected_parameters(sweep.parameters)

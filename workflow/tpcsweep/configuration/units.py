@@ -130,11 +130,9 @@ _TEXT = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>\S*)")
 def parse(value: object, dimension: Dimension) -> Number:
     """Return a value in the dimension's base unit: an int if the dimension is whole, otherwise a float.
 
-    Text needs a unit, because YAML returns unrecognized numbers such as 1e3 as text.
-
-    Raises:
-        UnitError: for a missing, unknown or wrong unit, a bool, and a number that is negative or not finite or, in a
-            whole dimension, a fraction or larger than LARGEST.
+    Text needs a unit, because YAML returns unrecognized numbers such as 1e3 as text. Raises UnitError for a missing,
+    unknown or wrong unit, a bool, and a number that is negative or not finite or, in a whole dimension, a fraction or
+    larger than LARGEST.
     """
     exact = _exact(value, dimension)
     if exact is not None and exact >= 0:

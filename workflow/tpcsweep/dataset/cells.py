@@ -164,8 +164,7 @@ def unmeasured_row(message: str) -> Row:
 def cell_row(cell: Mapping[str, Any]) -> Row:
     """Return the row of a cell file's content, flagged implausible if its figures are impossible.
 
-    Raises:
-        KeyError, TypeError, ValueError: If the content is not a cell.
+    Raises KeyError, TypeError or ValueError if the content is not a cell.
     """
     figures, flags = cell["summary"], set(cell["flags"])
     if unknown := figures.keys() - SUMMARY.keys():
@@ -227,13 +226,8 @@ def reduced_cells(
 ) -> Generator[Reduced]:
     """Yield cells in the order of their sources. Close the generator to end its processes.
 
-    Args:
-        pairs: Sources with their wanted specifications.
-        axes: Values of each axis in order.
-        processes: Number of processes, used if there are more than a few sources; 1 starts none.
-
-    Raises:
-        DatasetError: For the first bad source (see `Reader.reduce`), or a process that died.
+    `pairs` are sources with their wanted specifications. Processes start for more than a few sources; 1 starts none.
+    Raises DatasetError for the first bad source (see `Reader.reduce`), or a process that died.
     """
     rest = iter(pairs)
     reader = Reader(axes)

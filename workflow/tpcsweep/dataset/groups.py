@@ -108,11 +108,7 @@ class Record(NamedTuple):
 
 
 def cell_samples(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
-    """Return the samples of a cell's file; names of ORIGIN_SAMPLES have a list of columns.
-
-    Args:
-        samples: Columns by name.
-        interval: Time between samples in s.
+    """Return the samples of a cell's file, by columns; names of ORIGIN_SAMPLES have a list of columns.
 
     Raises:
         KeyError: If a name is unknown.

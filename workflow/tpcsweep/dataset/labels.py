@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity
 from tpcsweep.configuration.sweep import REPETITION, Measurement
-from tpcsweep.configuration.units import Quantity
 from tpcsweep.flags import BEYOND_PATH, FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
 
@@ -56,10 +55,7 @@ def flag_masks(summary: xr.Dataset) -> dict[str, int]:
 def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
     """Return which cells carry any of some `flags.FLAGS`, as booleans over the axes.
 
-    A flag that is newer than the dataset is false everywhere.
-
-    Raises:
-        KeyError: If a flag is unknown.
+    A flag that is newer than the dataset is false everywhere. Raises KeyError if a flag is unknown.
     """
     if unknown := set(flags) - FLAGS.keys():
         raise KeyError(*sorted(unknown))
@@ -133,10 +129,7 @@ def catalogue_attributes(axes: Sequence[str], made: str) -> dict[str, str]:
 
 def measurement_units() -> str:
     """Return the units of a dataset's attributes `measurement_…`, because attributes have no units."""
-    kinds = {
-        name: next((item for item in field.metadata if isinstance(item, Quantity)), None)
-        for name, field in Measurement.model_fields.items()
-    }
+    kinds = {name: quantity(name, Measurement) for name in Measurement.model_fields}
     return ", ".join(f"{name} in {kind.dimension.base or '1'}" for name, kind in kinds.items() if kind)
 
 

@@ -55,10 +55,7 @@ def quota(cores: float) -> Quota:
 
     The period is the usual one if the quota is at least RECOMMENDED_QUOTA, that is from a tenth of a core. For fewer
     cores it is longer, up to the kernel's maximum, so that the quota is RECOMMENDED_QUOTA. Source: `python -m
-    benchmarks.quotas`.
-
-    Raises:
-        ValueError: For less than FEWEST_CORES.
+    benchmarks.quotas`. Raises ValueError for less than FEWEST_CORES.
     """
     if round(cores * LONGEST_PERIOD) < SHORTEST_QUOTA:
         raise ValueError(f"{plain(cores)} cores are no quota: the kernel needs {plain(FEWEST_CORES)} or more")

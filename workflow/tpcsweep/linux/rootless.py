@@ -129,10 +129,7 @@ def enter_namespaces() -> None:
     If cgroups are delegated to this process, or systemd delegates them on request, they are at the usual place;
     otherwise groups are plain ones (`cgroups.PLAIN_GROUPS`). Call it first in a script, because the caller must have a
     single thread (user_namespaces(7)), and open files stay open in the child. Call it only without a
-    `namespace_refusal`.
-
-    Raises:
-        OSError: If the kernel refuses any part.
+    `namespace_refusal`. Raises OSError if the kernel refuses any part.
     """
     group = _own_group()
     outside = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}

@@ -93,10 +93,8 @@ class SocketDiagnostics:
 
         The kernel no longer lists a reset connection, but its server can still read and execute requests that arrived
         before the reset. Such a connection is recognized by the socket that the server holds: `server_sockets` are its
-        processes' sockets, as returned by `tcp_sockets`. A connection that waits to be accepted counts twice.
-
-        Raises:
-            OSError: If the kernel does not answer.
+        processes' sockets, as returned by `tcp_sockets`. A connection that waits to be accepted counts twice. Raises
+        OSError if the kernel does not answer.
         """
         count, messages = 0, self._dump(_UNFINISHED | 1 << _LISTEN)
         for message in messages:

@@ -68,12 +68,8 @@ def numbers(
 ) -> dict[str, float]:
     """Return the figures that explain a limit and are not yet in the summary; NaN if unknown.
 
-    Args:
-        wanted: Parameters of the cell.
-        summary: Figures so far.
-        means: Means of the samples, and `rtt_idle`.
-        totals: Growth of counters over the cell.
-        transfers: Seconds of each successful transfer; without any, the cell's duration is the shortest possible.
+    `means` are those of the samples, and `rtt_idle`; `totals` is the growth of counters over the cell. `transfers` are
+    the seconds of each successful transfer; without any, the cell's duration is the shortest possible.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
@@ -106,15 +102,8 @@ def attribute(
 ) -> dict[str, float]:
     """Attribute the time of a cell to limits, by its samples after the warm-up.
 
-    Args:
-        wanted: Parameters of the cell.
-        samples: Series of the cell.
-        moving: Share of the streams' time in each sample in which files moved with fully grown windows, see
-            `transfers.moving_share`.
-        signs: The cell's `numbers`, its `rtt_idle`, and its shares of throttled scheduling periods.
-
-    Returns:
-        The share of each limit of `SHARES`. They add up to 1 if there is a sample, and are NaN otherwise.
+    `moving` is a `transfers.moving_share`. `signs` are the cell's `numbers`, its `rtt_idle`, and its shares of
+    throttled scheduling periods. The shares of `SHARES` add up to 1 if there is a sample, and are NaN otherwise.
     """
     streams = wanted.streams * wanted.tcp_streams
     busy, waited = (share / streams for share in _connections(samples, moving * streams))

@@ -24,9 +24,7 @@ _BATCHES = 8
 _LARGEST_CORRELATION = 0.9  # of neighbouring batches; eight batches cannot determine more
 _TREND_LEVEL = 0.05
 
-_SHORTEST = (
-    10.0  # s: below this, and below this many correlation times, intervals contain the truth too rarely
-)
+_SHORTEST = 10.0  # s: below this, and below this many correlation times, intervals miss the truth too often
 _FEWEST_TIMES = 15
 
 
@@ -65,16 +63,10 @@ def analyse(
 ) -> Steady:
     """Cut the warm-up of a series and return the mean of the rest with its confidence interval.
 
-    Args:
-        goodput: Rates in any unit, (samples,).
-        interval: Seconds between samples.
-        confidence: Confidence of the interval, between 0 and 1.
-        rtt: Round-trip time in seconds, the shortest possible correlation time, because senders learn nothing sooner.
-        settled: Seconds until slow start is over and the first file of each stream has ended. The warm-up has this
-            length, but at least 2 s, and at most a quarter of the series.
-
-    Raises:
-        ValueError: If samples are not finite.
+    `goodput` are rates in any unit, (samples,), each of an `interval` in s. The `rtt` in s is the shortest possible
+    correlation time, because senders learn nothing sooner. The warm-up lasts until slow start is over and the first
+    file of each stream has ended, `settled` seconds, but at least 2 s, and at most a quarter of the series. Raises
+    ValueError if samples are not finite.
     """
     samples = np.asarray(goodput, dtype=np.float64)
     if unknown := np.count_nonzero(~np.isfinite(samples)):

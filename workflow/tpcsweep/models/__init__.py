@@ -91,8 +91,7 @@ class Saved:
     def formula(self) -> Fit:
         """Fit to all cells of the formula that predicted left-out cells best.
 
-        Raises:
-            SavedError: If no model could be fitted, or no fold was possible.
+        Raises SavedError if no model could be fitted, or no fold was possible.
         """
         name = self.choice["formula"]
         if name not in self.fits or not self.fits[name].ok:
@@ -102,8 +101,7 @@ class Saved:
     def best(self, observations: Observations) -> Predictor:
         """Return the predictor for settings inside the data; a learned one is fitted to `observations`.
 
-        Raises:
-            SavedError: If no model was chosen.
+        Raises SavedError if no model was chosen.
         """
         learner = LEARNED.get(self.choice["best"])
         return self.formula if learner is None else learner(observations)

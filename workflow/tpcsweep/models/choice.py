@@ -121,11 +121,9 @@ def choose(
     folds = make_folds(observations)
     if not folds:
         return Choice.none("no axis has enough values to leave one out")
+    starts = {name: whole.values for name, whole in fits.items() if whole.ok}
     candidates: dict[str, Candidate] = {
-        **{
-            name: partial(_fitted, model, whole.values if (whole := fits.get(name)) and whole.ok else None)
-            for name, model in models.items()
-        },
+        **{name: partial(_fitted, model, starts.get(name)) for name, model in models.items()},
         **{name: partial(_learned, learner) for name, learner in learned.items()},
     }
     validate = partial(cross_validate, observations=observations, folds=folds)

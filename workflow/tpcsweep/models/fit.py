@@ -106,8 +106,7 @@ class Fit(Predictor):
     def from_dict(cls, content: Mapping[str, Any]) -> Fit:
         """Return the fit that `to_dict` wrote.
 
-        Raises:
-            KeyError: If `MODELS` lacks the model, or the model has other parameters.
+        Raises KeyError if `MODELS` lacks the model, or the model has other parameters.
         """
         parameters, model = content["parameters"], MODELS[content["model"]]
         if list(parameters) != [parameter.name for parameter in model.parameters]:

@@ -121,19 +121,15 @@ def fit_process(observations: Observations) -> GaussianProcess:
     The process (Rasmussen, Williams 2006) is fitted to log(throughput), the median of each point's repetitions. A
     throughput of 0 counts as half of the smallest positive one, and `problems` report it. Maximum likelihood determines
     lengths from at most 300 points. Leaving out each point (jackknife) estimates the scatter of single measurements.
-
-    Raises:
-        ValueError: If the observations have no axis or no throughput.
+    Raises ValueError if the observations have no axis or no throughput.
     """
     throughput = observations.throughput
     if not observations.axes or not throughput.any():
         raise ValueError("a Gaussian process needs an axis with several values, and throughput")
     least = float(throughput[throughput > 0].min()) / 2
     logs = np.log(np.maximum(throughput, least))
-    features, groups = (
-        Features.from_observations(observations),
-        observations.frame.assign(log=logs).groupby("point", sort=False),
-    )
+    features = Features.from_observations(observations)
+    groups = observations.frame.assign(log=logs).groupby("point", sort=False)
     cells, counts = list(groups.indices.values()), groups.size().to_numpy()
     rows = features(observations.frame)
     inputs = np.array([rows[of_point].mean(axis=0) for of_point in cells])
@@ -288,10 +284,8 @@ def fit_table(observations: Observations) -> LookupTable:
     """Build a table from the medians of points.
 
     An unmeasured place of the grid has the mean of the lines along each axis through it; interpolation precedes
-    extrapolation. Leaving out an eighth of the points at a time estimates the scatter of measurements.
-
-    Raises:
-        ValueError: If there are fewer than three points, or the grid has more than 100,000 places.
+    extrapolation. Leaving out an eighth of the points at a time estimates the scatter of measurements. Raises
+    ValueError if there are fewer than three points, or the grid has more than 100,000 places.
     """
     features = Features.from_observations(observations)
     points = np.asarray(pd.factorize(observations.frame["point"])[0])
@@ -302,9 +296,8 @@ def fit_table(observations: Observations) -> LookupTable:
     estimate = np.empty(len(observations))
     for at in range(int(part.max()) + 1):
         out = part[points] == at
-        estimate[out] = _Grid.from_observations(observations.take(~out), features).look_up(
-            observations.take(out).frame
-        )
+        rest = _Grid.from_observations(observations.take(~out), features)
+        estimate[out] = rest.look_up(observations.take(out).frame)
     off = log_ratio(observations.throughput, estimate)
     rows = pd.DataFrame({"off": off, "estimate": estimate}).groupby(points).median()
     return LookupTable(

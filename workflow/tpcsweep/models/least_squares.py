@@ -134,8 +134,7 @@ def find_optimum(
 ) -> tuple[LeastSquares, Floats, float, bool]:
     """Return a model's problem and the result of its search (`LeastSquares.search`).
 
-    Raises:
-        UnfittableError: If the model has no optimum, or no value at some observation.
+    Raises UnfittableError if the model has no optimum, or no value at some observation.
     """
     problem = LeastSquares.for_model(model, observations)
     count, unknowns = len(observations), len(problem.free)

@@ -125,10 +125,8 @@ class Observations:
 def observe(ds: xr.Dataset, most: int = LARGEST_FULL_FIT) -> Observations:
     """Return the well-measured cells of a dataset; of more than `most`, return a fixed random `SAMPLE_SIZE`.
 
-    A row's error is the standard error behind its interval, in quadrature with the floors.
-
-    Raises:
-        NothingMeasuredError: If no cell was measured well.
+    A row's error is the standard error behind its interval, in quadrature with the floors. Raises NothingMeasuredError
+    if no cell was measured well.
     """
     cells = observations(ds)
     frame = cells[cells["reason"] == ""].drop(columns="reason").reset_index(drop=True)
@@ -197,11 +195,8 @@ def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     share = np.where(known, FLOOR, max(_of_repetitions(frame), FLOOR))
     error = np.where(known, error, 0.0)
     with_floor = np.sqrt(error**2 + (share * level) ** 2 + (FLOOR * typical) ** 2)
-    return (
-        with_floor,
-        level,
-        np.hypot(share, np.divide(error, level, out=np.zeros(len(error)), where=level > 0)),
-    )
+    relative = np.divide(error, level, out=np.zeros(len(error)), where=level > 0)
+    return with_floor, level, np.hypot(share, relative)
 
 
 def _of_repetitions(frame: pd.DataFrame) -> float:

@@ -64,8 +64,7 @@ class Domain:
     def filled(self, points: Cells, axes: Sequence[str]) -> dict[str, Any]:
         """Return the columns of `points` plus the parameters with a single value in the data.
 
-        Raises:
-            KeyError: If one of `axes` varies in the data and `points` lack it.
+        Raises KeyError if one of `axes` varies in the data and `points` lack it.
         """
         columns = {str(name): points[name] for name in points}
         if lacking := [name for name in axes if name in self.ranges and name not in columns]:
@@ -190,8 +189,7 @@ class Predictor(ABC):
     def estimate(self, points: Cells) -> Floats:
         """Return the fitted throughput in Gbit/s of each row.
 
-        Raises:
-            KeyError: If the points lack an axis that the throughput depends on.
+        Raises KeyError if the points lack an axis that the throughput depends on.
         """
 
     @abstractmethod
@@ -205,17 +203,10 @@ class Predictor(ABC):
     def predict(self, points: xr.Dataset | Cells) -> xr.Dataset:
         """Return the throughput with the interval that would contain one more measurement.
 
-        `extrapolated` is true outside the ranges of the data.
-
-        Args:
-            points: Dataset whose coordinates are axes, or a table with one row for each point. Parameters with a single
-                value in the fitted data may be missing.
-
-        Returns:
-            Dataset with the dimensions of `points`, or the dimension `point` for a table.
-
-        Raises:
-            KeyError: If the points lack an axis that the throughput depends on.
+        The points are a dataset whose coordinates are axes, or a table with one row for each; they may lack parameters
+        with a single value in the fitted data. The result has their dimensions, or the dimension `point` for a table.
+        `extrapolated` is true outside the ranges of the data. Raises KeyError if the points lack an axis that the
+        throughput depends on.
         """
         table, template = _table(points)
         low, high = interval(self.draws(table))

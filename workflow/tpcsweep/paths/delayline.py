@@ -105,16 +105,10 @@ class DelayLine:
         folder: File,
         prefix: Sequence[str],
     ) -> None:
-        """Create devices in two namespaces and forward between them. Raises PathError.
+        """Create devices in two routers' namespaces and forward between them, with a delay in ns one way.
 
-        Args:
-            path: The path.
-            delay: One-way delay in ns.
-            near: Namespace of the source's router.
-            far: Namespace of the destination's router.
-            commands: Runner and log of commands.
-            folder: Folder of the statistics file.
-            prefix: Words before the command, for example to place it in a cgroup; they must exec, not fork.
+        `folder` gets the statistics file. The words of `prefix` come before the command, for example to place it in a
+        cgroup; they must exec, not fork. Raises PathError.
         """
         self.binary = compiled(_programs(), commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"

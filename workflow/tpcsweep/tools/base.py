@@ -170,8 +170,7 @@ class Program(Tool):
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
         """Prepare a cell once, before its first transfer; `folder` is the client's own.
 
-        Raises:
-            RuntimeError: If the tool cannot start, with its own message.
+        Raises RuntimeError if the tool cannot start, with its own message.
         """
 
     @abstractmethod

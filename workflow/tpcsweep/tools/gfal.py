@@ -62,15 +62,10 @@ class DavixPut(Program):
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         shown = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
+        shown = shown if credentials.needed else []
         # No retry, because failures must be visible.
-        options = [
-            *(shown if credentials.needed else ()),
-            "--capath",
-            str(credentials.authorities),
-            "--retry",
-            "0",
-        ]
-        return [f"/usr/bin/{self.name}", *options, *self._ends(transfer)]
+        options = ["--capath", str(credentials.authorities), "--retry", "0"]
+        return [f"/usr/bin/{self.name}", *shown, *options, *self._ends(transfer)]
 
     def _ends(self, transfer: Transfer) -> tuple[str, str]:
         return transfer.source_file, transfer.url_for_mover(transfer.destination)

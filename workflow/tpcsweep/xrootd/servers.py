@@ -140,13 +140,8 @@ def side_servers(
 ) -> SideServers:
     """Return the servers of one side: origins at `addresses`, and for several a redirector at `entry`.
 
-    Args:
-        name: Prefix of the servers' names.
-        entry: Address of the redirector.
-        addresses: Addresses of the origins.
-        folder: Folder that gets a subfolder for each server.
-        root: Folder of the files that all servers serve.
-        ports: Ports, the redirector's first; by default the usual ones.
+    Their names begin with `name`. Each gets a subfolder of `folder`, and all serve the files in `root`. The first of
+    the `ports` are the redirector's; by default all have the usual ones.
     """
     ports = ports or [USUAL] * (len(addresses) + 1)
     manager = place_of(entry, ports[0].cmsd) if len(addresses) > 1 else None
@@ -164,11 +159,8 @@ def configuration(
 ) -> str:
     """Return the text of a server's configuration file, for its xrootd and its cmsd.
 
-    Args:
-        server: The server.
-        credentials: Folder of `create_credentials`.
-        xrdcp: Start of the command line that pulls files by the root protocol, which is disabled without it.
-        authorization: With "none" everybody has access.
+    `create_credentials` made the folder `credentials`. `xrdcp` starts the command line that pulls files by the root
+    protocol, which is disabled without it. With `authorization` "none" everybody has access.
     """
     asks = authorization != "none"
     manager = server.role == "manager"

@@ -271,10 +271,8 @@ def spread(
 def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
     """Yield a simulated dataset with each random parameter set of its testbed, to judge claims on.
 
-    Throughput and CPU come from the fixed point; the interval equals the throughput.
-
-    Raises:
-        ValueError: for a dataset that is not simulated, or whose cells have different parameters.
+    Throughput and CPU come from the fixed point; the interval equals the throughput. Raises ValueError for a dataset
+    that is not simulated, or whose cells have different parameters.
     """
     settings = simulation_settings(summary)
     cells, over = cells_in(summary), summary["throughput"]
