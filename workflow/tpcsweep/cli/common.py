@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from tpcsweep.configuration import units
     from tpcsweep.configuration.loading import Configuration
 
-UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
-"""Number without a unit."""
+UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")  # number without a unit
 CONFIG = Path("config/config.yaml")
 Function = TypeVar("Function", bound=Callable[..., Any])
 

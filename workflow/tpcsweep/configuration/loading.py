@@ -53,8 +53,7 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 SHIPPED = _CHECKOUT if (_CHECKOUT / "workflow/Snakefile").is_file() else Path(__file__).parents[1] / "shipped"
 """The checkout, or its copy in an installed package: rules, and the default sweeps and testbeds."""
 
-FORMAT = 1
-"""The version of cell specifications. Changing it makes all cells stale."""
+FORMAT = 1  # The version of cell specifications. Changing it makes all cells stale.
 
 CONFIG_FILE = "config/config.yaml or --config"
 """The workflow's configuration, in error messages: Snakemake does not record where a value came from."""
@@ -133,10 +132,8 @@ class Imported:
     """A study of an existing dataset."""
 
     name: str
-    file: Path
-    """The dataset, NetCDF or Zarr."""
-    folder: Path
-    """The folder for the study's results."""
+    file: Path  # the dataset, NetCDF or Zarr
+    folder: Path  # the folder for the study's results
 
 
 @dataclass(frozen=True)
@@ -151,10 +148,8 @@ class Configuration:
     testbed_file: str
     results: Path
     grid: Grid
-    requested: Mapping[str, str]
-    """The keys of `--config` that select this study."""
-    citation: Citation | None = None
-    """The authors of the measurements, if a file in config/ names them."""
+    requested: Mapping[str, str]  # the keys of `--config` that select this study
+    citation: Citation | None = None  # the authors of the measurements, if a file in config/ names them
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -346,10 +341,8 @@ def cell_spec(configuration: Configuration, cell: Cell) -> dict[str, Any]:
 
 
 class _File(NamedTuple):
-    name: str
-    """The file's stem, which names results."""
-    shown: str
-    """The file's name in error messages."""
+    name: str  # the file's stem, which names results
+    shown: str  # the file's name in error messages
     path: Path
     content: dict[str, Any]
 

@@ -14,8 +14,7 @@ from tpcsweep.configuration.problems import fault
 from tpcsweep.configuration.units import NUMBER, Quantity
 from tpcsweep.numbers import plain
 
-_LEAST = 1e-6
-"""Lower bound of positive values in every unit; smaller values are meaningless."""
+_LEAST = 1e-6  # lower bound of positive values in every unit; smaller values are meaningless
 _MOST = {"Gbit/s": 1e5, "s": 3600.0, "ms": 2000.0, "1": 1e4, "cores": 1e5, "B": 65536.0, "MB": 1e6}
 """Upper bounds by unit: a hundred times the fastest interfaces, an hour, the longest path, and so on."""
 _VALUE = Quantity(NUMBER, at_least=0, at_most=max(_MOST.values()), why="what any unit allows")

@@ -31,8 +31,7 @@ _ALLOWED = {
 """Allowed values by the type of pydantic error, for errors whose message does not name them."""
 
 VALUE_TAG = "<value>"
-LIST_TAG = "<list>"
-"""Tags of unions of one value or a list; pydantic includes them in error locations."""
+LIST_TAG = "<list>"  # tags of unions of one value or a list; pydantic includes them in error locations
 
 _MOST = 50  # problems that an error lists
 _REPR = reprlib.Repr()

@@ -41,8 +41,7 @@ REPETITION = "repetition"
 EARLIEST = 30.0
 """Seconds before which no cell ends as steady: earlier, intervals are too often narrow by chance."""
 
-Values = Mapping[str, tuple[Value, ...]]
-"""Values of parameters, in base units."""
+Values = Mapping[str, tuple[Value, ...]]  # values of parameters, in base units
 
 
 class Measurement(Strict):
@@ -221,8 +220,7 @@ class Cell:
     deployment: Point
     setting: Point
     repetition: int
-    cell_path: str
-    """The cell's path within its deployment: copy_mode=pull/streams=4/repetition=1."""
+    cell_path: str  # the cell's path within its deployment: copy_mode=pull/streams=4/repetition=1
 
     @property
     def path(self) -> str:
@@ -259,10 +257,8 @@ class Grid:
     """The cells of a sweep."""
 
     sweep: Sweep
-    axes: Values
-    """Values of each axis in the order of the sweep, with `repetition` last."""
-    cells: tuple[Cell, ...]
-    """All cells in the order of the axes."""
+    axes: Values  # values of each axis in the order of the sweep, with `repetition` last
+    cells: tuple[Cell, ...]  # all cells in the order of the axes
 
     @cached_property
     def _held(self) -> dict[str, list[Cell]]:

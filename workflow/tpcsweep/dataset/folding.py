@@ -72,8 +72,7 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
 class Folded:
     """Dataset in three groups with the same axes as coordinates; the two large groups are on disk."""
 
-    summary: xr.Dataset
-    """Group whose dimensions are the axes."""
+    summary: xr.Dataset  # group whose dimensions are the axes
     series: Series
     moved: TransferTable
 
@@ -184,8 +183,7 @@ class Summary:
         self.limit, self.limit_second, self.message = (np.full(size, "", dtype=object) for _ in range(3))
         self.started = np.full(size, np.datetime64("NaT", "ns"), dtype="datetime64[ns]")
         self.provenance = np.full(size, -1, np.int32)
-        self.records: dict[bytes, int] = {}
-        """Distinct provenance records in JSON, with their numbers."""
+        self.records: dict[bytes, int] = {}  # distinct provenance records in JSON, with their numbers
 
     def add(self, at: int, row: Row) -> None:
         self._all[:, at] = row.figures
@@ -285,8 +283,7 @@ class _Grid:
         self.summary = Summary(tuple(axes), self.shape)
         self.series = Series(tuple(axes), self.shape)
         self.moved = TransferTable(tuple(axes), self.shape)
-        self.fixed: dict[str, Any] = {}
-        """Common part of the specifications of all cells."""
+        self.fixed: dict[str, Any] = {}  # common part of the specifications of all cells
         self.first: str | None = None
 
     def add(self, cell: Reduced) -> None:

@@ -16,8 +16,7 @@ from tpcsweep.configuration.sweep import REPETITION, Measurement
 from tpcsweep.flags import BEYOND_PATH, FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
 
-STATUS = (NOT_MEASURED, "ok", "failed")
-"""Meanings of the values of the variable `status`, from 0."""
+STATUS = (NOT_MEASURED, "ok", "failed")  # meanings of the values of the variable `status`, from 0
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
 """Bit of each flag in the variable `flags` of new datasets; see `flag_masks` for others."""
@@ -25,14 +24,12 @@ MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
 SIMULATED = "simulation"
 """Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
 
-IMPORTED = "imported"
-"""Kind of testbed in datasets of measurements from elsewhere."""
+IMPORTED = "imported"  # kind of testbed in datasets of measurements from elsewhere
 
 TRANSFERS_GROUP = "transfer_times"
 """Group of single transfers; "transfers" is taken by a figure, and NetCDF shares one namespace."""
 
-GROUPS = (None, "samples", TRANSFERS_GROUP)
-"""All groups, by xarray's names."""
+GROUPS = (None, "samples", TRANSFERS_GROUP)  # all groups, by xarray's names
 
 
 def about_flags() -> dict[str, Any]:

@@ -24,8 +24,7 @@ _FIRST = ("streams", "rtt", "cores", "origins")  # order in which axes take x an
 class Arrangement:
     """Cells with combined repetitions, and the place of each axis."""
 
-    cells: xr.Dataset
-    """throughput, low, high, and one boolean for each mark."""
+    cells: xr.Dataset  # throughput, low, high, and one boolean for each mark
     x: str | None
     y: str | None
     columns: str | None

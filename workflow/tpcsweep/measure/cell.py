@@ -26,28 +26,22 @@ from tpcsweep.measure.steady import Steady, analyse, narrow
 from tpcsweep.variables import BYTES, SHARES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
-UPDATE_SECONDS = 1.0
-"""Seconds between updates of the displayed figures."""
+UPDATE_SECONDS = 1.0  # seconds between updates of the displayed figures
 DECISION_FACTOR = 1.5
 """Factor on the time until a cell may stop again; frequent looks select luckily narrow intervals."""
 RARER_UPDATES_AFTER = 300
 """Seconds after which looks become rarer: each time that the cell is longer by a 300th."""
 POLL = 0.05
-BUSY = 0.95
-"""Share of the machine's CPU time above which the machine itself may limit a cell."""
+BUSY = 0.95  # share of the machine's CPU time above which the machine itself may limit a cell
 PAYLOAD_SHARE = 0.85
 """Smallest plausible goodput over the rate on the path.
 Headers of packets and of TLS, and a few per cent of retransmissions explain no smaller ratio."""
 HEADERS = 64 << 10
 """Most bytes of a transfer's requests, answers and TLS handshakes: curl 12 KiB, gfal-copy 32 KiB."""
-FILES = 1.0
-"""Fewest files of each stream that must end after the warm-up to sample the pauses between files."""
-SILENCE = 1.0
-"""Seconds without a byte at a cell's end after which servers and path are checked for answers."""
-COUNTING = 1.005
-"""Largest ratio of two counters that are read a millisecond apart."""
-DIGITS = 6
-"""Significant digits of figures in a cell's file."""
+FILES = 1.0  # fewest files of each stream that must end after the warm-up to sample the pauses between files
+SILENCE = 1.0  # seconds without a byte at a cell's end after which servers and path are checked for answers
+COUNTING = 1.005  # largest ratio of two counters that are read a millisecond apart
+DIGITS = 6  # significant digits of figures in a cell's file
 MEANS, TOTALS = (
     tuple(name for name, figure in SUMMARY.items() if figure.source == source) for source in ("mean", "total")
 )
@@ -119,10 +113,8 @@ class _Cell:
         self._client = site.client_of(wanted.tool)
         self._before, self._after = site.totals(), dict[str, int | None]()
         self._sampler = site.sampler(measurement.interval)
-        self._failure = ""
-        """Reason for a failed cell, regardless of the samples."""
-        self._broken = ""
-        """Description of the part of the deployment that broke."""
+        self._failure = ""  # reason for a failed cell, regardless of the samples
+        self._broken = ""  # description of the part of the deployment that broke
 
     @contextlib.contextmanager
     def _breakage_noted(self) -> Iterator[None]:

@@ -28,17 +28,13 @@ from tpcsweep.variables import GBIT_PER_MS, SHARES
 Summary = Mapping[str, float | int | None]
 
 NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
-FULL = 0.9
-"""Used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow."""
-SATURATED = 0.95
-"""Share of the machine's CPU time above which it is exhausted."""
+FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
+SATURATED = 0.95  # share of the machine's CPU time above which it is exhausted
 WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
 """Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
 The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
-LOST = 0.4
-"""Throughput over the rate that the losses allow, above which they bind."""
-NEAR = 0.1
-"""Difference of shares up to which two limits bind equally."""
+LOST = 0.4  # throughput over the rate that the losses allow, above which they bind
+NEAR = 0.1  # difference of shares up to which two limits bind equally
 SMOOTHED, PERIOD = 3, 10
 """Samples over which rates and CPU are smoothed.
 Rates, because readings are late at times; CPU, because a quota's period is a second at most."""

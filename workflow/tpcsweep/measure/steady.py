@@ -33,20 +33,15 @@ class Steady:
     """Mean of a series of throughput samples after its warm-up, in their unit, with its uncertainty."""
 
     mean: float
-    low: float
-    """Lower end of the confidence interval; like the next two NaN with fewer than eight samples."""
+    low: float  # lower end of the confidence interval; like the next two NaN with fewer than eight samples
     high: float
-    freedom: float
-    """Degrees of freedom of Student's t behind the interval."""
-    warmup: float
-    """Seconds."""
+    freedom: float  # degrees of freedom of Student's t behind the interval
+    warmup: float  # seconds
     warmup_samples: int
     length: float
     """Time after the warm-up over the larger of correlation time and RTT; NaN without an interval."""
-    steady: bool
-    """Whether the time after the warm-up has no trend, and bytes still arrive."""
-    too_short: bool
-    """Whether the interval contains the truth less often than its confidence."""
+    steady: bool  # whether the time after the warm-up has no trend, and bytes still arrive
+    too_short: bool  # whether the interval contains the truth less often than its confidence
 
     @property
     def half_width(self) -> float:

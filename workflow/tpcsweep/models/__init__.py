@@ -45,8 +45,7 @@ __all__ = [
 
 FORMAT = 5
 
-FILE = "models.json"
-"""Name of the file with fits next to a study's dataset."""
+FILE = "models.json"  # name of the file with fits next to a study's dataset
 
 
 def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
@@ -76,11 +75,9 @@ class SavedError(ValueError):
 class Saved:
     """Content of a file of fits."""
 
-    label: str
-    """Description of the data, such as "sweep demo, measured on netns"."""
+    label: str  # description of the data, such as "sweep demo, measured on netns"
     fits: Mapping[str, Fit]
-    choice: Mapping[str, Any]
-    """Result of `Choice.to_dict`."""
+    choice: Mapping[str, Any]  # result of `Choice.to_dict`
 
     @property
     def chosen(self) -> bool:

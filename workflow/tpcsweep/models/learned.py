@@ -35,10 +35,8 @@ _SMALLEST = 1e-9  # Gbit/s
 class Features:
     """Axes as a matrix: scaled logarithms of numbers, and one column for each word."""
 
-    offsets: Mapping[str, float]
-    """Addition before the logarithm, so that 0 ms has one."""
-    limits: Mapping[str, float]
-    """Number for "no limit": twice the largest value."""
+    offsets: Mapping[str, float]  # addition before the logarithm, so that 0 ms has one
+    limits: Mapping[str, float]  # number for "no limit": twice the largest value
     centres: Mapping[str, tuple[float, float]]
     words: Mapping[str, tuple[str, ...]]
 
@@ -85,10 +83,8 @@ class GaussianProcess(Predictor):
 
     regressor: Any
     features: Features
-    noise: float
-    """Standard deviation of log(throughput) about the surface that the errors do not explain."""
-    single: float
-    """Standard deviation of log(throughput) of one more measurement about the surface."""
+    noise: float  # standard deviation of log(throughput) about the surface that the errors do not explain
+    single: float  # standard deviation of log(throughput) of one more measurement about the surface
     scatter: Scatter
     """Scatter of single measurements about the surface without their point, in standard deviations."""
     name = "gaussian_process"
@@ -202,11 +198,9 @@ def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.i
 
 class _Grid(NamedTuple):
     features: Features
-    places: Mapping[str, Floats]
-    """Logarithms of each numeric axis with several values, ascending."""
+    places: Mapping[str, Floats]  # logarithms of each numeric axis with several values, ascending
     words: Mapping[str, tuple[str, ...]]
-    rates: Floats
-    """log(throughput in Gbit/s): words × places, in their order."""
+    rates: Floats  # log(throughput in Gbit/s): words × places, in their order
 
     @classmethod
     def from_observations(cls, observations: Observations, features: Features) -> _Grid:
@@ -258,10 +252,8 @@ class LookupTable(Predictor):
     """Throughput over the grid of the axes, linear in logarithms between places and constant beyond them."""
 
     grid: _Grid
-    scatter: Scatter
-    """Scatter of single measurements about the table without their points."""
-    medians: Scatter
-    """Scatter of the medians of points."""
+    scatter: Scatter  # scatter of single measurements about the table without their points
+    medians: Scatter  # scatter of the medians of points
     name = "table"
     margin = 0.5  # with 1.0, 28 % of plans at 80 % fell short: benchmarks/held_out.py
     about = "Lookup table: medians of the cells, and straight lines between them"

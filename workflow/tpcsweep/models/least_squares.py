@@ -46,8 +46,7 @@ class LeastSquares:
     observations: Observations
     free: tuple[Parameter, ...]
     constants: Mapping[str, float]
-    rows: NDArray[np.int64] | None = None
-    """Rows that a resample uses, or None for all rows once each."""
+    rows: NDArray[np.int64] | None = None  # rows that a resample uses, or None for all rows once each
 
     @classmethod
     def for_model(cls, model: Model, observations: Observations) -> LeastSquares:

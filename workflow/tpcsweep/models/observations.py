@@ -30,11 +30,9 @@ CLASS_SHARE = 0.1
 
 MANY_VALUES = 12
 
-LARGEST_FULL_FIT = 5000
-"""Largest number of cells that models are fitted to in full."""
+LARGEST_FULL_FIT = 5000  # largest number of cells that models are fitted to in full
 
-SAMPLE_SIZE = 500
-"""Number of sampled cells for fits of larger datasets; fits to 10⁵ cells would take hours."""
+SAMPLE_SIZE = 500  # number of sampled cells for fits of larger datasets; fits to 10⁵ cells would take hours
 
 _MOST = 0.5  # share of the points
 
@@ -52,10 +50,8 @@ class Observations:
     Its columns are axes, fixed parameters, throughput, errors, deployment, point, run and flags."""
     axes: tuple[str, ...]
     """Names of parameters with several values, in the dataset's order, without `repetition`."""
-    label: str = ""
-    """Description of the data for figures, such as "sweep demo, measured on netns"."""
-    data_kind: str = "measured"
-    """Origin of the throughput: measured or simulated."""
+    label: str = ""  # description of the data for figures, such as "sweep demo, measured on netns"
+    data_kind: str = "measured"  # origin of the throughput: measured or simulated
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -25,14 +25,12 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.numbers import plain
 from tpcsweep.variables import Variable
 
-CONFIDENCE = 0.95
-"""Confidence level of intervals."""
+CONFIDENCE = 0.95  # confidence level of intervals
 
 MOST_CHOSEN = 48
 """Most values of an axis that can be recommended; an axis with more was measured rather than set."""
 
-BAND = 40
-"""Fewest cells of similar throughput in a band of the scatter; fewer do not determine its tails."""
+BAND = 40  # fewest cells of similar throughput in a band of the scatter; fewer do not determine its tails
 
 _QUANTILES = np.linspace(0.005, 0.995, 100)
 _FARTHEST = 20.0  # largest factor between measured and predicted throughput; larger ones are clipped
@@ -113,10 +111,8 @@ class Scatter:
     Poor formulas scatter more, full paths less.
     """
 
-    at: Floats
-    """Median of log(predicted throughput in Gbit/s) of each band, ascending."""
-    quantiles: Floats
-    """Bands × quantiles."""
+    at: Floats  # median of log(predicted throughput in Gbit/s) of each band, ascending
+    quantiles: Floats  # bands × quantiles
 
     @classmethod
     def from_residuals(cls, residuals: Floats, predicted: Floats, freedom: float = math.inf) -> Scatter:
@@ -170,8 +166,7 @@ class Predictor(ABC):
     """Fit of a formula, or a predictor of `choice.LEARNED`."""
 
     domain: Domain
-    problems: tuple[str, ...] = ()
-    """Problems during the fit."""
+    problems: tuple[str, ...] = ()  # problems during the fit
     margin = 1.0
     """Share of its risk that a plan may take; the cheapest of many settings tends to be overestimated."""
 

@@ -42,10 +42,8 @@ class Direction(NamedTuple):
     dropped: int
     late_sum: int
     late_max: int
-    held: int
-    """Bytes currently inside, as on the wire."""
-    busy: int
-    """time.monotonic_ns() at which its bottleneck will have sent, or has sent, all waiting packets."""
+    held: int  # bytes currently inside, as on the wire
+    busy: int  # time.monotonic_ns() at which its bottleneck will have sent, or has sent, all waiting packets
 
 
 class _Setting:
@@ -161,10 +159,8 @@ class DelayLine:
             f"/dev/net/tun, and both namespaces without an interface {INTERFACE}"
         )
 
-    delay = _Setting(0)
-    """One-way delay in ns."""
-    queue = _Setting(8)
-    """Most bytes that may wait before the bottleneck."""
+    delay = _Setting(0)  # one-way delay in ns
+    queue = _Setting(8)  # most bytes that may wait before the bottleneck
 
     def statistics(self) -> tuple[Direction, Direction]:
         """Return the counters of near to far, and far to near, in microseconds. Raises PathError."""

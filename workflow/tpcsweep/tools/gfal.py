@@ -34,8 +34,7 @@ from tpcsweep.tools.base import (
     worker_command,
 )
 
-MOST_THREADS = 10_000
-"""More than any number of streams; a thread is created only if all others are copying."""
+MOST_THREADS = 10_000  # more than any number of streams; a thread is created only if all others are copying
 _DAVIX = ("libdavix0v5", "libdavix0t64")
 _LIBRARIES = ("libgfal2-2", "libgfal2-2t64", "gfal2-plugin-http", *_DAVIX)
 

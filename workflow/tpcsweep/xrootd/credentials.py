@@ -24,8 +24,7 @@ from tpcsweep import processes
 from tpcsweep.tools.base import VALID_HOURS
 
 USER = "alice"
-ROOT_USER = "root"
-"""User of the tools' processes, and of the root protocol."""
+ROOT_USER = "root"  # user of the tools' processes, and of the root protocol
 VALID = datetime.timedelta(hours=VALID_HOURS)
 _UNUSED = (
     *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),

@@ -32,8 +32,7 @@ from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state,
 
 EXPECTED = (SimulationError,)
 
-AT_ONCE = 1000
-"""Fixed-point cells that a thread computes together: each needs 2 kB per random parameter set."""
+AT_ONCE = 1000  # fixed-point cells that a thread computes together: each needs 2 kB per random parameter set
 
 
 def require(_settings: Simulation) -> None:
