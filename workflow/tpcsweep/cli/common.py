@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from tpcsweep.configuration import units
     from tpcsweep.configuration.loading import Configuration
 
-UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
-"""Number without a unit."""
+UNITLESS = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")  # number without a unit
 CONFIG = Path("config/config.yaml")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -109,7 +108,8 @@ def settings(**options: str | None) -> dict[str, Any]:
 
 def load_study(**options: str | None) -> Configuration:
     """Load the sweep of the configuration and the options; a configuration error ends the command."""
-    from tpcsweep.configuration.loading import ConfigurationError, load
+    from tpcsweep.configuration.loading import load
+    from tpcsweep.configuration.problems import ConfigurationError
 
     with exit_on(ConfigurationError):
         return load(settings(**options), Path())

@@ -38,8 +38,8 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
     Example: tpcsweep import nrp-wan-2020 measurements.csv
     """
     from tpcsweep import dataset, importing
-    from tpcsweep.configuration.loading import ConfigurationError, config_arguments, load_dataset, load_import
-    from tpcsweep.configuration.problems import refused
+    from tpcsweep.configuration.loading import config_arguments, load_dataset, load_import
+    from tpcsweep.configuration.problems import ConfigurationError, refused
     from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
     from tpcsweep.dataset import earlier
     from tpcsweep.extras import MissingExtraError
@@ -150,7 +150,7 @@ def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | 
     """
     from tpcsweep.archiving import CrateError, write_crate
     from tpcsweep.configuration import citation
-    from tpcsweep.configuration.loading import ConfigurationError
+    from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.dataset import open_group
     from tpcsweep.extras import MissingExtraError
 

@@ -17,9 +17,12 @@ from tpcsweep.configuration.units import FRACTION, Dimension, UnitError, parse
 from tpcsweep.variables import DIMENSIONS, ORIGIN_SAMPLES, OTHER_VARIABLES, SAMPLES, SUMMARY, TRANSFERS
 
 _DIMENSIONS = {
-    "Gbit/s": units.RATE, "s": units.DURATION, "ms": units.RTT,
-    "cores": units.CORES, "1": FRACTION,
-}  # fmt: skip
+    "Gbit/s": units.RATE,
+    "s": units.DURATION,
+    "ms": units.RTT,
+    "cores": units.CORES,
+    "1": FRACTION,
+}
 """The dimension of a variable, by its unit in the dataset."""
 TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *TRANSFERS, *OTHER_VARIABLES, *DIMENSIONS}
 """Names of the dataset's variables and dimensions; axes of an import need other names."""
@@ -31,9 +34,8 @@ class Column(Strict):
 
     column: Text = Field(description="name of the column")
     unit: AnyText = Field(default="", description="unit of the numbers")
-    unit_column: Text | None = Field(
-        default=None, description="column that contains the unit of each row, instead of one unit"
-    )
+    unit_column: Text | None = None
+    """column that contains the unit of each row, instead of one unit"""
 
 
 class Axis(Column):

@@ -39,16 +39,6 @@ from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.files import is_file
 
-__all__ = [
-    "Configuration",
-    "ConfigurationError",
-    "Imported",
-    "WorkflowSettings",
-    "cell_spec",
-    "load",
-    "studies",
-]
-
 Testbed = Netns | Kubernetes | Endpoints | Simulation
 
 KINDS: dict[str, type[Testbed]] = {
@@ -63,8 +53,7 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 SHIPPED = _CHECKOUT if (_CHECKOUT / "workflow/Snakefile").is_file() else Path(__file__).parents[1] / "shipped"
 """The checkout, or its copy in an installed package: rules, and the default sweeps and testbeds."""
 
-FORMAT = 1
-"""The version of cell specifications. Changing it makes all cells stale."""
+FORMAT = 1  # The version of cell specifications. Changing it makes all cells stale.
 
 CONFIG_FILE = "config/config.yaml or --config"
 """The workflow's configuration, in error messages: Snakemake does not record where a value came from."""
@@ -143,10 +132,8 @@ class Imported:
     """A study of an existing dataset."""
 
     name: str
-    file: Path
-    """The dataset, NetCDF or Zarr."""
-    folder: Path
-    """The folder for the study's results."""
+    file: Path  # the dataset, NetCDF or Zarr
+    folder: Path  # the folder for the study's results
 
 
 @dataclass(frozen=True)
@@ -161,10 +148,8 @@ class Configuration:
     testbed_file: str
     results: Path
     grid: Grid
-    requested: Mapping[str, str]
-    """The keys of `--config` that select this study."""
-    citation: Citation | None = None
-    """The authors of the measurements, if a file in config/ names them."""
+    requested: Mapping[str, str]  # the keys of `--config` that select this study
+    citation: Citation | None = None  # the authors of the measurements, if a file in config/ names them
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -241,10 +226,8 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
     """Load all studies of the workflow's `config`, by the names of their folders.
 
     Files are relative to `root`. A folder of config/ that `root` lacks is taken from the checkout, because a workflow
-    that uses this one as a module may define its own sweeps and use the default testbeds.
-
-    Raises:
-        ConfigurationError: with one line for each problem in the configuration and in all files.
+    that uses this one as a module may define its own sweeps and use the default testbeds. Raises ConfigurationError
+    with one line for each problem in the configuration and in all files.
     """
     settings = validated(WorkflowSettings, dict(config), CONFIG_FILE)
     results = Path(settings.results)
@@ -279,10 +262,8 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FI
     """Return the study of an existing dataset, by the dataset's path.
 
     The study's name is the file's stem, or the folder's name if the file is dataset.nc. `place` names the option with
-    the path, for error messages.
-
-    Raises:
-        ConfigurationError: for a missing dataset, and for a name that cannot be a folder.
+    the path, for error messages. Raises ConfigurationError for a missing dataset, and for a name that cannot be a
+    folder.
     """
     path = root / dataset
     if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):
@@ -360,10 +341,8 @@ def cell_spec(configuration: Configuration, cell: Cell) -> dict[str, Any]:
 
 
 class _File(NamedTuple):
-    name: str
-    """The file's stem, which names results."""
-    shown: str
-    """The file's name in error messages."""
+    name: str  # the file's stem, which names results
+    shown: str  # the file's name in error messages
     path: Path
     content: dict[str, Any]
 

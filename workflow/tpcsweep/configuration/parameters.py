@@ -29,11 +29,9 @@ from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, r
 from tpcsweep.configuration.units import COUNT, Quantity, show
 from tpcsweep.xrootd.releases import SYSTEM
 
-Value = str | int | float | None
-"""The value of a parameter, in base units."""
+Value = str | int | float | None  # the value of a parameter, in base units
 
-WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-"""The pattern of words that become parts of file names."""
+WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # the pattern of words that become parts of file names
 Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
 AnyText = Annotated[str, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
@@ -111,8 +109,7 @@ class Parameters(DeploymentParameters):
     """concurrent transfers of one file each; the client starts the next one immediately"""
 
 
-DEPLOYMENT = tuple(DeploymentParameters.model_fields)
-"""Names of the parameters of deployments, in order."""
+DEPLOYMENT = tuple(DeploymentParameters.model_fields)  # names of the parameters of deployments, in order
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the other parameters, in order."""
 
@@ -133,9 +130,9 @@ def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
     return {**specification, "parameters": {**BEFORE, **specification.get("parameters", {})}}
 
 
-def quantity(name: str) -> Quantity | None:
+def quantity(name: str, model: type[Strict] = Parameters) -> Quantity | None:
     """Return the dimension and bounds of a parameter; None for text parameters and unknown names."""
-    field = Parameters.model_fields.get(name)
+    field = model.model_fields.get(name)
     return next((item for item in field.metadata if isinstance(item, Quantity)), None) if field else None
 
 

@@ -14,8 +14,7 @@ from tpcsweep.configuration.problems import fault
 from tpcsweep.configuration.units import NUMBER, Quantity
 from tpcsweep.numbers import plain
 
-_LEAST = 1e-6
-"""Lower bound of positive values in every unit; smaller values are meaningless."""
+_LEAST = 1e-6  # lower bound of positive values in every unit; smaller values are meaningless
 _MOST = {"Gbit/s": 1e5, "s": 3600.0, "ms": 2000.0, "1": 1e4, "cores": 1e5, "B": 65536.0, "MB": 1e6}
 """Upper bounds by unit: a hundred times the fastest interfaces, an hour, the longest path, and so on."""
 _VALUE = Quantity(NUMBER, at_least=0, at_most=max(_MOST.values()), why="what any unit allows")
@@ -92,38 +91,31 @@ class Physics(Strict):
     redirector_rtts: _Number = Field(description="round trips that a redirector adds to setup_rtts")
     initial_window: _Positive = Field(description="segments in the initial window of a connection")
     window_share: _Share = Field(description="share of tcp_buffer that the window finally reaches")
-    core_rate_source: _Rate = Field(
-        description="rate at which a core sends while data in flight fit into the cache"
-    )
-    core_rate_destination: _Rate = Field(
-        description="rate at which a core receives while data in flight fit into the cache"
-    )
+    core_rate_source: _Rate
+    """rate at which a core sends while data in flight fit into the cache"""
+    core_rate_destination: _Rate
+    """rate at which a core receives while data in flight fit into the cache"""
     instance_cores: _Cores = Field(description="cores that one XRootD instance can use")
     host_cores: _Cores = Field(description="cores of a server for all its origins")
     contention: _Number = Field(description="share of CPU lost for each runnable stream above one per core")
     spill: _Number = Field(description="relative extra cost of a byte when all data leave the cache")
     cache: Annotated[Estimate, _in("MB", positive=True)] = Field(description="last-level cache of a server")
-    server_rate: _Ceiling = Field(
-        description="throughput limit of a server with any number of cores; null: none"
-    )
+    server_rate: _Ceiling
+    """throughput limit of a server with any number of cores; null: none"""
     nic_rate: _Ceiling = Field(description="interface rate of each origin; null: limited by the path only")
     framing: _Bytes = Field(description="bytes on the path per packet in addition to the MTU")
     saturation: _Share = Field(description="share of the path's bandwidth that congestion control can use")
     queue_use: _Share = Field(description="share of a queue limit that streams use")
     queue_delay: _Share = Field(description="share of the RTT that packets spend in one queue")
-    queue_segments: _Positive = Field(
-        description="minimum number of segments that a queue limit counts as one packet"
-    )
+    queue_segments: _Positive
+    """minimum number of segments that a queue limit counts as one packet"""
     base_rtt: Annotated[Estimate, _in("ms", positive=True)] = Field(description="smallest RTT of a path")
-    disk_read_rate: _Ceiling = Field(
-        description="read rate of a server's disk for all streams; null: no disk"
-    )
-    disk_write_rate: _Ceiling = Field(
-        description="write rate of a server's disk for all streams; null: no disk"
-    )
-    queue_pacing: _Number = Field(
-        description="ratio of TCP's pacing rate to a stream's rate, which makes packets grow; 0: constant size"
-    )
+    disk_read_rate: _Ceiling
+    """read rate of a server's disk for all streams; null: no disk"""
+    disk_write_rate: _Ceiling
+    """write rate of a server's disk for all streams; null: no disk"""
+    queue_pacing: _Number
+    """ratio of TCP's pacing rate to a stream's rate, which makes packets grow; 0: constant size"""
 
 
 UNITS = {name: field.metadata[0].func.args[0] for name, field in Physics.model_fields.items()}

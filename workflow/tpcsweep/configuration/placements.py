@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from ipaddress import ip_interface
-from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
@@ -25,14 +24,11 @@ from tpcsweep.configuration.units import SIZE, show
 CPU, MEMORY = "cpu", "memory"
 OWN = (CPU, MEMORY, "ephemeral-storage")
 """Resources whose request may be below the limit; Kubernetes requests the limit for all others."""
-SERVERS, AGENT = "servers", "agent"
-"""Containers of a server's pod."""
-CLIENT, HUB = "client", "hub"
-"""Containers of the client's pod."""
+SERVERS, AGENT = "servers", "agent"  # containers of a server's pod
+CLIENT, HUB = "client", "hub"  # containers of the client's pod
 _SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _QUANTITY = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,9})?)(?P<suffix>[KMGTPE]i|[numkMGTPE]?)")
-WITHIN = Decimal("1.2")
-"""The largest ratio of limits to requests in clusters that require them to be close."""
+WITHIN = Decimal("1.2")  # the largest ratio of limits to requests in clusters that require them to be close
 
 
 def resource_amount(text: str) -> Decimal:
@@ -66,9 +62,7 @@ def little(limits: Mapping[str, str]) -> dict[str, str]:
     return requests | {name: text for name, text in limits.items() if name not in OWN}
 
 
-REQUESTS: Mapping[str, Callable[[Mapping[str, str]], dict[str, str]]] = MappingProxyType(
-    {"guaranteed": dict, "near": near, "burstable": little}
-)
+REQUESTS: dict[str, Callable[..., dict[str, str]]] = {"guaranteed": dict, "near": near, "burstable": little}
 """Functions that return a container's requests for its limits, by the testbed's `qos`."""
 
 
@@ -85,10 +79,8 @@ def resources(
     return {"limits": limited, "requests": {**REQUESTS[qos](limited), **requests}}
 
 
-BLOCK = 5
-"""Consecutive ports of a server on its node's network, beginning with XRootD's (`pod.places`)."""
-FIRST_PORT = 8080
-"""The first port of servers whose port is not configured."""
+BLOCK = 5  # consecutive ports of a server on its node's network, beginning with XRootD's (`pod.places`)
+FIRST_PORT = 8080  # the first port of servers whose port is not configured
 
 
 _WITH_LENGTH = "an address with prefix length, such as 10.1.0.1/24"
@@ -177,15 +169,12 @@ class Side(Placement):
 class Spot(NamedTuple):
     """Pod template, network, ports and memory of one server."""
 
-    template: Tree
-    """The pod template."""
+    template: Tree  # the pod template
     network: str | None
-    address: str | None
-    """The configured address, possibly with prefix length; None: the pod's."""
+    address: str | None  # the configured address, possibly with prefix length; None: the pod's
     port: int | None
     """The first of BLOCK consecutive ports; None: the default ports, in the pod's own network."""
-    memory: int
-    """Memory for an origin's files, bytes."""
+    memory: int  # memory for an origin's files, bytes
 
 
 RoleType = TypeVar("RoleType", bound=Role)

@@ -31,8 +31,7 @@ _ALLOWED = {
 """Allowed values by the type of pydantic error, for errors whose message does not name them."""
 
 VALUE_TAG = "<value>"
-LIST_TAG = "<list>"
-"""Tags of unions of one value or a list; pydantic includes them in error locations."""
+LIST_TAG = "<list>"  # tags of unions of one value or a list; pydantic includes them in error locations
 
 _MOST = 50  # problems that an error lists
 _REPR = reprlib.Repr()
@@ -200,8 +199,7 @@ _Loader.add_implicit_resolver(
 def read_yaml(path: Path, name: str) -> dict[str, Any]:
     """Return the mapping in a YAML file. Errors refer to the file as `name`.
 
-    Raises:
-        ConfigurationError: for an unreadable file, invalid YAML, a repeated key, and content that is not a mapping.
+    Raises ConfigurationError for an unreadable file, invalid YAML, a repeated key, and content that is not a mapping.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader

@@ -24,18 +24,15 @@ SMALLEST = {"file_size": 2**20, "tcp_buffer": 2**16}
 FEWEST_PACKETS = 100  # packets below which a queue drops packets of every burst, at any RTT
 FEWEST_CORES = 0.1
 """Cores below which an origin's quota has a longer period (`linux.cgroups`), with longer stops."""
-MOST_STREAMS = 64
-"""Limit on testbeds of kind netns, where each stream is a process on the measuring machine."""
+MOST_STREAMS = 64  # limit on testbeds of kind netns, where each stream is a process on the measuring machine
 FEWEST_STREAMS = 3  # the fewest values of streams that show the shape of a curve
-ON_SITE = 1.0
-"""Limit in ms of RTTs that the published hosts had by themselves; the scaled sweep adds none."""
+ON_SITE = 1.0  # limit in ms of RTTs that the published hosts had by themselves; the scaled sweep adds none
 
 
 def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
     """Scale a sweep for a kind of testbed; `scale` of the new sweep records the factor and its notes.
 
-    Raises:
-        ConfigurationError: for values that cannot be scaled by this factor, with the reason.
+    Raises ConfigurationError for values that cannot be scaled by this factor, with the reason.
     """
     by = Scale(by=scale).factor
     parameters = selected_parameters(sweep.parameters)

@@ -15,12 +15,9 @@ from tpcsweep.configuration.units import UnitError, parse
 from tpcsweep.files import is_file
 
 DATASET = "dataset.nc"
-SUFFIX = ".nc"
-"""The ending of paths of datasets."""
-STORE = ".zarr"
-"""The ending of paths of Zarr stores."""
-RESULTS = Path("results")
-"""The folder that contains the results of studies by name."""
+SUFFIX = ".nc"  # the ending of paths of datasets
+STORE = ".zarr"  # the ending of paths of Zarr stores
+RESULTS = Path("results")  # the folder that contains the results of studies by name
 _LISTED = 8  # datasets that an error lists
 
 
@@ -28,12 +25,10 @@ _LISTED = 8  # datasets that an error lists
 class ComparedSide:
     """A dataset to compare, or the part of it with given axis values."""
 
-    key: str
-    """The name of the side in error messages: base or new."""
+    key: str  # the name of the side in error messages: base or new
     text: str
     dataset: Path
-    chosen: Mapping[str, Value]
-    """Axis values, in base units."""
+    chosen: Mapping[str, Value]  # axis values, in base units
 
 
 def find_dataset(where: str | Path, key: str = "dataset") -> Path:

@@ -41,8 +41,7 @@ REPETITION = "repetition"
 EARLIEST = 30.0
 """Seconds before which no cell ends as steady: earlier, intervals are too often narrow by chance."""
 
-Values = Mapping[str, tuple[Value, ...]]
-"""Values of parameters, in base units."""
+Values = Mapping[str, tuple[Value, ...]]  # values of parameters, in base units
 
 
 class Measurement(Strict):
@@ -201,12 +200,8 @@ class Sweep(Strict):
     def _faults(self) -> Iterator[Fault]:
         # Such a sweep, from a mistyped or forgotten key, would measure a single cell of defaults.
         if not selected_parameters(self.parameters):
-            example = "parameters: {streams: [1, 4, 16]}"
-            yield (
-                ("parameters",),
-                "nothing",
-                f"one parameter or more, with a list for an axis, such as {example}",
-            )
+            example = "such as parameters: {streams: [1, 4, 16]}"
+            yield ("parameters",), "nothing", f"one parameter or more, with a list for an axis, {example}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +220,7 @@ class Cell:
     deployment: Point
     setting: Point
     repetition: int
-    cell_path: str
-    """The cell's path within its deployment: copy_mode=pull/streams=4/repetition=1."""
+    cell_path: str  # the cell's path within its deployment: copy_mode=pull/streams=4/repetition=1
 
     @property
     def path(self) -> str:
@@ -263,10 +257,8 @@ class Grid:
     """The cells of a sweep."""
 
     sweep: Sweep
-    axes: Values
-    """Values of each axis in the order of the sweep, with `repetition` last."""
-    cells: tuple[Cell, ...]
-    """All cells in the order of the axes."""
+    axes: Values  # values of each axis in the order of the sweep, with `repetition` last
+    cells: tuple[Cell, ...]  # all cells in the order of the axes
 
     @cached_property
     def _held(self) -> dict[str, list[Cell]]:
@@ -329,11 +321,9 @@ class Grid:
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
     """Expand a sweep into its grid: the product of its axes, without excluded points, with included ones.
 
-    Parameters that the sweep does not set take their value from `defaults`, then from `Parameters`.
-
-    Raises:
-        ConfigurationError: for too many cells or none, an exclude without matches, an include that adds nothing or
-            names a parameter that is not an axis, and a notebook with such a parameter.
+    Parameters that the sweep does not set take their value from `defaults`, then from `Parameters`. Raises
+    ConfigurationError for too many cells or none, an exclude without matches, an include that adds nothing or names a
+    parameter that is not an axis, and a notebook with such a parameter.
     """
     given = selected_parameters(sweep.parameters)
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
@@ -368,13 +358,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
 
 
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
-    """Return the shortest and longest duration of a sweep, s.
-
-    Args:
-        grid: The grid of the sweep.
-        deploy_seconds: Overhead of a deployment, s.
-        cell_seconds: Overhead of a cell, s. The longest duration includes the maximum number of retries.
-    """
+    """Return the shortest and the longest duration of a sweep, with all retries, from its overheads in s."""
     cells = len(grid.cells)
     base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
     shortest, longest = grid.sweep.measurement.bounds
@@ -410,9 +394,8 @@ def _never_matching(excludes: Sequence[Values], axes: Values, defaults: Paramete
         for name, values in entry.items():
             held = axes.get(name, (getattr(defaults, name),))
             if wrong := tuple(value for value in values if value not in held):
-                yield Problem(
-                    f"exclude[{index}].{name}", _text({name: wrong}), f"one of {_listed(name, held)}"
-                )
+                place, allowed = f"exclude[{index}].{name}", f"one of {_listed(name, held)}"
+                yield Problem(place, _text({name: wrong}), allowed)
 
 
 def _too_many(sweep: Sweep, axes: Values, includes: Sequence[Values]) -> Iterator[Problem]:
@@ -460,37 +443,34 @@ def _cells(
     for values in points:
         ours, theirs = values[:split], values[split:]
         if ours not in deployments:
-            deployments[ours] = _repeated(_point(names[:split], ours), sweep)
+            named = MappingProxyType(dict(zip(names[:split], ours, strict=True)))
+            numbers = range(1, sweep.repetitions + 1)
+            deployments[ours] = [Point(_deployment_path(named, n, sweep.repeat), named) for n in numbers]
         if theirs not in settings:
-            settings[theirs] = _point(names[split:], theirs)
+            named = MappingProxyType(dict(zip(names[split:], theirs, strict=True)))
+            settings[theirs] = Point(_path(named), named)
         setting = settings[theirs]
         for repetition, deployment in enumerate(deployments[ours], start=1):
             path = "/".join(filter(None, (setting.path, f"{REPETITION}={repetition}")))
             yield Cell(defaults, deployment, setting, repetition, path)
 
 
-def _repeated(deployment: Point, sweep: Sweep) -> list[Point]:
-    """Return the deployment of each repetition: one shared deployment, or a separate one each."""
-    if sweep.repeat == "cells":
-        return [replace(deployment, path=deployment.path or ONLY_DEPLOYMENT)] * sweep.repetitions
-    numbers = (f"deployment={n}" for n in range(1, sweep.repetitions + 1))
-    return [replace(deployment, path="/".join(filter(None, (deployment.path, n)))) for n in numbers]
-
-
-def _point(names: Sequence[str], values: Sequence[Value]) -> Point:
-    named = dict(zip(names, values, strict=True))
-    path = "/".join(f"{name}={path_text(value)}" for name, value in named.items())
-    return Point(path, MappingProxyType(named))
-
-
 def cell_paths(axes: Mapping[str, Value], repeat: str) -> tuple[str, str]:
     """Return the paths of a cell's deployment and of the cell within it, for the sweep's `repeat`."""
-    parts = [(name, f"{name}={path_text(value)}") for name, value in axes.items() if name != REPETITION]
-    deployment = [text for name, text in parts if name in DEPLOYMENT]
-    if repeat == "deployments":
-        deployment.append(f"deployment={axes[REPETITION]}")
-    cell = [*(text for name, text in parts if name not in DEPLOYMENT), f"{REPETITION}={axes[REPETITION]}"]
-    return "/".join(deployment) or ONLY_DEPLOYMENT, "/".join(cell)
+    deployed = {name: value for name, value in axes.items() if name in DEPLOYMENT}
+    cell = {name: value for name, value in axes.items() if name not in (*DEPLOYMENT, REPETITION)}
+    cell[REPETITION] = axes[REPETITION]
+    return _deployment_path(deployed, axes[REPETITION], repeat), _path(cell)
+
+
+def _deployment_path(values: Mapping[str, Value], repetition: Value, repeat: str) -> str:
+    """Return the path of a deployment, which repetitions share unless the sweep repeats deployments."""
+    own = {"deployment": repetition} if repeat == "deployments" else {}
+    return _path({**values, **own}) or ONLY_DEPLOYMENT
+
+
+def _path(values: Mapping[str, Value]) -> str:
+    return "/".join(f"{name}={path_text(value)}" for name, value in values.items())
 
 
 def path_text(value: Value) -> str:

@@ -22,8 +22,7 @@ from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 if TYPE_CHECKING:
     from tpcsweep.configuration.sweep import Grid
 
-DISK = "/var/lib/tpcsweep"
-"""Default folder on a disk for files of netns testbeds."""
+DISK = "/var/lib/tpcsweep"  # default folder on a disk for files of netns testbeds
 
 Given = Mapping[str, Value | tuple[Value, ...]]
 """The parameters that a sweep sets: single values, and tuples for axes."""
@@ -104,8 +103,7 @@ DEPLOYED = (
 )
 """Parameters that have an effect on testbeds that deploy servers."""
 
-Folder = Annotated[AnyText, Field(pattern="^/")]
-"""An absolute path."""
+Folder = Annotated[AnyText, Field(pattern="^/")]  # an absolute path
 
 
 class OwnRelease(Strict):

@@ -24,8 +24,7 @@ from tpcsweep.paths import plan
 
 Number = int | float
 
-LARGEST = 2**63 - 1
-"""The largest integer that cell files and datasets can store."""
+LARGEST = 2**63 - 1  # the largest integer that cell files and datasets can store
 
 
 class UnitError(ValueError):
@@ -41,16 +40,12 @@ class Dimension:
     """A kind of quantity with its units; each instance equals only itself."""
 
     name: str
-    base: str = ""
-    """The unit of stored values and of numbers without a unit; empty for plain numbers."""
+    base: str = ""  # the unit of stored values and of numbers without a unit; empty for plain numbers
     units: Mapping[str, Decimal] = field(default_factory=dict)
     """Size of each unit in base units, as Decimal so that "0.1 s" is exactly 100 ms."""
-    spellings: Mapping[str, str] = field(default_factory=dict)
-    """Alternative spellings, each with its unit."""
-    also: str = ""
-    """Summary of the spellings for messages, because there may be many."""
-    display_units: tuple[str, ...] = ()
-    """The units that `show` uses, in ascending order."""
+    spellings: Mapping[str, str] = field(default_factory=dict)  # alternative spellings, each with its unit
+    also: str = ""  # summary of the spellings for messages, because there may be many
+    display_units: tuple[str, ...] = ()  # the units that `show` uses, in ascending order
     example: str = ""
     whole: bool = False
 
@@ -130,11 +125,9 @@ _TEXT = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>\S*)")
 def parse(value: object, dimension: Dimension) -> Number:
     """Return a value in the dimension's base unit: an int if the dimension is whole, otherwise a float.
 
-    Text needs a unit, because YAML returns unrecognized numbers such as 1e3 as text.
-
-    Raises:
-        UnitError: for a missing, unknown or wrong unit, a bool, and a number that is negative or not finite or, in a
-            whole dimension, a fraction or larger than LARGEST.
+    Text needs a unit, because YAML returns unrecognized numbers such as 1e3 as text. Raises UnitError for a missing,
+    unknown or wrong unit, a bool, and a number that is negative or not finite or, in a whole dimension, a fraction or
+    larger than LARGEST.
     """
     exact = _exact(value, dimension)
     if exact is not None and exact >= 0:
@@ -192,10 +185,8 @@ class Quantity:
     dimension: Dimension
     at_least: Number = 0
     at_most: Number | None = None
-    why: str = ""
-    """The reason for the bounds; if it has two parts, the first is for the lower bound."""
-    null: str = ""
-    """The meaning of null; empty if null is refused."""
+    why: str = ""  # the reason for the bounds; if it has two parts, the first is for the lower bound
+    null: str = ""  # the meaning of null; empty if null is refused
 
     def allowed(self, *, bare: bool = True) -> str:
         """Describe the allowed values with bounds and reason; see `Dimension.describe` for `bare`."""

@@ -26,11 +26,9 @@ from tpcsweep.linux import signals
 from tpcsweep.results import DamagedError, parse_cell
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
-FORMAT = 1
-"""Supported version of cell files."""
+FORMAT = 1  # supported version of cell files
 _NO_CELL = f"not a cell file of format {FORMAT}"
-SERIAL_CELLS = 500
-"""Number of cells to read before starting processes, which takes a quarter of a second."""
+SERIAL_CELLS = 500  # number of cells to read before starting processes, which takes a quarter of a second
 _BATCH = 64  # cells that a process reads at a time: some megabytes, and some hundredths of a second
 _THROUGHPUT = {name for name in SUMMARY if name.startswith("throughput")}
 
@@ -39,16 +37,14 @@ class Line(NamedTuple):
     """Line of a file that contains many cells."""
 
     file: Path
-    number: int
-    """Number from 1."""
+    number: int  # number from 1
     text: bytes
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.number}"
 
 
-Source = Path | Line
-"""File of a cell, or its line in a file."""
+Source = Path | Line  # file of a cell, or its line in a file
 _Pair = tuple[Source, Mapping[str, Any] | None]
 
 
@@ -75,27 +71,21 @@ class Row(NamedTuple):
     flags: int
     limit: str
     limit_second: str
-    figures: NDArray[np.float64]
-    """Values of `variables.SUMMARY`, NaN if missing."""
+    figures: NDArray[np.float64]  # values of `variables.SUMMARY`, NaN if missing
     started: np.datetime64
-    provenance: bytes | None
-    """JSON without the start time, or None if nothing was measured."""
+    provenance: bytes | None  # JSON without the start time, or None if nothing was measured
 
 
 class Reduced(NamedTuple):
     """Content of a cell that a dataset keeps."""
 
     source: str
-    at: int
-    """Index of the cell in the flattened grid."""
-    fixed: dict[str, Any]
-    """Part of its specification without the axes."""
+    at: int  # index of the cell in the flattened grid
+    fixed: dict[str, Any]  # part of its specification without the axes
     row: Row
     samples: Record | None = None
-    transfers: Columns | None = None
-    """Transfers; like `samples` None for an unmeasured cell."""
-    unusable: str = ""
-    """Reason not to use the source; the row then marks the cell as not measured."""
+    transfers: Columns | None = None  # transfers; like `samples` None for an unmeasured cell
+    unusable: str = ""  # reason not to use the source; the row then marks the cell as not measured
 
 
 class Reader:
@@ -164,8 +154,7 @@ def unmeasured_row(message: str) -> Row:
 def cell_row(cell: Mapping[str, Any]) -> Row:
     """Return the row of a cell file's content, flagged implausible if its figures are impossible.
 
-    Raises:
-        KeyError, TypeError, ValueError: If the content is not a cell.
+    Raises KeyError, TypeError or ValueError if the content is not a cell.
     """
     figures, flags = cell["summary"], set(cell["flags"])
     if unknown := figures.keys() - SUMMARY.keys():
@@ -227,13 +216,8 @@ def reduced_cells(
 ) -> Generator[Reduced]:
     """Yield cells in the order of their sources. Close the generator to end its processes.
 
-    Args:
-        pairs: Sources with their wanted specifications.
-        axes: Values of each axis in order.
-        processes: Number of processes, used if there are more than a few sources; 1 starts none.
-
-    Raises:
-        DatasetError: For the first bad source (see `Reader.reduce`), or a process that died.
+    `pairs` are sources with their wanted specifications. Processes start for more than a few sources; 1 starts none.
+    Raises DatasetError for the first bad source (see `Reader.reduce`), or a process that died.
     """
     rest = iter(pairs)
     reader = Reader(axes)

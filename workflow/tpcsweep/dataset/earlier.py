@@ -63,8 +63,7 @@ def copy_completed(file: Path, output: Path) -> None:
 def completed_dataset(file: Path) -> Iterator[Path]:
     """Yield a dataset with all current variables: the file itself, or a temporary copy.
 
-    Raises:
-        ConfigurationError: If the file cannot be read or is not a dataset of tpcsweep.
+    Raises ConfigurationError if the file cannot be read or is not a dataset of tpcsweep.
     """
     if require_dataset(file):
         yield file
@@ -78,8 +77,7 @@ def completed_dataset(file: Path) -> Iterator[Path]:
 def require_dataset(file: Path, given: Path | None = None) -> bool:
     """Return whether a NetCDF file has all current variables; errors name `given`, by default `file`.
 
-    Raises:
-        ConfigurationError: If the file cannot be read or is not a dataset of tpcsweep.
+    Raises ConfigurationError if the file cannot be read or is not a dataset of tpcsweep.
     """
     with readable_dataset(file), netCDF4.Dataset(file) as dataset:
         if not dataset.data_model.startswith("NETCDF4"):

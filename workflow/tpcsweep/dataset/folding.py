@@ -25,29 +25,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset.cells import (
-    DatasetError,
-    Line,
-    Reduced,
-    Row,
-    Source,
-    differences,
-    provenance_json,
-    reduced_cells,
-)
+from tpcsweep.dataset import cells, labels
+from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Row, Source, differences
 from tpcsweep.dataset.groups import DatasetGroup, Series, TransferTable
-from tpcsweep.dataset.labels import (
-    MASKS,
-    SIMULATED,
-    STATUS,
-    TRANSFERS_GROUP,
-    about_flags,
-    catalogue_attributes,
-    coordinates,
-    measurement_units,
-    variable_attributes,
-    with_beyond_path,
-)
 from tpcsweep.files import note_checksum, replacing_file
 from tpcsweep.flags import IMPLAUSIBLE
 from tpcsweep.variables import LIMITS, SUMMARY
@@ -64,10 +44,10 @@ _SPREAD = {
 _ATTRIBUTES: dict[str, dict[str, Any]] = {
     "status": {
         "long_name": "whether the cell was measured",
-        "flag_values": np.arange(len(STATUS), dtype=np.int8),
-        "flag_meanings": " ".join(STATUS),
+        "flag_values": np.arange(len(labels.STATUS), dtype=np.int8),
+        "flag_meanings": " ".join(labels.STATUS),
     },
-    "flags": about_flags(),
+    "flags": labels.about_flags(),
     "limit": {
         "long_name": "what bound the throughput; empty where there is none or it was not judged",
         "flag_meanings": " ".join(LIMITS),
@@ -92,8 +72,7 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
 class Folded:
     """Dataset in three groups with the same axes as coordinates; the two large groups are on disk."""
 
-    summary: xr.Dataset
-    """Group whose dimensions are the axes."""
+    summary: xr.Dataset  # group whose dimensions are the axes
     series: Series
     moved: TransferTable
 
@@ -111,8 +90,7 @@ class Folded:
 def cell_lines(file: Path, count: int) -> Iterator[Line]:
     """Yield the lines of a file that has one line for each of `count` cells.
 
-    Raises:
-        DatasetError: If the file has too few or too many lines.
+    Raises DatasetError if the file has too few or too many lines.
     """
     number = 0
     with file.open("rb") as source:
@@ -137,25 +115,19 @@ def fold(
 
     Points of the grid without a cell become NaN with the status "not_measured".
 
-    Args:
-        sources: File of each cell, or its line in a file (see `cell_lines`), in any order.
-        axes: Values of each axis in order, including `repetition`.
-        wanted: Specification that the cell of each source must have.
-        processes: Number of processes that read sources if there are more than a few.
-        attributes: Additional attributes of the summary.
-        set_aside: Function to call with each unusable file (damaged, or of another specification than the wanted one)
-            and the reason. The dataset then marks the cell as not measured, with the reason. Without `set_aside`, or
-            without wanted specifications, an unusable source is an error.
-
-    Raises:
-        DatasetError: If a source is unusable, a cell is not in the grid, two cells are at one point, cells differ in a
-            parameter that is no axis, there is no source, or a process died. The error names the first such source.
+    `sources` are files of cells, or lines of a file (see `cell_lines`), in any order; `wanted` are their
+    specifications. The axes include `repetition`. `processes` read sources if there are more than a few. The summary
+    has the additional `attributes`. `set_aside` is called with each unusable file (damaged, or of another specification
+    than the wanted one) and the reason, and the dataset marks the cell as not measured. Without `set_aside`, or without
+    wanted specifications, an unusable source is an error. Raises DatasetError if a source is unusable, a cell is not in
+    the grid, two cells are at one point, cells differ in a parameter that is no axis, there is no source, or a process
+    died. The error names the first such source.
     """
     # An iterator, because the wanted specifications of 10⁵ cells would take hundreds of megabytes.
     pairs = zip(sources, repeat(None) if wanted is None else wanted, strict=wanted is not None)
     grid = _Grid(axes)
-    with closing(reduced_cells(pairs, axes, processes)) as cells:
-        for cell in cells:
+    with closing(cells.reduced_cells(pairs, axes, processes)) as reduced:
+        for cell in reduced:
             if cell.unusable:
                 if set_aside is None:
                     raise DatasetError(f"{cell.source}: {cell.unusable}; {_AGAIN}")
@@ -184,22 +156,17 @@ def tabulate(
 ) -> Folded:
     """Return a dataset of measurements without cell files: one for each row, without samples or transfers.
 
-    Args:
-        axes: Values of each axis in order, including `repetition`.
-        places: For each axis the index of each row's value; no two rows belong to the same cell.
-        figures: Values of each row for some of `variables.SUMMARY`, in their units.
-        fixed: Parameters that all rows share.
-        record: Provenance record that all rows share.
-        attributes: Attributes of the summary.
-        invalid: Rows with implausible figures.
+    `places` has the indices of the rows' values on each axis, including `repetition`; no two rows belong to the same
+    cell. `figures` has the rows' values of some of `variables.SUMMARY`, in their units. All rows share the `fixed`
+    parameters and the provenance `record`. Rows that are `invalid` have implausible figures.
     """
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
     for name, values in figures.items():
         grid.summary.figures[name][at] = values
-    grid.summary.status[at] = STATUS.index("ok")
-    grid.summary.flags[at[invalid]] = MASKS[IMPLAUSIBLE]
-    grid.summary.provenance[at] = grid.summary.number(provenance_json(record))
+    grid.summary.status[at] = labels.STATUS.index("ok")
+    grid.summary.flags[at[invalid]] = labels.MASKS[IMPLAUSIBLE]
+    grid.summary.provenance[at] = grid.summary.number(cells.provenance_json(record))
     return grid.folded(fixed, attributes)
 
 
@@ -213,13 +180,10 @@ class Summary:
         self.figures = dict(zip(SUMMARY, self._all, strict=True))
         self.status = np.zeros(size, np.int8)
         self.flags = np.zeros(size, np.int32)
-        self.limit = np.full(size, "", dtype=object)
-        self.limit_second = np.full(size, "", dtype=object)
-        self.message = np.full(size, "", dtype=object)
+        self.limit, self.limit_second, self.message = (np.full(size, "", dtype=object) for _ in range(3))
         self.started = np.full(size, np.datetime64("NaT", "ns"), dtype="datetime64[ns]")
         self.provenance = np.full(size, -1, np.int32)
-        self.records: dict[bytes, int] = {}
-        """Distinct provenance records in JSON, with their numbers."""
+        self.records: dict[bytes, int] = {}  # distinct provenance records in JSON, with their numbers
 
     def add(self, at: int, row: Row) -> None:
         self._all[:, at] = row.figures
@@ -233,8 +197,8 @@ class Summary:
         return self.records.setdefault(record, len(self.records))
 
     def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
-        about = {name: variable_attributes(variable) for name, variable in SUMMARY.items()}
-        if attributes.get("testbed_kind") == SIMULATED:  # tables of labels alone have no attributes
+        about = {name: labels.variable_attributes(variable) for name, variable in SUMMARY.items()}
+        if attributes.get("testbed_kind") == labels.SIMULATED:  # tables of labels alone have no attributes
             for name, words in about.items():
                 words["long_name"] = f"simulated: {_SPREAD.get(name, words['long_name'])}"
         variables = self.figures | {name: getattr(self, name) for name in _ATTRIBUTES}
@@ -258,7 +222,7 @@ class Summary:
     def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Return attributes that describe the measurement; `spec` is the common part of all specifications."""
         testbed = spec["testbed"]
-        simulated = testbed["kind"] == SIMULATED
+        simulated = testbed["kind"] == labels.SIMULATED
         records = [orjson.loads(record) for record in self.records]
         known = ~np.isnat(self.started)
         started = self.started[known]
@@ -275,13 +239,15 @@ class Summary:
         covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": over}
         return {
             "title": f"Throughput of XRootD HTTP third-party copies, {made}: sweep {spec['sweep']}",
-            **catalogue_attributes(self._axes, f"of third-party copies between XRootD servers, {made}"),
+            **labels.catalogue_attributes(
+                self._axes, f"of third-party copies between XRootD servers, {made}"
+            ),
             "source": f"tpcsweep, {made} on testbed {testbed['name']} ({testbed['kind']})",
             "sweep": spec["sweep"],
             "testbed": testbed["name"],
             "testbed_kind": testbed["kind"],
             **{f"measurement_{name}": v for name, v in spec["measurement"].items() if v is not None},
-            "measurement_units": measurement_units(),
+            "measurement_units": labels.measurement_units(),
             "measured_from": begun,
             "measured_until": over,
             **covered,
@@ -317,8 +283,7 @@ class _Grid:
         self.summary = Summary(tuple(axes), self.shape)
         self.series = Series(tuple(axes), self.shape)
         self.moved = TransferTable(tuple(axes), self.shape)
-        self.fixed: dict[str, Any] = {}
-        """Common part of the specifications of all cells."""
+        self.fixed: dict[str, Any] = {}  # common part of the specifications of all cells
         self.first: str | None = None
 
     def add(self, cell: Reduced) -> None:
@@ -339,14 +304,14 @@ class _Grid:
         self, fixed: Mapping[str, Value], attributes: Mapping[str, Any], interval: float = 1.0
     ) -> Folded:
         """Return the groups; `interval` is the time between samples in s."""
-        known = coordinates(self.axes, fixed)
+        known = labels.coordinates(self.axes, fixed)
         self.series.coordinates = self.moved.coordinates = known
         # Each group is opened separately, so each needs these.
         common = ("title", "source", "testbed_kind", "comment")
         shared = {name: attributes[name] for name in common if name in attributes}
         self.series.attributes = self.moved.attributes = shared
         self.series.interval = interval
-        summary = with_beyond_path(self.summary.dataset(known, attributes))
+        summary = labels.with_beyond_path(self.summary.dataset(known, attributes))
         return Folded(summary, self.series, self.moved)
 
 
@@ -358,7 +323,7 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
     with replacing_file(Path(path)) as part:
         summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=netcdf_encoding(summary))
         _append(part, "samples", folded.series)
-        _append(part, TRANSFERS_GROUP, folded.moved)
+        _append(part, labels.TRANSFERS_GROUP, folded.moved)
     note_checksum(Path(path))
 
 

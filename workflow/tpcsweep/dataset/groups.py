@@ -101,18 +101,12 @@ class Record(NamedTuple):
     """Samples of a cell."""
 
     names: tuple[_Name, ...]
-    clock: bytes
-    """Times in intervals, 64 bits each."""
-    values: NDArray[np.float32]
-    """One row for each name, one column for each time."""
+    clock: bytes  # times in intervals, 64 bits each
+    values: NDArray[np.float32]  # one row for each name, one column for each time
 
 
 def cell_samples(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
-    """Return the samples of a cell's file; names of ORIGIN_SAMPLES have a list of columns.
-
-    Args:
-        samples: Columns by name.
-        interval: Time between samples in s.
+    """Return the samples of a cell's file, by columns; names of ORIGIN_SAMPLES have a list of columns.
 
     Raises:
         KeyError: If a name is unknown.
@@ -238,8 +232,7 @@ class Columns(NamedTuple):
 
     numbers: NDArray[np.float64]
     """One row for each of _NUMBERS (None is NaN), one column for each transfer. Sizes are exact to 9 PB."""
-    texts: list[Sequence[str]]
-    """One list for each of _TEXTS."""
+    texts: list[Sequence[str]]  # one list for each of _TEXTS
 
 
 def cell_transfers(transfers: Mapping[str, Sequence[Any]]) -> Columns:

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity
 from tpcsweep.configuration.sweep import REPETITION, Measurement
-from tpcsweep.configuration.units import Quantity
 from tpcsweep.flags import BEYOND_PATH, FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
 
-STATUS = (NOT_MEASURED, "ok", "failed")
-"""Meanings of the values of the variable `status`, from 0."""
+STATUS = (NOT_MEASURED, "ok", "failed")  # meanings of the values of the variable `status`, from 0
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
 """Bit of each flag in the variable `flags` of new datasets; see `flag_masks` for others."""
@@ -26,14 +24,12 @@ MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
 SIMULATED = "simulation"
 """Kind of testbed in simulated datasets; their files, figures and tables are all labelled with it."""
 
-IMPORTED = "imported"
-"""Kind of testbed in datasets of measurements from elsewhere."""
+IMPORTED = "imported"  # kind of testbed in datasets of measurements from elsewhere
 
 TRANSFERS_GROUP = "transfer_times"
 """Group of single transfers; "transfers" is taken by a figure, and NetCDF shares one namespace."""
 
-GROUPS = (None, "samples", TRANSFERS_GROUP)
-"""All groups, by xarray's names."""
+GROUPS = (None, "samples", TRANSFERS_GROUP)  # all groups, by xarray's names
 
 
 def about_flags() -> dict[str, Any]:
@@ -56,10 +52,7 @@ def flag_masks(summary: xr.Dataset) -> dict[str, int]:
 def flagged(summary: xr.Dataset, *flags: str) -> xr.DataArray:
     """Return which cells carry any of some `flags.FLAGS`, as booleans over the axes.
 
-    A flag that is newer than the dataset is false everywhere.
-
-    Raises:
-        KeyError: If a flag is unknown.
+    A flag that is newer than the dataset is false everywhere. Raises KeyError if a flag is unknown.
     """
     if unknown := set(flags) - FLAGS.keys():
         raise KeyError(*sorted(unknown))
@@ -133,10 +126,7 @@ def catalogue_attributes(axes: Sequence[str], made: str) -> dict[str, str]:
 
 def measurement_units() -> str:
     """Return the units of a dataset's attributes `measurement_…`, because attributes have no units."""
-    kinds = {
-        name: next((item for item in field.metadata if isinstance(item, Quantity)), None)
-        for name, field in Measurement.model_fields.items()
-    }
+    kinds = {name: quantity(name, Measurement) for name in Measurement.model_fields}
     return ", ".join(f"{name} in {kind.dimension.base or '1'}" for name, kind in kinds.items() if kind)
 
 

@@ -27,8 +27,7 @@ from tpcsweep.files import write_text
 from tpcsweep.flags import FLAGS, worst_grade
 from tpcsweep.variables import GBIT, TRANSFERS
 
-CONFIDENCE = 0.95
-"""Confidence of intervals in a dataset without the attribute `measurement_confidence`."""
+CONFIDENCE = 0.95  # confidence of intervals in a dataset without the attribute `measurement_confidence`
 
 INTERVAL = ("throughput_low", "throughput_high", "throughput_freedom")
 """Variables of the interval of a throughput."""

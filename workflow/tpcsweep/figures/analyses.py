@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -29,9 +30,6 @@ from tpcsweep.figures.maps import colours
 from tpcsweep.figures.panels import curve_handles, finish, placeholder, point_handle, styled
 from tpcsweep.flags import BROKEN
 from tpcsweep.hardware import Hardware
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _NODES = "Effect of nodes on throughput"
 _MOST_NAMED = 60  # pairs with names next to them; the table has more
@@ -154,24 +152,19 @@ def _cells(summary: xr.Dataset, transfers: xr.Dataset) -> xr.Dataset:
     broken, measured = flagged(summary, BROKEN), summary["status"] != STATUS.index("not_measured")
     well = (summary["status"] == STATUS.index("ok")) & ~broken
     throughput = summary["throughput"].where(well & (summary["throughput"] > 0))
+    startup = transfers["startup"].to_series().groupby(transfers["cell"].values).median()
+    startup = startup.reindex(range(throughput.size)).to_numpy().reshape(throughput.shape)
     return xr.Dataset(
         {
             "throughput": throughput,
             "source": summary["source_cpu"] / throughput,
             "destination": summary["destination_cpu"] / throughput,
-            "first_byte": _first_byte(summary, transfers).where(well),
+            "first_byte": throughput.copy(data=startup).where(well),
             "measured": measured,
             BROKEN: measured & broken,
             "failures": measured & ~broken & ~(well & ~(summary["transfers_failed"] > 0)),
         }
     )
-
-
-def _first_byte(summary: xr.Dataset, transfers: xr.Dataset) -> xr.DataArray:
-    """Return the median time to the first byte of each cell's transfers, s."""
-    times = transfers["startup"].to_series().groupby(transfers["cell"].values).median()
-    cells = summary["throughput"]
-    return cells.copy(data=times.reindex(range(cells.size)).to_numpy().reshape(cells.shape))
 
 
 def _means(axes: Axes, values: xr.DataArray, x: str, curve: str, palette: Sequence[Any]) -> None:

@@ -4,23 +4,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.figures.grid import axis_values, evenly
 from tpcsweep.figures.labels import confidence, panel_title, rate_label, wrapped
 from tpcsweep.figures.panels import MARKS, finish, placeholder, point_handle, styled, tiles
 from tpcsweep.flags import FLAGS, graded
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 _MOST_PANELS = 24
 _LOUD = graded(FLAGS, "warning", "invalid")
@@ -113,16 +111,9 @@ def cpu(summary: xr.Dataset) -> Figure:
     for axes, value in zip(panels, across, strict=True):
         part = summary if value is None else summary.sel(cores=value)
         for name, (_, colour, marker) in _SIDES.items():
-            axes.scatter(
-                part["throughput"],
-                part[name],
-                s=16,
-                marker=marker,
-                facecolor="none",
-                edgecolor=colour,
-                linewidth=0.9,
-                rasterized=part["throughput"].size > _MOST_DRAWN,
-            )
+            look: dict[str, Any] = {"s": 16, "marker": marker, "facecolor": "none", "edgecolor": colour}
+            crowded = part["throughput"].size > _MOST_DRAWN
+            axes.scatter(part["throughput"], part[name], linewidth=0.9, rasterized=crowded, **look)
         quota = float(part["cores"]) if "cores" in part.coords else math.inf
         if quota <= 1.1 * top:
             quotas = True

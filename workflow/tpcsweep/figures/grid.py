@@ -7,17 +7,15 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, STATUS, flagged
 from tpcsweep.flags import FLAGS, graded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FIRST = ("streams", "rtt", "cores", "origins")  # order in which axes take x and y, then panels
 
@@ -26,8 +24,7 @@ _FIRST = ("streams", "rtt", "cores", "origins")  # order in which axes take x an
 class Arrangement:
     """Cells with combined repetitions, and the place of each axis."""
 
-    cells: xr.Dataset
-    """throughput, low, high, and one boolean for each mark."""
+    cells: xr.Dataset  # throughput, low, high, and one boolean for each mark
     x: str | None
     y: str | None
     columns: str | None

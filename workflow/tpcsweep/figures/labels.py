@@ -18,8 +18,7 @@ from tpcsweep.dataset import IMPORTED, SIMULATED, describe
 from tpcsweep.figures.grid import Arrangement, axis_values
 from tpcsweep.numbers import plain
 
-CAPITALS = ("mtu", "rtt", "tcp")
-"""Words that figures write in capitals."""
+CAPITALS = ("mtu", "rtt", "tcp")  # words that figures write in capitals
 
 
 def panel_title(where: Mapping[str, Any]) -> str:

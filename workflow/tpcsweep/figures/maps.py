@@ -5,19 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import seaborn as sns  # type: ignore[import-untyped]
 import xarray as xr
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, to_hex
+from matplotlib.colors import ListedColormap, Normalize, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
+from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
+from numpy.typing import NDArray
 
 from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.figures import labels
 from tpcsweep.figures.grid import (
     Arrangement,
     arrange,
@@ -27,16 +31,6 @@ from tpcsweep.figures.grid import (
     positions,
     spaced,
     thin_axes,
-)
-from tpcsweep.figures.labels import (
-    axis_label,
-    band_note,
-    mean_note,
-    panel_title,
-    rate_label,
-    throughput_note,
-    tick_labels,
-    wrapped,
 )
 from tpcsweep.figures.panels import (
     COLOURS,
@@ -51,12 +45,6 @@ from tpcsweep.figures.panels import (
 )
 from tpcsweep.numbers import short
 from tpcsweep.variables import LIMIT_NAMES, LIMITS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colors import Normalize
-    from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
-    from numpy.typing import NDArray
 
 _LIMITS = {
     "bandwidth": ("#4477AA", "B"),
@@ -80,6 +68,7 @@ LIMIT_COLOURS = {limit: colour for limit, (colour, _) in _LIMITS.items()}
 LIMIT_LETTERS = {limit: letters for limit, (_, letters) in _LIMITS.items()}
 HATCHED: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "hatch": "///"}
 """Style of a cell without a value."""
+_DOT: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.6, "depthshade": False}  # of a surface
 _NAMES = tuple(LIMITS)
 _MOST_NUMBERED = 16  # largest number of values of an axis for numbers in cells, and for all ticks
 _VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14  # heights in a cell, from its lower edge, without overlap
@@ -89,6 +78,7 @@ _MOST_TICKS = 8
 _MOST_DOTS = 64  # more dots would cover the surface
 _MOST_CURVES = 12  # that can be told apart; twice as many are drawn at most
 _CURVE_TICKS = 6
+_STYLES: tuple[Literal["-"], Literal["--"]] = ("-", "--")  # of curves in turn
 
 Colour = tuple[float, float, float]
 
@@ -109,8 +99,9 @@ def heatmap(summary: xr.Dataset) -> Figure:
         axes.set_facecolor("#dddddd")
         _mark(axes, grid, where)
     bar = figure.colorbar(ScalarMappable(norm, COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02)
-    bar.set_label(rate_label(summary))
-    note = f"{mean_note(summary)} {band_note(summary, 'Small numbers')}" if readable else mean_note(summary)
+    bar.set_label(labels.rate_label(summary))
+    note = labels.mean_note(summary)
+    note += f" {labels.band_note(summary, 'Small numbers')}" if readable else ""
     finish(figure, summary, "Throughput", [note, *notes], mark_handles(grid, "white"))
     return figure
 
@@ -158,25 +149,19 @@ def draw_map(
     readable: bool = True,
     **look: Any,
 ) -> None:
-    """Draw one panel: a coloured cell for each value, as many ticks as fit, and the title.
+    """Draw one panel, `wide` inches: a coloured cell for each value, as many ticks as fit, and the title.
 
-    Args:
-        axes: The panel.
-        grid: Arrangement of the cells.
-        where: Values of the panel's axes.
-        image: Values in rows of y and columns of x, masked if missing.
-        wide: Width of the panel in inches.
-        readable: Whether cells have room for a number.
-        **look: Arguments of `pcolormesh`.
+    `image` has rows of y and columns of x, masked if missing; `readable` cells have room for a number; `look` are
+    arguments of `pcolormesh`.
     """
     colour, width = ("white", 0.6) if readable else ("face", 0)
     axes.pcolormesh(image, edgecolors=colour, linewidth=width, **look)
     for axis, name in ((axes.xaxis, grid.x), (axes.yaxis, grid.y)):
         places = evenly(grid.size(name), _MOST_NUMBERED)
-        axis.set_ticks(places + 0.5, np.array(tick_labels(grid, name))[places])
+        axis.set_ticks(places + 0.5, np.array(labels.tick_labels(grid, name))[places])
     axes.tick_params(labelrotation=0, length=0)
-    title = wrapped([panel_title(where)], int(wide * 11))
-    axes.set(xlabel=axis_label(grid.x), ylabel=axis_label(grid.y), title=title)
+    title = labels.wrapped([labels.panel_title(where)], int(wide * 11))
+    axes.set(xlabel=labels.axis_label(grid.x), ylabel=labels.axis_label(grid.y), title=title)
 
 
 def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:
@@ -263,10 +248,10 @@ def surface(summary: xr.Dataset) -> Figure:
     notes += thinning
     norm = colour_scale(grid.cells)
     for plain, where in panels:
-        _surface(cast("Axes3D", plain), grid, where, norm, rate_label(summary))
+        _surface(cast("Axes3D", plain), grid, where, norm, labels.rate_label(summary))
     if grid.cells["throughput"].isnull().any():
         notes.insert(0, "Cells without a value are marked on the floor.")
-    notes.insert(0, mean_note(summary))
+    notes.insert(0, labels.mean_note(summary))
     finish(figure, summary, "Throughput surface", notes, mark_handles(grid, "white"))
     return figure
 
@@ -292,29 +277,20 @@ def _surface(axes: Axes3D, grid: Arrangement, where: Mapping[str, Any], norm: No
     )
     if not crowded:
         known = np.isfinite(values)
-        axes.scatter(
-            across[known],
-            along[known],
-            values[known],
-            s=14 if _patches(values) else 60,
-            color=_colours(values, norm)[known],
-            edgecolor="black",
-            linewidth=0.6,
-            depthshade=False,
-            zorder=3,
-        )
+        size, colours = 14 if _patches(values) else 60, _colours(values, norm)[known]
+        axes.scatter(across[known], along[known], values[known], s=size, color=colours, zorder=3, **_DOT)
     _mark_surface(axes, grid, where, (across, along, values), norm)
     for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
         ticks = spaced(at, _MOST_TICKS)
-        set_ticks(at[ticks], np.array(tick_labels(grid, name))[ticks])
+        set_ticks(at[ticks], np.array(labels.tick_labels(grid, name))[ticks])
     axes.set_zlim(0, norm.vmax)
     axes.view_init(elev=24, azim=-128)
     axes.set_box_aspect((1, 1, 0.75), zoom=0.97)
     axes.tick_params(pad=0, labelsize=7.5)
-    axes.set_xlabel(axis_label(x_name), labelpad=2)
-    axes.set_ylabel(axis_label(y_name), labelpad=4)
+    axes.set_xlabel(labels.axis_label(x_name), labelpad=2)
+    axes.set_ylabel(labels.axis_label(y_name), labelpad=4)
     axes.set_zlabel(label, labelpad=2)
-    axes.set_title(wrapped([panel_title(where)], 34), y=1.0)
+    axes.set_title(labels.wrapped([labels.panel_title(where)], 34), y=1.0)
 
 
 def _mark_surface(
@@ -333,18 +309,9 @@ def _mark_surface(
     colours = _colours(z, norm)
     for name in cell_marks(grid.cells):
         chosen = grid.plane(name, where).astype(bool)
-        axes.scatter(
-            x[chosen],
-            y[chosen],
-            np.nan_to_num(z[chosen]),
-            marker=MARKS[name].marker,
-            s=60.0 / 2.2 ** before[chosen],
-            color=[MARKS[name].face(colour) for colour in map(to_hex, colours[chosen])],
-            edgecolor="black",
-            linewidth=0.6,
-            depthshade=False,
-            zorder=4,
-        )
+        look = {"marker": MARKS[name].marker, "s": 60.0 / 2.2 ** before[chosen], "zorder": 4, **_DOT}
+        look["color"] = [MARKS[name].face(colour) for colour in map(to_hex, colours[chosen])]
+        axes.scatter(x[chosen], y[chosen], np.nan_to_num(z[chosen]), **look)
         before += chosen
 
 
@@ -370,7 +337,7 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     grid, thinning = thin_axes(grid, {grid.y: 2 * _MOST_CURVES})
     figure, panels, notes = lay_out(grid, 3.4, 2.7)
     handles = draw_lines(panels, grid, summary)
-    finish(figure, summary, "Throughput", [throughput_note(summary), *notes, *thinning], handles)
+    finish(figure, summary, "Throughput", [labels.throughput_note(summary), *notes, *thinning], handles)
     return figure
 
 
@@ -379,10 +346,7 @@ def draw_lines(
 ) -> list[Line2D]:
     """Draw throughput over x with intervals, one line for each value of y, and return legend entries.
 
-    Args:
-        panels: Panels with their values of the axes other than x and y.
-        grid: Arrangement of `summary`.
-        summary: Group of a dataset.
+    `panels` come with their values of the axes other than x and y; `grid` arranges `summary`.
     """
     palette = colours(grid.size(grid.y))
     top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
@@ -394,19 +358,15 @@ def draw_lines(
         if bounded:
             axes.axhline(bandwidth, color="#555555", linestyle=":", linewidth=1)
         axes.set_ylim(0, 1.08 * (max(top, bandwidth) if bounded else top) or 1)
-        axes.set(xlabel=axis_label(grid.x), title=wrapped([panel_title(where)], 36))
+        axes.set(xlabel=labels.axis_label(grid.x), title=labels.wrapped([labels.panel_title(where)], 36))
         spec = axes.get_subplotspec()
         if spec is None or spec.is_first_col():  # labels of other panels would touch their neighbours
-            axes.set_ylabel(rate_label(summary))
+            axes.set_ylabel(labels.rate_label(summary))
         axes.grid(visible=True, alpha=0.3)
     handles = []
-    if grid.y:
-        handles = [
-            Line2D(
-                [], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=panel_title({grid.y: value})
-            )
-            for at, (c, value) in enumerate(zip(palette, axis_values(grid.cells, grid.y), strict=True))
-        ]
+    for at, value in enumerate(axis_values(grid.cells, grid.y) if grid.y else ()):
+        label = labels.panel_title({str(grid.y): value})
+        handles.append(Line2D([], [], color=palette[at], linestyle=_STYLES[at % 2], label=label))
     if bounded:
         handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
     return [*handles, *mark_handles(grid, "none")]
@@ -424,25 +384,20 @@ def _lines(axes: Axes, grid: Arrangement, where: Mapping[str, Any], palette: Seq
     for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
         if grid.empty({**where, grid.y: value} if grid.y else where):
             continue
-        style = "-" if row % 2 == 0 else "--"
         axes.fill_between(x, low[row], high[row], color=colour, alpha=0.22, linewidth=0)
         # A band has no width at a single point.
         axes.vlines(x, low[row], high[row], color=colour, linewidth=1)
-        axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
+        axes.plot(x, middle[row], _STYLES[row % 2], color=colour, marker=".", markersize=6, linewidth=1.5)
         gap = np.isnan(middle[row])
         for name in cell_marks(grid.cells):
             chosen, mark = grid.plane(name, where)[row].astype(bool), MARKS[name]
-            look: dict[str, Any] = {
-                "marker": mark.marker,
-                "facecolor": mark.face("none"),
-                "edgecolor": colour,
-            }
-            look |= {"s": 34, "linewidth": 1, "zorder": 4}
+            look: dict[str, Any] = {"marker": mark.marker, "s": 34, "linewidth": 1, "zorder": 4}
+            look |= {"facecolor": mark.face("none"), "edgecolor": colour}
             axes.scatter(x[chosen & ~gap], middle[row][chosen & ~gap], **look)
             # A mark without a value is near the floor, at a different height for each line.
             floor = np.full(x[chosen & gap].shape, 0.03 + 0.02 * (row % 9))
             axes.scatter(x[chosen & gap], floor, transform=axes.get_xaxis_transform(), clip_on=False, **look)
     ticks = spaced(x, _CURVE_TICKS)
-    axes.set_xticks(x[ticks], np.array(tick_labels(grid, grid.x))[ticks])
+    axes.set_xticks(x[ticks], np.array(labels.tick_labels(grid, grid.x))[ticks])
     margin = 0.05 * (np.ptp(x) or 1)
     axes.set_xlim(x[0] - margin, x[-1] + margin)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import evenly
@@ -22,7 +23,6 @@ from tpcsweep.numbers import between, plain, short
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
-    from matplotlib.axes import Axes
 
 _MOST_PANELS = 24
 _MOST_LINES = 8
@@ -112,25 +112,16 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     for (kind, where), part in errors.groupby(["kind", "where"], sort=False):
         at = [names.index(name_text(name)) for name in part["model"]]
         face = "#31688e" if where == "interpolation" else "none"
-        axes.scatter(
-            part["mean"],
-            at,
-            marker=shapes[kind],
-            s=22,
-            facecolor=face,
-            edgecolor="#31688e",
-            zorder=3,
-            label=f"{name_text(kind)}, {where}",
-        )
+        look: dict[str, Any] = {"marker": shapes[kind], "s": 22, "edgecolor": "#31688e", "zorder": 3}
+        axes.scatter(part["mean"], at, facecolor=face, label=f"{name_text(kind)}, {where}", **look)
     tied = [f"{name}{' *' * bool(tied)}" for name, tied in zip(names, scores["tied"], strict=True)]
     axes.set_yticks(places, tied)
     axes.invert_yaxis()
     axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
     axes.grid(visible=True, axis="x", alpha=0.3)
     handles, _ = axes.get_legend_handles_labels()
-    add_header(
-        figure, f"Prediction of cells left out: {label}", ["* not distinguishable from the best"], handles
-    )
+    note = "* not distinguishable from the best"
+    add_header(figure, f"Prediction of cells left out: {label}", [note], handles)
     return figure
 
 

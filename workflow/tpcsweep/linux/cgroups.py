@@ -24,15 +24,13 @@ from tpcsweep.numbers import plain
 REMOVE_SECONDS = 2.0
 PLAIN_GROUPS = Path("/run/tpcsweep-groups")
 """Folder of plain groups; exists only in namespaces of an ordinary user without delegated cgroups."""
-PERIOD = 100_000
-"""Usual period in µs, the default of the kernel and of Kubernetes."""
+PERIOD = 100_000  # usual period in µs, the default of the kernel and of Kubernetes
 SHORTEST_QUOTA = 1_000
 LONGEST_PERIOD = 1_000_000
 RECOMMENDED_QUOTA = 10_000
 """Smallest recommended quota in µs; with smaller ones, many streams get less than few."""
 
-FEWEST_CORES = SHORTEST_QUOTA / LONGEST_PERIOD
-"""Smallest possible quota in cores."""
+FEWEST_CORES = SHORTEST_QUOTA / LONGEST_PERIOD  # smallest possible quota in cores
 
 
 class CgroupError(Exception):
@@ -55,10 +53,7 @@ def quota(cores: float) -> Quota:
 
     The period is the usual one if the quota is at least RECOMMENDED_QUOTA, that is from a tenth of a core. For fewer
     cores it is longer, up to the kernel's maximum, so that the quota is RECOMMENDED_QUOTA. Source: `python -m
-    benchmarks.quotas`.
-
-    Raises:
-        ValueError: For less than FEWEST_CORES.
+    benchmarks.quotas`. Raises ValueError for less than FEWEST_CORES.
     """
     if round(cores * LONGEST_PERIOD) < SHORTEST_QUOTA:
         raise ValueError(f"{plain(cores)} cores are no quota: the kernel needs {plain(FEWEST_CORES)} or more")
@@ -70,8 +65,7 @@ def quota(cores: float) -> Quota:
 class Hierarchy:
     """Mount point of the machine's `cpu` controller, and the place of CPU accounting."""
 
-    version: int
-    """Version of cgroups; 0 for plain groups."""
+    version: int  # version of cgroups; 0 for plain groups
     cpu: Path
     accounting: Path
 
@@ -202,8 +196,7 @@ class Cgroup:
 class PlainGroup(Cgroup):
     """Folder with a list of processes; they and their descendants form the group, which limits nothing."""
 
-    table = ProcessTable()
-    """Shared by all groups, which are read one after the other."""
+    table = ProcessTable()  # shared by all groups, which are read one after the other
 
     def create(self, cores: float | None = None) -> Cgroup:
         if cores is not None:

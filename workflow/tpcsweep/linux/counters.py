@@ -55,12 +55,9 @@ def machine_times(text: bytes) -> tuple[float, float, float, float]:
 
 class Process(NamedTuple):
     parent: int
-    waits: bool
-    """Whether it is in an uninterruptible sleep, as during disk I/O."""
-    own: float
-    """CPU seconds."""
-    seconds: float
-    """CPU seconds including those of the children that it has waited for."""
+    waits: bool  # whether it is in an uninterruptible sleep, as during disk I/O
+    own: float  # CPU seconds
+    seconds: float  # CPU seconds including those of the children that it has waited for
 
 
 def parse_stat(text: bytes) -> Process:

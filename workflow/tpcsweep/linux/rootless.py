@@ -38,8 +38,7 @@ SYSCTLS = {
 SYSTEMD = ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--")
 """Prefix that starts a program in a group delegated to it; the process becomes that program."""
 PROC, RUN = Path("/proc"), Path("/run")
-SEPARATE_FOLDERS = ("netns", "tpcsweep")
-"""Separate folders of RUN; all others are the machine's."""
+SEPARATE_FOLDERS = ("netns", "tpcsweep")  # separate folders of RUN; all others are the machine's
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000  # linux/sched.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # linux/mount.h
 _MS_BIND, _MS_MOVE, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 13, 1 << 14, 1 << 18
@@ -129,10 +128,7 @@ def enter_namespaces() -> None:
     If cgroups are delegated to this process, or systemd delegates them on request, they are at the usual place;
     otherwise groups are plain ones (`cgroups.PLAIN_GROUPS`). Call it first in a script, because the caller must have a
     single thread (user_namespaces(7)), and open files stay open in the child. Call it only without a
-    `namespace_refusal`.
-
-    Raises:
-        OSError: If the kernel refuses any part.
+    `namespace_refusal`. Raises OSError if the kernel refuses any part.
     """
     group = _own_group()
     outside = {"setgroups": "deny", "uid_map": f"0 {os.geteuid()} 1", "gid_map": f"0 {os.getegid()} 1"}

@@ -17,10 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import psutil
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that ask a process to end."""
-_ignored: list[int] = []
-"""Signals received while they were ignored."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that ask a process to end
+_ignored: list[int] = []  # signals received while they were ignored
 _STARTER = "TPCSWEEP_STARTER"
 """Environment variable with Snakemake's pid for its jobs, because it may end before a job starts."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

@@ -50,26 +50,16 @@ _LIBC = ctypes.CDLL(None)
 class Connection(NamedTuple):
     """Established connection. Counters start with it; a counter that kernels before 4.19 lack is 0."""
 
-    cookie: int
-    """The kernel's identifier of the connection, never reused."""
-    remote: str
-    """Address of the other end; of IPv4 mapped into IPv6 that of IPv4."""
-    rtt: float
-    """Smoothed round-trip time, ms."""
-    cwnd: int
-    """Congestion window, segments."""
-    received: int
-    """Bytes of data received in order."""
-    busy: float
-    """Seconds with data to send or unacknowledged, including those of the next two fields."""
-    rwnd_limited: float
-    """Seconds in which the receiver's window limited sending."""
-    sndbuf_limited: float
-    """Seconds in which the send buffer limited sending."""
-    sent: int
-    """Bytes of data sent, including retransmissions."""
-    resent: int
-    """Retransmitted bytes of data."""
+    cookie: int  # the kernel's identifier of the connection, never reused
+    remote: str  # address of the other end; of IPv4 mapped into IPv6 that of IPv4
+    rtt: float  # smoothed round-trip time, ms
+    cwnd: int  # congestion window, segments
+    received: int  # bytes of data received in order
+    busy: float  # seconds with data to send or unacknowledged, including those of the next two fields
+    rwnd_limited: float  # seconds in which the receiver's window limited sending
+    sndbuf_limited: float  # seconds in which the send buffer limited sending
+    sent: int  # bytes of data sent, including retransmissions
+    resent: int  # retransmitted bytes of data
 
 
 COUNTERS = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
@@ -93,10 +83,8 @@ class SocketDiagnostics:
 
         The kernel no longer lists a reset connection, but its server can still read and execute requests that arrived
         before the reset. Such a connection is recognized by the socket that the server holds: `server_sockets` are its
-        processes' sockets, as returned by `tcp_sockets`. A connection that waits to be accepted counts twice.
-
-        Raises:
-            OSError: If the kernel does not answer.
+        processes' sockets, as returned by `tcp_sockets`. A connection that waits to be accepted counts twice. Raises
+        OSError if the kernel does not answer.
         """
         count, messages = 0, self._dump(_UNFINISHED | 1 << _LISTEN)
         for message in messages:
@@ -189,8 +177,7 @@ class ConnectionTotals:
 
     def __init__(self) -> None:
         self._sums: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-        self._last: dict[int, Connection] = {}
-        """Connections by their cookies."""
+        self._last: dict[int, Connection] = {}  # connections by their cookies
 
     def update(self, connections: Sequence[Connection]) -> dict[str, Any]:
         """Record the current connections, and return the sums of their COUNTERS so far."""

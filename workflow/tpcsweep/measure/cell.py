@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -27,28 +26,22 @@ from tpcsweep.measure.steady import Steady, analyse, narrow
 from tpcsweep.variables import BYTES, SHARES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
-UPDATE_SECONDS = 1.0
-"""Seconds between updates of the displayed figures."""
+UPDATE_SECONDS = 1.0  # seconds between updates of the displayed figures
 DECISION_FACTOR = 1.5
 """Factor on the time until a cell may stop again; frequent looks select luckily narrow intervals."""
 RARER_UPDATES_AFTER = 300
 """Seconds after which looks become rarer: each time that the cell is longer by a 300th."""
 POLL = 0.05
-BUSY = 0.95
-"""Share of the machine's CPU time above which the machine itself may limit a cell."""
+BUSY = 0.95  # share of the machine's CPU time above which the machine itself may limit a cell
 PAYLOAD_SHARE = 0.85
 """Smallest plausible goodput over the rate on the path.
 Headers of packets and of TLS, and a few per cent of retransmissions explain no smaller ratio."""
 HEADERS = 64 << 10
 """Most bytes of a transfer's requests, answers and TLS handshakes: curl 12 KiB, gfal-copy 32 KiB."""
-FILES = 1.0
-"""Fewest files of each stream that must end after the warm-up to sample the pauses between files."""
-SILENCE = 1.0
-"""Seconds without a byte at a cell's end after which servers and path are checked for answers."""
-COUNTING = 1.005
-"""Largest ratio of two counters that are read a millisecond apart."""
-DIGITS = 6
-"""Significant digits of figures in a cell's file."""
+FILES = 1.0  # fewest files of each stream that must end after the warm-up to sample the pauses between files
+SILENCE = 1.0  # seconds without a byte at a cell's end after which servers and path are checked for answers
+COUNTING = 1.005  # largest ratio of two counters that are read a millisecond apart
+DIGITS = 6  # significant digits of figures in a cell's file
 MEANS, TOTALS = (
     tuple(name for name, figure in SUMMARY.items() if figure.source == source) for source in ("mean", "total")
 )
@@ -98,12 +91,7 @@ def measure(
     failed`. A failure after the measurement, while transfers are being stopped, does not change the result. If the
     deployment broke, the cell carries the flag BROKEN, and the deployment must be replaced.
 
-    Args:
-        site: The deployment.
-        wanted: Parameters of the cell.
-        measurement: Settings of the measurement.
-        prefix: Start of the names of the destination files.
-        show: Function to call with the figures so far and the elapsed seconds.
+    The names of destination files start with `prefix`. `show` is called with figures so far and elapsed seconds.
 
     Returns:
         `status`, `message`, `flags`, `limit`, `limit_second`, `summary`, `samples`, `transfers` of the cell's file.
@@ -125,10 +113,8 @@ class _Cell:
         self._client = site.client_of(wanted.tool)
         self._before, self._after = site.totals(), dict[str, int | None]()
         self._sampler = site.sampler(measurement.interval)
-        self._failure = ""
-        """Reason for a failed cell, regardless of the samples."""
-        self._broken = ""
-        """Description of the part of the deployment that broke."""
+        self._failure = ""  # reason for a failed cell, regardless of the samples
+        self._broken = ""  # description of the part of the deployment that broke
 
     @contextlib.contextmanager
     def _breakage_noted(self) -> Iterator[None]:
@@ -245,7 +231,9 @@ class _Cell:
         means = limits.means(samples, steady.warmup_samples) | {"rtt_idle": self._site.rtt_idle}
         summary = self._summary(samples, steady, means)
         nothing = not samples["goodput"].any()
-        words = _most_frequent(self._transfers.messages())
+        words = ""
+        for most_frequent, times in self._transfers.messages().most_common(1):
+            words = f"{times} × {most_frequent}" if times > 1 else most_frequent
         if nothing and not (self._failure or words):
             words = f"no byte arrived within {_duration(samples):.1f} s"
         refused = self._failure not in ("", self._broken)  # the tool's own message is complete
@@ -312,10 +300,8 @@ class _Cell:
         growth, ramp = limits.growth_seconds(self._wanted, rtt), limits.ramp_seconds(self._wanted, rtt)
         moving = np.ones(after["time"].size)
         if self._wanted.layer != "network":
-            ended = self._transfers.columns()
-            moving = transfers.moving_share(
-                ended, self._unfinished, self._wanted.streams, times, growth, ramp
-            )
+            files = self._transfers.columns(), self._unfinished
+            moving = transfers.moving_share(*files, self._wanted.streams, times, growth, ramp)
         known = {name: math.nan if value is None else value for name, value in summary.items()}
         return limits.attribute(self._wanted, after, moving, known)
 
@@ -326,12 +312,10 @@ class _Cell:
 
     def _of_transfers(self, steady: Steady) -> Summary:
         ended, duration = self._transfers.columns(), self._readings[-1].time - self._readings[0].time
-        ok = ended["ok"] > 0
+        ok, streams = ended["ok"] > 0, self._wanted.streams
         counted = np.count_nonzero(ok & (ended["end"] > steady.warmup))
-        files = math.nan if self._wanted.layer == "network" else counted / self._wanted.streams
-        shares = transfers.stream_bytes(
-            ended, self._unfinished, self._wanted.streams, steady.warmup, duration
-        )
+        files = math.nan if self._wanted.layer == "network" else counted / streams
+        shares = transfers.stream_bytes(ended, self._unfinished, streams, steady.warmup, duration)
         return {
             "fairness": number(transfers.fairness(shares), DIGITS),
             "length_files": number(files, DIGITS),
@@ -373,12 +357,6 @@ def counters_disagree(samples: Series, means: Mapping[str, float], headers: floa
 
 def _duration(samples: Series) -> float:
     return float(samples["time"][-1]) if samples["time"].size else 0.0
-
-
-def _most_frequent(messages: Counter[str]) -> str:
-    for message, times in messages.most_common(1):
-        return f"{times} × {message}" if times > 1 else message
-    return ""
 
 
 def _largest_mean(values: NDArray[np.float64], length: int) -> float:

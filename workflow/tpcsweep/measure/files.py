@@ -21,8 +21,7 @@ from tpcsweep.linux.sockets import SocketDiagnostics
 
 _GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
 """FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_SYNC_FL on 64-bit machines (linux/fs.h)."""
-_HELD = 1 << 20
-"""Size in bytes of the pieces of which one page each is kept."""
+_HELD = 1 << 20  # size in bytes of the pieces of which one page each is kept
 _MODIFY, _CREATE, _IGNORED, _ONESHOT = 0x2, 0x100, 0x8000, 0x80000000  # linux/inotify.h
 _EVENT = struct.Struct("iIII")
 _BLOCK = 1 << 16
@@ -86,10 +85,8 @@ def write_through(folder: Path) -> None:
 class Arrival(NamedTuple):
     """Bytes of a transfer that arrived in its file."""
 
-    first_byte: float | None
-    """Seconds of CLOCK_MONOTONIC, or None if not observed."""
-    size: int
-    """Bytes."""
+    first_byte: float | None  # seconds of CLOCK_MONOTONIC, or None if not observed
+    size: int  # bytes
 
 
 class DestinationFiles:
@@ -102,8 +99,7 @@ class DestinationFiles:
     def __init__(self, folder: Path, first: FirstBytes | None = None) -> None:
         self._folder, self._first = folder, first
         self._sizes: dict[str, int] = {}
-        self._gone = 0
-        """Bytes of files that this object removed."""
+        self._gone = 0  # bytes of files that this object removed
         self._lock = threading.Lock()  # one thread counts while another removes
 
     def arrived(self) -> int:
@@ -155,8 +151,7 @@ class FirstBytes:
         self._path = folder
         self._fd = check_libc(libc.inotify_init1(os.O_CLOEXEC), f"inotify {folder}")
         self._folder = self._watch(folder, _CREATE)
-        self._names: dict[int, str] = {}
-        """Files without a byte so far, by their watches."""
+        self._names: dict[int, str] = {}  # files without a byte so far, by their watches
         self._times: dict[str, float] = {}
         self._thread = threading.Thread(target=self._listen, name="first bytes", daemon=True)
         self._thread.start()

@@ -28,17 +28,13 @@ from tpcsweep.variables import GBIT_PER_MS, SHARES
 Summary = Mapping[str, float | int | None]
 
 NONE_FOUND, NOT_VISIBLE = "none_found", "not_visible"
-FULL = 0.9
-"""Used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow."""
-SATURATED = 0.95
-"""Share of the machine's CPU time above which it is exhausted."""
+FULL = 0.9  # used share above which a path, a quota or a core is exhausted; verified paths may be 5 % slow
+SATURATED = 0.95  # share of the machine's CPU time above which it is exhausted
 WINDOW_FULL, WINDOW_CLOSED = 0.5, 0.25
 """Data in flight over the TCP buffer above which a window binds, without and with the kernel's report.
 The kernel lets 0.6 to 0.75 of a buffer be used. A slow reader closes windows at less."""
-LOST = 0.4
-"""Throughput over the rate that the losses allow, above which they bind."""
-NEAR = 0.1
-"""Difference of shares up to which two limits bind equally."""
+LOST = 0.4  # throughput over the rate that the losses allow, above which they bind
+NEAR = 0.1  # difference of shares up to which two limits bind equally
 SMOOTHED, PERIOD = 3, 10
 """Samples over which rates and CPU are smoothed.
 Rates, because readings are late at times; CPU, because a quota's period is a second at most."""
@@ -68,12 +64,8 @@ def numbers(
 ) -> dict[str, float]:
     """Return the figures that explain a limit and are not yet in the summary; NaN if unknown.
 
-    Args:
-        wanted: Parameters of the cell.
-        summary: Figures so far.
-        means: Means of the samples, and `rtt_idle`.
-        totals: Growth of counters over the cell.
-        transfers: Seconds of each successful transfer; without any, the cell's duration is the shortest possible.
+    `means` are those of the samples, and `rtt_idle`; `totals` is the growth of counters over the cell. `transfers` are
+    the seconds of each successful transfer; without any, the cell's duration is the shortest possible.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
@@ -106,15 +98,8 @@ def attribute(
 ) -> dict[str, float]:
     """Attribute the time of a cell to limits, by its samples after the warm-up.
 
-    Args:
-        wanted: Parameters of the cell.
-        samples: Series of the cell.
-        moving: Share of the streams' time in each sample in which files moved with fully grown windows, see
-            `transfers.moving_share`.
-        signs: The cell's `numbers`, its `rtt_idle`, and its shares of throttled scheduling periods.
-
-    Returns:
-        The share of each limit of `SHARES`. They add up to 1 if there is a sample, and are NaN otherwise.
+    `moving` is a `transfers.moving_share`. `signs` are the cell's `numbers`, its `rtt_idle`, and its shares of
+    throttled scheduling periods. The shares of `SHARES` add up to 1 if there is a sample, and are NaN otherwise.
     """
     streams = wanted.streams * wanted.tcp_streams
     busy, waited = (share / streams for share in _connections(samples, moving * streams))

@@ -19,17 +19,13 @@ from typing import NamedTuple
 
 from tpcsweep.linux.counters import CounterFile, machine_times, parse_stat
 
-PIECE = 5000
-"""Rounds of a loop that are one piece of work: 0.2 ms on the machine of development."""
-TRIES = 3
-"""Pieces in a look, of which the fastest counts, because the first one runs with cold caches."""
+PIECE = 5000  # rounds of a loop that are one piece of work: 0.2 ms on the machine of development
+TRIES = 3  # pieces in a look, of which the fastest counts, because the first one runs with cold caches
 WINDOW = 16
 """Looks whose mean is a speed, two or three seconds.
 On a shared host, a single piece takes up to twice as long as the next, regardless of this machine's load."""
-THREAD_INTERVAL = 1.0
-"""Seconds between looks at threads; each look reads a file for every thread."""
-SHARE = 0.005
-"""Largest share of a core for looks at speed, and for looks at threads; slow looks become rarer."""
+THREAD_INTERVAL = 1.0  # seconds between looks at threads; each look reads a file for every thread
+SHARE = 0.005  # largest share of a core for looks at speed, and for looks at threads; slow looks become rarer
 PRESSURE = "/proc/pressure/cpu"
 DISTURBED_SHARE = 0.1
 """Share of the machine's CPU time used by others or the hypervisor above which a cell is disturbed."""
@@ -38,18 +34,14 @@ SLOWED = 0.5
 
 
 class Condition(NamedTuple):
-    busy: float
-    """Counter: CPU seconds over all CPUs, like the next three."""
-    tasks: float
-    """Busy seconds of processes, without interrupts."""
+    busy: float  # counter: CPU seconds over all CPUs, like the next three
+    tasks: float  # busy seconds of processes, without interrupts
     steal: float
     total: float
     pressure: float | None
     """Counter: seconds in which some process waited for a CPU, or None if the kernel does not report it."""
-    work: float
-    """ms of CPU time for a recent piece of work."""
-    slowed: float | None
-    """Slowdown relative to the fastest WINDOW of looks, or None before there was one."""
+    work: float  # ms of CPU time for a recent piece of work
+    slowed: float | None  # slowdown relative to the fastest WINDOW of looks, or None before there was one
 
 
 class Machine:
@@ -131,10 +123,8 @@ def _piece() -> float:
 
 
 class Busiest(NamedTuple):
-    cores: float
-    """Cores used by the busiest thread since the previous look; NaN before the second look."""
-    waiting: float
-    """Number of threads that wait for a disk."""
+    cores: float  # cores used by the busiest thread since the previous look; NaN before the second look
+    waiting: float  # number of threads that wait for a disk
 
 
 def combine_busiest(servers: Iterable[Busiest]) -> Busiest:

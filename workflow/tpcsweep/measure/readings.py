@@ -17,8 +17,7 @@ from tpcsweep.variables import GBIT
 Series = dict[str, NDArray[np.float64]]
 Entry = TypeVar("Entry")
 
-MOST = 10_000
-"""Most entries of a history: 1000 s at ten samples a second; after thinning at least 5000."""
+MOST = 10_000  # most entries of a history: 1000 s at ten samples a second; after thinning at least 5000
 STATES = (
     *("rtt_loaded", "cwnd", "connections", "source_thread", "destination_thread", "client_thread"),
     *("source_waiting", "destination_waiting", "machine_work", "machine_slowed"),
@@ -31,46 +30,31 @@ SECONDS = ("client_cpu", "path_cpu", "machine_pressure", "busy", "rwnd_limited",
 class Reading(NamedTuple):
     """One reading of all counters. Counters only grow; two readings give a rate."""
 
-    time: float
-    """Seconds of CLOCK_MONOTONIC."""
-    payload: int
-    """Bytes that ever arrived in the destination's files."""
-    source_bytes: int
-    """Bytes sent by the source side's servers."""
-    wire_bytes: int
-    """Bytes that left the path on the destination's side."""
-    source_cpu: tuple[float, ...]
-    """CPU seconds of each source origin."""
-    destination_cpu: tuple[float, ...]
-    """CPU seconds of each destination origin."""
-    client_cpu: float
-    """CPU seconds, like the next."""
+    time: float  # seconds of CLOCK_MONOTONIC
+    payload: int  # bytes that ever arrived in the destination's files
+    source_bytes: int  # bytes sent by the source side's servers
+    wire_bytes: int  # bytes that left the path on the destination's side
+    source_cpu: tuple[float, ...]  # CPU seconds of each source origin
+    destination_cpu: tuple[float, ...]  # CPU seconds of each destination origin
+    client_cpu: float  # CPU seconds, like the next
     path_cpu: float
-    machine_busy: float
-    """CPU seconds of the machine over all its CPUs, like the next two."""
+    machine_busy: float  # CPU seconds of the machine over all its CPUs, like the next two
     machine_steal: float
     machine_total: float
     retransmits: int
-    busy: float
-    """Connection-seconds with data to send, or not yet acknowledged."""
-    rwnd_limited: float
-    """Part of `busy` in which the receiver's window limited sending."""
-    sndbuf_limited: float
-    """Part of `busy` in which the send buffer limited sending."""
-    sent: int
-    """Bytes that data connections sent, including retransmissions."""
-    resent: int
-    """Retransmitted bytes."""
-    rtt_loaded: float
-    """ms, mean over current data connections, NaN without any; likewise `cwnd`."""
+    busy: float  # connection-seconds with data to send, or not yet acknowledged
+    rwnd_limited: float  # part of `busy` in which the receiver's window limited sending
+    sndbuf_limited: float  # part of `busy` in which the send buffer limited sending
+    sent: int  # bytes that data connections sent, including retransmissions
+    resent: int  # retransmitted bytes
+    rtt_loaded: float  # ms, mean over current data connections, NaN without any; likewise `cwnd`
     cwnd: float
     connections: int
     source_thread: float
     """Cores recently used by the busiest thread of any source origin, NaN at first; likewise the next two."""
     destination_thread: float
     client_thread: float
-    source_waiting: float
-    """Threads of the source origins that wait for a disk, at most a second old."""
+    source_waiting: float  # threads of the source origins that wait for a disk, at most a second old
     destination_waiting: float
     machine_others: float = math.nan
     """CPU seconds of processes outside deployment and measurement, to a clock tick; NaN if unknown."""
@@ -156,8 +140,7 @@ class ThinnedHistory(Generic[Entry]):
         self._most = most
         self._kept: list[Entry] = []
         self._seen = 0
-        self.stride = 1
-        """Number of entries for each kept one: a power of two."""
+        self.stride = 1  # number of entries for each kept one: a power of two
 
     def add(self, entry: Entry) -> None:
         if self._seen % self.stride == 0:

@@ -24,9 +24,7 @@ _BATCHES = 8
 _LARGEST_CORRELATION = 0.9  # of neighbouring batches; eight batches cannot determine more
 _TREND_LEVEL = 0.05
 
-_SHORTEST = (
-    10.0  # s: below this, and below this many correlation times, intervals contain the truth too rarely
-)
+_SHORTEST = 10.0  # s: below this, and below this many correlation times, intervals miss the truth too often
 _FEWEST_TIMES = 15
 
 
@@ -35,20 +33,15 @@ class Steady:
     """Mean of a series of throughput samples after its warm-up, in their unit, with its uncertainty."""
 
     mean: float
-    low: float
-    """Lower end of the confidence interval; like the next two NaN with fewer than eight samples."""
+    low: float  # lower end of the confidence interval; like the next two NaN with fewer than eight samples
     high: float
-    freedom: float
-    """Degrees of freedom of Student's t behind the interval."""
-    warmup: float
-    """Seconds."""
+    freedom: float  # degrees of freedom of Student's t behind the interval
+    warmup: float  # seconds
     warmup_samples: int
     length: float
     """Time after the warm-up over the larger of correlation time and RTT; NaN without an interval."""
-    steady: bool
-    """Whether the time after the warm-up has no trend, and bytes still arrive."""
-    too_short: bool
-    """Whether the interval contains the truth less often than its confidence."""
+    steady: bool  # whether the time after the warm-up has no trend, and bytes still arrive
+    too_short: bool  # whether the interval contains the truth less often than its confidence
 
     @property
     def half_width(self) -> float:
@@ -65,16 +58,10 @@ def analyse(
 ) -> Steady:
     """Cut the warm-up of a series and return the mean of the rest with its confidence interval.
 
-    Args:
-        goodput: Rates in any unit, (samples,).
-        interval: Seconds between samples.
-        confidence: Confidence of the interval, between 0 and 1.
-        rtt: Round-trip time in seconds, the shortest possible correlation time, because senders learn nothing sooner.
-        settled: Seconds until slow start is over and the first file of each stream has ended. The warm-up has this
-            length, but at least 2 s, and at most a quarter of the series.
-
-    Raises:
-        ValueError: If samples are not finite.
+    `goodput` are rates in any unit, (samples,), each of an `interval` in s. The `rtt` in s is the shortest possible
+    correlation time, because senders learn nothing sooner. The warm-up lasts until slow start is over and the first
+    file of each stream has ended, `settled` seconds, but at least 2 s, and at most a quarter of the series. Raises
+    ValueError if samples are not finite.
     """
     samples = np.asarray(goodput, dtype=np.float64)
     if unknown := np.count_nonzero(~np.isfinite(samples)):

@@ -19,8 +19,7 @@ from tpcsweep.client import Event
 from tpcsweep.measure.files import Arrival
 from tpcsweep.xrootd.monitoring import LATE, Copy
 
-MOST_ROWS = 20_000
-"""Most transfers in a cell's file; of more, it lists every second, third and so on."""
+MOST_ROWS = 20_000  # most transfers in a cell's file; of more, it lists every second, third and so on
 WHOLE = ("stream", "number", "size", "xrootd_connections", "xrootd_size", "xrootd_code")
 """Columns of whole numbers."""
 TIMES = ("start", "first_byte", "end", "xrootd_begin", "xrootd_end")
@@ -42,17 +41,12 @@ class CellTransfers:
         """`began` is the cell's start by CLOCK_MONOTONIC; `prefix` is the start of its file names."""
         self._prefix, self._began = f"{prefix}.", began
         self._columns = {name: array("d") for name in COLUMNS}
-        self._first_ends: dict[float, float] = {}
-        """End of the first transfer by stream."""
+        self._first_ends: dict[float, float] = {}  # end of the first transfer by stream
         self._failures: dict[int, str] = {}
-        self._waiting: dict[str, int] = {}
-        """Rows without a record of XRootD, by file name, oldest first."""
-        self._early: dict[str, Copy] = {}
-        """Records of transfers whose end is not yet known."""
-        self.exhausted = False
-        """Whether every stream has given up."""
-        self.finished = False
-        """Whether every stream that has not given up has transferred all its files."""
+        self._waiting: dict[str, int] = {}  # rows without a record of XRootD, by file name, oldest first
+        self._early: dict[str, Copy] = {}  # records of transfers whose end is not yet known
+        self.exhausted = False  # whether every stream has given up
+        self.finished = False  # whether every stream that has not given up has transferred all its files
 
     def add(self, event: Event, arrival: Arrival | None = None) -> None:
         """Record an event of the client, with the arrival if a transfer ended."""

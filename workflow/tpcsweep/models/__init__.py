@@ -45,8 +45,7 @@ __all__ = [
 
 FORMAT = 5
 
-FILE = "models.json"
-"""Name of the file with fits next to a study's dataset."""
+FILE = "models.json"  # name of the file with fits next to a study's dataset
 
 
 def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
@@ -76,11 +75,9 @@ class SavedError(ValueError):
 class Saved:
     """Content of a file of fits."""
 
-    label: str
-    """Description of the data, such as "sweep demo, measured on netns"."""
+    label: str  # description of the data, such as "sweep demo, measured on netns"
     fits: Mapping[str, Fit]
-    choice: Mapping[str, Any]
-    """Result of `Choice.to_dict`."""
+    choice: Mapping[str, Any]  # result of `Choice.to_dict`
 
     @property
     def chosen(self) -> bool:
@@ -91,8 +88,7 @@ class Saved:
     def formula(self) -> Fit:
         """Fit to all cells of the formula that predicted left-out cells best.
 
-        Raises:
-            SavedError: If no model could be fitted, or no fold was possible.
+        Raises SavedError if no model could be fitted, or no fold was possible.
         """
         name = self.choice["formula"]
         if name not in self.fits or not self.fits[name].ok:
@@ -102,8 +98,7 @@ class Saved:
     def best(self, observations: Observations) -> Predictor:
         """Return the predictor for settings inside the data; a learned one is fitted to `observations`.
 
-        Raises:
-            SavedError: If no model was chosen.
+        Raises SavedError if no model was chosen.
         """
         learner = LEARNED.get(self.choice["best"])
         return self.formula if learner is None else learner(observations)

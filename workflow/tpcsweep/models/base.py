@@ -17,17 +17,13 @@ from numpy.typing import NDArray
 
 from tpcsweep.files import number
 
-Floats = NDArray[np.float64]
-"""Array of numbers; in models one number for each cell."""
+Floats = NDArray[np.float64]  # array of numbers; in models one number for each cell
 
-Points = Mapping[str, Floats]
-"""Cell parameters as columns of equal length, in base units."""
+Points = Mapping[str, Floats]  # cell parameters as columns of equal length, in base units
 
-Cells: TypeAlias = Points | pd.DataFrame
-"""Points, or a table with one row for each cell."""
+Cells: TypeAlias = Points | pd.DataFrame  # points, or a table with one row for each cell
 
-SEED = 0
-"""Seed of all random numbers in models, so that the same data always give the same result."""
+SEED = 0  # seed of all random numbers in models, so that the same data always give the same result
 
 DEFAULTS: Mapping[str, float] = {
     "origins": 1.0,
@@ -80,12 +76,9 @@ class Model:
 
     name: str
     title: str
-    formula: str
-    """LaTeX, without dollars."""
-    source: str
-    """Paper with year."""
-    axes: tuple[str, ...]
-    """Cell parameters in the formula; the prediction does not depend on any other axis."""
+    formula: str  # LaTeX, without dollars
+    source: str  # paper with year
+    axes: tuple[str, ...]  # cell parameters in the formula; the prediction does not depend on any other axis
     parameters: tuple[Parameter, ...]
     function: Callable[..., Floats]
     """`function(points, **values)` returns Gbit/s in a shape that broadcasts to the columns of `points`. Pure."""

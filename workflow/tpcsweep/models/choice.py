@@ -22,11 +22,9 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.models.predictor import Domain, Predictor
 from tpcsweep.numbers import plain
 
-KINDS = ("rtt", "streams", "deployment")
-"""Kinds of folds within one run."""
+KINDS = ("rtt", "streams", "deployment")  # kinds of folds within one run
 
-RUN = "run"
-"""Kind of the folds that leave out one run of several."""
+RUN = "run"  # kind of the folds that leave out one run of several
 
 _MOST_FOLDS = 12
 _FEWEST_VALUES = 3  # leaving out one of two values leaves no axis
@@ -62,8 +60,7 @@ class Choice:
 
     errors: pd.DataFrame
     """One row for each model, kind, and interpolation or extrapolation: number of cells and their errors."""
-    scores: pd.DataFrame
-    """One row for each model, best first: score (Gbit/s), tied with the best, skill."""
+    scores: pd.DataFrame  # one row for each model, best first: score (Gbit/s), tied with the best, skill
     predictions: pd.DataFrame
     """One row for each left-out cell: model, kind, held, row, inside, measured, predicted."""
     best: str = ""
@@ -121,11 +118,9 @@ def choose(
     folds = make_folds(observations)
     if not folds:
         return Choice.none("no axis has enough values to leave one out")
+    starts = {name: whole.values for name, whole in fits.items() if whole.ok}
     candidates: dict[str, Candidate] = {
-        **{
-            name: partial(_fitted, model, whole.values if (whole := fits.get(name)) and whole.ok else None)
-            for name, model in models.items()
-        },
+        **{name: partial(_fitted, model, starts.get(name)) for name, model in models.items()},
         **{name: partial(_learned, learner) for name, learner in learned.items()},
     }
     validate = partial(cross_validate, observations=observations, folds=folds)

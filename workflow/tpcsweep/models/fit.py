@@ -29,18 +29,13 @@ class Fit(Predictor):
     low: Mapping[str, float]
     """Lower ends of the parameters' 95 % bootstrap intervals, with fixed parameters held constant."""
     high: Mapping[str, float]
-    reasons: Mapping[str, str]
-    """Reason for each parameter that the data do not determine."""
+    reasons: Mapping[str, str]  # reason for each parameter that the data do not determine
     correlations: Floats
     """Correlations between parameters in the bootstrap, in the order of the model, each on its scale."""
-    samples: Floats
-    """Bootstrap: resamples × parameters."""
-    scatter: Scatter
-    """Scatter of log(measured / fitted)."""
-    observed: int
-    """Number of observations."""
-    drawn: str = ""
-    """Units that the bootstrap drew: runs, deployments or cells."""
+    samples: Floats  # bootstrap: resamples × parameters
+    scatter: Scatter  # scatter of log(measured / fitted)
+    observed: int  # number of observations
+    drawn: str = ""  # units that the bootstrap drew: runs, deployments or cells
 
     @property
     def name(self) -> str:
@@ -106,8 +101,7 @@ class Fit(Predictor):
     def from_dict(cls, content: Mapping[str, Any]) -> Fit:
         """Return the fit that `to_dict` wrote.
 
-        Raises:
-            KeyError: If `MODELS` lacks the model, or the model has other parameters.
+        Raises KeyError if `MODELS` lacks the model, or the model has other parameters.
         """
         parameters, model = content["parameters"], MODELS[content["model"]]
         if list(parameters) != [parameter.name for parameter in model.parameters]:

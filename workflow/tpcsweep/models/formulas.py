@@ -17,8 +17,7 @@ from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.tcp import first_window, payload, slow_start, window_rate
 from tpcsweep.variables import GBIT_PER_MS
 
-RANGE = 16 * 2.0**20
-"""Bytes of each range that XRootD requests if a transfer has more than one connection."""
+RANGE = 16 * 2.0**20  # bytes of each range that XRootD requests if a transfer has more than one connection
 
 _DELAYED = 2.0  # packets for each acknowledgement
 _LEAST_TIMEOUT = 200.0  # ms: minimum of Linux's retransmission timeout beyond the RTT

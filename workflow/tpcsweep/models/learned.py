@@ -35,10 +35,8 @@ _SMALLEST = 1e-9  # Gbit/s
 class Features:
     """Axes as a matrix: scaled logarithms of numbers, and one column for each word."""
 
-    offsets: Mapping[str, float]
-    """Addition before the logarithm, so that 0 ms has one."""
-    limits: Mapping[str, float]
-    """Number for "no limit": twice the largest value."""
+    offsets: Mapping[str, float]  # addition before the logarithm, so that 0 ms has one
+    limits: Mapping[str, float]  # number for "no limit": twice the largest value
     centres: Mapping[str, tuple[float, float]]
     words: Mapping[str, tuple[str, ...]]
 
@@ -85,10 +83,8 @@ class GaussianProcess(Predictor):
 
     regressor: Any
     features: Features
-    noise: float
-    """Standard deviation of log(throughput) about the surface that the errors do not explain."""
-    single: float
-    """Standard deviation of log(throughput) of one more measurement about the surface."""
+    noise: float  # standard deviation of log(throughput) about the surface that the errors do not explain
+    single: float  # standard deviation of log(throughput) of one more measurement about the surface
     scatter: Scatter
     """Scatter of single measurements about the surface without their point, in standard deviations."""
     name = "gaussian_process"
@@ -121,19 +117,15 @@ def fit_process(observations: Observations) -> GaussianProcess:
     The process (Rasmussen, Williams 2006) is fitted to log(throughput), the median of each point's repetitions. A
     throughput of 0 counts as half of the smallest positive one, and `problems` report it. Maximum likelihood determines
     lengths from at most 300 points. Leaving out each point (jackknife) estimates the scatter of single measurements.
-
-    Raises:
-        ValueError: If the observations have no axis or no throughput.
+    Raises ValueError if the observations have no axis or no throughput.
     """
     throughput = observations.throughput
     if not observations.axes or not throughput.any():
         raise ValueError("a Gaussian process needs an axis with several values, and throughput")
     least = float(throughput[throughput > 0].min()) / 2
     logs = np.log(np.maximum(throughput, least))
-    features, groups = (
-        Features.from_observations(observations),
-        observations.frame.assign(log=logs).groupby("point", sort=False),
-    )
+    features = Features.from_observations(observations)
+    groups = observations.frame.assign(log=logs).groupby("point", sort=False)
     cells, counts = list(groups.indices.values()), groups.size().to_numpy()
     rows = features(observations.frame)
     inputs = np.array([rows[of_point].mean(axis=0) for of_point in cells])
@@ -206,11 +198,9 @@ def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.i
 
 class _Grid(NamedTuple):
     features: Features
-    places: Mapping[str, Floats]
-    """Logarithms of each numeric axis with several values, ascending."""
+    places: Mapping[str, Floats]  # logarithms of each numeric axis with several values, ascending
     words: Mapping[str, tuple[str, ...]]
-    rates: Floats
-    """log(throughput in Gbit/s): words × places, in their order."""
+    rates: Floats  # log(throughput in Gbit/s): words × places, in their order
 
     @classmethod
     def from_observations(cls, observations: Observations, features: Features) -> _Grid:
@@ -262,10 +252,8 @@ class LookupTable(Predictor):
     """Throughput over the grid of the axes, linear in logarithms between places and constant beyond them."""
 
     grid: _Grid
-    scatter: Scatter
-    """Scatter of single measurements about the table without their points."""
-    medians: Scatter
-    """Scatter of the medians of points."""
+    scatter: Scatter  # scatter of single measurements about the table without their points
+    medians: Scatter  # scatter of the medians of points
     name = "table"
     margin = 0.5  # with 1.0, 28 % of plans at 80 % fell short: benchmarks/held_out.py
     about = "Lookup table: medians of the cells, and straight lines between them"
@@ -288,10 +276,8 @@ def fit_table(observations: Observations) -> LookupTable:
     """Build a table from the medians of points.
 
     An unmeasured place of the grid has the mean of the lines along each axis through it; interpolation precedes
-    extrapolation. Leaving out an eighth of the points at a time estimates the scatter of measurements.
-
-    Raises:
-        ValueError: If there are fewer than three points, or the grid has more than 100,000 places.
+    extrapolation. Leaving out an eighth of the points at a time estimates the scatter of measurements. Raises
+    ValueError if there are fewer than three points, or the grid has more than 100,000 places.
     """
     features = Features.from_observations(observations)
     points = np.asarray(pd.factorize(observations.frame["point"])[0])
@@ -302,9 +288,8 @@ def fit_table(observations: Observations) -> LookupTable:
     estimate = np.empty(len(observations))
     for at in range(int(part.max()) + 1):
         out = part[points] == at
-        estimate[out] = _Grid.from_observations(observations.take(~out), features).look_up(
-            observations.take(out).frame
-        )
+        rest = _Grid.from_observations(observations.take(~out), features)
+        estimate[out] = rest.look_up(observations.take(out).frame)
     off = log_ratio(observations.throughput, estimate)
     rows = pd.DataFrame({"off": off, "estimate": estimate}).groupby(points).median()
     return LookupTable(

@@ -46,8 +46,7 @@ class LeastSquares:
     observations: Observations
     free: tuple[Parameter, ...]
     constants: Mapping[str, float]
-    rows: NDArray[np.int64] | None = None
-    """Rows that a resample uses, or None for all rows once each."""
+    rows: NDArray[np.int64] | None = None  # rows that a resample uses, or None for all rows once each
 
     @classmethod
     def for_model(cls, model: Model, observations: Observations) -> LeastSquares:
@@ -134,8 +133,7 @@ def find_optimum(
 ) -> tuple[LeastSquares, Floats, float, bool]:
     """Return a model's problem and the result of its search (`LeastSquares.search`).
 
-    Raises:
-        UnfittableError: If the model has no optimum, or no value at some observation.
+    Raises UnfittableError if the model has no optimum, or no value at some observation.
     """
     problem = LeastSquares.for_model(model, observations)
     count, unknowns = len(observations), len(problem.free)

@@ -30,11 +30,9 @@ CLASS_SHARE = 0.1
 
 MANY_VALUES = 12
 
-LARGEST_FULL_FIT = 5000
-"""Largest number of cells that models are fitted to in full."""
+LARGEST_FULL_FIT = 5000  # largest number of cells that models are fitted to in full
 
-SAMPLE_SIZE = 500
-"""Number of sampled cells for fits of larger datasets; fits to 10⁵ cells would take hours."""
+SAMPLE_SIZE = 500  # number of sampled cells for fits of larger datasets; fits to 10⁵ cells would take hours
 
 _MOST = 0.5  # share of the points
 
@@ -52,10 +50,8 @@ class Observations:
     Its columns are axes, fixed parameters, throughput, errors, deployment, point, run and flags."""
     axes: tuple[str, ...]
     """Names of parameters with several values, in the dataset's order, without `repetition`."""
-    label: str = ""
-    """Description of the data for figures, such as "sweep demo, measured on netns"."""
-    data_kind: str = "measured"
-    """Origin of the throughput: measured or simulated."""
+    label: str = ""  # description of the data for figures, such as "sweep demo, measured on netns"
+    data_kind: str = "measured"  # origin of the throughput: measured or simulated
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -125,10 +121,8 @@ class Observations:
 def observe(ds: xr.Dataset, most: int = LARGEST_FULL_FIT) -> Observations:
     """Return the well-measured cells of a dataset; of more than `most`, return a fixed random `SAMPLE_SIZE`.
 
-    A row's error is the standard error behind its interval, in quadrature with the floors.
-
-    Raises:
-        NothingMeasuredError: If no cell was measured well.
+    A row's error is the standard error behind its interval, in quadrature with the floors. Raises NothingMeasuredError
+    if no cell was measured well.
     """
     cells = observations(ds)
     frame = cells[cells["reason"] == ""].drop(columns="reason").reset_index(drop=True)
@@ -197,11 +191,8 @@ def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     share = np.where(known, FLOOR, max(_of_repetitions(frame), FLOOR))
     error = np.where(known, error, 0.0)
     with_floor = np.sqrt(error**2 + (share * level) ** 2 + (FLOOR * typical) ** 2)
-    return (
-        with_floor,
-        level,
-        np.hypot(share, np.divide(error, level, out=np.zeros(len(error)), where=level > 0)),
-    )
+    relative = np.divide(error, level, out=np.zeros(len(error)), where=level > 0)
+    return with_floor, level, np.hypot(share, relative)
 
 
 def _of_repetitions(frame: pd.DataFrame) -> float:

@@ -25,14 +25,12 @@ from tpcsweep.models.observations import Observations
 from tpcsweep.numbers import plain
 from tpcsweep.variables import Variable
 
-CONFIDENCE = 0.95
-"""Confidence level of intervals."""
+CONFIDENCE = 0.95  # confidence level of intervals
 
 MOST_CHOSEN = 48
 """Most values of an axis that can be recommended; an axis with more was measured rather than set."""
 
-BAND = 40
-"""Fewest cells of similar throughput in a band of the scatter; fewer do not determine its tails."""
+BAND = 40  # fewest cells of similar throughput in a band of the scatter; fewer do not determine its tails
 
 _QUANTILES = np.linspace(0.005, 0.995, 100)
 _FARTHEST = 20.0  # largest factor between measured and predicted throughput; larger ones are clipped
@@ -64,8 +62,7 @@ class Domain:
     def filled(self, points: Cells, axes: Sequence[str]) -> dict[str, Any]:
         """Return the columns of `points` plus the parameters with a single value in the data.
 
-        Raises:
-            KeyError: If one of `axes` varies in the data and `points` lack it.
+        Raises KeyError if one of `axes` varies in the data and `points` lack it.
         """
         columns = {str(name): points[name] for name in points}
         if lacking := [name for name in axes if name in self.ranges and name not in columns]:
@@ -114,10 +111,8 @@ class Scatter:
     Poor formulas scatter more, full paths less.
     """
 
-    at: Floats
-    """Median of log(predicted throughput in Gbit/s) of each band, ascending."""
-    quantiles: Floats
-    """Bands × quantiles."""
+    at: Floats  # median of log(predicted throughput in Gbit/s) of each band, ascending
+    quantiles: Floats  # bands × quantiles
 
     @classmethod
     def from_residuals(cls, residuals: Floats, predicted: Floats, freedom: float = math.inf) -> Scatter:
@@ -171,8 +166,7 @@ class Predictor(ABC):
     """Fit of a formula, or a predictor of `choice.LEARNED`."""
 
     domain: Domain
-    problems: tuple[str, ...] = ()
-    """Problems during the fit."""
+    problems: tuple[str, ...] = ()  # problems during the fit
     margin = 1.0
     """Share of its risk that a plan may take; the cheapest of many settings tends to be overestimated."""
 
@@ -190,8 +184,7 @@ class Predictor(ABC):
     def estimate(self, points: Cells) -> Floats:
         """Return the fitted throughput in Gbit/s of each row.
 
-        Raises:
-            KeyError: If the points lack an axis that the throughput depends on.
+        Raises KeyError if the points lack an axis that the throughput depends on.
         """
 
     @abstractmethod
@@ -205,17 +198,10 @@ class Predictor(ABC):
     def predict(self, points: xr.Dataset | Cells) -> xr.Dataset:
         """Return the throughput with the interval that would contain one more measurement.
 
-        `extrapolated` is true outside the ranges of the data.
-
-        Args:
-            points: Dataset whose coordinates are axes, or a table with one row for each point. Parameters with a single
-                value in the fitted data may be missing.
-
-        Returns:
-            Dataset with the dimensions of `points`, or the dimension `point` for a table.
-
-        Raises:
-            KeyError: If the points lack an axis that the throughput depends on.
+        The points are a dataset whose coordinates are axes, or a table with one row for each; they may lack parameters
+        with a single value in the fitted data. The result has their dimensions, or the dimension `point` for a table.
+        `extrapolated` is true outside the ranges of the data. Raises KeyError if the points lack an axis that the
+        throughput depends on.
         """
         table, template = _table(points)
         low, high = interval(self.draws(table))

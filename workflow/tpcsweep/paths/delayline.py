@@ -42,10 +42,8 @@ class Direction(NamedTuple):
     dropped: int
     late_sum: int
     late_max: int
-    held: int
-    """Bytes currently inside, as on the wire."""
-    busy: int
-    """time.monotonic_ns() at which its bottleneck will have sent, or has sent, all waiting packets."""
+    held: int  # bytes currently inside, as on the wire
+    busy: int  # time.monotonic_ns() at which its bottleneck will have sent, or has sent, all waiting packets
 
 
 class _Setting:
@@ -105,16 +103,10 @@ class DelayLine:
         folder: File,
         prefix: Sequence[str],
     ) -> None:
-        """Create devices in two namespaces and forward between them. Raises PathError.
+        """Create devices in two routers' namespaces and forward between them, with a delay in ns one way.
 
-        Args:
-            path: The path.
-            delay: One-way delay in ns.
-            near: Namespace of the source's router.
-            far: Namespace of the destination's router.
-            commands: Runner and log of commands.
-            folder: Folder of the statistics file.
-            prefix: Words before the command, for example to place it in a cgroup; they must exec, not fork.
+        `folder` gets the statistics file. The words of `prefix` come before the command, for example to place it in a
+        cgroup; they must exec, not fork. Raises PathError.
         """
         self.binary = compiled(_programs(), commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
@@ -167,10 +159,8 @@ class DelayLine:
             f"/dev/net/tun, and both namespaces without an interface {INTERFACE}"
         )
 
-    delay = _Setting(0)
-    """One-way delay in ns."""
-    queue = _Setting(8)
-    """Most bytes that may wait before the bottleneck."""
+    delay = _Setting(0)  # one-way delay in ns
+    queue = _Setting(8)  # most bytes that may wait before the bottleneck
 
     def statistics(self) -> tuple[Direction, Direction]:
         """Return the counters of near to far, and far to near, in microseconds. Raises PathError."""

@@ -163,16 +163,9 @@ def connect(
 ) -> Link:
     """Connect two existing namespaces by a path; the returned link is up but not verified.
 
-    Args:
-        path: The path.
-        near: Source's namespace and the address of its tpc-path, such as ("tpc-a", "10.88.0.1/30").
-        far: The same of the destination.
-        commands: Runner and log of commands.
-        folder: Folder for a delay line's files, see `DelayLine`.
-        prefix: Words before a delay line's command, see `DelayLine`.
-
-    Raises:
-        PathError, CommandError: If the path cannot be created.
+    `near` is the source's namespace and the address of its tpc-path, such as ("tpc-a", "10.88.0.1/30"); `far` that of
+    the destination. `folder` and `prefix` are those of a `DelayLine`. Raises PathError or CommandError if the path
+    cannot be created.
     """
     emulator = plan.choose_emulator(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
     link = Link(path, emulator, near, far, commands)
@@ -281,13 +274,9 @@ def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, in
 
 
 def line_counters(seen: delayline.Direction, path: Path, now: int, refused: int) -> dict[str, int]:
-    """Return the counters of one direction of the delay line.
+    """Return the counters of one direction of the delay line, and of packets that the device `refused` before.
 
-    Args:
-        seen: Counters of the delay line.
-        path: The path.
-        now: time.monotonic_ns(). Bytes that the bottleneck sends from now until it is free wait for the rate.
-        refused: Packets that the device refused before the delay line read them.
+    Bytes that the bottleneck sends from `now`, time.monotonic_ns(), until it is free wait for the rate.
     """
     waiting = min(plan.bytes_in(path, max(0, seen.busy - now) / 1e6), seen.held)
     return {

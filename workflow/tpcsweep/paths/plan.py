@@ -12,8 +12,7 @@ from tpcsweep.variables import GBIT_PER_MS
 
 Emulator = Literal["none", "netem", "delayline"]
 
-INTERFACE = "tpc-path"
-"""Name of the path's interface in both routers."""
+INTERFACE = "tpc-path"  # name of the path's interface in both routers
 
 KIB = 1024
 SUPER_PACKET = 64 * KIB  # largest GSO packet; a tbf segments packets above its burst, which costs CPU
@@ -44,14 +43,10 @@ class PathError(RuntimeError):
 class Path:
     """Requested path, the same in both directions."""
 
-    rtt: float
-    """Round-trip time in ms, without queueing."""
-    bandwidth: float
-    """Gbit/s of link-layer bytes in each direction; see verify.py."""
-    loss: float = 0.0
-    """Fraction of packets that is lost at random in each direction."""
-    mtu: int = 1500
-    """Bytes of the largest IP packet."""
+    rtt: float  # round-trip time in ms, without queueing
+    bandwidth: float  # Gbit/s of link-layer bytes in each direction; see verify.py
+    loss: float = 0.0  # fraction of packets that is lost at random in each direction
+    mtu: int = 1500  # bytes of the largest IP packet
     queue_limit: int | None = None
     """Most packets in flight in each direction, as netem's limit, or None without such a limit."""
     whole_rtt: float | None = None

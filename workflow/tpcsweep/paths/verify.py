@@ -49,8 +49,7 @@ class Measured:
     near_to_far: float
     far_to_near: float
     attempts: int
-    slow: bool = False
-    """Whether a rate is below the requested one, and nothing else is wrong."""
+    slow: bool = False  # whether a rate is below the requested one, and nothing else is wrong
 
     @property
     def bandwidth(self) -> float:
@@ -60,10 +59,8 @@ class Measured:
 class Rate(NamedTuple):
     """Rate at which bytes left a path."""
 
-    bandwidth: float
-    """Gbit/s."""
-    calm: bool
-    """Whether the machine was calm enough for the rate to be the path's own."""
+    bandwidth: float  # Gbit/s
+    calm: bool  # whether the machine was calm enough for the rate to be the path's own
 
 
 def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:

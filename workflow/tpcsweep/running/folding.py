@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from tpcsweep import results
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, cell_spec
+from tpcsweep.configuration.loading import Configuration, Study, cell_spec
+from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.files import write_json

@@ -20,15 +20,8 @@ import psutil
 
 from tpcsweep import results
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import (
-    SHIPPED,
-    Configuration,
-    ConfigurationError,
-    Study,
-    as_typed,
-    cell_spec,
-    studies,
-)
+from tpcsweep.configuration.loading import SHIPPED, Configuration, Study, as_typed, cell_spec, studies
+from tpcsweep.configuration.problems import ConfigurationError
 
 NEVER = "(?!)"
 """Regular expression that matches nothing."""

@@ -23,8 +23,7 @@ Place = Literal["client", "source", "destination"]
 OnMarker = Callable[[int], None]
 """Function that is called with the bytes of a transfer so far, at each performance marker."""
 
-ANONYMOUS = "anonymous"
-"""Name of a file in a credentials folder that marks servers without authorization."""
+ANONYMOUS = "anonymous"  # name of a file in a credentials folder that marks servers without authorization
 LONGEST = 300
 """Most characters of a failure, so that a pipe writes a line at once and threads do not mix lines."""
 READY = {"ready": True}
@@ -64,21 +63,14 @@ class Credentials:
 class Transfer:
     """Transfer of one file."""
 
-    source: str
-    """Its https URL, like that of the destination."""
+    source: str  # its https URL, like that of the destination
     destination: str
-    copy_mode: str
-    """`pull`: the destination fetches. `push`: the source sends."""
-    tcp_streams: int = 1
-    """Connections inside the transfer."""
-    source_file: str = ""
-    """Path of the file on the source's origins, for tools that bypass XRootD."""
-    destination_file: str = ""
-    """Path of the file on the destination's origins, for tools that bypass XRootD."""
-    stream: int = 0
-    """Number of the cell's stream, from 0."""
-    encryption: str = "usual"
-    """Value of the parameter `encryption`."""
+    copy_mode: str  # `pull`: the destination fetches. `push`: the source sends.
+    tcp_streams: int = 1  # connections inside the transfer
+    source_file: str = ""  # path of the file on the source's origins, for tools that bypass XRootD
+    destination_file: str = ""  # path of the file on the destination's origins, for tools that bypass XRootD
+    stream: int = 0  # number of the cell's stream, from 0
+    encryption: str = "usual"  # value of the parameter `encryption`
 
     @property
     def ends(self) -> tuple[str, str, str]:
@@ -107,8 +99,7 @@ class Service:
     """Server that a tool needs at an origin in addition to XRootD."""
 
     name: str
-    port: int
-    """Listening port, which shows that the server is ready."""
+    port: int  # listening port, which shows that the server is ready
     command: list[str]
 
 
@@ -129,14 +120,12 @@ class Tool(ABC):
     """Most TCP connections inside a transfer, with the reason, or None for XRootD's HTTP limits."""
     encryptions: Sequence[str] = ("tls",)
     """Supported encryptions in addition to `usual`, which means the first of them."""
-    authorizations: Sequence[str] = ("macaroons",)
-    """Supported authorizations in addition to `usual`."""
+    authorizations: Sequence[str] = ("macaroons",)  # supported authorizations in addition to `usual`
     needs_tls: str | None = None
     """Reason why its data must be encrypted if servers require credentials, or None."""
     extra: str | None = None
     """Name in `extras.EXTRAS` that installs the tool, or None if set-up always installs it."""
-    packages: Sequence[str] = ()
-    """Debian packages of the tool, by their names in any release."""
+    packages: Sequence[str] = ()  # Debian packages of the tool, by their names in any release
 
     def connections(self, copy_mode: str) -> tuple[int, str]:
         """Return the most TCP connections of a transfer, and the reason for this limit."""
@@ -162,16 +151,13 @@ class Tool(ABC):
 class Program(Tool):
     """Tool with one process for each transfer."""
 
-    exit_codes: Mapping[int, str] = {}
-    """Meanings of exit codes, for tools whose output does not explain them."""
-    manual: str = ""
-    """Manual page that explains other exit codes."""
+    exit_codes: Mapping[int, str] = {}  # meanings of exit codes, for tools whose output does not explain them
+    manual: str = ""  # manual page that explains other exit codes
 
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
         """Prepare a cell once, before its first transfer; `folder` is the client's own.
 
-        Raises:
-            RuntimeError: If the tool cannot start, with its own message.
+        Raises RuntimeError if the tool cannot start, with its own message.
         """
 
     @abstractmethod

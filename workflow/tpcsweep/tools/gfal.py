@@ -34,8 +34,7 @@ from tpcsweep.tools.base import (
     worker_command,
 )
 
-MOST_THREADS = 10_000
-"""More than any number of streams; a thread is created only if all others are copying."""
+MOST_THREADS = 10_000  # more than any number of streams; a thread is created only if all others are copying
 _DAVIX = ("libdavix0v5", "libdavix0t64")
 _LIBRARIES = ("libgfal2-2", "libgfal2-2t64", "gfal2-plugin-http", *_DAVIX)
 
@@ -62,15 +61,10 @@ class DavixPut(Program):
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         shown = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
+        shown = shown if credentials.needed else []
         # No retry, because failures must be visible.
-        options = [
-            *(shown if credentials.needed else ()),
-            "--capath",
-            str(credentials.authorities),
-            "--retry",
-            "0",
-        ]
-        return [f"/usr/bin/{self.name}", *options, *self._ends(transfer)]
+        options = ["--capath", str(credentials.authorities), "--retry", "0"]
+        return [f"/usr/bin/{self.name}", *shown, *options, *self._ends(transfer)]
 
     def _ends(self, transfer: Transfer) -> tuple[str, str]:
         return transfer.source_file, transfer.url_for_mover(transfer.destination)

@@ -41,8 +41,7 @@ XRootD itself stops a stalled copy after 60 s (`tpc.timeout`), with a more usefu
 marker every 5 s."""
 
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-REDIRECTIONS = 5
-"""Most consecutive redirections; a redirector causes one."""
+REDIRECTIONS = 5  # most consecutive redirections; a redirector causes one
 REDIRECTS = (301, 302, 307, 308)
 _STRIPE_BYTES = re.compile(rb"^\s*Stripe Bytes Transferred:\s*(\d+)\s*$")
 
@@ -74,8 +73,7 @@ class Head:
 
     status: int
     reason: str
-    headers: Mapping[str, str]
-    """Values by lower-case name; of repeated names the last value."""
+    headers: Mapping[str, str]  # values by lower-case name; of repeated names the last value
 
     @property
     def well(self) -> bool:
@@ -194,10 +192,8 @@ class Progress:
     """Parser of a COPY's body: performance markers, and the result in the last line."""
 
     def __init__(self) -> None:
-        self.bytes = 0
-        """Bytes transferred, by the markers."""
-        self.last = b""
-        """Last line that is not empty, as far as received."""
+        self.bytes = 0  # bytes transferred, by the markers
+        self.last = b""  # last line that is not empty, as far as received
         self._rest = b""
 
     def feed(self, piece: bytes) -> bool:

@@ -24,8 +24,7 @@ from tpcsweep import processes
 from tpcsweep.tools.base import VALID_HOURS
 
 USER = "alice"
-ROOT_USER = "root"
-"""User of the tools' processes, and of the root protocol."""
+ROOT_USER = "root"  # user of the tools' processes, and of the root protocol
 VALID = datetime.timedelta(hours=VALID_HOURS)
 _UNUSED = (
     *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
@@ -41,12 +40,8 @@ def create_credentials(
     """Create the folder of a deployment's credentials.
 
     Its files are ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
-
-    Args:
-        folder: Folder to create.
-        addresses: Addresses of the servers; no client accepts a certificate without them.
-        owner: User and group id of the servers, which alone may read their secrets; only root may read the user's.
-        root: Whether ROOT_USER has the user's rights.
+    Clients accept only a certificate with the `addresses` of the servers. Only the servers' `owner` (user and group id)
+    may read their secrets, and only root the user's. With `root`, ROOT_USER has the user's rights.
     """
     folder.mkdir(mode=0o711)
     authority = _certificate("tpcsweep CA")

@@ -25,8 +25,7 @@ from tpcsweep.xrootd.servers import LOOPBACK, MONITOR_PORT
 LATE = 5.0
 """Seconds after a copy's end until its record may arrive.
 Servers send once a second, by a clock of whole seconds; a server that waits for its CPU quota is later."""
-READINGS = 5
-"""Comparisons of both clocks, of which the shortest counts."""
+READINGS = 5  # comparisons of both clocks, of which the shortest counts
 _DATAGRAM = 1 << 16
 _TIME = re.compile(r"(?P<seconds>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<microseconds>\d{1,6})Z")
 
@@ -34,20 +33,13 @@ _TIME = re.compile(r"(?P<seconds>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<microsecon
 class Copy(NamedTuple):
     """Third-party copy as reported by its server."""
 
-    name: str
-    """File name at the destination."""
-    begin: float
-    """Start of the server's work, seconds of CLOCK_MONOTONIC."""
-    end: float
-    """End of the copy, seconds of CLOCK_MONOTONIC."""
-    connections: int
-    """Requested TCP connections."""
-    size: int
-    """Bytes moved."""
-    code: int
-    """0 for success."""
-    direction: str
-    """`pull` or `push`."""
+    name: str  # file name at the destination
+    begin: float  # start of the server's work, seconds of CLOCK_MONOTONIC
+    end: float  # end of the copy, seconds of CLOCK_MONOTONIC
+    connections: int  # requested TCP connections
+    size: int  # bytes moved
+    code: int  # 0 for success
+    direction: str  # `pull` or `push`
 
 
 def parse_datagram(datagram: bytes, to_monotonic: Callable[[float], float]) -> list[Copy]:

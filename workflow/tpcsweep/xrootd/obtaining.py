@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,18 +69,13 @@ Stage = Callable[[str], None]  # reports progress to the user
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
     """Return a release, creating it if the cache lacks it. Raises ReleaseError.
 
-    Args:
-        name: SYSTEM, a version, a version followed by FROM_SOURCE, or a key of `own`.
-        own: Folders of releases that a site has built itself.
-        stage: Function that reports progress.
+    Its name is SYSTEM, a version, a version followed by FROM_SOURCE, or that of one of the site's `own` releases.
     """
     if name == SYSTEM:
         return Release(SYSTEM)
     if name in own:
         folder = own[name]
-        return Release(
-            name, release_in(name, folder).folder, {"folder": str(folder), "digest": _digest(folder)}
-        )
+        return replace(release_in(name, folder), record={"folder": str(folder), "digest": _digest(folder)})
     folder = _place(name)
     if not folder.exists():
         with _making(folder.parent):

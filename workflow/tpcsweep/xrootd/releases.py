@@ -21,14 +21,12 @@ SYSTEM = "system"  # the release that is installed on the machine or in the imag
 FROM_SOURCE = "-source"  # suffix of a version that is built from source although Debian has it
 DEBIAN: Mapping[str, str] = {"5.5.3": "bookworm", "5.8.1": "trixie"}
 """Versions that are unpacked from a Debian release, with its code name."""
-RECOMMENDED = "5.8.1"
-"""Best release in Debian, with fewer crashes than Debian 12's; see docs/studies.md."""
+RECOMMENDED = "5.8.1"  # best release in Debian, with fewer crashes than Debian 12's; see docs/studies.md
 PROGRAMS = ("xrootd", "cmsd", "xrdcp")
 IN_IMAGE = Path("/opt/xrootd")  # folder of a container image's releases
 LOADER = "loader"
 """Subfolder of a release with a link to its loader for each program, so that processes have its name."""
-RECORD = "release.json"
-"""File in a release's folder with the record of its build."""
+RECORD = "release.json"  # file in a release's folder with the record of its build
 SOURCES = Path(__file__).resolve().parents[3] / "envs/xrootd.txt"
 """List of versions with known source archives, each with its hash."""
 _PINNED = re.compile(r"xrootd==(?P<version>\S+) --hash=sha256:(?P<digest>[0-9a-f]{64})")
@@ -43,12 +41,9 @@ class ReleaseError(Exception):
 class Release:
     """Release whose programs can be started on this machine."""
 
-    name: str
-    """Value of the parameter `xrootd`."""
-    folder: Path | None = None
-    """Folder with its bin/ and lib/, or None for the programs in PATH."""
-    record: Mapping[str, Any] = field(default_factory=dict)
-    """Record of its build, for provenance."""
+    name: str  # value of the parameter `xrootd`
+    folder: Path | None = None  # folder with its bin/ and lib/, or None for the programs in PATH
+    record: Mapping[str, Any] = field(default_factory=dict)  # record of its build, for provenance
     environment: Mapping[str, str] | None = field(default=None, compare=False)
     """Environment of its programs, as in an image, or None for that of the system's commands."""
 

@@ -26,8 +26,7 @@ SITENAME = "tpcsweep"
 MOST_ORIGINS = 64
 """Most servers of one redirector, which has one of 64 bits for each (XrdCmsTypes.hh, `SMask_t`)."""
 EXPORT = "/data"
-READY_FILE = "ready"
-"""One-byte file under EXPORT that a server must deliver before it counts as ready."""
+READY_FILE = "ready"  # one-byte file under EXPORT that a server must deliver before it counts as ready
 
 CMSD_LOGGED_IN = "Waiting for primary server"
 """Message that an origin's cmsd logs when its admin socket exists.
@@ -49,17 +48,13 @@ class Ports(NamedTuple):
     """Ports of a server, at all addresses of its network (XrdInet.cc, `Bind`), and of its agent."""
 
     server: int = PORT
-    cmsd: int = CMSD_PORT
-    """Port of a redirector's cmsd."""
-    monitor: int = MONITOR_PORT
-    """UDP port of the monitoring's receiver."""
+    cmsd: int = CMSD_PORT  # port of a redirector's cmsd
+    monitor: int = MONITOR_PORT  # UDP port of the monitoring's receiver
     agent: int = 8443
-    probe: int = 8444
-    """Agent's port for connections that verify a path."""
+    probe: int = 8444  # agent's port for connections that verify a path
 
 
-USUAL = Ports()
-"""Ports of a server with a network of its own."""
+USUAL = Ports()  # ports of a server with a network of its own
 
 
 @dataclass(frozen=True)
@@ -68,14 +63,10 @@ class Server:
 
     name: str
     address: str
-    role: Literal["manager", "server"]
-    """A redirector is a manager, an origin a server."""
-    manager: str | None
-    """Address and port of the side's redirector, or None for a single origin."""
-    folder: Path
-    """Writable folder for admin path, pid files and logs."""
-    root: Path
-    """Folder of its files, shared by all origins of a side, as the redirector assumes."""
+    role: Literal["manager", "server"]  # a redirector is a manager, an origin a server
+    manager: str | None  # address and port of the side's redirector, or None for a single origin
+    folder: Path  # writable folder for admin path, pid files and logs
+    root: Path  # folder of its files, shared by all origins of a side, as the redirector assumes
     ports: Ports = USUAL
 
     @property
@@ -140,13 +131,8 @@ def side_servers(
 ) -> SideServers:
     """Return the servers of one side: origins at `addresses`, and for several a redirector at `entry`.
 
-    Args:
-        name: Prefix of the servers' names.
-        entry: Address of the redirector.
-        addresses: Addresses of the origins.
-        folder: Folder that gets a subfolder for each server.
-        root: Folder of the files that all servers serve.
-        ports: Ports, the redirector's first; by default the usual ones.
+    Their names begin with `name`. Each gets a subfolder of `folder`, and all serve the files in `root`. The first of
+    the `ports` are the redirector's; by default all have the usual ones.
     """
     ports = ports or [USUAL] * (len(addresses) + 1)
     manager = place_of(entry, ports[0].cmsd) if len(addresses) > 1 else None
@@ -164,11 +150,8 @@ def configuration(
 ) -> str:
     """Return the text of a server's configuration file, for its xrootd and its cmsd.
 
-    Args:
-        server: The server.
-        credentials: Folder of `create_credentials`.
-        xrdcp: Start of the command line that pulls files by the root protocol, which is disabled without it.
-        authorization: With "none" everybody has access.
+    `create_credentials` made the folder `credentials`. `xrdcp` starts the command line that pulls files by the root
+    protocol, which is disabled without it. With `authorization` "none" everybody has access.
     """
     asks = authorization != "none"
     manager = server.role == "manager"

@@ -30,8 +30,7 @@ Array = NDArray[np.float64]
 TLS = 16384 / (16384 + 22)
 """Payload share of the largest TLS 1.3 record (RFC 8446, section 5): header 5, type 1, tag 16 bytes."""
 NUMBERS = ("streams", "origins", "cores", "rtt", "bandwidth", "queue_limit", "mtu", "tcp_buffer", "file_size")
-WORDS = ("endpoint", "tool", "layer", "encryption")
-"""Parameters of the model: numbers and words."""
+WORDS = ("endpoint", "tool", "layer", "encryption")  # parameters of the model: numbers and words
 ROUNDS = 12
 """Iterations for the fixed point, which leave a relative error of 10⁻⁹.
 
@@ -61,16 +60,11 @@ class ModelCells(NamedTuple):
     mtu: Array
     tcp_buffer: Array
     file_size: Array
-    redirected: Array
-    """1 if clients contact redirectors: more than one origin, and not direct."""
-    encrypted: Array
-    """1 if data are in TLS records."""
-    endless: Array
-    """1 if a stream is a single connection for the whole cell and moves no files."""
-    reads: Array
-    """1 if the source's files are on a disk."""
-    writes: Array
-    """1 if the destination's files are on a disk."""
+    redirected: Array  # 1 if clients contact redirectors: more than one origin, and not direct
+    encrypted: Array  # 1 if data are in TLS records
+    endless: Array  # 1 if a stream is a single connection for the whole cell and moves no files
+    reads: Array  # 1 if the source's files are on a disk
+    writes: Array  # 1 if the destination's files are on a disk
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> ModelCells:
@@ -88,20 +82,13 @@ class ModelCells(NamedTuple):
 class Terms(NamedTuple):
     """The limits of cells at a throughput."""
 
-    setup: Array
-    """Time of a transfer before its first byte, s."""
-    rounds: Array
-    """Round trips of slow start."""
-    ramp: Array
-    """Data that slow start moves, Gbit."""
-    stream: Array
-    """The largest rate of a single stream after slow start, without contention."""
-    window: Array
-    """The largest rate of a stream with its window."""
-    demand: Array
-    """The total throughput of all streams without ceilings."""
-    ceilings: Mapping[str, Array]
-    """The largest throughput of each component, for all its instances together."""
+    setup: Array  # time of a transfer before its first byte, s
+    rounds: Array  # round trips of slow start
+    ramp: Array  # data that slow start moves, Gbit
+    stream: Array  # the largest rate of a single stream after slow start, without contention
+    window: Array  # the largest rate of a stream with its window
+    demand: Array  # the total throughput of all streams without ceilings
+    ceilings: Mapping[str, Array]  # the largest throughput of each component, for all its instances together
 
 
 def model_cells(parameters: Iterable[Parameters]) -> ModelCells:
@@ -271,10 +258,8 @@ def spread(
 def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
     """Yield a simulated dataset with each random parameter set of its testbed, to judge claims on.
 
-    Throughput and CPU come from the fixed point; the interval equals the throughput.
-
-    Raises:
-        ValueError: for a dataset that is not simulated, or whose cells have different parameters.
+    Throughput and CPU come from the fixed point; the interval equals the throughput. Raises ValueError for a dataset
+    that is not simulated, or whose cells have different parameters.
     """
     settings = simulation_settings(summary)
     cells, over = cells_in(summary), summary["throughput"]

@@ -21,10 +21,8 @@ from tpcsweep.testbeds.simulation.engine import ENDLESS
 from tpcsweep.testbeds.simulation.model import Array, ModelCells, Terms
 from tpcsweep.variables import GBIT, SHARES, SUMMARY, TRANSFERS
 
-SAMPLES = 2
-"""The most samples of a fixed-point cell: enough to draw its constant goodput."""
-REACHED = 0.95
-"""The share of a ceiling, or of the streams' demand, from which it counts as binding."""
+SAMPLES = 2  # the most samples of a fixed-point cell: enough to draw its constant goodput
+REACHED = 0.95  # the share of a ceiling, or of the streams' demand, from which it counts as binding
 CEILING_LIMITS = {"interface": "bandwidth", "path": "bandwidth", "disk_read": "disk", "disk_write": "disk"}
 """The limit of a cell that corresponds to one of `Terms.ceilings`, if their names differ."""
 _DERIVED = ("cell", "startup", "sending", "total", "rate")
@@ -34,27 +32,18 @@ _TIMES = ("stream", "number", "start", "first_byte", "end")
 class Course(NamedTuple):
     """A cell's course. Rates in Gbit/s, times in s."""
 
-    throughput: float
-    """Mean after the warm-up."""
-    rates: Array
-    """Relative contributions of the simulated streams, (streams,)."""
-    average: float
-    """Mean including the warm-up."""
-    largest: float
-    """Largest mean over one second, or over a sample if samples are longer."""
+    throughput: float  # mean after the warm-up
+    rates: Array  # relative contributions of the simulated streams, (streams,)
+    average: float  # mean including the warm-up
+    largest: float  # largest mean over one second, or over a sample if samples are longer
     warmup: float
     duration: float
-    step: float
-    """Length of a sample."""
-    goodput: Array
-    """Goodput by sample, (samples,)."""
-    transfers: int
-    """The number of ended transfers."""
-    rows: tuple[tuple[float, ...], ...] = ()
-    """Listed transfers: stream, number, start, first byte, end."""
+    step: float  # length of a sample
+    goodput: Array  # goodput by sample, (samples,)
+    transfers: int  # the number of ended transfers
+    rows: tuple[tuple[float, ...], ...] = ()  # listed transfers: stream, number, start, first byte, end
     steady: bool = True
-    complete: bool = True
-    """Whether every stream has transferred its files."""
+    complete: bool = True  # whether every stream has transferred its files
 
 
 def in_steady_state(throughput: Array, cells: ModelCells, interval: float) -> list[Course]:

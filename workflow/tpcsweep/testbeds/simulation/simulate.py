@@ -23,15 +23,12 @@ from typing import Any
 import simgrid  # type: ignore[import-not-found]
 from simgrid import Comm, Engine, Link, LinkInRoute
 
-BYTES = 125e6
-"""Bytes in a Gbit."""
-TICK = 1e6
-"""Bandwidth of the link for waiting, B/s: each byte takes a microsecond."""
+BYTES = 125e6  # bytes in a Gbit
+TICK = 1e6  # bandwidth of the link for waiting, B/s: each byte takes a microsecond
 CHANCE = (0.5, 1.5)
 """Range of the set-up time relative to its mean, an assumption that prevents synchronized streams."""
 SEED = 2023
-SOON = 1e-9
-"""Seconds that count as zero."""
+SOON = 1e-9  # seconds that count as zero
 MOST_SAMPLES = 10_000
 """The most samples of a cell; beyond that every second one is dropped, as in `ThinnedHistory`."""
 

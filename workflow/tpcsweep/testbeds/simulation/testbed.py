@@ -32,8 +32,7 @@ from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state,
 
 EXPECTED = (SimulationError,)
 
-AT_ONCE = 1000
-"""Fixed-point cells that a thread computes together: each needs 2 kB per random parameter set."""
+AT_ONCE = 1000  # fixed-point cells that a thread computes together: each needs 2 kB per random parameter set
 
 
 def require(_settings: Simulation) -> None:
@@ -58,15 +57,7 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
 
     Each line is the content of a cell's file, in the order of the grid. Cells that the file already contains under the
     wanted specification are not computed again. A killed job leaves its cells in a hidden file for the next job.
-
-    Args:
-        configuration: The simulated study.
-        file: The file of all cells.
-        logs: The folder for SimGrid's logs.
-        processes: The number of processes that compute cells in parallel.
-
-    Raises:
-        SimulationError: if SimGrid is needed and is missing, or has ended.
+    SimGrid logs to the folder `logs`. Raises SimulationError if it is needed and is missing, or has ended.
     """
     computed = file.with_name(f".{file.name}.computed")
     cells = configuration.grid.cells
