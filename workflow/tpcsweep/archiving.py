@@ -6,8 +6,6 @@ Workflow RO-Crate 1.0, which WorkflowHub and the community's validator read. `do
 users.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,8 +27,7 @@ from tpcsweep.dataset import STATUS, open_group
 from tpcsweep.extras import require_extra
 from tpcsweep.files import creating_folder, is_file, replacing_file
 
-_SOFTWARE = "tpcsweep"
-"""Folder of the software in a crate."""
+_SOFTWARE = "tpcsweep"  # folder of the software in a crate
 _SOFTWARE_CITATION = "CITATION.cff"
 _WORKFLOW = "workflow/Snakefile"
 _CONFIG = Path("config/config.yaml")

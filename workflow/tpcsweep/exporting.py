@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export of a dataset as text for existing dashboards, and as a Zarr store. See `docs/data.md`."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter
@@ -22,8 +20,7 @@ from tpcsweep.files import creating_folder
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import METRICS_END, SUMMARY, metric_head, metric_labels, metric_name
 
-MB_PER_S = 125.0
-"""MB/s in one Gbit/s."""
+MB_PER_S = 125.0  # MB/s in one Gbit/s
 MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd", "xrdcp-direct": "xrootd"}
 """Protocols of tools; all others use HTTP."""
 LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}

@@ -6,8 +6,6 @@ to the requested setting, but may include other effects. The figure of an `inval
 requested setting. docs/reading-the-page.md lists the causes of each flag.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ A pair is a source's node and a destination's node. Effects are differences of l
 docs/studies.md describes the method for users.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,7 +33,6 @@ TABLE = {
     "cells": "cells that were measured on it, and are used",
     "with": "number of the pairs that it can be compared with, itself included; 1: it is confounded with parameters",
 }
-"""Columns of `Hardware.pairs`, with their meanings."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -49,16 +46,12 @@ class Spread(NamedTuple):
     value: float
     low: float
     high: float
-    p: float
-    """Probability of equally different pairs if all nodes are the same (F test)."""
+    p: float  # probability of equally different pairs if all nodes are the same (F test)
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Effects of pairs, and their spread."""
-
-    pairs: pd.DataFrame
-    """One row for each pair, see `TABLE`; NaN for unknown values."""
+    pairs: pd.DataFrame  # one row for each pair, see `TABLE`; NaN for unknown values
     spread: Spread | None
     """Spread, or None if no two pairs are comparable or too few data remain to estimate chance."""
 
@@ -195,20 +188,14 @@ def _deployments(
 class _Fit(NamedTuple):
     """Effects of pairs by weighted least squares, without the means of groups."""
 
-    effects: Floats
-    """Effect of each pair; the mean over comparable pairs is 0."""
-    inverse: Floats
-    """Covariance of the effects over `error`; 0 for a pair without a comparable one."""
-    members: Integers
-    """For each pair, the number of comparable pairs."""
+    effects: Floats  # effect of each pair; the mean over comparable pairs is 0
+    inverse: Floats  # covariance of the effects over `error`; 0 for a pair without a comparable one
+    members: Integers  # for each pair, the number of comparable pairs
     rank: int
     freedom: int
-    error: float
-    """Variance of a deployment of weight 1; 0 without degrees of freedom."""
-    roots: Floats
-    """Nonzero eigenvalues of the pairs' normal matrix."""
-    along: Floats
-    """Effects along their eigenvectors, each with variance `error` if pairs are equal."""
+    error: float  # variance of a deployment of weight 1; 0 without degrees of freedom
+    roots: Floats  # nonzero eigenvalues of the pairs' normal matrix
+    along: Floats  # effects along their eigenvectors, each with variance `error` if pairs are equal
 
 
 def _fit(values: Floats, group: Integers, pair: Integers, pairs: int, weight: Floats) -> _Fit:

@@ -5,8 +5,6 @@ Standard library only. Anyone who can open a file, even for reading, can lock it
 only by users who can write to its folder, and could interfere anyway.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

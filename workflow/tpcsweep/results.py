@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cell files: read, check, write atomically, and keep in staging until the dataset contains them."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import hashlib
@@ -24,16 +22,14 @@ from tpcsweep.files import replacing_file
 from tpcsweep.flags import FLAGS, IMPLAUSIBLE, implausible
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
-LOCK = ".lock"
-"""Name of the file in a results folder that a run locks."""
+LOCK = ".lock"  # name of the file in a results folder that a run locks
 _PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
 """Bytes after the specification in a placeholder's file, within its first 64 KiB."""
 _OF_PLACEHOLDER = {"message": str}
 _OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
 """Required keys of a file in addition to its specification."""
 
-_CHECKSUM = "checksum"
-"""Last key of a file: the SHA-256 of the others."""
+_CHECKSUM = "checksum"  # last key of a file: the SHA-256 of the others
 
 
 class DamagedError(ValueError):

@@ -5,18 +5,13 @@ Throughput is in Gbit/s (10⁹ bit/s) and counts payload unless it says "wire"; 
 per second; RTT is in ms. Standard library only, because pods import it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-GBIT = 8e-9
-"""Gbit in a byte; Gbit/s in a byte per second."""
-GBIT_PER_MS = 8e-6
-"""Gbit/s in a byte per ms."""
-BYTES = 125e6
-"""Bytes in a Gbit."""
+GBIT = 8e-9  # Gbit in a byte; Gbit/s in a byte per second
+GBIT_PER_MS = 8e-6  # Gbit/s in a byte per ms
+BYTES = 125e6  # bytes in a Gbit
 
 NOT_MEASURED = "not_measured"
 """Status of a cell whose deployment could not be created as requested; its message has the reason."""
@@ -27,8 +22,7 @@ class Variable(NamedTuple):
 
     units: str
     long_name: str
-    source: str = ""
-    """Key of SOURCES, for figures of a cell."""
+    source: str = ""  # key of SOURCES, for figures of a cell
 
 
 SOURCES = {
@@ -164,8 +158,7 @@ not_visible | a cause hidden from outside | no cause visible without access to t
 ]
 LIMITS = {limit: meaning for limit, _, meaning, _ in _LIMITS}
 """Limits of a cell and their meanings. docs/limits.md has the rules."""
-LIMIT_NAMES = {limit: name for limit, name, _, _ in _LIMITS}
-"""Names for legends and sentences."""
+LIMIT_NAMES = {limit: name for limit, name, _, _ in _LIMITS}  # names for legends and sentences
 LIMIT_REMEDIES = {limit: remedy for limit, _, _, remedy in _LIMITS}
 """Remedies that raise the throughput of a cell with this limit."""
 SHARES = {limit: f"share_{limit}" for limit in LIMITS if limit != "slow_start"}

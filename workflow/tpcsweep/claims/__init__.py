@@ -18,8 +18,6 @@ line in `configuration/testbeds.py`. An entry contains:
 - rows: evidence that does not depend on a dataset
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path

@@ -24,11 +24,8 @@ from tpcsweep.numbers import between, short
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Row = Mapping[str, Any]
-"""Line of evidence: plain values by column."""
-
-ROWS = 24
-"""Lines of evidence in a verdict, evenly from the smallest effect to the largest."""
+Row = Mapping[str, Any]  # line of evidence: plain values by column
+ROWS = 24  # lines of evidence in a verdict, evenly from the smallest effect to the largest
 
 MEASURE_MORE = "measure repetitions (repetitions: 3) or longer cells (max_time), which narrows the interval"
 
@@ -38,10 +35,8 @@ _LISTED = 8  # values of an axis that a sentence lists
 class Outcome(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
-    UNDECIDED = "not decided"
-    """The interval of the effect crosses an end of the claim's region."""
-    OPEN = "not testable here"
-    """The dataset lacks the necessary cells."""
+    UNDECIDED = "not decided"  # the interval of the effect crosses an end of the claim's region
+    OPEN = "not testable here"  # the dataset lacks the necessary cells
 
 
 @dataclass(frozen=True)
@@ -49,15 +44,11 @@ class Need:
     """Axis or fixed parameter that a claim requires in a dataset."""
 
     axis: str
-    count: int = 1
-    """Least number of values (within the range, if any)."""
+    count: int = 1  # least number of values (within the range, if any)
     low: float = -math.inf
-    high: float = math.inf
-    """End of the range for the values; "no limit" lies in no range."""
-    words: tuple[frozenset[str], ...] = ()
-    """Sets of words; the dataset must have one word of each set."""
-    sweep: str = ""
-    """Text to write into a sweep to meet the need."""
+    high: float = math.inf  # end of the range for the values; "no limit" lies in no range
+    words: tuple[frozenset[str], ...] = ()  # sets of words; the dataset must have one word of each set
+    sweep: str = ""  # text to write into a sweep to meet the need
 
     def met(self, ds: xr.Dataset) -> bool:
         values = _values(ds, self.axis)
@@ -115,44 +106,33 @@ class Effect:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a claim's test on the cells."""
-
     decision: Decision
-    reason: str
-    """Reason in a sentence that names the deciding cells."""
+    reason: str  # reason in a sentence that names the deciding cells
     effect: Effect | None = None
     """Effect, or None if cells are missing.
     Without a decision, a claim with an effect is not decided, and one without is not testable."""
     rows: Sequence[Row] = ()
-    advice: str = MEASURE_MORE
-    """Sweep whose data would decide."""
+    advice: str = MEASURE_MORE  # sweep whose data would decide
 
 
 @dataclass(frozen=True)
 class Claim:
     """Published statement as a predicate on a dataset."""
 
-    name: str
-    """Identifier, `publication.claim`."""
+    name: str  # identifier, `publication.claim`
     text: str
-    """Published statement."""
-    reading: str
-    """Tested statement about effects and regions, with its margins."""
-    source: str
-    """Place of the statement in the publication, as far as known."""
+    reading: str  # tested statement about effects and regions, with its margins
+    source: str  # place of the statement in the publication, as far as known
     needs: tuple[Need, ...] = ()
-    cells: str = ""
-    """Cells of the claim as a pandas query on the columns of `CellTable`; empty for all."""
+    cells: str = ""  # cells of the claim as a pandas query on the columns of `CellTable`; empty for all
     regions: Mapping[str, Region] = field(default_factory=dict)
     """Effects for which the claim is true, by name; a single one is called `region`."""
     test: Callable[[Claim, CellTable], Finding] | None = None
     """Test function, or None if no dataset of throughputs can show the claim (`beyond` explains why)."""
     beyond: str = ""
     advice: str = ""
-    rows: tuple[Row, ...] = ()
-    """Evidence that does not depend on a dataset."""
-    elsewhere: str = ""
-    """Place of its judgement, or the reason for none, if no published figure carries it."""
+    rows: tuple[Row, ...] = ()  # evidence that does not depend on a dataset
+    elsewhere: str = ""  # place of its judgement, or the reason for none, if no published figure carries it
 
     @property
     def region(self) -> Region:
@@ -165,20 +145,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Judgement of a claim on a dataset."""
-
     claim: Claim
     outcome: Outcome
     reason: str
-    data: str
-    """Whether the dataset is measured, simulated or imported."""
+    data: str  # whether the dataset is measured, simulated or imported
     effect: Effect | None = None
     rows: tuple[Row, ...] = ()
     advice: str = ""
-    used: int = 0
-    """Number of trusted cells."""
-    excluded_cells: Mapping[str, int] = field(default_factory=dict)
-    """Number of excluded cells by reason."""
+    used: int = 0  # number of trusted cells
+    excluded_cells: Mapping[str, int] = field(default_factory=dict)  # number of excluded cells by reason
 
     def to_dict(self) -> dict[str, Any]:
         interval = self.effect.interval if self.effect else None

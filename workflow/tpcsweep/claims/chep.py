@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of claims of CHEP 2023 and 2024, whose YAML files have the texts, needs and regions."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from functools import partial

@@ -4,8 +4,6 @@
 The YAML file of each publication has the texts, needs and regions of its claims.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping
@@ -191,8 +189,7 @@ class Recovery:
     rtt: float
     mtu: int
     published: float
-    rounded_to: float = MINUTE
-    """Rounding of the published time, s."""
+    rounded_to: float = MINUTE  # rounding of the published time, s
 
     @property
     def by_formula(self) -> float:
@@ -234,4 +231,3 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
         for rtt, mtu in ((120, 1500), (120, 9000), (180, 1500), (180, 9000), (250, 9000), (264, 9000))
     ),
 }
-"""Evidence from formulas, by claim."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared tests of claims, and building blocks of other tests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -73,7 +71,6 @@ def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
 
 
 def judge_best(cells: CellTable, rows: pd.DataFrame, region: Region, quantity: str) -> Finding:
-    """Decide by the largest throughput of some cells."""
     interval, points = peak_throughput(cells, rows)
     if interval is None:
         return missing_cells("where the claim speaks")
@@ -186,7 +183,6 @@ def cell_rows(points: pd.DataFrame, cells: CellTable, count: int = 12) -> Sequen
 
 
 def axes_text(rows: pd.DataFrame) -> str:
-    """Describe the rows' values on the axes."""
     texts = []
     for name in (name for name in rows.columns if name not in PAIR):
         values = sorted(rows[name].unique())
@@ -203,8 +199,7 @@ def interval_text(interval: Interval, region: Region, units: str = "") -> str:
     return f"{short(interval.value)}{units} ({ends}) {lies} the region that the claim needs: {region}{units}"
 
 
-Curve = tuple[pd.DataFrame, Peak]
-"""Points by their streams, and the peak of their throughput."""
+Curve = tuple[pd.DataFrame, Peak]  # points by their streams, and the peak of their throughput
 
 
 def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:

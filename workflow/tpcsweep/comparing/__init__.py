@@ -5,8 +5,6 @@ Multiple tests are corrected. Effects are differences of log throughput, that is
 `docs/comparing.md` describes it for users.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 `docs/releases.md` describes it for users.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

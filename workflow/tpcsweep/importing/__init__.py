@@ -4,8 +4,6 @@
 `docs/data.md` describes it for users.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json
@@ -297,8 +295,7 @@ class ConditionError(ValueError):
 class _Operand(NamedTuple):
     """Column, or a number or text of the condition."""
 
-    kind: str
-    """Kind: numbers, text, or true and false."""
+    kind: str  # kind: numbers, text, or true and false
     values: Any
     called: str
 

@@ -6,8 +6,6 @@ content (`content`), then one HTML file next to the dataset, without references 
 Templates escape text from data.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -66,7 +64,6 @@ def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool
 
 
 def make_overview(page: Path) -> None:
-    """Write the page that lists all studies in its folder."""
     write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
 
 

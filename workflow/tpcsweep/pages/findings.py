@@ -4,8 +4,6 @@
 Sentences describe successful cells without warnings or invalid figures. Separate sentences count the other cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,22 +29,16 @@ _OF_THE_MACHINE = ("disturbed", "machine_saturated")
 
 @dataclass(frozen=True)
 class Sentence:
-    """Sentence that is true of a dataset."""
-
     text: str
-    cells: tuple[int, ...]
-    """Indices in the flattened grid of the cells that it describes."""
+    cells: tuple[int, ...]  # indices in the flattened grid of the cells that it describes
 
 
 @dataclass(frozen=True)
 class _Cells:
     axes: dict[str, list[Any]]
-    places: dict[str, NDArray[np.intp]]
-    """Index of each cell's value, by axis."""
-    throughput: NDArray[np.float64]
-    """Gbit/s; NaN for cells that cannot be trusted."""
-    limit: NDArray[Any]
-    """Limit of each cell; "" if the cell cannot be trusted or was not judged."""
+    places: dict[str, NDArray[np.intp]]  # index of each cell's value, by axis
+    throughput: NDArray[np.float64]  # Gbit/s; NaN for cells that cannot be trusted
+    limit: NDArray[Any]  # limit of each cell; "" if the cell cannot be trusted or was not judged
 
     def axis(self, name: str, place: int) -> str:
         value = self.axes[name][place]

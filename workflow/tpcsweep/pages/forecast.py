@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fitted models of a dataset for its page: parameters, fitted cells, plans for any target, and gains."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,10 +29,8 @@ _SMALLEST = 1e-3  # Gbit/s, so small that the search never continues beyond the 
 class Forecast:
     """Results of the fitted models of a dataset."""
 
-    fitted: xr.DataArray
-    """Fitted throughput over the axes, without repetitions, Gbit/s."""
-    section: dict[str, Any]
-    """Content of the page's section."""
+    fitted: xr.DataArray  # fitted throughput over the axes, without repetitions, Gbit/s
+    section: dict[str, Any]  # content of the page's section
 
 
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:

@@ -4,8 +4,6 @@
 Plans and recommendations are also printed as tables.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

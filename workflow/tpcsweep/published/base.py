@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reproduction of a published figure from a dataset: its picture, and the verdicts on its claims."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,12 +25,9 @@ from tpcsweep.published import PublishedFigure
 from tpcsweep.testbeds.simulation.model import datasets
 
 DRAWS = 40  # random parameter sets for judging simulated data
-INPUT = "input"
-"""Role of a claim that determined parameters of the simulation, which therefore reproduces it."""
-ASSUMPTION = "assumption"
-"""Role of a claim that follows almost directly from an assumption."""
-PREDICTION = "prediction"
-"""Role of any other claim."""
+INPUT = "input"  # role of a claim that determined parameters of the simulation, which therefore reproduces it
+ASSUMPTION = "assumption"  # role of a claim that follows almost directly from an assumption
+PREDICTION = "prediction"  # role of any other claim
 
 
 @dataclass(frozen=True)
@@ -41,12 +36,9 @@ class JudgedClaim:
 
     verdict: Verdict
     was_input: bool = False
-    assumed: str = ""
-    """Assumption from which the claim follows almost directly, or ""."""
-    agree: int = 0
-    """Number of random parameter sets with the same outcome."""
-    draws: int = 0
-    """Number of random parameter sets; 0 for measured data."""
+    assumed: str = ""  # assumption from which the claim follows almost directly, or ""
+    agree: int = 0  # number of random parameter sets with the same outcome
+    draws: int = 0  # number of random parameter sets; 0 for measured data
 
     @property
     def word(self) -> str:
@@ -68,7 +60,6 @@ class JudgedClaim:
         return bool(self.draws) and self.verdict.outcome is not Outcome.OPEN
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for tables and JSON, without evidence."""
         row = self.verdict.to_dict()
         del row["evidence"], row["tested"]
         return {
@@ -125,7 +116,6 @@ def make_figure(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
 
 
 def figure_caption(figure: PublishedFigure, data: Data) -> Caption:
-    """Return the title of a figure, notes on its data, and the verdicts on its claims."""
     title = f"{figure.title}; {data_origin(data.summary)}"
     draws = islice(datasets(data.summary), DRAWS) if data.simulated else ()
     claims = judge_claims(data.summary, figure.claims, draws)

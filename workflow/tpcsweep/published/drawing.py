@@ -24,8 +24,7 @@ from tpcsweep.published.base import ASSUMPTION, INPUT, Caption, Data, JudgedClai
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TARGET = 400.0
-"""Target of the main test, Gbit/s."""
+TARGET = 400.0  # target of the main test, Gbit/s
 
 STATED: Mapping[str, tuple[float, ...]] = {"origins": (2,), "cores": (128,), "rtt": (0.1, 10, 60, 120)}
 """Values of figure 4 that the publication states as numbers; all others, including streams, are ours."""

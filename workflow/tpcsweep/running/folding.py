@@ -19,18 +19,14 @@ from tpcsweep.files import write_json
 if TYPE_CHECKING:
     from tpcsweep.dataset import Folded
 
-FILE = "not_measured.json"
-"""Name of the list of unmeasured cells in a study's folder."""
+FILE = "not_measured.json"  # name of the list of unmeasured cells in a study's folder
 CLEARS_AT_END = "TPCSWEEP_CLEARS"
 """Environment variable that tells jobs that their run calls `clear_unmeasured` at its end."""
 
 
 class Hole(NamedTuple):
-    """Unmeasured cells of one deployment."""
-
     deployment: str
     cells: tuple[str, ...]
-    """Paths of the cells."""
     why: str
 
 

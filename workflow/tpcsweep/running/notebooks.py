@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run notebooks with parameters, by kernels on socket files, without any network or loopback."""
 
-from __future__ import annotations
-
 import ast
 import logging
 import os
@@ -24,8 +22,7 @@ from tpcsweep.files import write_text
 
 LONGEST = 64  # most characters of a folder for sockets, whose names have at most 107 (unix(7))
 FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, for a TMPDIR that is too long
-NotebookError = PapermillExecutionError
-"""Exception of a notebook with a cell that raises."""
+NotebookError = PapermillExecutionError  # exception of a notebook with a cell that raises
 
 
 @contextmanager

@@ -30,7 +30,6 @@ It contains the number of cells, the number done, and the start in s since the e
 
 
 def begin_progress(folder: Path, cells: int) -> None:
-    """Start counting a run of `cells` cells."""
     with replacing_file(folder / FILE) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
         part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Studies of a workflow for its rules and scripts: patterns, files, parameters and threads; errors and logs."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib
@@ -14,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -30,8 +28,7 @@ from tpcsweep.configuration.loading import (
     studies,
 )
 
-NEVER = "(?!)"
-"""Regular expression that matches nothing."""
+NEVER = "(?!)"  # regular expression that matches nothing
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,8 @@ class Deployments:
 
     study: Configuration
     name: str
-    """Name of the rule."""
     paths: Sequence[str]
-    cells: Sequence[str]
-    """Paths of the cells relative to their deployment."""
+    cells: Sequence[str]  # paths of the cells relative to their deployment
 
     @property
     def folder(self) -> str:
@@ -88,7 +83,7 @@ class Studies(dict[str, Study]):
         self.notify = str(config.get("notify") or "")
 
     @classmethod
-    def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Studies:
+    def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Self:
         """Read the workflow's `config`, and check that the testbeds can measure the stale cells.
 
         `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
@@ -117,7 +112,6 @@ class Studies(dict[str, Study]):
 
     @property
     def measured(self) -> list[Configuration]:
-        """Studies whose cells are measured."""
         return [study for study in self.sweeps if not study.testbed.simulated]
 
     @property

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Page templates, and the function that fills them. Text from data is escaped."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
