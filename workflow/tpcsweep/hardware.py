@@ -5,6 +5,7 @@ A pair is a source's node and a destination's node. Effects are differences of l
 docs/studies.md describes the method for users.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,20 +20,13 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import short
+from tpcsweep.variables import TABLES
 
 CONFIDENCE = 0.95
 """Confidence of all intervals; 1 - this is the probability of finding an effect if there is none."""
 SOURCE, DESTINATION = "source_node", "destination_node"
 ADVICE = "Sweeps with `repeat: deployments` and `repetitions` measure each setting on several pairs."
-TABLE = {
-    "pair": "node of the source and node of the destination",
-    "ratio": "throughput of the pair over the geometric mean of the pairs that it can be compared with",
-    "ratio_low": "lower end of its confidence interval",
-    "ratio_high": "upper end of its confidence interval",
-    "deployments": "deployments that were measured on it",
-    "cells": "cells that were measured on it, and are used",
-    "with": "number of the pairs that it can be compared with, itself included; 1: it is confounded with parameters",
-}
+TABLE: Mapping[str, str] = TABLES["pairs_of_nodes"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]

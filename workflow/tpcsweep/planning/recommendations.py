@@ -35,26 +35,14 @@ from tpcsweep.planning.plan import (
     select_model,
     select_models,
 )
-from tpcsweep.variables import Variable
+from tpcsweep.variables import TABLES, Variable
 
 EXPECTED = (ConfigurationError, SavedError, NothingMeasuredError, MissingExtraError)
 """Errors of `answer_question`."""
 
 FORMAT = 1
 
-COLUMNS = {
-    "rtt": Variable("ms", "round-trip time of the path"),
-    "target": Variable("Gbit/s", "throughput that is wanted"),
-    "reached": Variable("", "whether one measurement reaches the target with the probability"),
-    "streams": Variable("1", "concurrent single-file transfers"),
-    "tcp_streams": Variable("1", "TCP connections of each transfer"),
-    "origins": Variable("1", "XRootD origins of each side"),
-    "cores": Variable("cores", "CPU cores of each side, in total over its origins; empty: no limit"),
-    "throughput": Variable("Gbit/s", "throughput that the model predicts"),
-    "assured": Variable("Gbit/s", "throughput that one measurement reaches with the probability"),
-    "probability": Variable("1", "probability that one measurement reaches the target"),
-    "extrapolated": Variable("", "whether this lies beyond the data"),
-}
+COLUMNS = {name: Variable(*row) for name, row in TABLES["recommendations"].items()}
 """Columns of recommendations; if no setting reaches the target, the row has the likeliest setting."""
 
 _MOST_RTTS = 8
