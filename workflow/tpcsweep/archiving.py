@@ -73,14 +73,9 @@ class _File(NamedTuple):
 def write_crate(
     results: Path, configuration: Configuration | None, cited: Citation | None, folder: Path, archive: Path
 ) -> None:
-    """Write the crate of a results folder, atomically.
+    """Write the crate of a results folder as a folder, which replaces an earlier one, and as ZIP file, atomically.
 
-    Args:
-        results: Folder with a dataset.
-        configuration: Sweep and testbed of the results, or None for imported measurements.
-        cited: Authors of the measurements, or None for those of the software.
-        folder: Folder of the crate; it replaces an earlier one.
-        archive: ZIP file of the crate.
+    Imported measurements have no configuration. Without `cited`, the authors are those of the software.
 
     Raises:
         CrateError: If tpcsweep is installed without its checkout.

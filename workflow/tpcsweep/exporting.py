@@ -48,10 +48,7 @@ class ExportError(ValueError):
 
 
 def zarr(file: Path, store: Path) -> None:
-    """Write a dataset with all its groups as a Zarr store in format 2, which every reader of Zarr knows.
-
-    Chunks are those of the file, and one variable at a time is in memory. `store` must not exist yet.
-    """
+    """Write a dataset with all its groups as a new Zarr store in format 2, one variable at a time, with its chunks."""
     require_extra("zarr")
     from zarr import consolidate_metadata
 

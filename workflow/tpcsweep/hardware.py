@@ -120,12 +120,7 @@ def estimate(
     Statistics 11, 1983), relative to the variance of deployments, which is taken as exact; its test is that of the
     analysis of variance.
 
-    Args:
-        values: Value of each cell.
-        setting: Number of each cell's setting, from 0.
-        deployment: Number of each cell's deployment, from 0; a deployment has one pair.
-        pair: Number of each cell's pair, from 0.
-        pairs: Number of pairs.
+    Each cell has a value, and the numbers of its setting, deployment and pair, from 0; a deployment has one of `pairs`.
 
     Returns:
         One row for each pair, with `TABLE` except names; and the spread, or None if it cannot be estimated.

@@ -130,10 +130,7 @@ def staged_file(configuration: Configuration, cell: Cell) -> Path:
 def cell_record(
     spec: Mapping[str, Any], result: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of a cell's file without the specification: a result, as measured or simulated once.
-
-    The result of a testbed's `measure` gets a flag if no cell can have its figures.
-    """
+    """Return the content of a cell's file without the specification; implausible figures get their flag."""
     wrong = implausible(result["status"], result["summary"], spec["parameters"]["bandwidth"])
     return {
         "format": spec["format"],
@@ -153,10 +150,7 @@ def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -
 
 
 def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Copy a current cell from staging to its place if needed; return whether the place is current.
-
-    A damaged file in the place is renamed, a damaged file in staging is deleted.
-    """
+    """Copy a staged cell to its place if needed, after removing damaged files; return whether it is current there."""
     if not stale(path, wanted):
         return True
     if damage(staged):

@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import Decision, Interval, Region
@@ -20,9 +23,6 @@ from tpcsweep.configuration.parameters import value_text
 from tpcsweep.dataset.tables import write_csv
 from tpcsweep.files import number, write_json
 from tpcsweep.numbers import between, short
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 Row = Mapping[str, Any]  # line of evidence: plain values by column
 ROWS = 24  # lines of evidence in a verdict, evenly from the smallest effect to the largest
@@ -54,12 +54,10 @@ class Need:
         values = _values(ds, self.axis)
         if self.words:
             return all(any(str(value) in alike for value in values) for alike in self.words)
-        return sum(self._counts(value) for value in values) >= self.count
-
-    def _counts(self, value: Any) -> bool:
-        if math.isinf(self.low) and math.isinf(self.high):
-            return True
-        return not isinstance(value, str) and math.isfinite(value) and self.low <= value <= self.high
+        if math.isfinite(self.low) or math.isfinite(self.high):
+            values = [value for value in values if not isinstance(value, str) and math.isfinite(value)]
+            values = [value for value in values if self.low <= value <= self.high]
+        return len(values) >= self.count
 
     def __str__(self) -> str:
         """Return a text for people that follows the word "needed"."""
@@ -231,10 +229,6 @@ def write_verdicts(verdicts: Sequence[Verdict], csv: str | Path, json: str | Pat
 
 def for_terminal(verdicts: Sequence[Verdict], every: bool = False) -> RenderableType:
     """Return one row for each verdict; without `every`, claims that are not testable are only counted."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     rows = Table(show_lines=True)
     rows.add_column("claim and verdict", min_width=16, ratio=2)
     rows.add_column("effect (interval), and why", ratio=3)

@@ -47,9 +47,8 @@ class Pairs(NamedTuple):
     """Pairs of cells that differ only along one axis."""
 
     table: pd.DataFrame
-    """Columns: the place, `from` and `to` (values of the axis), and the following.
-    `before` and `after` (throughputs), `ratio` (after over before), `error` (standard error of its logarithm, NaN if
-    unknown), `before_full`, `after_full`, and `cpu`."""
+    """The place, `from` and `to` (values of the axis), `before` and `after` (throughputs), `ratio` (after over before),
+    `error` (standard error of its logarithm, NaN if unknown), `before_full`, `after_full`, and `cpu`."""
     excluded_count: int  # number of pairs outside the claim
 
 
@@ -116,11 +115,8 @@ class CellTable:
         Fewer than `FEWEST_PAIRS` pairs of points are replaced by pairs of cells of the same repetition. Cells with an
         error above `TOO_WIDE` of their throughput are in no pair.
 
-        Args:
-            rows: Cells.
-            axis: The axis.
-            values: Two values of the axis to pair instead, the first of which is the denominator.
-            speaks: Function that selects the pairs of a claim in a frame like `Pairs.table`; None for all.
+        Two `values` of the axis may be paired instead, the first of which is the denominator. `speaks` selects the
+        pairs of a claim in a frame like `Pairs.table`.
         """
         for cells, without in ((self.points(rows), [REPETITION]), (rows, [])):
             frame = self._pairs(cells, axis, values, without)

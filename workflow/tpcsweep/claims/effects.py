@@ -12,15 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from tpcsweep.numbers import between, short
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 CONFIDENCE = 0.95  # confidence of every verdict, which is wrong in at most 5 % of datasets
 MARGIN = 0.05  # smallest effect that counts, 5 %; less is "nothing noticeable", "flat", "no help"

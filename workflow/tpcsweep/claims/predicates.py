@@ -49,14 +49,8 @@ def ratio(
 ) -> Finding:
     """Test that the mean ratio along an axis lies in the region, over cells that differ only in the axis.
 
-    Args:
-        claim: The claim.
-        cells: Cells of the dataset.
-        axis: Axis along which cells are compared.
-        quantity: Name of the ratio, for people.
-        values: Two values to compare, the first of which is the denominator; by default the smallest and the largest.
-        room: Rule that selects pairs by the path's bandwidth.
-        any_tool: Whether cells may differ in their tools too, as for network and disks, which have none in common.
+    Two `values` of the axis are compared, the first of which is the denominator; by default the smallest and the
+    largest. With `any_tool` cells may differ in their tools too, as for network and disks, which have none in common.
     """
     rows = claim.select(cells)
     if any_tool and "tool" in rows:

@@ -28,10 +28,7 @@ _DEATH = re.compile(
 
 
 def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
-    """Return one row for each value of an axis or fixed parameter: counts of broken and failed cells.
-
-    The other columns are those of `TABLE`. Unmeasured cells are not counted.
-    """
+    """Return one row with the columns of `TABLE` for each value of an axis or fixed parameter, over measured cells."""
     # Without this the flag transfers_failed, a column of observations, would replace the count.
     counted = summary.rename(transfers_failed="failures")
     cells = observations(counted, also=("message", "duration", "transfers", "failures"))

@@ -115,11 +115,7 @@ class SweepHistory:
 
 
 def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory:
-    """Find the changes in runs, which are given oldest first.
-
-    Raises:
-        HistoryError: If there is no run.
-    """
+    """Find the changes in runs, which are given oldest first. Raises HistoryError without any run."""
     if not runs:
         told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
         raise HistoryError(f"there is no run that a history can use{': ' if told else ''}{told}")
@@ -138,10 +134,7 @@ def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHisto
 
 
 def failures(history: SweepHistory, fail_on: str | None) -> list[str]:
-    """Return the reasons for a history to fail: changes and failed cells that are new in its last run.
-
-    `fail_on` is "change", "slower", or None, which never fails.
-    """
+    """Return new failed cells, and new changes of the kind `fail_on`: "change", "slower", None never fails."""
     if fail_on is None:
         return []
     reasons = [sentence(history, change) for change in _new(history, fail_on)]

@@ -46,13 +46,8 @@ _FILES = (
 def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
     """Write the page of a dataset, with the claims and models next to it.
 
-    Claims are judged if claims.json is missing.
-
-    Args:
-        dataset: File of the dataset.
-        page: HTML file to write.
-        whole: Copy of an older dataset with all current variables.
-        listed: Whether to link the list of all sweeps even if it does not exist yet.
+    Claims are judged if claims.json is missing. `whole` is a copy of an older dataset with all current variables. With
+    `listed` the page links the list of all sweeps even if it does not exist yet.
     """
     whole = dataset if whole is None else whole
     # The samples of 10⁴ cells are read in parts.
@@ -69,8 +64,6 @@ def make_overview(page: Path) -> None:
 
 def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
     """Add a dataset to a history's folder, and write the history's page, history.json and junit.xml.
-
-    `fail_on` is explained in `history.failures`.
 
     Raises:
         runs.HistoryError: If the dataset does not record when it was measured.

@@ -111,15 +111,11 @@ def _highest(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
     bandwidth = (
         float(summary["bandwidth"]) if "bandwidth" in summary and not summary["bandwidth"].ndim else np.inf
     )
-    path = f", {short(100 * cells.throughput[best] / bandwidth, 2)} % of {_path(bandwidth)}"
+    share = f"{short(100 * cells.throughput[best] / bandwidth, 2)} %"
+    full = f", {share} of the path's {value_text('bandwidth', bandwidth)}" if np.isfinite(bandwidth) else ""
     where = f", with {cells.where(best)}" if cells.where(best) else ""
-    full = path if np.isfinite(bandwidth) else ""
     text = f"The highest throughput is {short(cells.throughput[best])} Gbit/s{interval}{full}{where}."
     yield Sentence(text, (best,))
-
-
-def _path(bandwidth: float) -> str:
-    return f"the path's {value_text('bandwidth', bandwidth)}"
 
 
 def _limits(cells: _Cells, gains: Gains | None) -> Iterator[Sentence]:
@@ -164,10 +160,7 @@ def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -
 
 
 def _box(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> Mapping[str, tuple[int, int]]:
-    """Return the first and last index on each ordered axis of a box with many `held` cells and few others.
-
-    The box starts as the whole grid, and repeatedly loses the outermost value that most improves its F-measure.
-    """
+    """Return the ends, on each ordered axis, of a box that loses outermost values while its F-measure improves."""
     ordered = [name for name in cells.several() if not isinstance(cells.axes[name][0], str)]
     ends = {name: (0, len(cells.axes[name]) - 1) for name in ordered}
 
@@ -236,14 +229,8 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
 def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
     measured = (summary["status"] != STATUS.index("not_measured")).values.ravel()
     loud = graded(FLAGS, "warning", "invalid")
-    counts = sorted(
-        (
-            (count, flag)
-            for flag in loud
-            if (count := int((flagged(summary, flag).values.ravel() & measured).sum()))
-        ),
-        reverse=True,
-    )
+    found = ((int((flagged(summary, flag).values.ravel() & measured).sum()), flag) for flag in loud)
+    counts = sorted(filter(lambda pair: pair[0], found), reverse=True)
     held = doubtful(summary) & measured
     if not measured.any():
         return

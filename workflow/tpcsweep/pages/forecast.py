@@ -19,6 +19,7 @@ from tpcsweep.models import Fit, Observations, Predictor, observe, read_fits
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
 from tpcsweep.planning.plan import best_measured, plan, select_models
+from tpcsweep.planning.recommendations import spaced_rtts
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
@@ -89,7 +90,7 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
         if name in Parameters.model_fields and name not in (*KNOBS, "rtt")
     }
     others |= {name: list(values) for name, values in domain.word_values.items() if len(values) > 1}
-    rtts = _rtts(model)
+    rtts = sorted({*spaced_rtts(model, _MOST_RTTS), *domain.values.get("rtt", ())})
     combined = list(itertools.product(*others.values()))
     if not combined or len(combined) * len(rtts) > _MOST_TABLES:
         return None
@@ -108,15 +109,6 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
         "measured": measured,
         "probability": f"{plain(100 * PROBABILITY)} %",
     }
-
-
-def _rtts(model: Predictor) -> list[float]:
-    if "rtt" not in model.domain.ranges:
-        return [model.domain.fixed.get("rtt", 0.0)]
-    low, high = model.domain.ranges["rtt"]
-    steps = np.geomspace(max(low, 1.0), max(high, 1.0), _MOST_RTTS)
-    measured = model.domain.values.get("rtt", ())
-    return sorted({low, high, *measured, *(float(f"{step:.2g}") for step in steps[1:-1])})
 
 
 def _cheapest(

@@ -122,12 +122,8 @@ class Belief:
 def believe(process: GaussianProcess, space: Space, standardized_errors: Sequence[float] = ()) -> Belief:
     """Return the belief about every point of the grid, from a process fitted to the measured cells.
 
-    Args:
-        process: Fit to the measured cells.
-        space: Points of the grid.
-        standardized_errors: Values of `Belief.standardized_errors` for predictions that were measured afterwards. The
-        latest ones and the
-            process's own leave-one-out residuals estimate the doubt.
+    The doubt is estimated from the process's own leave-one-out residuals, and from the latest `standardized_errors` of
+    predictions that were measured afterwards.
     """
     regressor = process.regressor
     logs, covariance = regressor.predict(process.inputs(space.points), return_cov=True)
@@ -156,10 +152,9 @@ def first_points(space: Space) -> list[int]:
 
 
 def surface_error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, float]:
-    """Estimate the surface's error at unmeasured points, and the noise in it, as shares of its range.
+    """Estimate the root mean square error of predictions at unmeasured points, and the noise in it, which remains.
 
-    The error is the root mean square difference between measurements and predictions there. The noise is the part that
-    remains however many other points are measured. Throughput is NaN at points that failed.
+    Both are shares of the surface's range. Throughput is NaN at points that failed.
     """
     surface = np.where(np.isfinite(throughput), throughput, belief.mean)
     wide = float(np.ptp(surface))

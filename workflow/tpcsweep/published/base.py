@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,8 @@ import numpy as np
 import orjson
 import xarray as xr
 
-from tpcsweep.claims import CLAIMS
-from tpcsweep.claims.base import Effect, Outcome, Verdict, judge_claim
-from tpcsweep.claims.cells import claim_cells
+from tpcsweep.claims import CLAIMS, judge
+from tpcsweep.claims.base import Effect, Outcome, Verdict
 from tpcsweep.claims.effects import CONFIDENCE, Interval
 from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP, load
 from tpcsweep.dataset.labels import data_origin
@@ -129,10 +128,11 @@ def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
     if figure.source:
         dataset = f"results/{figure.source}/dataset.nc"
         command = f"tpcsweep import {figure.source} FILE && snakemake published --config dataset={dataset}"
-    verdict = partial(
-        Verdict, outcome=Outcome.OPEN, reason="there is no dataset", data="none", advice=command
+    verdicts = (
+        Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", "none", advice=command)
+        for name in figure.claims
     )
-    return [{"figure": figure.name, **JudgedClaim(verdict(CLAIMS[name])).to_dict()} for name in figure.claims]
+    return [{"figure": figure.name, **JudgedClaim(verdict).to_dict()} for verdict in verdicts]
 
 
 def _about(data: Data) -> str:
@@ -152,7 +152,7 @@ def judge_claims(
     """
     inputs = str(summary.attrs.get("claims_used_as_inputs", "")).split()
     assumed = orjson.loads(summary.attrs.get("claims_that_follow_from_assumptions", "{}"))
-    judged = [_judge(dataset, claims) for dataset in (summary, *draws)]
+    judged = [judge(dataset, claims) for dataset in (summary, *draws)]
     return [
         JudgedClaim(
             replace(verdict, effect=_spread(verdict.effect, others)) if others else verdict,
@@ -173,8 +173,3 @@ def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
     low, high = np.quantile(values, [tail, 1 - tail])
     middle = effect.interval.value
     return replace(effect, interval=Interval(middle, min(middle, float(low)), max(middle, float(high))))
-
-
-def _judge(summary: xr.Dataset, claims: Sequence[str]) -> list[Verdict]:
-    cells = claim_cells(summary)
-    return [judge_claim(CLAIMS[name], summary, cells) for name in claims]

@@ -86,10 +86,9 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
 
 
 def clear_unmeasured(study: Configuration) -> None:
-    """Rename or delete the files of cells that the dataset lacks, so that the next run measures them.
+    """Rename or delete placeholders, damaged and stale cells' files, so that the next run measures these cells.
 
-    These are placeholders, damaged cells, and cells of another specification. Rules list these files as outputs, so
-    `clear_unmeasured` must follow the last job of a run.
+    Rules list these files as outputs, so this must follow the last job of a run.
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
     placeholders = {

@@ -84,10 +84,7 @@ def export_notebook(notebook: Path, output: Path) -> None:
 
 
 def _declared(notebook: Path) -> set[str]:
-    """Return the names that a notebook's parameters cell assigns.
-
-    papermill.inspect_notebook misses names on lines with a second equals sign, such as base = "demo:cores=0.15".
-    """
+    # papermill.inspect_notebook misses names on lines with a second equals sign, such as base = "demo:cores=0.15"
     cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
     source = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
     names = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))

@@ -17,16 +17,8 @@ from typing import Any, Self
 import psutil
 
 from tpcsweep import results
+from tpcsweep.configuration import loading
 from tpcsweep.configuration.checks import require_supported
-from tpcsweep.configuration.loading import (
-    SHIPPED,
-    Configuration,
-    ConfigurationError,
-    Study,
-    as_typed,
-    cell_spec,
-    studies,
-)
 
 NEVER = "(?!)"  # regular expression that matches nothing
 
@@ -35,7 +27,7 @@ NEVER = "(?!)"  # regular expression that matches nothing
 class Deployments:
     """Deployments of a measured study with equal sets of cells, which share a rule."""
 
-    study: Configuration
+    study: loading.Configuration
     name: str
     paths: Sequence[str]
     cells: Sequence[str]  # paths of the cells relative to their deployment
@@ -65,20 +57,16 @@ class Deployments:
         return self.study.grid.rank[wildcards.deployment]
 
     def threads(self, cores: int | None) -> int:
-        """Return the number of cores that a deployment reserves.
-
-        On this machine it reserves all. Other testbeds run as many deployments in parallel as there are disjoint
-        places.
-        """
+        """Return the cores that a deployment reserves: all of this machine; elsewhere a share for each place."""
         return max(1, (cores or 1) // self.study.testbed.places)
 
 
-class Studies(dict[str, Study]):
+class Studies(dict[str, loading.Study]):
     """Studies of a workflow by the names of their folders."""
 
     def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
         """Read the workflow's `config`, with files relative to `root`. Raises ConfigurationError if wrong."""
-        super().__init__(studies(config, root or Path()))
+        super().__init__(loading.studies(config, root or Path()))
         self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
 
@@ -89,7 +77,7 @@ class Studies(dict[str, Study]):
         `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
         line each, and end the process.
         """
-        config.update(as_typed(config, given) if given else {})
+        config.update(loading.as_typed(config, given) if given else {})
         os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
         records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
         if not os.access(records, os.W_OK):
@@ -97,21 +85,21 @@ class Studies(dict[str, Study]):
         try:
             # Must precede the reading of rules, because Snakemake copies notebooks with their times.
             for name in ("notebooks", "examples", "workflow/scripts"):
-                results.renew_times((SHIPPED / name).rglob("*"))
+                results.renew_times((loading.SHIPPED / name).rglob("*"))
             found = cls(config)
             for study in found.measured:
                 if any(stale_cells(study)):
                     require_supported(study)
-        except (ConfigurationError, results.ResultsError) as error:
+        except (loading.ConfigurationError, results.ResultsError) as error:
             sys.exit(str(error))
         return found
 
     @property
-    def sweeps(self) -> list[Configuration]:
-        return [study for study in self.values() if isinstance(study, Configuration)]
+    def sweeps(self) -> list[loading.Configuration]:
+        return [study for study in self.values() if isinstance(study, loading.Configuration)]
 
     @property
-    def measured(self) -> list[Configuration]:
+    def measured(self) -> list[loading.Configuration]:
         return [study for study in self.sweeps if not study.testbed.simulated]
 
     @property
@@ -149,7 +137,7 @@ class Studies(dict[str, Study]):
     def attributes(self, wildcards: Any) -> str:
         """Return a digest of the attributes of a study's dataset and of its cells' specifications."""
         study = self[wildcards.study]
-        if not isinstance(study, Configuration):
+        if not isinstance(study, loading.Configuration):
             return digest({})
         deployments = () if study.testbed.simulated else study.grid.deployments
         cells = [specification(study, deployment) for deployment in deployments]
@@ -158,7 +146,7 @@ class Studies(dict[str, Study]):
     def specification(self, wildcards: Any) -> str:
         """Return a digest of a simulated study's cell specifications."""
         study = self[wildcards.study]
-        assert isinstance(study, Configuration)
+        assert isinstance(study, loading.Configuration)
         paths = [cell.path for cell in study.grid.cells]
         # Without this pydantic warns, because an axis' values are a tuple and the field is a list.
         sweep = study.sweep.model_dump(warnings=False)
@@ -171,7 +159,7 @@ class Studies(dict[str, Study]):
 
     def _sources(self, name: str) -> list[str]:
         study = self[name]
-        if not isinstance(study, Configuration):
+        if not isinstance(study, loading.Configuration):
             place = study.folder / "dataset.nc"
             same = study.file.exists() and place.exists() and place.samefile(study.file)
             return [str(place if same else study.file)]
@@ -180,16 +168,16 @@ class Studies(dict[str, Study]):
         return [str(study.cell_file(cell)) for cell in study.grid.cells]
 
 
-def specification(study: Configuration, deployment: str) -> str:
+def specification(study: loading.Configuration, deployment: str) -> str:
     """Return a digest of a deployment's cell specifications; the sweep may lack the deployment."""
-    return digest([cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
+    return digest([loading.cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
 
 
-def stale_cells(study: Configuration) -> Iterator[Path]:
+def stale_cells(study: loading.Configuration) -> Iterator[Path]:
     """Yield the files of a measured study's cells that are missing or not current."""
     for cell in study.grid.cells:
         file = study.cell_file(cell)
-        if results.stale(file, cell_spec(study, cell)):
+        if results.stale(file, loading.cell_spec(study, cell)):
             yield file
 
 
@@ -209,20 +197,14 @@ class ChangedError(Exception):
 
 
 def require_unchanged(now: str, planned: str) -> None:
-    """Raise ChangedError unless a digest equals the one with which Snakemake planned a job.
-
-    Otherwise Snakemake would record the planned digest for files of another configuration.
-    """
+    """Raise ChangedError unless a digest equals the one that Snakemake planned a job with, and will record for it."""
     if now != planned:
         raise ChangedError("the configuration has changed since this run began: run snakemake again")
 
 
 @contextlib.contextmanager
 def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
-    """Exit the process on expected errors, with the error's text on standard error and in the log.
-
-    The text starts with `about`, such as the sweep's name. A full disk and ChangedError are always expected.
-    """
+    """Exit on expected errors, and always on a full disk and ChangedError, with the text in the log, after `about`."""
     known: tuple[type[Exception], ...] = (*expected, ChangedError)
     try:
         yield
