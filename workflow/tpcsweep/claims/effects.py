@@ -7,11 +7,10 @@ tests to evaluate equivalence between two experimental groups", Psychological Bu
 are averaged as logarithms.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,9 +33,9 @@ class Interval:
     low: float
     high: float
 
-    def map(self, function: Callable[[float], float]) -> Interval:
+    def map(self, function: Callable[[float], float]) -> Self:
         """Return the interval of an increasing function of the estimate."""
-        return Interval(*map(function, (self.value, self.low, self.high)))
+        return type(self)(*map(function, (self.value, self.low, self.high)))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ Templates escape text from data.
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +26,11 @@ from tpcsweep.pages.content import PageExtras, Sparkline, dataset_facts, sparkli
 from tpcsweep.pages.content import page_content as page_content
 from tpcsweep.pages.forecast import forecast as forecast_of
 from tpcsweep.pages.history import history_content
+from tpcsweep.results import FILES
 from tpcsweep.templates import render
 
 PAGE = "index.html"
-_FILES = (
-    ("dataset.nc", "every cell with its interval, flags, provenance and time series, in NetCDF 4"),
-    ("cells.csv", "every cell, for spreadsheets"),
-    ("models.json", "fitted models"),
-    ("claims.csv", "verdicts on published claims"),
-    ("notebooks/surface.html", "throughput over the axes"),
-    ("notebooks/limits.html", "limits of the cells"),
-    ("notebooks/models.html", "fitted models, drawn"),
-    ("notebooks/claims.html", "published claims, with the evidence"),
-    ("published.png", "the published figure"),
-    ("history/index.html", "this sweep over time"),
-)
-"""Files that a page links if they exist."""
+_FILES: Mapping[str, str] = FILES["page"]
 
 
 def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
@@ -128,17 +118,15 @@ def _compared(file: Path) -> str:
 def _page_extras(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> PageExtras:
     folder, models = dataset.parent, current(dataset)
     in_results = page.parent == folder and dataset.name == "dataset.nc"
-    linked = [(name, what) for name, what in _FILES if page.parent == folder and is_file(folder / name)]
+    claims = folder / "claims.json"
+    judged = dataset.name == "dataset.nc" and is_up_to_date(claims, dataset)
+    linked = [
+        (name, what) for name, what in _FILES.items() if page.parent == folder and is_file(folder / name)
+    ]
     return PageExtras(
-        files=linked or [(os.path.relpath(dataset, page.parent), dict(_FILES)["dataset.nc"])],
-        claims=_current(folder / "claims.json", dataset) or [each.to_dict() for each in judge(summary)],
+        files=linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
+        claims=orjson.loads(claims.read_bytes()) if judged else [each.to_dict() for each in judge(summary)],
         forecast=forecast_of(summary, models) if models else None,
         overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
         exists=(lambda path: (folder / path).exists()) if in_results else lambda _: False,
     )
-
-
-def _current(file: Path, dataset: Path) -> Any:
-    if dataset.name != "dataset.nc" or not is_up_to_date(file, dataset):
-        return None
-    return json.loads(file.read_text(encoding="utf-8"))

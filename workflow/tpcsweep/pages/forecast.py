@@ -20,6 +20,7 @@ from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
 from tpcsweep.planning.plan import best_measured, plan, select_models
 from tpcsweep.planning.recommendations import spaced_rtts
+from tpcsweep.variables import TABLES
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
@@ -127,15 +128,7 @@ def _cheapest(
             yield [most, short(most), expected, cores, str(row["origins"]), str(row["streams"])]
 
 
-_RAISED: Mapping[str, tuple[str, ...]] = {
-    "window": ("tcp_buffer", "streams", "tcp_streams"),
-    "loss": ("streams", "tcp_streams"),
-    "slow_start": ("file_size", "streams"),
-    "between_files": ("file_size", "streams"),
-    "cpu_source": ("cores",),
-    "cpu_destination": ("cores",),
-}
-"""Parameters whose larger values relieve each limit."""
+_RAISED: Mapping[str, Sequence[str]] = TABLES["relieved_by"]
 _ENOUGH = 0.95  # share of the highest throughput along an axis that is enough to recommend a value
 
 

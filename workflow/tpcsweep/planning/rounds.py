@@ -91,7 +91,10 @@ class Rounds:
             RoundError: If no deployment of a round could be measured, or every cell failed.
         """
         predicted: tuple[Belief, list[int]] | None = None
-        self._adopt()
+        for file in map(self.configuration.cell_file, self.configuration.grid.cells):
+            if results.damage(file):
+                results.rename_rejected(file, "damaged")
+        results.adopt(self.configuration)
         self._remember()
         while True:
             measured = self.measured()
@@ -212,12 +215,6 @@ class Rounds:
             raise RoundError("no deployment of this round could be measured; their messages are above")
         entry = {"began": began.isoformat(timespec="seconds"), "seconds": round(took, 1), "cells": paths}
         self.log.append(entry)
-
-    def _adopt(self) -> None:
-        for file in map(self.configuration.cell_file, self.configuration.grid.cells):
-            if results.damage(file):
-                results.rename_rejected(file, "damaged")
-        results.adopt(self.configuration)
 
     def _remember(self) -> None:
         """Continue the log of earlier runs, up to the first round with a stale cell."""

@@ -5,8 +5,6 @@ figures.yaml lists them. The drawing functions are imported on demand, because e
 names, but few jobs draw.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -38,7 +36,7 @@ class PublishedFigure:
     source: str | None = None  # file in config/imports that reads its data, if they come from elsewhere
     when_simulated: str = ""  # note on its picture if the data are simulated
 
-    def draw(self, data: Any, caption: Any) -> Figure:
+    def draw(self, data: Any, caption: Any) -> "Figure":
         module, _, name = self.drawn_by.partition(".")
         function: Callable[..., Figure] = getattr(import_module(f"{__package__}.{module}"), name)
         return function(data, caption, **self.settings)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a study's cell files into its dataset; files that are no current cells are measured next time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -112,7 +110,7 @@ def holes(folder: Path) -> list[Hole]:
         return []
 
 
-def _write(folded: Folded, output: Path) -> None:
+def _write(folded: "Folded", output: Path) -> None:
     from tpcsweep import dataset
 
     dataset.write(folded, output)

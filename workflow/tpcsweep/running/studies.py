@@ -17,8 +17,16 @@ from typing import Any, Self
 import psutil
 
 from tpcsweep import results
-from tpcsweep.configuration import loading
 from tpcsweep.configuration.checks import require_supported
+from tpcsweep.configuration.loading import (
+    SHIPPED,
+    Configuration,
+    ConfigurationError,
+    Study,
+    as_typed,
+    cell_spec,
+    studies,
+)
 
 NEVER = "(?!)"  # regular expression that matches nothing
 
@@ -27,7 +35,7 @@ NEVER = "(?!)"  # regular expression that matches nothing
 class Deployments:
     """Deployments of a measured study with equal sets of cells, which share a rule."""
 
-    study: loading.Configuration
+    study: Configuration
     name: str
     paths: Sequence[str]
     cells: Sequence[str]  # paths of the cells relative to their deployment
@@ -61,12 +69,12 @@ class Deployments:
         return max(1, (cores or 1) // self.study.testbed.places)
 
 
-class Studies(dict[str, loading.Study]):
+class Studies(dict[str, Study]):
     """Studies of a workflow by the names of their folders."""
 
     def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
         """Read the workflow's `config`, with files relative to `root`. Raises ConfigurationError if wrong."""
-        super().__init__(loading.studies(config, root or Path()))
+        super().__init__(studies(config, root or Path()))
         self.results = str(Path(config.get("results", "results")))
         self.notify = str(config.get("notify") or "")
 
@@ -77,7 +85,7 @@ class Studies(dict[str, loading.Study]):
         `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
         line each, and end the process.
         """
-        config.update(loading.as_typed(config, given) if given else {})
+        config.update(as_typed(config, given) if given else {})
         os.environ.setdefault("LOGNAME", psutil.Process().username())  # Snakemake needs a user name
         records = next(path for path in (Path(".snakemake"), Path()) if path.exists())
         if not os.access(records, os.W_OK):
@@ -85,21 +93,21 @@ class Studies(dict[str, loading.Study]):
         try:
             # Must precede the reading of rules, because Snakemake copies notebooks with their times.
             for name in ("notebooks", "examples", "workflow/scripts"):
-                results.renew_times((loading.SHIPPED / name).rglob("*"))
+                results.renew_times((SHIPPED / name).rglob("*"))
             found = cls(config)
             for study in found.measured:
                 if any(stale_cells(study)):
                     require_supported(study)
-        except (loading.ConfigurationError, results.ResultsError) as error:
+        except (ConfigurationError, results.ResultsError) as error:
             sys.exit(str(error))
         return found
 
     @property
-    def sweeps(self) -> list[loading.Configuration]:
-        return [study for study in self.values() if isinstance(study, loading.Configuration)]
+    def sweeps(self) -> list[Configuration]:
+        return [study for study in self.values() if isinstance(study, Configuration)]
 
     @property
-    def measured(self) -> list[loading.Configuration]:
+    def measured(self) -> list[Configuration]:
         return [study for study in self.sweeps if not study.testbed.simulated]
 
     @property
@@ -137,7 +145,7 @@ class Studies(dict[str, loading.Study]):
     def attributes(self, wildcards: Any) -> str:
         """Return a digest of the attributes of a study's dataset and of its cells' specifications."""
         study = self[wildcards.study]
-        if not isinstance(study, loading.Configuration):
+        if not isinstance(study, Configuration):
             return digest({})
         deployments = () if study.testbed.simulated else study.grid.deployments
         cells = [specification(study, deployment) for deployment in deployments]
@@ -146,7 +154,7 @@ class Studies(dict[str, loading.Study]):
     def specification(self, wildcards: Any) -> str:
         """Return a digest of a simulated study's cell specifications."""
         study = self[wildcards.study]
-        assert isinstance(study, loading.Configuration)
+        assert isinstance(study, Configuration)
         paths = [cell.path for cell in study.grid.cells]
         # Without this pydantic warns, because an axis' values are a tuple and the field is a list.
         sweep = study.sweep.model_dump(warnings=False)
@@ -159,7 +167,7 @@ class Studies(dict[str, loading.Study]):
 
     def _sources(self, name: str) -> list[str]:
         study = self[name]
-        if not isinstance(study, loading.Configuration):
+        if not isinstance(study, Configuration):
             place = study.folder / "dataset.nc"
             same = study.file.exists() and place.exists() and place.samefile(study.file)
             return [str(place if same else study.file)]
@@ -168,16 +176,16 @@ class Studies(dict[str, loading.Study]):
         return [str(study.cell_file(cell)) for cell in study.grid.cells]
 
 
-def specification(study: loading.Configuration, deployment: str) -> str:
+def specification(study: Configuration, deployment: str) -> str:
     """Return a digest of a deployment's cell specifications; the sweep may lack the deployment."""
-    return digest([loading.cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
+    return digest([cell_spec(study, cell) for cell in study.grid.deployments.get(deployment, ())])
 
 
-def stale_cells(study: loading.Configuration) -> Iterator[Path]:
+def stale_cells(study: Configuration) -> Iterator[Path]:
     """Yield the files of a measured study's cells that are missing or not current."""
     for cell in study.grid.cells:
         file = study.cell_file(cell)
-        if results.stale(file, loading.cell_spec(study, cell)):
+        if results.stale(file, cell_spec(study, cell)):
             yield file
 
 

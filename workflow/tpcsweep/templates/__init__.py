@@ -43,9 +43,5 @@ def as_json(values: Any) -> Markup:
     return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
 
 
-def _plotly() -> Markup:
-    return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
-
-
 _TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
-_TEMPLATES.globals["plotly"] = _plotly
+_TEMPLATES.globals["plotly"] = lambda: Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
