@@ -6,8 +6,6 @@ Workflow RO-Crate 1.0, which WorkflowHub and the community's validator read. `do
 users.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,9 +26,9 @@ from tpcsweep.configuration.loading import SHIPPED, Configuration, source_files
 from tpcsweep.dataset import STATUS, open_group
 from tpcsweep.extras import require_extra
 from tpcsweep.files import creating_folder, is_file, replacing_file
+from tpcsweep.results import FILES
 
-_SOFTWARE = "tpcsweep"
-"""Folder of the software in a crate."""
+_SOFTWARE = "tpcsweep"  # folder of the software in a crate
 _SOFTWARE_CITATION = "CITATION.cff"
 _WORKFLOW = "workflow/Snakefile"
 _CONFIG = Path("config/config.yaml")
@@ -45,21 +43,6 @@ _PROFILES = {
     "https://w3id.org/ro/wfrun/workflow/0.5": "Workflow Run Crate",
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
 }
-_RESULTS = {
-    "dataset.nc": ("Every cell with its interval, flags, provenance and time series", "application/x-netcdf"),
-    "cells.csv": ("Every cell, for spreadsheets", "text/csv"),
-    "index.html": ("The first page: findings, a map and the cells behind it", "text/html"),
-    "report.html": ("Snakemake's report: figures with captions, how each was made", "text/html"),
-    "claims.csv": ("Verdicts on published claims", "text/csv"),
-    "claims.json": ("Verdicts on published claims, with their evidence", "application/json"),
-    "models.json": ("Fitted models of throughput", "application/json"),
-    "not_measured.json": ("Cells that could not be measured, and why", "application/json"),
-    "figures/*.svg": ("Figure", "image/svg+xml"),
-    "figures/*.png": ("Figure", "image/png"),
-    "figures/*.csv": ("Table behind a figure", "text/csv"),
-    "notebooks/*.html": ("Executed notebook", "text/html"),
-}
-"""Patterns of results in a crate, with description and format. The dataset contains the cells' files."""
 
 
 class CrateError(RuntimeError):
@@ -76,14 +59,9 @@ class _File(NamedTuple):
 def write_crate(
     results: Path, configuration: Configuration | None, cited: Citation | None, folder: Path, archive: Path
 ) -> None:
-    """Write the crate of a results folder, atomically.
+    """Write the crate of a results folder as a folder, which replaces an earlier one, and as ZIP file, atomically.
 
-    Args:
-        results: Folder with a dataset.
-        configuration: Sweep and testbed of the results, or None for imported measurements.
-        cited: Authors of the measurements, or None for those of the software.
-        folder: Folder of the crate; it replaces an earlier one.
-        archive: ZIP file of the crate.
+    Imported measurements have no configuration. Without `cited`, the authors are those of the software.
 
     Raises:
         CrateError: If tpcsweep is installed without its checkout.
@@ -123,7 +101,7 @@ def _copy_software(folder: Path) -> None:
 def _results(folder: Path) -> Iterator[_File]:
     """Yield the files of a results folder, except those older than its dataset."""
     made = (folder / "dataset.nc").stat().st_mtime
-    for pattern, about in _RESULTS.items():
+    for pattern, about in FILES["crate"].items():
         for file in sorted(folder.glob(pattern)):
             # Snakemake updates the times of a job's files one after the other; the list of holes precedes the dataset.
             current = file.stat().st_mtime + 1 >= made or pattern == "not_measured.json"

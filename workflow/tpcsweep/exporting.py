@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export of a dataset as text for existing dashboards, and as a Zarr store. See `docs/data.md`."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,9 @@ from tpcsweep.dataset.tables import escape_formula
 from tpcsweep.extras import require_extra
 from tpcsweep.files import creating_folder
 from tpcsweep.flags import FLAGS
-from tpcsweep.variables import METRICS_END, SUMMARY, metric_head, metric_labels, metric_name
+from tpcsweep.variables import METRICS_END, SUMMARY, TABLES, metric_head, metric_labels, metric_name
 
-MB_PER_S = 125.0
-"""MB/s in one Gbit/s."""
+MB_PER_S = 125.0  # MB/s in one Gbit/s
 MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd", "xrdcp-direct": "xrootd"}
 """Protocols of tools; all others use HTTP."""
 LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}
@@ -31,15 +28,7 @@ LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}
 FORMAT_AXES = ("streams", "tcp_buffer", "layer", REPETITION)
 """Axes with a place in the published format; repetitions have the same name, but different times."""
 
-UNITS = {
-    "Gbit/s": ("bits_per_second", 1e9),
-    "ms": ("seconds", 1e-3),
-    "s": ("seconds", 1.0),
-    "B": ("bytes", 1.0),
-    "cores": ("cores", 1.0),
-    "1": ("", 1.0),
-}
-"""The dataset's units in OpenMetrics' vocabulary, with the factor for values."""
+UNITS: Mapping[str, tuple[str, float]] = TABLES["openmetrics"]
 Frame = list[tuple[str, str]]
 """Common parts of a cell's lines: the labels without the closing brace, and the time of its end."""
 ABOUT = ("testbed_kind", "measured_from", "measured_until", "software", "host", "kernel", "cpu", "commit")
@@ -51,10 +40,7 @@ class ExportError(ValueError):
 
 
 def zarr(file: Path, store: Path) -> None:
-    """Write a dataset with all its groups as a Zarr store in format 2, which every reader of Zarr knows.
-
-    Chunks are those of the file, and one variable at a time is in memory. `store` must not exist yet.
-    """
+    """Write a dataset with all its groups as a new Zarr store in format 2, one variable at a time, with its chunks."""
     require_extra("zarr")
     from zarr import consolidate_metadata
 

@@ -4,8 +4,6 @@
 Standard library only. An extra is looked up without importing it.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -31,8 +29,7 @@ class Extra:
 
     content: str
     installed: Callable[[], bool]
-    alternative: str = ""
-    """Command that installs the extra without a checkout."""
+    alternative: str = ""  # command that installs the extra without a checkout
 
 
 def require_extra(name: str) -> None:

@@ -4,8 +4,6 @@
 Standard library only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -71,7 +69,6 @@ def is_up_to_date(product: Path, source: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text atomically."""
     with replacing_file(path) as part:
         part.write_text(text, encoding="utf-8")
 

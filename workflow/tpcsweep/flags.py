@@ -6,12 +6,11 @@ to the requested setting, but may include other effects. The figure of an `inval
 requested setting. docs/reading-the-page.md lists the causes of each flag.
 """
 
-from __future__ import annotations
-
 import math
-import re
+import pkgutil
+import tomllib
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 Grade = Literal["note", "warning", "invalid"]
 
@@ -49,44 +48,9 @@ class Flag(NamedTuple):
     """Description in one line."""
 
 
-def _table(text: str) -> dict[str, Flag]:
-    """Parse a table whose lines have name, grade, words and meaning; indented lines continue a line."""
-    lines = re.sub(r"\n +", " ", text.strip()).splitlines()
-    rows = (line.split(" | ") for line in lines)
-    return {name: Flag(cast("Grade", grade), words, meaning) for name, grade, words, meaning in rows}
-
-
-FLAGS = _table("""
-not_steady | warning | not steady | a trend is left after the warm-up, or no byte arrived after it
-wide_interval | note | interval wider than asked | the cell ended before the confidence interval was as narrow
-    as asked
-autocorrelated | note | interval too narrow | only cells of early versions: batch means are correlated, so
-    the interval is too narrow
-transfers_failed | warning | some transfers failed | at least one transfer failed
-files_missing | invalid | not all files transferred | the cell ended before every stream had transferred its
-    files
-counters_disagree | warning | counters disagree | goodput and the path's counters differ by more than headers
-    explain
-monitoring_disagrees | warning | XRootD's monitoring disagrees | the bytes of transfers by XRootD's own
-    monitoring are not those in their files
-machine_saturated | warning | machine saturated | the machine's CPUs were all busy: the machine bound the
-    cell, not the setting
-deployment_broken | invalid | deployment broke | a server, the client or the path died or stopped answering;
-    another deployment followed
-path_slow | warning | path slower than asked | the path had less bandwidth than asked; bandwidth_found
-    is the measured value
-disturbed | warning | machine disturbed | others used the machine, or it was slower than at other times, while
-    the cell was measured
-implausible | invalid | implausible figures | a figure is missing, negative or infinite, or more than the path
-    or the machine can carry
-too_short | note | short for its interval | the cell is shorter than 10 s, than 15 correlation times of its
-    goodput or than 15 RTTs: its interval is too narrow more often than its confidence level allows
-within_files | note | hardly any file ended | fewer files than streams ended after the warm-up: the figure has
-    hardly any of the pauses between files
-beyond_path | warning | beyond the path's rate | the throughput is above the path's bandwidth: buffers that had
-    filled before emptied, or the cell was too short
-""")
-"""Flags by name, in the order of their bits in datasets; append new ones at the end."""
+_TABLE = tomllib.loads((pkgutil.get_data(__package__, "flags.toml") or b"").decode())
+FLAGS = {name: Flag(*row) for name, row in _TABLE.items()}
+"""Flags by name, in the order of their bits in datasets."""
 
 
 def worst_grade(flags: Iterable[str]) -> Grade | None:

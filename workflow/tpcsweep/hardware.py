@@ -5,8 +5,7 @@ A pair is a source's node and a destination's node. Effects are differences of l
 docs/studies.md describes the method for users.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,21 +20,13 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.numbers import short
+from tpcsweep.variables import TABLES
 
 CONFIDENCE = 0.95
 """Confidence of all intervals; 1 - this is the probability of finding an effect if there is none."""
 SOURCE, DESTINATION = "source_node", "destination_node"
 ADVICE = "Sweeps with `repeat: deployments` and `repetitions` measure each setting on several pairs."
-TABLE = {
-    "pair": "node of the source and node of the destination",
-    "ratio": "throughput of the pair over the geometric mean of the pairs that it can be compared with",
-    "ratio_low": "lower end of its confidence interval",
-    "ratio_high": "upper end of its confidence interval",
-    "deployments": "deployments that were measured on it",
-    "cells": "cells that were measured on it, and are used",
-    "with": "number of the pairs that it can be compared with, itself included; 1: it is confounded with parameters",
-}
-"""Columns of `Hardware.pairs`, with their meanings."""
+TABLE: Mapping[str, str] = TABLES["pairs_of_nodes"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -49,16 +40,12 @@ class Spread(NamedTuple):
     value: float
     low: float
     high: float
-    p: float
-    """Probability of equally different pairs if all nodes are the same (F test)."""
+    p: float  # probability of equally different pairs if all nodes are the same (F test)
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Effects of pairs, and their spread."""
-
-    pairs: pd.DataFrame
-    """One row for each pair, see `TABLE`; NaN for unknown values."""
+    pairs: pd.DataFrame  # one row for each pair, see `TABLE`; NaN for unknown values
     spread: Spread | None
     """Spread, or None if no two pairs are comparable or too few data remain to estimate chance."""
 
@@ -133,12 +120,7 @@ def estimate(
     Statistics 11, 1983), relative to the variance of deployments, which is taken as exact; its test is that of the
     analysis of variance.
 
-    Args:
-        values: Value of each cell.
-        setting: Number of each cell's setting, from 0.
-        deployment: Number of each cell's deployment, from 0; a deployment has one pair.
-        pair: Number of each cell's pair, from 0.
-        pairs: Number of pairs.
+    Each cell has a value, and the numbers of its setting, deployment and pair, from 0; a deployment has one of `pairs`.
 
     Returns:
         One row for each pair, with `TABLE` except names; and the spread, or None if it cannot be estimated.
@@ -195,20 +177,14 @@ def _deployments(
 class _Fit(NamedTuple):
     """Effects of pairs by weighted least squares, without the means of groups."""
 
-    effects: Floats
-    """Effect of each pair; the mean over comparable pairs is 0."""
-    inverse: Floats
-    """Covariance of the effects over `error`; 0 for a pair without a comparable one."""
-    members: Integers
-    """For each pair, the number of comparable pairs."""
+    effects: Floats  # effect of each pair; the mean over comparable pairs is 0
+    inverse: Floats  # covariance of the effects over `error`; 0 for a pair without a comparable one
+    members: Integers  # for each pair, the number of comparable pairs
     rank: int
     freedom: int
-    error: float
-    """Variance of a deployment of weight 1; 0 without degrees of freedom."""
-    roots: Floats
-    """Nonzero eigenvalues of the pairs' normal matrix."""
-    along: Floats
-    """Effects along their eigenvectors, each with variance `error` if pairs are equal."""
+    error: float  # variance of a deployment of weight 1; 0 without degrees of freedom
+    roots: Floats  # nonzero eigenvalues of the pairs' normal matrix
+    along: Floats  # effects along their eigenvectors, each with variance `error` if pairs are equal
 
 
 def _fit(values: Floats, group: Integers, pair: Integers, pairs: int, weight: Floats) -> _Fit:

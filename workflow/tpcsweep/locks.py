@@ -5,8 +5,6 @@ Standard library only. Anyone who can open a file, even for reading, can lock it
 only by users who can write to its folder, and could interfere anyway.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -30,13 +28,8 @@ class LockedError(Exception):
 def lock_file(path: Path, owner: str = "", waiting: Callable[[str], object] | None = None) -> int:
     """Lock a file, which is created if missing, until the returned descriptor is closed.
 
-    Args:
-        path: The file.
-        owner: Name of this process for others, in addition to its pid.
-        waiting: Function to call with the current holder, before waiting for it.
-
-    Returns:
-        File descriptor, which child programs do not inherit.
+    Child programs do not inherit the descriptor. Other processes see the name `owner` in addition to the pid, and
+    `waiting` is called with the current holder, before waiting for it.
 
     Raises:
         LockedError: If another process holds the lock, and `waiting` is None.

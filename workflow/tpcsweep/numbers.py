@@ -4,8 +4,6 @@
 Files for programs keep all digits, and do not use this module. Standard library only.
 """
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from numbers import Integral
@@ -14,8 +12,7 @@ AXIS_DIGITS = 6
 """Significant digits of configured values, such as those of an axis; measured values have three."""
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_POWERS = range(-6, 9)
-"""Powers of ten that are written out."""
+_POWERS = range(-6, 9)  # powers of ten that are written out
 
 
 def short(value: float, digits: int = 3) -> str:

@@ -7,8 +7,6 @@ Deployments are made with `Commands` of iproute2, which operators would type, ra
 log of commands can be pasted into a shell.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

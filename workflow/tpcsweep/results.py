@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cell files: read, check, write atomically, and keep in staging until the dataset contains them."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import hashlib
@@ -10,6 +8,7 @@ import itertools
 import os
 import shutil
 import time
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,16 +23,16 @@ from tpcsweep.files import replacing_file
 from tpcsweep.flags import FLAGS, IMPLAUSIBLE, implausible
 from tpcsweep.variables import NOT_MEASURED, SUMMARY
 
-LOCK = ".lock"
-"""Name of the file in a results folder that a run locks."""
+FILES = tomllib.loads(Path(__file__).with_name("results.toml").read_text(encoding="utf-8"))
+"""Content of results.toml, by section."""
+LOCK = ".lock"  # name of the file in a results folder that a run locks
 _PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
 """Bytes after the specification in a placeholder's file, within its first 64 KiB."""
 _OF_PLACEHOLDER = {"message": str}
 _OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
 """Required keys of a file in addition to its specification."""
 
-_CHECKSUM = "checksum"
-"""Last key of a file: the SHA-256 of the others."""
+_CHECKSUM = "checksum"  # last key of a file: the SHA-256 of the others
 
 
 class DamagedError(ValueError):
@@ -134,10 +133,7 @@ def staged_file(configuration: Configuration, cell: Cell) -> Path:
 def cell_record(
     spec: Mapping[str, Any], result: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of a cell's file without the specification: a result, as measured or simulated once.
-
-    The result of a testbed's `measure` gets a flag if no cell can have its figures.
-    """
+    """Return the content of a cell's file without the specification; implausible figures get their flag."""
     wrong = implausible(result["status"], result["summary"], spec["parameters"]["bandwidth"])
     return {
         "format": spec["format"],
@@ -157,10 +153,7 @@ def write_cell(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -
 
 
 def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Copy a current cell from staging to its place if needed; return whether the place is current.
-
-    A damaged file in the place is renamed, a damaged file in staging is deleted.
-    """
+    """Copy a staged cell to its place if needed, after removing damaged files; return whether it is current there."""
     if not stale(path, wanted):
         return True
     if damage(staged):

@@ -8,8 +8,6 @@ with every packet (also with delayed ACKs if bytes are counted, as Linux does), 
 Functions of `Numbers` take arrays of any shapes that broadcast, and return an array.
 """
 
-from __future__ import annotations
-
 import math
 from typing import TypeAlias, TypeVar
 
@@ -24,14 +22,9 @@ Numbers: TypeAlias = NDArray[np.float64] | float
 HEADERS = 52
 """Bytes of a packet before the payload: IPv4, TCP and its timestamps (RFC 791, RFC 9293, RFC 7323)."""
 
-PLAIN_HEADERS = 40
-"""Bytes of IPv4 and TCP headers without options."""
-
-INITIAL_WINDOW = 10
-"""Segments of a connection's first window (RFC 6928, 2013)."""
-
-CUBIC_C, CUBIC_BETA = 0.4, 0.7
-"""CUBIC's constants (RFC 9438, 2023, sections 4.1 and 4.6)."""
+PLAIN_HEADERS = 40  # bytes of IPv4 and TCP headers without options
+INITIAL_WINDOW = 10  # segments of a connection's first window (RFC 6928, 2013)
+CUBIC_C, CUBIC_BETA = 0.4, 0.7  # CUBIC's constants (RFC 9438, 2023, sections 4.1 and 4.6)
 
 
 def payload(mtu: _Number) -> _Number:

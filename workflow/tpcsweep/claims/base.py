@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from tpcsweep.claims.cells import CellTable
 from tpcsweep.claims.effects import Decision, Interval, Region
@@ -21,14 +24,8 @@ from tpcsweep.dataset.tables import write_csv
 from tpcsweep.files import number, write_json
 from tpcsweep.numbers import between, short
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-Row = Mapping[str, Any]
-"""Line of evidence: plain values by column."""
-
-ROWS = 24
-"""Lines of evidence in a verdict, evenly from the smallest effect to the largest."""
+Row = Mapping[str, Any]  # line of evidence: plain values by column
+ROWS = 24  # lines of evidence in a verdict, evenly from the smallest effect to the largest
 
 MEASURE_MORE = "measure repetitions (repetitions: 3) or longer cells (max_time), which narrows the interval"
 
@@ -38,10 +35,8 @@ _LISTED = 8  # values of an axis that a sentence lists
 class Outcome(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
-    UNDECIDED = "not decided"
-    """The interval of the effect crosses an end of the claim's region."""
-    OPEN = "not testable here"
-    """The dataset lacks the necessary cells."""
+    UNDECIDED = "not decided"  # the interval of the effect crosses an end of the claim's region
+    OPEN = "not testable here"  # the dataset lacks the necessary cells
 
 
 @dataclass(frozen=True)
@@ -49,26 +44,20 @@ class Need:
     """Axis or fixed parameter that a claim requires in a dataset."""
 
     axis: str
-    count: int = 1
-    """Least number of values (within the range, if any)."""
+    count: int = 1  # least number of values (within the range, if any)
     low: float = -math.inf
-    high: float = math.inf
-    """End of the range for the values; "no limit" lies in no range."""
-    words: tuple[frozenset[str], ...] = ()
-    """Sets of words; the dataset must have one word of each set."""
-    sweep: str = ""
-    """Text to write into a sweep to meet the need."""
+    high: float = math.inf  # end of the range for the values; "no limit" lies in no range
+    words: tuple[frozenset[str], ...] = ()  # sets of words; the dataset must have one word of each set
+    sweep: str = ""  # text to write into a sweep to meet the need
 
     def met(self, ds: xr.Dataset) -> bool:
         values = _values(ds, self.axis)
         if self.words:
             return all(any(str(value) in alike for value in values) for alike in self.words)
-        return sum(self._counts(value) for value in values) >= self.count
-
-    def _counts(self, value: Any) -> bool:
-        if math.isinf(self.low) and math.isinf(self.high):
-            return True
-        return not isinstance(value, str) and math.isfinite(value) and self.low <= value <= self.high
+        if math.isfinite(self.low) or math.isfinite(self.high):
+            values = [value for value in values if not isinstance(value, str) and math.isfinite(value)]
+            values = [value for value in values if self.low <= value <= self.high]
+        return len(values) >= self.count
 
     def __str__(self) -> str:
         """Return a text for people that follows the word "needed"."""
@@ -115,44 +104,33 @@ class Effect:
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a claim's test on the cells."""
-
     decision: Decision
-    reason: str
-    """Reason in a sentence that names the deciding cells."""
+    reason: str  # reason in a sentence that names the deciding cells
     effect: Effect | None = None
     """Effect, or None if cells are missing.
     Without a decision, a claim with an effect is not decided, and one without is not testable."""
     rows: Sequence[Row] = ()
-    advice: str = MEASURE_MORE
-    """Sweep whose data would decide."""
+    advice: str = MEASURE_MORE  # sweep whose data would decide
 
 
 @dataclass(frozen=True)
 class Claim:
     """Published statement as a predicate on a dataset."""
 
-    name: str
-    """Identifier, `publication.claim`."""
+    name: str  # identifier, `publication.claim`
     text: str
-    """Published statement."""
-    reading: str
-    """Tested statement about effects and regions, with its margins."""
-    source: str
-    """Place of the statement in the publication, as far as known."""
+    reading: str  # tested statement about effects and regions, with its margins
+    source: str  # place of the statement in the publication, as far as known
     needs: tuple[Need, ...] = ()
-    cells: str = ""
-    """Cells of the claim as a pandas query on the columns of `CellTable`; empty for all."""
+    cells: str = ""  # cells of the claim as a pandas query on the columns of `CellTable`; empty for all
     regions: Mapping[str, Region] = field(default_factory=dict)
     """Effects for which the claim is true, by name; a single one is called `region`."""
     test: Callable[[Claim, CellTable], Finding] | None = None
     """Test function, or None if no dataset of throughputs can show the claim (`beyond` explains why)."""
     beyond: str = ""
     advice: str = ""
-    rows: tuple[Row, ...] = ()
-    """Evidence that does not depend on a dataset."""
-    elsewhere: str = ""
-    """Place of its judgement, or the reason for none, if no published figure carries it."""
+    rows: tuple[Row, ...] = ()  # evidence that does not depend on a dataset
+    elsewhere: str = ""  # place of its judgement, or the reason for none, if no published figure carries it
 
     @property
     def region(self) -> Region:
@@ -165,20 +143,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Judgement of a claim on a dataset."""
-
     claim: Claim
     outcome: Outcome
     reason: str
-    data: str
-    """Whether the dataset is measured, simulated or imported."""
+    data: str  # whether the dataset is measured, simulated or imported
     effect: Effect | None = None
     rows: tuple[Row, ...] = ()
     advice: str = ""
-    used: int = 0
-    """Number of trusted cells."""
-    excluded_cells: Mapping[str, int] = field(default_factory=dict)
-    """Number of excluded cells by reason."""
+    used: int = 0  # number of trusted cells
+    excluded_cells: Mapping[str, int] = field(default_factory=dict)  # number of excluded cells by reason
 
     def to_dict(self) -> dict[str, Any]:
         interval = self.effect.interval if self.effect else None
@@ -256,10 +229,6 @@ def write_verdicts(verdicts: Sequence[Verdict], csv: str | Path, json: str | Pat
 
 def for_terminal(verdicts: Sequence[Verdict], every: bool = False) -> RenderableType:
     """Return one row for each verdict; without `every`, claims that are not testable are only counted."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     rows = Table(show_lines=True)
     rows.add_column("claim and verdict", min_width=16, ratio=2)
     rows.add_column("effect (interval), and why", ratio=3)

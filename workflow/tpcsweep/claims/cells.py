@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells of a dataset as rows for claims, with the trust in each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +17,8 @@ from tpcsweep.dataset import IMPORTED, SIMULATED
 from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.flags import FLAGS, graded
 
-FULL = 0.95
-"""Goodput over the path's bandwidth from which the path counts as full; headers take the rest."""
-
-CPU_BOUND = 0.9
-"""Share of its cores from which a side counts as CPU-bound."""
+FULL = 0.95  # goodput over the path's bandwidth from which the path counts as full; headers take the rest
+CPU_BOUND = 0.9  # share of its cores from which a side counts as CPU-bound
 
 WIDENING = 1.3
 """Factor on intervals of earlier cells without degrees of freedom.
@@ -37,8 +32,7 @@ with few degrees of freedom count as by Student's t."""
 WIDEN_AUTOCORRELATED = 1.5
 """Further factor on intervals of earlier cells with this flag, of which two thirds contain the truth."""
 
-TOO_WIDE = 0.25
-"""Largest relative standard error of a cell in a ratio; beyond it the logarithm is not normal."""
+TOO_WIDE = 0.25  # largest relative standard error of a cell in a ratio; beyond it the logarithm is not normal
 
 UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
 """Flags of cells that are no evidence on their setting."""
@@ -53,11 +47,9 @@ class Pairs(NamedTuple):
     """Pairs of cells that differ only along one axis."""
 
     table: pd.DataFrame
-    """Columns: the place, `from` and `to` (values of the axis), and the following.
-    `before` and `after` (throughputs), `ratio` (after over before), `error` (standard error of its logarithm, NaN if
-    unknown), `before_full`, `after_full`, and `cpu`."""
-    excluded_count: int
-    """Number of pairs outside the claim."""
+    """The place, `from` and `to` (values of the axis), `before` and `after` (throughputs), `ratio` (after over before),
+    `error` (standard error of its logarithm, NaN if unknown), `before_full`, `after_full`, and `cpu`."""
+    excluded_count: int  # number of pairs outside the claim
 
 
 @dataclass(frozen=True)
@@ -69,15 +61,11 @@ class CellTable:
     is full), `duration` in s, `throughput_max` in Gbit/s and `failed`.
     """
 
-    every: pd.DataFrame
-    """All measured cells, including failed ones."""
-    trusted: pd.DataFrame
-    """Successful cells without any flag in `UNTRUSTED`."""
-    axes: tuple[str, ...]
-    """Parameters with more than one value, without `repetition`."""
+    every: pd.DataFrame  # all measured cells, including failed ones
+    trusted: pd.DataFrame  # successful cells without any flag in `UNTRUSTED`
+    axes: tuple[str, ...]  # parameters with more than one value, without `repetition`
     left_out: Mapping[str, int]
-    data: str
-    """Whether the cells are measured, simulated or imported."""
+    data: str  # whether the cells are measured, simulated or imported
 
     def panels(self, rows: pd.DataFrame, without: Iterable[str]) -> list[pd.DataFrame]:
         """Divide rows into groups that differ only in the axes `without`, which may include `repetition`."""
@@ -127,11 +115,8 @@ class CellTable:
         Fewer than `FEWEST_PAIRS` pairs of points are replaced by pairs of cells of the same repetition. Cells with an
         error above `TOO_WIDE` of their throughput are in no pair.
 
-        Args:
-            rows: Cells.
-            axis: The axis.
-            values: Two values of the axis to pair instead, the first of which is the denominator.
-            speaks: Function that selects the pairs of a claim in a frame like `Pairs.table`; None for all.
+        Two `values` of the axis may be paired instead, the first of which is the denominator. `speaks` selects the
+        pairs of a claim in a frame like `Pairs.table`.
         """
         for cells, without in ((self.points(rows), [REPETITION]), (rows, [])):
             frame = self._pairs(cells, axis, values, without)

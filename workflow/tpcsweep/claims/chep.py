@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of claims of CHEP 2023 and 2024, whose YAML files have the texts, needs and regions."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
+from tpcsweep.claims import predicates
 from tpcsweep.claims.base import MEASURE_MORE, Claim, Effect, Finding
 from tpcsweep.claims.cells import CPU_BOUND, CellTable, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
@@ -23,25 +23,6 @@ from tpcsweep.claims.effects import (
     mean_exponent,
     mean_ratio,
 )
-from tpcsweep.claims.predicates import (
-    axes_text,
-    cell_rows,
-    clearest,
-    curve_peaks,
-    has_room,
-    interval_text,
-    judge_best,
-    judge_parts,
-    judge_ratios,
-    missing_cells,
-    pair_rows,
-    peak_row,
-    peak_throughput,
-    too_few_pairs,
-    unbound,
-    unbound_pairs,
-    vote_counts,
-)
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import plain, short
 
@@ -50,71 +31,70 @@ _HOUR = 3000.0  # seconds that count as about an hour
 
 def sustained(claim: Claim, cells: CellTable) -> Finding:
     """Test the best mean of cells that took an hour."""
-    long = _of_an_hour(claim, cells)
-    if isinstance(long, Finding):
-        return long
-    return judge_best(cells, long, claim.region, "largest throughput over an hour")
+    quantity = "largest throughput over an hour"
+    return _of_an_hour(claim, cells, lambda long: predicates.judge_best(cells, long, claim.region, quantity))
 
 
 def little_fluctuation(claim: Claim, cells: CellTable) -> Finding:
     """Test the largest second over the mean of cells that took an hour."""
-    long = _of_an_hour(claim, cells)
-    if isinstance(long, Finding):
-        return long
-    long = long.dropna(subset=["throughput_max"])
-    above = long["throughput_max"] / long["throughput"]
-    interval = largest_level(above, above * long["error"] / long["throughput"])
-    if interval is None:
-        return missing_cells("that took an hour and tells its largest second")
-    rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
-    part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
-    return judge_parts([part], Effect("largest second over the mean of an hour", interval))
+
+    def judged(long: pd.DataFrame) -> Finding:
+        long = long.dropna(subset=["throughput_max"])
+        above = long["throughput_max"] / long["throughput"]
+        interval = largest_level(above, above * long["error"] / long["throughput"])
+        if interval is None:
+            return predicates.missing_cells("that took an hour and tells its largest second")
+        rows = [{**cells.where(row), "largest_second_over_mean": above[at]} for at, row in long.iterrows()]
+        part = (f"the most of {len(long)} cells of an hour", interval, claim.region, rows)
+        return predicates.judge_parts([part], Effect("largest second over the mean of an hour", interval))
+
+    return _of_an_hour(claim, cells, judged)
 
 
-def _of_an_hour(claim: Claim, cells: CellTable) -> pd.DataFrame | Finding:
+def _of_an_hour(claim: Claim, cells: CellTable, judged: Callable[[pd.DataFrame], Finding]) -> Finding:
     at_scale = claim.select(cells)
     if at_scale.empty:
-        return missing_cells("at 400 Gbit/s, about 3 ms and about 520 streams")
+        return predicates.missing_cells("at 400 Gbit/s, about 3 ms and about 520 streams")
     long = at_scale[at_scale["duration"] >= _HOUR]
     if long.empty:
         reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
         advice = "sweep measurement: {until: seconds, seconds: 1 h}"
-        return Finding(None, reason, rows=cell_rows(at_scale, cells), advice=advice)
-    return long
+        return Finding(None, reason, rows=predicates.cell_rows(at_scale, cells), advice=advice)
+    return judged(long)
 
 
 def streams_required(claim: Claim, cells: CellTable) -> Finding:
     """Test the best throughput of half of 520 streams over that of all."""
     at_scale = claim.select(cells)
-    every, all_points = peak_throughput(cells, at_scale.query("468 <= streams <= 572"), 2)
-    half, half_points = peak_throughput(cells, at_scale.query("streams <= 260"), 2)
+    every, all_points = predicates.peak_throughput(cells, at_scale.query("468 <= streams <= 572"), 2)
+    half, half_points = predicates.peak_throughput(cells, at_scale.query("streams <= 260"), 2)
     if every is None or half is None:
-        return missing_cells(
+        return predicates.missing_cells(
             "at 400 Gbit/s and about 3 ms with about 520 streams, and with half of them or fewer"
         )
     share = Interval(half.value / every.value, half.low / every.high, half.high / every.low)
     subject = (
         f"the best of {len(half_points)} points with half of the streams or fewer over that with about 520"
     )
-    rows = [*cell_rows(half_points, cells), *cell_rows(all_points, cells)]
+    rows = [*predicates.cell_rows(half_points, cells), *predicates.cell_rows(all_points, cells)]
     effect = Effect("throughput of half of 520 streams or fewer over theirs", share)
-    return judge_parts([(subject, share, claim.region, rows)], effect)
+    return predicates.judge_parts([(subject, share, claim.region, rows)], effect)
 
 
 def streams_stop_helping(claim: Claim, cells: CellTable) -> Finding:
     """Test the gain of the most streams over a quarter of them, at long RTTs."""
     far = claim.select(cells)
     many = far[far["streams"] >= far["streams"].max() / 4]
-    pairs = cells.pairs(many, "streams", speaks=unbound)
+    pairs = cells.pairs(many, "streams", speaks=predicates.unbound)
     quantity = "throughput at the most streams over that at a quarter of them or more"
-    return judge_ratios(pairs, "streams", claim.region, quantity, "everywhere")
+    return predicates.judge_ratios(pairs, "streams", claim.region, quantity, "everywhere")
 
 
 def streams_peak(claim: Claim, cells: CellTable) -> Finding:
     """Test that most CPU-bound curves with few cores have a peak."""
     rows = claim.select(cells)
     values = sorted(rows["cores"].unique())
-    bound = curve_peaks(cells, rows[rows["cores"].isin(values[: len(values) // 2])], _cpu_bound)
+    bound = predicates.curve_peaks(cells, rows[rows["cores"].isin(values[: len(values) // 2])], _cpu_bound)
     if not bound:
         reason = (
             "no curve with few cores has three trustworthy streams values or more and uses up the servers' CPU "
@@ -122,10 +102,11 @@ def streams_peak(claim: Claim, cells: CellTable) -> Finding:
         )
         return Finding(None, reason, advice="sweep fewer cores, more streams, or more bandwidth")
     decisions = [peak.decision for _, peak in bound]
-    reason = f"{len(bound)} curves with few cores that use up the servers' CPU have a peak: {vote_counts(decisions)}"
-    evidence = [peak_row(curve, peak, cells) for curve, peak in bound]
+    votes = predicates.vote_counts(decisions)
+    reason = f"{len(bound)} curves with few cores that use up the servers' CPU have a peak: {votes}"
+    evidence = [predicates.peak_row(curve, peak, cells) for curve, peak in bound]
     advice = f"sweep more streams values, fewer and more than those there; {MEASURE_MORE}"
-    return Finding(majority(decisions), reason, clearest(bound), evidence, advice)
+    return Finding(majority(decisions), reason, predicates.clearest(bound), evidence, advice)
 
 
 def _cpu_bound(curve: pd.DataFrame) -> bool:
@@ -136,39 +117,41 @@ def _cpu_bound(curve: pd.DataFrame) -> bool:
 
 def rtt_not_linear(claim: Claim, cells: CellTable) -> Finding:
     """Test that most otherwise unbound curves over RTT have an exponent outside the region."""
-    kept, left = unbound_pairs(cells, claim.select(cells), "rtt", 3)
+    kept, left = predicates.unbound_pairs(cells, claim.select(cells), "rtt", 3)
     aside = f"; {left} left out in which something else binds an end, or that differ less" if left else ""
     changes = kept["ratio"], kept["error"], kept["to"] / kept["from"]
     mean = mean_exponent(*changes)
     if mean is None:
         reason = f"curves over RTT with ends three-fold or more apart in 8 to 75 ms: {len(kept)}{aside}; 3 are needed"
         advice = "sweep rtt: [10 ms, 20 ms, 40 ms, 60 ms] with several streams, and cores and a path to spare"
-        return too_few_pairs(reason, kept, advice)
+        return predicates.too_few_pairs(reason, kept, advice)
     each = exponents(*changes)
     inverse = [claim.region.decide(exponent) for exponent in each]
     decisions = [None if one is None else not one for one in inverse]
     reason = (
-        f"{len(kept)} curves over RTT{aside}, {axes_text(kept)}: {vote_counts(decisions)} with an exponent outside "
-        f"{claim.region}, which is about 1/RTT; the exponents are {min(one.value for one in each):.2f} to "
-        f"{max(one.value for one in each):.2f}"
+        f"{len(kept)} curves over RTT{aside}, {predicates.axes_text(kept)}: {predicates.vote_counts(decisions)} "
+        f"with an exponent outside {claim.region}, which is about 1/RTT; the exponents are "
+        f"{min(one.value for one in each):.2f} to {max(one.value for one in each):.2f}"
     )
     effect = Effect("exponent of RTT, mean of the curves", mean)
-    return Finding(majority(decisions), reason, effect, pair_rows(kept))
+    return Finding(majority(decisions), reason, effect, predicates.pair_rows(kept))
 
 
 def rtt120_cap(claim: Claim, cells: CellTable) -> Finding:
     """Test that the largest and the smallest throughput at 120 ms lie in the region."""
     region = claim.region
-    top, points = peak_throughput(cells, claim.select(cells))
+    top, points = predicates.peak_throughput(cells, claim.select(cells))
     # The smallest is the largest of the negated values.
     bottom = largest_level(-points["throughput"], points["error"])
     if top is None or bottom is None or points["streams"].max() < 400:
-        return missing_cells("with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms")
+        return predicates.missing_cells(
+            "with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms"
+        )
     decision = all_true([region.decide(top), Region(-region.high, -region.low).decide(bottom)])
     least = f"the least is {short(-bottom.value)} Gbit/s"
-    reason = f"the best of {len(points)} points: {interval_text(top, region, ' Gbit/s')}; {least}"
+    reason = f"the best of {len(points)} points: {predicates.interval_text(top, region, ' Gbit/s')}; {least}"
     effect = Effect("largest throughput at 120 ms", top, "Gbit/s")
-    return Finding(decision, reason, effect, cell_rows(points, cells))
+    return Finding(decision, reason, effect, predicates.cell_rows(points, cells))
 
 
 def two_origins(claim: Claim, cells: CellTable) -> Finding:
@@ -223,23 +206,23 @@ def _each(cells: CellTable, parts: dict[str, tuple[pd.DataFrame, Region]], *, le
     """
     judged, effects = [], []
     for where, (part, region) in parts.items():
-        interval, points = peak_throughput(cells, part, len(parts))
+        interval, points = predicates.peak_throughput(cells, part, len(parts))
         if interval is None:
-            return missing_cells(where)
-        rows = [{"where": where, **row} for row in cell_rows(points, cells, 3)]
+            return predicates.missing_cells(where)
+        rows = [{"where": where, **row} for row in predicates.cell_rows(points, cells, 3)]
         judged.append((f"{where} the best of {len(points)} points", interval, region, rows))
         effects.append(Effect(f"largest throughput {where}", interval, "Gbit/s"))
     if not parts:
-        return missing_cells("where the claim speaks")
+        return predicates.missing_cells("where the claim speaks")
     effect = min(effects, key=lambda effect: effect.interval.value) if least else effects[0]
-    return judge_parts(judged, effect)
+    return predicates.judge_parts(judged, effect)
 
 
 def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
     """Test that most curves at the smallest RTT have a peak, and fall more than at the largest RTT."""
     rows = claim.select(cells)
     short, long = rows["rtt"].min(), rows["rtt"].max()
-    every = curve_peaks(cells, rows[(rows["rtt"] == short) & (rows["rtt"] <= 20)], lambda _: True)
+    every = predicates.curve_peaks(cells, rows[(rows["rtt"] == short) & (rows["rtt"] <= 20)], lambda _: True)
     # A full path hides a peak above it, but not a fall from it.
     curves = [(curve, peak) for curve, peak in every if peak.decision is True or not curve["full"].any()]
     if not curves:
@@ -255,13 +238,18 @@ def small_rtt_peak(claim: Claim, cells: CellTable) -> Finding:
         softer = _softer(cells, curve, peak.fall, points, len(curves))
         both_so = all_true([peak.decision, claim.region.decide(softer)])
         decisions.append(False if peak.decision is False else both_so)
-        lines.append({**peak_row(curve, peak, cells), "softer_at_long_rtt": softer.value if softer else None})
+        lines.append(
+            {
+                **predicates.peak_row(curve, peak, cells),
+                "softer_at_long_rtt": softer.value if softer else None,
+            }
+        )
     reason = (
         f"{len(curves)} curves at {value_text('rtt', short)} rise, fall, and fall less between the same streams at "
-        f"{value_text('rtt', long)}: {vote_counts(decisions)}"
+        f"{value_text('rtt', long)}: {predicates.vote_counts(decisions)}"
     )
     advice = f"sweep more streams values; {MEASURE_MORE}"
-    return Finding(majority(decisions), reason, clearest(curves), lines, advice)
+    return Finding(majority(decisions), reason, predicates.clearest(curves), lines, advice)
 
 
 def _softer(
@@ -289,9 +277,9 @@ def instance_cores(claim: Claim, cells: CellTable) -> Finding:
     rows = rows[np.isfinite(rows["cores"]) & ((rows["cores"] == sixteen) | (rows["cores"] >= 24))]
     # Windows bind few streams for any cores; the best over streams shows the effect of cores.
     top = cells.best(ratio_worthy(rows), "streams")
-    pairs = _without(cells.pairs(top, "cores", speaks=partial(has_room, room="before")), "streams")
+    pairs = _without(cells.pairs(top, "cores", speaks=partial(predicates.has_room, room="before")), "streams")
     quantity = "best throughput with the most cores over that with 16"
-    return judge_ratios(pairs, "cores", claim.region, quantity, "before")
+    return predicates.judge_ratios(pairs, "cores", claim.region, quantity, "before")
 
 
 def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
@@ -305,7 +293,7 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
         parts.append(panel[panel["streams"] >= full.min()])
     pairs = cells.pairs(pd.concat(parts) if parts else rows, "streams")
     quantity = "throughput at the most streams over that where the path is first full"
-    finding = judge_ratios(pairs, "streams", claim.region, quantity)
+    finding = predicates.judge_ratios(pairs, "streams", claim.region, quantity)
     if finding.effect is not None:
         return finding
     reason = (
@@ -313,7 +301,7 @@ def saturated_flat(claim: Claim, cells: CellTable) -> Finding:
         f"{len(pairs.table)}; {FEWEST_PAIRS} are needed"
     )
     advice = "sweep more streams, so that the path is full before the last value, and repetitions: 3"
-    return too_few_pairs(reason, pairs.table, advice)
+    return predicates.too_few_pairs(reason, pairs.table, advice)
 
 
 def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
@@ -345,12 +333,14 @@ def short_rtt_cores(claim: Claim, cells: CellTable) -> Finding:
     if reach is None or short_of is None:
         fewest = min(len(enough), len(needed))
         reason = f"trustworthy pairs of {ours} and {theirs}: {fewest}; {FEWEST_PAIRS} are needed"
-        return too_few_pairs(reason, enough, "sweep more values of the other axes, or repetitions: 3")
-    subject = f"{len(enough)} pairs, {axes_text(enough)}: {ours} over {theirs}"
+        return predicates.too_few_pairs(
+            reason, enough, "sweep more values of the other axes, or repetitions: 3"
+        )
+    subject = f"{len(enough)} pairs, {predicates.axes_text(enough)}: {ours} over {theirs}"
     other = f"{plain(few)} cores over {plain(many)} at {value_text('rtt', long)}"
-    first = (subject, reach, claim.regions["enough"], pair_rows(enough))
+    first = (subject, reach, claim.regions["enough"], predicates.pair_rows(enough))
     second = (other, short_of, claim.regions["short"], ())
-    return judge_parts([first, second], Effect(f"throughput of {ours} over {theirs}", reach))
+    return predicates.judge_parts([first, second], Effect(f"throughput of {ours} over {theirs}", reach))
 
 
 def _matched(cells: CellTable, before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

@@ -4,8 +4,6 @@
 The YAML file of each publication has the texts, needs and regions of its claims.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping
@@ -15,28 +13,9 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from scipy import stats
 
+from tpcsweep.claims import effects, predicates
 from tpcsweep.claims.base import Claim, Effect, Finding, Row
 from tpcsweep.claims.cells import CellTable
-from tpcsweep.claims.effects import (
-    FEWEST_PAIRS,
-    Decision,
-    all_true,
-    exact_share,
-    largest_level,
-    mean_exponent,
-    mean_ratio,
-)
-from tpcsweep.claims.predicates import (
-    axes_text,
-    cell_rows,
-    interval_text,
-    judge_parts,
-    missing_cells,
-    pair_rows,
-    ratio,
-    too_few_pairs,
-    unbound_pairs,
-)
 from tpcsweep.configuration.parameters import value_text
 from tpcsweep.numbers import between
 from tpcsweep.tcp import recovery_time
@@ -56,18 +35,19 @@ def xrootd_vs_gridftp(claim: Claim, cells: CellTable) -> Finding:
     links = _links(claim, cells)
     # Both tools together define fast links, so that neither is favoured.
     fast = links[links["together"] >= links["together"].median()]
-    interval = mean_ratio(fast["ratio"], fast["error"])
+    interval = effects.mean_ratio(fast["ratio"], fast["error"])
     rows = tuple(fast.sort_values("ratio").drop(columns=["together", "error"]).to_dict("records"))
     if interval is None:
         reason = (
             f"{len(fast)} links of high throughput have both tools with the same streams and at least two trustworthy "
-            f"cells each; {FEWEST_PAIRS} are needed"
+            f"cells each; {effects.FEWEST_PAIRS} are needed"
         )
         return Finding(None, reason, rows=rows, advice="sweep more RTTs with both tools, and repetitions: 3")
     beyond = ": better, and by more than slightly" if interval.low > claim.region.high else ""
     reason = (
         f"{len(fast)} of {len(links)} links (RTTs within 10 %, same streams), the faster half of them, "
-        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms: {interval_text(interval, claim.region)}{beyond}"
+        f"{between(fast['rtt'].min(), fast['rtt'].max())} ms: "
+        f"{predicates.interval_text(interval, claim.region)}{beyond}"
     )
     effect = Effect("throughput of XRootD HTTP-TPC over that of GridFTP on fast links", interval)
     return Finding(claim.region.decide(interval), reason, effect, rows)
@@ -92,17 +72,17 @@ def _links(claim: Claim, cells: CellTable) -> pd.DataFrame:
 
 def more_streams(claim: Claim, cells: CellTable) -> Finding:
     """Test that more streams gain throughput, and that the most with the largest buffers crash."""
-    more = ratio(claim, cells, "streams", "throughput at the most streams over that at the fewest")
+    more = predicates.ratio(claim, cells, "streams", "throughput at the most streams over that at the fewest")
     every, buffers = cells.every, cells.every["tcp_buffer"].max()
     large = every["tcp_buffer"] == buffers
     streams = every["streams"][large].max()
     corner = large & (every["streams"] == streams)
     in_corner, elsewhere = every["failed"][corner], every["failed"][~corner]
-    crashed = exact_share(int(in_corner.sum()), len(in_corner))
+    crashed = effects.exact_share(int(in_corner.sum()), len(in_corner))
     # More often than elsewhere, and at least half of the time: Fisher's exact test, one-sided.
     counts = np.array([[part.sum(), (~part).sum()] for part in (in_corner, elsewhere)])
     more_often = stats.fisher_exact(counts, alternative="greater").pvalue < 0.05
-    crashes: Decision = True if more_often and crashed.value >= _MANY_CRASHES else None
+    crashes: effects.Decision = True if more_often and crashed.value >= _MANY_CRASHES else None
     if crashed.high < _MANY_CRASHES:
         crashes = False
     where = f"{value_text('streams', streams)} streams with buffers of {value_text('tcp_buffer', buffers)}"
@@ -114,30 +94,30 @@ def more_streams(claim: Claim, cells: CellTable) -> Finding:
         crashes, reason = None, f"{reason}: nothing in a simulation can crash, so that is no evidence"
     advice = f"{more.advice}; sweep more streams with larger buffers until they fail, and repetitions: 6"
     rows = ({"where": where, "failed": in_corner.sum(), "cells": len(in_corner)}, *more.rows)
-    return Finding(all_true([more.decision, crashes]), reason, more.effect, rows, advice)
+    return Finding(effects.all_true([more.decision, crashes]), reason, more.effect, rows, advice)
 
 
 def scales(claim: Claim, cells: CellTable) -> Finding:
     """Test the mean exponent of streams that differ four-fold or more."""
-    free, left = unbound_pairs(cells, claim.select(cells), "streams", 4)
+    free, left = predicates.unbound_pairs(cells, claim.select(cells), "streams", 4)
     aside = (
         f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
         "four-fold"
     )
-    exponent = mean_exponent(free["ratio"], free["error"], free["to"] / free["from"])
+    exponent = effects.mean_exponent(free["ratio"], free["error"], free["to"] / free["from"])
     if exponent is None:
         reason = (
             f"pairs that differ only in streams, four-fold or more up to 10: {len(free)} ({aside}); "
-            f"{FEWEST_PAIRS} are needed"
+            f"{effects.FEWEST_PAIRS} are needed"
         )
         advice = "sweep streams: [1, 2, 5, 10], repetitions: 3, with a path and cores that ten do not use up"
-        return too_few_pairs(reason, free, advice)
+        return predicates.too_few_pairs(reason, free, advice)
     reason = (
-        f"{len(free)} pairs that differ only in streams ({aside}), {axes_text(free)}: "
-        f"throughput goes as streams to the {interval_text(exponent, claim.region)}"
+        f"{len(free)} pairs that differ only in streams ({aside}), {predicates.axes_text(free)}: "
+        f"throughput goes as streams to the {predicates.interval_text(exponent, claim.region)}"
     )
     effect = Effect("exponent of streams", exponent)
-    return Finding(claim.region.decide(exponent), reason, effect, pair_rows(free))
+    return Finding(claim.region.decide(exponent), reason, effect, predicates.pair_rows(free))
 
 
 def loss(claim: Claim, cells: CellTable) -> Finding:
@@ -147,13 +127,17 @@ def loss(claim: Claim, cells: CellTable) -> Finding:
     places = ("1 ms or less", "rtt <= 1", "lan"), ("about 120 ms", "100 <= rtt <= 140", "wan")
     for where, rtts, name in places:
         points = cells.points(rows.query(rtts))
-        used = largest_level(
+        used = effects.largest_level(
             points["throughput"] / points["bandwidth"], points["error"] / points["bandwidth"], 2
         )
         if used is None:
-            return missing_cells(f"with one Reno stream, a loss of about 0.01 %, an MTU of 1500 and {where}")
-        parts.append((f"utilisation at {where}", used, claim.regions[name], cell_rows(points, cells)))
-    return judge_parts(parts, Effect(*parts[-1][:2]))
+            return predicates.missing_cells(
+                f"with one Reno stream, a loss of about 0.01 %, an MTU of 1500 and {where}"
+            )
+        parts.append(
+            (f"utilisation at {where}", used, claim.regions[name], predicates.cell_rows(points, cells))
+        )
+    return predicates.judge_parts(parts, Effect(*parts[-1][:2]))
 
 
 def variants(claim: Claim, cells: CellTable) -> Finding:
@@ -163,16 +147,16 @@ def variants(claim: Claim, cells: CellTable) -> Finding:
     steps = list(itertools.pairwise(_VARIANTS))
     for slower, faster in steps:
         pairs = cells.pairs(rows, "congestion_control", (slower, faster)).table
-        interval = mean_ratio(pairs["ratio"], pairs["error"], len(steps))
+        interval = effects.mean_ratio(pairs["ratio"], pairs["error"], len(steps))
         if interval is None:
             reason = (
                 f"{len(pairs)} trustworthy pairs of one flow at 150 ms or more have {slower} and {faster}; "
-                f"{FEWEST_PAIRS} are needed"
+                f"{effects.FEWEST_PAIRS} are needed"
             )
-            return too_few_pairs(reason, pairs, "sweep repetitions: 3, with streams: 1")
-        parts.append((f"{faster} over {slower}", interval, claim.region, pair_rows(pairs)))
+            return predicates.too_few_pairs(reason, pairs, "sweep repetitions: 3, with streams: 1")
+        parts.append((f"{faster} over {slower}", interval, claim.region, predicates.pair_rows(pairs)))
     effect = Effect(f"throughput of {_VARIANTS[-1]} over that of {_VARIANTS[-2]}", parts[-1][1])
-    finding = judge_parts(parts, effect)
+    finding = predicates.judge_parts(parts, effect)
     return replace(finding, reason=f"{finding.reason}; FAST is not among them")
 
 
@@ -191,8 +175,7 @@ class Recovery:
     rtt: float
     mtu: int
     published: float
-    rounded_to: float = MINUTE
-    """Rounding of the published time, s."""
+    rounded_to: float = MINUTE  # rounding of the published time, s
 
     @property
     def by_formula(self) -> float:
@@ -234,4 +217,3 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
         for rtt, mtu in ((120, 1500), (120, 9000), (180, 1500), (180, 9000), (250, 9000), (264, 9000))
     ),
 }
-"""Evidence from formulas, by claim."""

@@ -7,35 +7,22 @@ tests to evaluate equivalence between two experimental groups", Psychological Bu
 are averaged as logarithms.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from tpcsweep.numbers import between, short
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-CONFIDENCE = 0.95
-"""Confidence of every verdict, which is wrong in at most 5 % of datasets."""
-
-MARGIN = 0.05
-"""Smallest effect that counts, 5 %; less is "nothing noticeable", "flat", "no help"."""
-
-ABOUT = 1.5
-"""Factor within which an effect is "about" the published one."""
-
-FEWEST_PAIRS = 3
-"""Fewest pairs for an average effect; fewer do not show the difference between runs."""
-
-Decision = bool | None
-"""Supported, contradicted, or None if the data do not decide."""
+CONFIDENCE = 0.95  # confidence of every verdict, which is wrong in at most 5 % of datasets
+MARGIN = 0.05  # smallest effect that counts, 5 %; less is "nothing noticeable", "flat", "no help"
+ABOUT = 1.5  # factor within which an effect is "about" the published one
+FEWEST_PAIRS = 3  # fewest pairs for an average effect; fewer do not show the difference between runs
+Decision = bool | None  # supported, contradicted, or None if the data do not decide
 
 
 @dataclass(frozen=True)
@@ -46,9 +33,9 @@ class Interval:
     low: float
     high: float
 
-    def map(self, function: Callable[[float], float]) -> Interval:
+    def map(self, function: Callable[[float], float]) -> Self:
         """Return the interval of an increasing function of the estimate."""
-        return Interval(*map(function, (self.value, self.low, self.high)))
+        return type(self)(*map(function, (self.value, self.low, self.high)))
 
 
 @dataclass(frozen=True)
@@ -153,10 +140,8 @@ class Peak:
     """Rise and fall of a curve, as indices, and whether they exceed the noise."""
 
     decision: Decision
-    fall: tuple[int, int]
-    """Indices of the start and end of the clearest fall."""
-    ratio: Interval
-    """Throughput before the fall over that after it."""
+    fall: tuple[int, int]  # indices of the start and end of the clearest fall
+    ratio: Interval  # throughput before the fall over that after it
 
 
 def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1) -> Peak | None:

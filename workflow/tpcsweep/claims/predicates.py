@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared tests of claims, and building blocks of other tests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -51,14 +49,8 @@ def ratio(
 ) -> Finding:
     """Test that the mean ratio along an axis lies in the region, over cells that differ only in the axis.
 
-    Args:
-        claim: The claim.
-        cells: Cells of the dataset.
-        axis: Axis along which cells are compared.
-        quantity: Name of the ratio, for people.
-        values: Two values to compare, the first of which is the denominator; by default the smallest and the largest.
-        room: Rule that selects pairs by the path's bandwidth.
-        any_tool: Whether cells may differ in their tools too, as for network and disks, which have none in common.
+    Two `values` of the axis are compared, the first of which is the denominator; by default the smallest and the
+    largest. With `any_tool` cells may differ in their tools too, as for network and disks, which have none in common.
     """
     rows = claim.select(cells)
     if any_tool and "tool" in rows:
@@ -73,7 +65,6 @@ def level(claim: Claim, cells: CellTable, quantity: str) -> Finding:
 
 
 def judge_best(cells: CellTable, rows: pd.DataFrame, region: Region, quantity: str) -> Finding:
-    """Decide by the largest throughput of some cells."""
     interval, points = peak_throughput(cells, rows)
     if interval is None:
         return missing_cells("where the claim speaks")
@@ -186,7 +177,6 @@ def cell_rows(points: pd.DataFrame, cells: CellTable, count: int = 12) -> Sequen
 
 
 def axes_text(rows: pd.DataFrame) -> str:
-    """Describe the rows' values on the axes."""
     texts = []
     for name in (name for name in rows.columns if name not in PAIR):
         values = sorted(rows[name].unique())
@@ -203,8 +193,7 @@ def interval_text(interval: Interval, region: Region, units: str = "") -> str:
     return f"{short(interval.value)}{units} ({ends}) {lies} the region that the claim needs: {region}{units}"
 
 
-Curve = tuple[pd.DataFrame, Peak]
-"""Points by their streams, and the peak of their throughput."""
+Curve = tuple[pd.DataFrame, Peak]  # points by their streams, and the peak of their throughput
 
 
 def curve_peaks(cells: CellTable, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:

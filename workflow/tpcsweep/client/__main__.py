@@ -19,8 +19,6 @@ Times are seconds of CLOCK_MONOTONIC. `pairs` are (source, destination) base URL
 End of input stops all transfers and ends the client, so that it never outlives its starter.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
@@ -40,8 +38,7 @@ from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.base import READY, OnMarker, transfer_line
 from tpcsweep.tools.native import Progress
 
-GIVE_UP_AFTER = 3
-"""Consecutive failures after which a stream ends, so that a mistake causes no fork storm."""
+GIVE_UP_AFTER = 3  # consecutive failures after which a stream ends, so that a mistake causes no fork storm
 PAUSE = 0.5  # s between a failure and the next try
 LONGEST_PAUSE = 30.0
 BUSY = re.compile(r"\b(429|503)\b|Too Many Requests|Service Unavailable", re.IGNORECASE)
@@ -62,8 +59,7 @@ class ClientRun:
     prefix: str
     copy_mode: str
     tcp_streams: int
-    files: int | None = None
-    """Files of each stream, or None to continue until stopped."""
+    files: int | None = None  # files of each stream, or None to continue until stopped
     folders: Sequence[str] = ("", "")
     encryption: str = "usual"
     authorization: str = "usual"
@@ -92,8 +88,6 @@ def emit(event: str, **fields: object) -> None:
 
 
 class ToolProcesses:
-    """Running processes of the tool."""
-
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self._running: set[Process] = set()
@@ -171,8 +165,7 @@ class _Worker:
         self._log = log
         self._numbers = itertools.count()
         self._running: dict[int, tuple[asyncio.Future[str | None], OnMarker]] = {}
-        self._ended: str | None = None
-        """Reason why it no longer copies."""
+        self._ended: str | None = None  # reason why it no longer copies
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:

@@ -5,8 +5,6 @@ Multiple tests are corrected. Effects are differences of log throughput, that is
 `docs/comparing.md` describes it for users.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Mapping
@@ -45,7 +43,7 @@ from tpcsweep.dataset.tables import FAILED, NOT_MEASURED, observations, write_cs
 from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS
 from tpcsweep.numbers import between, plain, short
-from tpcsweep.variables import CPU_LIMITS
+from tpcsweep.variables import CPU_LIMITS, TABLES
 
 NOTICED = 0.05
 """Smallest slowdown of a machine that the summary reports, as a share."""
@@ -135,28 +133,7 @@ class Comparison:
         return plain
 
 
-TABLE = {
-    "base": "throughput of base, Gbit/s, mean over repetitions",
-    "new": "throughput of new, Gbit/s, mean over repetitions",
-    "difference": "new − base, Gbit/s",
-    "difference_low": "lower end of its confidence interval",
-    "difference_high": "upper end of its confidence interval",
-    "ratio": "new / base, of geometric means over repetitions",
-    "ratio_low": "lower end of its confidence interval",
-    "ratio_high": "upper end of its confidence interval",
-    "log_ratio": "logarithm of the ratio",
-    "error": "standard error of log_ratio",
-    "freedom": "degrees of freedom of error; inf where intervals of single measurements do not say theirs",
-    "p": "probability of a ratio as far from 1 if there is no difference",
-    "p_corrected": "p after Holm's correction, together with those of values and of the overall effect",
-    "verdict": "faster, slower, no difference found, not comparable",
-    "why": "why the cell is not comparable",
-    "evidence": "repetitions, intervals, or both (one side has repetitions)",
-    "base_flags": "flags of base",
-    "new_flags": "flags of new",
-    "base_work": "machine_work of base, ms: CPU time of a fixed piece of work; only for CPU-bound cells",
-    "new_work": "machine_work of new, ms; only for CPU-bound cells",
-}
+TABLE: Mapping[str, str] = TABLES["comparison"]
 """Columns of `Comparison.cells` after the axes, with their meanings."""
 
 

@@ -4,10 +4,9 @@
 `docs/releases.md` describes it for users.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -17,24 +16,9 @@ from scipy import stats
 from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.dataset.tables import NOT_MEASURED, observations
 from tpcsweep.flags import BROKEN
+from tpcsweep.variables import TABLES
 
-TABLE = {
-    "cells": "cells measured, repetitions counted",
-    "server_hours": "hours in which origins had transfers: those of both sides × seconds of their cells",
-    "crashes": "cells in which a server died",
-    "died_of": "causes of death of servers, with their numbers; the first one noticed in each cell",
-    "crashes_per_hour": "crashes per server hour",
-    "crashes_per_hour_low": "lower end of its 95 % interval (Poisson, Garwood)",
-    "crashes_per_hour_high": "upper end of its 95 % interval",
-    "otherwise_broken": "cells whose deployment broke without a server that died",
-    "cells_with_failures": "cells in which transfers failed, and nothing broke",
-    "transfers": "transfers that ended, well or not",
-    "transfers_failed": "those that failed",
-    "whole_cells": "cells in which nothing broke and nothing failed",
-    "throughput": "throughput of the whole cells, Gbit/s, mean",
-    "throughput_least": "the smallest of them",
-    "throughput_most": "the largest of them",
-}
+TABLE: Mapping[str, str] = TABLES["census"]
 """Columns of a census after the axis, with their meanings."""
 
 _DEATH = re.compile(
@@ -44,10 +28,7 @@ _DEATH = re.compile(
 
 
 def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
-    """Return one row for each value of an axis or fixed parameter: counts of broken and failed cells.
-
-    The other columns are those of `TABLE`. Unmeasured cells are not counted.
-    """
+    """Return one row with the columns of `TABLE` for each value of an axis or fixed parameter, over measured cells."""
     # Without this the flag transfers_failed, a column of observations, would replace the count.
     counted = summary.rename(transfers_failed="failures")
     cells = observations(counted, also=("message", "duration", "transfers", "failures"))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mean ratios over all cells, and over the cells of each value of an axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,10 +43,8 @@ class Overall:
     low: float
     high: float
     cells: int
-    spread: float
-    """Estimated standard deviation of the cells' true log ratios; 0 if all may be equal."""
-    error: float = math.nan
-    """Standard error of the logarithm of the ratio, with `freedom` degrees of freedom."""
+    spread: float  # estimated standard deviation of the cells' true log ratios; 0 if all may be equal
+    error: float = math.nan  # standard error of the logarithm of the ratio, with `freedom` degrees of freedom
     freedom: float = math.nan
     p: float = math.nan
     p_corrected: float = math.nan

@@ -6,8 +6,6 @@ their size and with changed settings. `comparing` computes the sizes: the runs b
 repetitions of one side.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,13 +33,11 @@ SIGNIFICANT = 0.01
 """Largest share of histories without a change in which one is found, if runs scatter normally."""
 _SHARE = 0.5  # of the runs must contain a cell, or its changes are not searched
 _MAD = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
-FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN
-"""Fewest runs in which changes are searched."""
+FEWEST_RUNS = 2 * FEWEST_RUNS_BETWEEN  # fewest runs in which changes are searched
 _VERDICTS = {"change": {SLOWER, FASTER}, "slower": {SLOWER}}  # verdicts that each value of `fail_on` covers
 # XML cannot contain these characters, but tools print them
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-ALL_CELLS = "all cells together"
-"""Name of the test case of all cells in JUnit XML."""
+ALL_CELLS = "all cells together"  # name of the test case of all cells in JUnit XML
 
 
 class Difference(NamedTuple):
@@ -56,18 +52,12 @@ class Difference(NamedTuple):
 class Change:
     """Change point between the runs since the previous change point and the runs until the next one."""
 
-    place: int
-    """Index of the first run after the change."""
-    p: float
-    """Probability of such a difference without a change, see `changes`."""
-    overall: Overall
-    """Mean ratio of all cells, after over before; each run counts as one repetition."""
-    comparison: Comparison
-    """Comparison of each cell, and of the cells of each value of an axis."""
-    new: bool
-    """Whether only the last run made the change significant."""
-    differences: Sequence[Difference]
-    """Differences between the runs before and after the change."""
+    place: int  # index of the first run after the change
+    p: float  # probability of such a difference without a change, see `changes`
+    overall: Overall  # mean ratio of all cells, after over before; each run counts as one repetition
+    comparison: Comparison  # comparison of each cell, and of the cells of each value of an axis
+    new: bool  # whether only the last run made the change significant
+    differences: Sequence[Difference]  # differences between the runs before and after the change
 
     @property
     def directions(self) -> set[str]:
@@ -82,17 +72,14 @@ class SweepHistory:
     """Runs of a sweep, oldest first, and changes between them."""
 
     runs: Sequence[Run]
-    skipped_files: Mapping[str, str]
-    """Files that are not runs of this history, with the reason."""
-    cells: xr.Dataset
-    """Result of `runs.join_runs`."""
+    skipped_files: Mapping[str, str]  # files that are not runs of this history, with the reason
+    cells: xr.Dataset  # result of `runs.join_runs`
     changes: Sequence[Change]
     broken: Sequence[tuple[str, str]]
     """Cells that failed in the last run but not in the one before, with the tool's message."""
 
     @property
     def axes(self) -> list[str]:
-        """Axes of the cells, in their order."""
         return [str(name) for name in self.cells["throughput"].dims if name != REPETITION]
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,11 +115,7 @@ class SweepHistory:
 
 
 def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHistory:
-    """Find the changes in runs, which are given oldest first.
-
-    Raises:
-        HistoryError: If there is no run.
-    """
+    """Find the changes in runs, which are given oldest first. Raises HistoryError without any run."""
     if not runs:
         told = "; ".join(f"{file}: {why}" for file, why in left_out.items())
         raise HistoryError(f"there is no run that a history can use{': ' if told else ''}{told}")
@@ -151,10 +134,7 @@ def find_history(runs: Sequence[Run], left_out: Mapping[str, str]) -> SweepHisto
 
 
 def failures(history: SweepHistory, fail_on: str | None) -> list[str]:
-    """Return the reasons for a history to fail: changes and failed cells that are new in its last run.
-
-    `fail_on` is "change", "slower", or None, which never fails.
-    """
+    """Return new failed cells, and new changes of the kind `fail_on`: "change", "slower", None never fails."""
     if fail_on is None:
         return []
     reasons = [sentence(history, change) for change in _new(history, fail_on)]
@@ -174,7 +154,6 @@ def _new(history: SweepHistory, fail_on: str) -> list[Change]:
 
 
 def sentence(history: SweepHistory, change: Change) -> str:
-    """Return a sentence with a change's dates, size, cells and changed settings."""
     runs, mean = history.runs, change.overall
     when = f"Between {day(runs[change.place - 1])} and {day(runs[change.place])}"
     interval = f"({between(mean.low, mean.high)})"
@@ -208,7 +187,6 @@ def day(run: Run) -> str:
 
 
 def changed_settings(before: Run, after: Run) -> list[Difference]:
-    """Return the parameters, software and settings that differ between two runs."""
     ours, theirs = (
         {name: axis_text(name, value) for name, value in run.parameters.items()} | dict(run.made_with)
         for run in (before, after)

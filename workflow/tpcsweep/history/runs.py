@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kept runs of a sweep: datasets named by the date and time of their last cell."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict
@@ -26,8 +24,7 @@ from tpcsweep.dataset.tables import INTERVAL
 from tpcsweep.files import is_file, replacing_file
 from tpcsweep.flags import FLAGS, graded
 
-FOLDER = "history"
-"""Name of the folder in a sweep's results."""
+FOLDER = "history"  # name of the folder in a sweep's results
 FILE_NAME_FORMAT = "%Y-%m-%dT%H%M%SZ"
 """Format of a run's file name, in UTC; a colon would separate values of axes in a comparison."""
 _SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
@@ -42,25 +39,18 @@ class HistoryError(ValueError):
 
 @dataclass(frozen=True)
 class Run:
-    """One measurement of a whole sweep."""
-
     file: str
-    ended: datetime
-    """End of its last cell, UTC."""
-    identity: tuple[str, str]
-    """Names of sweep and testbed."""
-    made: str
-    """Origin of its throughput, as text for people."""
+    ended: datetime  # end of its last cell, UTC
+    identity: tuple[str, str]  # names of sweep and testbed
+    made: str  # origin of its throughput, as text for people
     cells: xr.Dataset
     """Cells over the axes, with repetitions combined.
     Variables: throughput (geometric mean) and its interval (of a single measurement) in Gbit/s with degrees of freedom,
     status, flags, limit, message, machine_work."""
-    parameters: Mapping[str, Value]
-    """Parameters with a single value for all cells."""
+    parameters: Mapping[str, Value]  # parameters with a single value for all cells
     made_with: Mapping[str, str]
     """Software, kernel, machine and settings by name; commas separate differing values of deployments."""
-    starts: frozenset[int]
-    """Start times of its cells, ns since 1970, which identify the run."""
+    starts: frozenset[int]  # start times of its cells, ns since 1970, which identify the run
 
     def count(self, status: str) -> int:
         return int((self.cells["status"] == STATUS.index(status)).sum())

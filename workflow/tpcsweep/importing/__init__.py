@@ -4,8 +4,6 @@
 `docs/data.md` describes it for users.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json
@@ -116,10 +114,7 @@ def history_line(settings: Import, folded: Folded, file: Path) -> str:
 def _numbers(
     table: pd.DataFrame, column: Column, dimension: Dimension, file: Path, *, gaps: bool = False
 ) -> NDArray[np.float64]:
-    """Return a column in the dimension's base unit; reject negative and infinite values, and text.
-
-    With `gaps`, empty cells are NaN.
-    """
+    """Return a column in the dimension's base unit; reject all but finite numbers ≥ 0, and with `gaps` empty cells."""
     cells = table[column.column]
     for place, cell in uncertain(cells).items():
         given = f"{str(cell)!r}, of which the decimal mark is not certain"
@@ -297,8 +292,7 @@ class ConditionError(ValueError):
 class _Operand(NamedTuple):
     """Column, or a number or text of the condition."""
 
-    kind: str
-    """Kind: numbers, text, or true and false."""
+    kind: str  # kind: numbers, text, or true and false
     values: Any
     called: str
 

@@ -5,8 +5,6 @@ Cells of text files stay text, which `numbers` parses. A table has the attribute
 skipped part), `separator`, `units` (from a row of units or from cells, by column) and `marks` (see `settle_marks`).
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip
@@ -29,8 +27,7 @@ from tpcsweep.importing import peers
 _SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 _SEPARATORS = {"\t": "tabs", ";": "';'", "|": "'|'", ",": "','", "  ": "blanks", " ": "blanks"}
 """Separators, of which the first wins among equally good ones: numbers contain commas, and cells single blanks."""
-_SIGNS = " \u00a0\u2009\u202f'\u2019"
-"""Blanks, and Swiss apostrophes, between thousands."""
+_SIGNS = " \u00a0\u2009\u202f'\u2019"  # blanks, and Swiss apostrophes, between thousands
 _LIKE_A_NUMBER = re.compile(rf"[+-]?[.,{_SIGNS}]*[0-9][0-9.,{_SIGNS}]*([eE][+-]?[0-9]+)?")
 _WITH_UNIT = re.compile(rf"(?P<number>{_LIKE_A_NUMBER.pattern})\s*(?P<unit>[^\s\d].*)")
 UNIT_OF = "unit of "
@@ -49,8 +46,7 @@ _TOTAL = re.compile(
 )
 _UNITS = {*units.SIZE.units, "%"}.union(*((*kind.units, *kind.spellings) for kind in (units.RATE, units.RTT)))
 
-Rows = list[tuple[int, list[str]]]
-"""Cells of each row, with the line on which it ends."""
+Rows = list[tuple[int, list[str]]]  # cells of each row, with the line on which it ends
 
 
 def read_table(file: Path) -> pd.DataFrame:

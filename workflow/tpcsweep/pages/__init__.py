@@ -6,10 +6,9 @@ content (`content`), then one HTML file next to the dataset, without references 
 Templates escape text from data.
 """
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,34 +26,18 @@ from tpcsweep.pages.content import PageExtras, Sparkline, dataset_facts, sparkli
 from tpcsweep.pages.content import page_content as page_content
 from tpcsweep.pages.forecast import forecast as forecast_of
 from tpcsweep.pages.history import history_content
+from tpcsweep.results import FILES
 from tpcsweep.templates import render
 
 PAGE = "index.html"
-_FILES = (
-    ("dataset.nc", "every cell with its interval, flags, provenance and time series, in NetCDF 4"),
-    ("cells.csv", "every cell, for spreadsheets"),
-    ("models.json", "fitted models"),
-    ("claims.csv", "verdicts on published claims"),
-    ("notebooks/surface.html", "throughput over the axes"),
-    ("notebooks/limits.html", "limits of the cells"),
-    ("notebooks/models.html", "fitted models, drawn"),
-    ("notebooks/claims.html", "published claims, with the evidence"),
-    ("published.png", "the published figure"),
-    ("history/index.html", "this sweep over time"),
-)
-"""Files that a page links if they exist."""
+_FILES: Mapping[str, str] = FILES["page"]
 
 
 def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool = False) -> None:
     """Write the page of a dataset, with the claims and models next to it.
 
-    Claims are judged if claims.json is missing.
-
-    Args:
-        dataset: File of the dataset.
-        page: HTML file to write.
-        whole: Copy of an older dataset with all current variables.
-        listed: Whether to link the list of all sweeps even if it does not exist yet.
+    Claims are judged if claims.json is missing. `whole` is a copy of an older dataset with all current variables. With
+    `listed` the page links the list of all sweeps even if it does not exist yet.
     """
     whole = dataset if whole is None else whole
     # The samples of 10⁴ cells are read in parts.
@@ -66,14 +49,11 @@ def make_page(dataset: Path, page: Path, whole: Path | None = None, listed: bool
 
 
 def make_overview(page: Path) -> None:
-    """Write the page that lists all studies in its folder."""
     write_text(page, render("overview", sweeps=entries(page.parent), comparisons=comparisons(page.parent)))
 
 
 def make_history(dataset: Path, folder: Path, fail_on: str | None) -> SweepHistory:
     """Add a dataset to a history's folder, and write the history's page, history.json and junit.xml.
-
-    `fail_on` is explained in `history.failures`.
 
     Raises:
         runs.HistoryError: If the dataset does not record when it was measured.
@@ -138,17 +118,15 @@ def _compared(file: Path) -> str:
 def _page_extras(dataset: Path, page: Path, summary: xr.Dataset, listed: bool) -> PageExtras:
     folder, models = dataset.parent, current(dataset)
     in_results = page.parent == folder and dataset.name == "dataset.nc"
-    linked = [(name, what) for name, what in _FILES if page.parent == folder and is_file(folder / name)]
+    claims = folder / "claims.json"
+    judged = dataset.name == "dataset.nc" and is_up_to_date(claims, dataset)
+    linked = [
+        (name, what) for name, what in _FILES.items() if page.parent == folder and is_file(folder / name)
+    ]
     return PageExtras(
-        files=linked or [(os.path.relpath(dataset, page.parent), dict(_FILES)["dataset.nc"])],
-        claims=_current(folder / "claims.json", dataset) or [each.to_dict() for each in judge(summary)],
+        files=linked or [(os.path.relpath(dataset, page.parent), _FILES["dataset.nc"])],
+        claims=orjson.loads(claims.read_bytes()) if judged else [each.to_dict() for each in judge(summary)],
         forecast=forecast_of(summary, models) if models else None,
         overview=f"../{PAGE}" if in_results and (listed or is_file(folder.parent / PAGE)) else "",
         exists=(lambda path: (folder / path).exists()) if in_results else lambda _: False,
     )
-
-
-def _current(file: Path, dataset: Path) -> Any:
-    if dataset.name != "dataset.nc" or not is_up_to_date(file, dataset):
-        return None
-    return json.loads(file.read_text(encoding="utf-8"))

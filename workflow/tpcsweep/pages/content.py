@@ -5,8 +5,6 @@ Numbers are texts, so that they are rounded once. With very many cells, series a
 listed, so that a page of 10⁴ cells has less than 10 MB; the dataset has everything.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import math
@@ -53,11 +51,8 @@ class PageExtras:
     files: Sequence[tuple[str, str]] = ()
     """Path from the page's folder, and description, of each file to link."""
     claims: Sequence[Mapping[str, Any]] = ()
-    """Verdicts, as in claims.json."""
-    forecast: Forecast | None = None
-    """Results of the fitted models, or None without models."""
-    overview: str = ""
-    """Path from the page's folder to the list of all sweeps, or ""."""
+    forecast: Forecast | None = None  # results of the fitted models, or None without models
+    overview: str = ""  # path from the page's folder to the list of all sweeps, or ""
     exists: Callable[[str], bool] = lambda _: False
     """Function that returns whether a path from the page's folder exists."""
 
@@ -126,11 +121,9 @@ def dataset_facts(summary: xr.Dataset) -> dict[str, Any]:
 class Sparkline(NamedTuple):
     """Mean throughput over the first axis of the map."""
 
-    means: list[float | None]
-    """Gbit/s at each value, or None without data."""
+    means: list[float | None]  # Gbit/s at each value, or None without data
     first: str
-    last: str
-    """Last value of the axis; `first` has the axis' name too."""
+    last: str  # last value of the axis; `first` has the axis' name too
 
 
 def sparkline(summary: xr.Dataset) -> Sparkline:

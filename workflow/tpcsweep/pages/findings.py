@@ -4,8 +4,6 @@
 Sentences describe successful cells without warnings or invalid figures. Separate sentences count the other cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,22 +29,16 @@ _OF_THE_MACHINE = ("disturbed", "machine_saturated")
 
 @dataclass(frozen=True)
 class Sentence:
-    """Sentence that is true of a dataset."""
-
     text: str
-    cells: tuple[int, ...]
-    """Indices in the flattened grid of the cells that it describes."""
+    cells: tuple[int, ...]  # indices in the flattened grid of the cells that it describes
 
 
 @dataclass(frozen=True)
 class _Cells:
     axes: dict[str, list[Any]]
-    places: dict[str, NDArray[np.intp]]
-    """Index of each cell's value, by axis."""
-    throughput: NDArray[np.float64]
-    """Gbit/s; NaN for cells that cannot be trusted."""
-    limit: NDArray[Any]
-    """Limit of each cell; "" if the cell cannot be trusted or was not judged."""
+    places: dict[str, NDArray[np.intp]]  # index of each cell's value, by axis
+    throughput: NDArray[np.float64]  # Gbit/s; NaN for cells that cannot be trusted
+    limit: NDArray[Any]  # limit of each cell; "" if the cell cannot be trusted or was not judged
 
     def axis(self, name: str, place: int) -> str:
         value = self.axes[name][place]
@@ -119,15 +111,11 @@ def _highest(cells: _Cells, summary: xr.Dataset) -> Iterator[Sentence]:
     bandwidth = (
         float(summary["bandwidth"]) if "bandwidth" in summary and not summary["bandwidth"].ndim else np.inf
     )
-    path = f", {short(100 * cells.throughput[best] / bandwidth, 2)} % of {_path(bandwidth)}"
+    share = f"{short(100 * cells.throughput[best] / bandwidth, 2)} %"
+    full = f", {share} of the path's {value_text('bandwidth', bandwidth)}" if np.isfinite(bandwidth) else ""
     where = f", with {cells.where(best)}" if cells.where(best) else ""
-    full = path if np.isfinite(bandwidth) else ""
     text = f"The highest throughput is {short(cells.throughput[best])} Gbit/s{interval}{full}{where}."
     yield Sentence(text, (best,))
-
-
-def _path(bandwidth: float) -> str:
-    return f"the path's {value_text('bandwidth', bandwidth)}"
 
 
 def _limits(cells: _Cells, gains: Gains | None) -> Iterator[Sentence]:
@@ -172,10 +160,7 @@ def _region(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -
 
 
 def _box(held: NDArray[np.bool_], judged: NDArray[np.bool_], cells: _Cells) -> Mapping[str, tuple[int, int]]:
-    """Return the first and last index on each ordered axis of a box with many `held` cells and few others.
-
-    The box starts as the whole grid, and repeatedly loses the outermost value that most improves its F-measure.
-    """
+    """Return the ends, on each ordered axis, of a box that loses outermost values while its F-measure improves."""
     ordered = [name for name in cells.several() if not isinstance(cells.axes[name][0], str)]
     ends = {name: (0, len(cells.axes[name]) - 1) for name in ordered}
 
@@ -244,14 +229,8 @@ def _effects(cells: _Cells) -> Iterator[Sentence]:
 def _doubts(summary: xr.Dataset) -> Iterator[Sentence]:
     measured = (summary["status"] != STATUS.index("not_measured")).values.ravel()
     loud = graded(FLAGS, "warning", "invalid")
-    counts = sorted(
-        (
-            (count, flag)
-            for flag in loud
-            if (count := int((flagged(summary, flag).values.ravel() & measured).sum()))
-        ),
-        reverse=True,
-    )
+    found = ((int((flagged(summary, flag).values.ravel() & measured).sum()), flag) for flag in loud)
+    counts = sorted(filter(lambda pair: pair[0], found), reverse=True)
     held = doubtful(summary) & measured
     if not measured.any():
         return

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fitted models of a dataset for its page: parameters, fitted cells, plans for any target, and gains."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +19,8 @@ from tpcsweep.models import Fit, Observations, Predictor, observe, read_fits
 from tpcsweep.numbers import between, plain, short
 from tpcsweep.planning import KNOBS, PROBABILITY
 from tpcsweep.planning.plan import best_measured, plan, select_models
+from tpcsweep.planning.recommendations import spaced_rtts
+from tpcsweep.variables import TABLES
 
 _MOST_TABLES = 48  # of plans in a page
 _MOST_RTTS = 12
@@ -31,10 +31,8 @@ _SMALLEST = 1e-3  # Gbit/s, so small that the search never continues beyond the 
 class Forecast:
     """Results of the fitted models of a dataset."""
 
-    fitted: xr.DataArray
-    """Fitted throughput over the axes, without repetitions, Gbit/s."""
-    section: dict[str, Any]
-    """Content of the page's section."""
+    fitted: xr.DataArray  # fitted throughput over the axes, without repetitions, Gbit/s
+    section: dict[str, Any]  # content of the page's section
 
 
 def forecast(summary: xr.Dataset, models: Path) -> Forecast | None:
@@ -93,7 +91,7 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
         if name in Parameters.model_fields and name not in (*KNOBS, "rtt")
     }
     others |= {name: list(values) for name, values in domain.word_values.items() if len(values) > 1}
-    rtts = _rtts(model)
+    rtts = sorted({*spaced_rtts(model, _MOST_RTTS), *domain.values.get("rtt", ())})
     combined = list(itertools.product(*others.values()))
     if not combined or len(combined) * len(rtts) > _MOST_TABLES:
         return None
@@ -114,15 +112,6 @@ def _plans(model: Predictor, formula: Predictor | None, observations: Observatio
     }
 
 
-def _rtts(model: Predictor) -> list[float]:
-    if "rtt" not in model.domain.ranges:
-        return [model.domain.fixed.get("rtt", 0.0)]
-    low, high = model.domain.ranges["rtt"]
-    steps = np.geomspace(max(low, 1.0), max(high, 1.0), _MOST_RTTS)
-    measured = model.domain.values.get("rtt", ())
-    return sorted({low, high, *measured, *(float(f"{step:.2g}") for step in steps[1:-1])})
-
-
 def _cheapest(
     model: Predictor, formula: Predictor | None, given: Mapping[str, Any]
 ) -> Iterator[list[float | str]]:
@@ -139,15 +128,7 @@ def _cheapest(
             yield [most, short(most), expected, cores, str(row["origins"]), str(row["streams"])]
 
 
-_RAISED: Mapping[str, tuple[str, ...]] = {
-    "window": ("tcp_buffer", "streams", "tcp_streams"),
-    "loss": ("streams", "tcp_streams"),
-    "slow_start": ("file_size", "streams"),
-    "between_files": ("file_size", "streams"),
-    "cpu_source": ("cores",),
-    "cpu_destination": ("cores",),
-}
-"""Parameters whose larger values relieve each limit."""
+_RAISED: Mapping[str, Sequence[str]] = TABLES["relieved_by"]
 _ENOUGH = 0.95  # share of the highest throughput along an axis that is enough to recommend a value
 
 

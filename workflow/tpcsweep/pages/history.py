@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Content of a history's page as plain values: texts, and lines in per cent of their boxes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans from fitted models: settings for a target throughput, and cells to measure next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
@@ -17,8 +15,7 @@ KNOBS = ("cores", "origins", "streams")
 
 PROBABILITY = 0.95
 
-Given = Mapping[str, Value | tuple[Value, ...]]
-"""Parameters in base units; a tuple has values to choose from."""
+Given = Mapping[str, Value | tuple[Value, ...]]  # parameters in base units; a tuple has values to choose from
 
 
 class Question(Selection):  # type: ignore[misc, valid-type]

@@ -8,8 +8,6 @@ deployments are expensive, further cells of the same deployment are cheap.
 Rows are points of the grid: cells without their repetitions, which are measured together. Throughput is in Gbit/s.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -41,10 +39,7 @@ _MOST = 600  # points that one choice considers, drawn at random in larger grids
 
 @dataclass(frozen=True)
 class Space:
-    """Points of a grid."""
-
-    points: pd.DataFrame
-    """One column for each axis: numbers in base units, and words."""
+    points: pd.DataFrame  # one column for each axis: numbers in base units, and words
 
     def __len__(self) -> int:
         return len(self.points)
@@ -98,9 +93,7 @@ class Space:
 
 class Costs(NamedTuple):
     deployment: float
-    """Seconds to start and remove a deployment."""
     point: float
-    """Seconds to measure all repetitions of a cell."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +101,8 @@ class Belief:
     """Throughput at each point as currently known."""
 
     mean: Floats
-    covariance: Floats
-    """Covariance of the surface, points × points, without measurement noise."""
-    noise: Floats
-    """Standard deviation of one more measurement about the surface at each point."""
+    covariance: Floats  # covariance of the surface, points × points, without measurement noise
+    noise: Floats  # standard deviation of one more measurement about the surface at each point
     doubt: float = 1.0
     """Errors of predictions over their own deviations.
     Values below 1 occur because the floors of the observations' errors may exceed the noise."""
@@ -131,12 +122,8 @@ class Belief:
 def believe(process: GaussianProcess, space: Space, standardized_errors: Sequence[float] = ()) -> Belief:
     """Return the belief about every point of the grid, from a process fitted to the measured cells.
 
-    Args:
-        process: Fit to the measured cells.
-        space: Points of the grid.
-        standardized_errors: Values of `Belief.standardized_errors` for predictions that were measured afterwards. The
-        latest ones and the
-            process's own leave-one-out residuals estimate the doubt.
+    The doubt is estimated from the process's own leave-one-out residuals, and from the latest `standardized_errors` of
+    predictions that were measured afterwards.
     """
     regressor = process.regressor
     logs, covariance = regressor.predict(process.inputs(space.points), return_cov=True)
@@ -165,10 +152,9 @@ def first_points(space: Space) -> list[int]:
 
 
 def surface_error(belief: Belief, measured: Mask, throughput: Floats) -> tuple[float, float]:
-    """Estimate the surface's error at unmeasured points, and the noise in it, as shares of its range.
+    """Estimate the root mean square error of predictions at unmeasured points, and the noise in it, which remains.
 
-    The error is the root mean square difference between measurements and predictions there. The noise is the part that
-    remains however many other points are measured. Throughput is NaN at points that failed.
+    Both are shares of the surface's range. Throughput is NaN at points that failed.
     """
     surface = np.where(np.isfinite(throughput), throughput, belief.mean)
     wide = float(np.ptp(surface))

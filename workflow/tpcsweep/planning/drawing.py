@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figure of a plan for a target throughput."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd  # type: ignore[import-untyped]

@@ -4,8 +4,6 @@
 All functions are pure. Throughput is in Gbit/s, RTT in ms, other parameters are in the units of sweeps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 Plans and recommendations are also printed as tables.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,26 +35,14 @@ from tpcsweep.planning.plan import (
     select_model,
     select_models,
 )
-from tpcsweep.variables import Variable
+from tpcsweep.variables import TABLES, Variable
 
 EXPECTED = (ConfigurationError, SavedError, NothingMeasuredError, MissingExtraError)
 """Errors of `answer_question`."""
 
 FORMAT = 1
 
-COLUMNS = {
-    "rtt": Variable("ms", "round-trip time of the path"),
-    "target": Variable("Gbit/s", "throughput that is wanted"),
-    "reached": Variable("", "whether one measurement reaches the target with the probability"),
-    "streams": Variable("1", "concurrent single-file transfers"),
-    "tcp_streams": Variable("1", "TCP connections of each transfer"),
-    "origins": Variable("1", "XRootD origins of each side"),
-    "cores": Variable("cores", "CPU cores of each side, in total over its origins; empty: no limit"),
-    "throughput": Variable("Gbit/s", "throughput that the model predicts"),
-    "assured": Variable("Gbit/s", "throughput that one measurement reaches with the probability"),
-    "probability": Variable("1", "probability that one measurement reaches the target"),
-    "extrapolated": Variable("", "whether this lies beyond the data"),
-}
+COLUMNS = {name: Variable(*row) for name, row in TABLES["recommendations"].items()}
 """Columns of recommendations; if no setting reaches the target, the row has the likeliest setting."""
 
 _MOST_RTTS = 8
@@ -102,11 +88,7 @@ class Answer:
 def answer_question(dataset: Path, models: Path, content: Mapping[str, Any], recommendations: bool) -> Answer:
     """Answer a question from a dataset and its fits, by the model that best predicted left-out cells.
 
-    Args:
-        dataset: File of the dataset.
-        models: File of the dataset's fits.
-        content: Target, probability and parameters, as `plan.check_question` checks them.
-        recommendations: Whether to return recommendations too.
+    `content` has target, probability and parameters, as `plan.check_question` checks them.
 
     Raises:
         Exception: One of `EXPECTED`.
@@ -145,7 +127,7 @@ def recommend(
     """
     question = check_question(target=target, probability=probability, **fixed)
     given, sure = dict(question.given), question.probability
-    places = {*(rtts or _rtts(model)), *([] if question.rtt is None else [float(question.rtt)])}
+    places = {*(rtts or spaced_rtts(model)), *([] if question.rtt is None else [float(question.rtt)])}
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}
     models = {rtt: select_model(model, formula, {**given, "rtt": rtt}) for rtt in grids}
     most = max(float(models[rtt].estimate(grid).max()) for rtt, grid in grids.items())
@@ -231,11 +213,12 @@ def _cores(cores: float) -> str:
     return "no limit" if math.isinf(cores) else plain(cores)
 
 
-def _rtts(model: Predictor) -> list[float]:
+def spaced_rtts(model: Predictor, count: int = _MOST_RTTS) -> list[float]:
+    """Return some RTTs of a model's data in ms, at even ratios, with the smallest and the largest."""
     if "rtt" not in model.domain.ranges:
         return [model.domain.fixed.get("rtt", DEFAULTS["rtt"])]
     low, high = model.domain.ranges["rtt"]
-    steps = np.geomspace(max(low, 1.0), max(high, 1.0), _MOST_RTTS)
+    steps = np.geomspace(max(low, 1.0), max(high, 1.0), count)
     return sorted({low, *(float(f"{step:.2g}") for step in steps[1:-1] if low < step < high), high})
 
 

@@ -4,8 +4,6 @@
 The state is always read from the cells' files. An interrupted run continues, and existing measurements are used.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,14 +44,11 @@ class Rounds:
     configuration: Configuration
     measure: Measure
     report: Callable[[str], None]
-    error: float
-    """Estimated error at which the run stops, as a share of the surface's range."""
+    error: float  # estimated error at which the run stops, as a share of the surface's range
     log: list[dict[str, Any]] = field(default_factory=list)
     """One entry for each round, including those of earlier runs."""
     reason: str = ""
-    """Reason to stop."""
-    failed: list[str] = field(default_factory=list)
-    """Deployments that could not be measured."""
+    failed: list[str] = field(default_factory=list)  # deployments that could not be measured
 
     @property
     def folder(self) -> Path:
@@ -70,7 +65,6 @@ class Rounds:
 
     @cached_property
     def axes(self) -> dict[str, tuple[Any, ...]]:
-        """Values of each axis except the repetition."""
         return {name: values for name, values in self.configuration.grid.axes.items() if name != REPETITION}
 
     @cached_property
@@ -97,7 +91,10 @@ class Rounds:
             RoundError: If no deployment of a round could be measured, or every cell failed.
         """
         predicted: tuple[Belief, list[int]] | None = None
-        self._adopt()
+        for file in map(self.configuration.cell_file, self.configuration.grid.cells):
+            if results.damage(file):
+                results.rename_rejected(file, "damaged")
+        results.adopt(self.configuration)
         self._remember()
         while True:
             measured = self.measured()
@@ -182,7 +179,6 @@ class Rounds:
         return choice.believe(fit_process(observations), self.space, surprise) if observations.axes else None
 
     def publish(self, folded: dataset.Folded, belief: Belief | None) -> None:
-        """Write the dataset with predictions, and the log of rounds."""
         summary = folded.summary
         if belief is not None:
             summary = add_predictions(
@@ -219,12 +215,6 @@ class Rounds:
             raise RoundError("no deployment of this round could be measured; their messages are above")
         entry = {"began": began.isoformat(timespec="seconds"), "seconds": round(took, 1), "cells": paths}
         self.log.append(entry)
-
-    def _adopt(self) -> None:
-        for file in map(self.configuration.cell_file, self.configuration.grid.cells):
-            if results.damage(file):
-                results.rename_rejected(file, "damaged")
-        results.adopt(self.configuration)
 
     def _remember(self) -> None:
         """Continue the log of earlier runs, up to the first round with a stale cell."""

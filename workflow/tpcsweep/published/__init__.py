@@ -5,8 +5,6 @@ figures.yaml lists them. The drawing functions are imported on demand, because e
 names, but few jobs draw.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -28,21 +26,17 @@ class PublishedFigure:
     hardware.
     """
 
-    name: str
-    """Name of its sweep, config/published/NAME.yaml, unless the figure has a source."""
+    name: str  # name of its sweep, config/published/NAME.yaml, unless the figure has a source
     title: str
     claims: tuple[str, ...]
     """Identifiers; figures.yaml omits the publication, which is the name up to the first underscore."""
     drawn_by: str = "drawing.against_streams"
     """Function of this package as `module.function`; its arguments are `base.Data` and `base.Caption`."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of the function."""
-    source: str | None = None
-    """File in config/imports that reads its data, if they come from elsewhere."""
-    when_simulated: str = ""
-    """Note on its picture if the data are simulated."""
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the function
+    source: str | None = None  # file in config/imports that reads its data, if they come from elsewhere
+    when_simulated: str = ""  # note on its picture if the data are simulated
 
-    def draw(self, data: Any, caption: Any) -> Figure:
+    def draw(self, data: Any, caption: Any) -> "Figure":
         module, _, name = self.drawn_by.partition(".")
         function: Callable[..., Figure] = getattr(import_module(f"{__package__}.{module}"), name)
         return function(data, caption, **self.settings)
@@ -57,11 +51,9 @@ def _figures() -> Iterator[PublishedFigure]:
 
 
 FIGURES: Mapping[str, PublishedFigure] = {figure.name: figure for figure in _figures()}
-"""Figures by name."""
 
 
 def published_studies(studies: Mapping[str, Study]) -> list[str]:
-    """Return the names of the studies that have a published figure."""
     return [name for name, study in studies.items() if published_figure(study)]
 
 

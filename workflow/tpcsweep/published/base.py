@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reproduction of a published figure from a dataset: its picture, and the verdicts on its claims."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,8 @@ import numpy as np
 import orjson
 import xarray as xr
 
-from tpcsweep.claims import CLAIMS
-from tpcsweep.claims.base import Effect, Outcome, Verdict, judge_claim
-from tpcsweep.claims.cells import claim_cells
+from tpcsweep.claims import CLAIMS, judge
+from tpcsweep.claims.base import Effect, Outcome, Verdict
 from tpcsweep.claims.effects import CONFIDENCE, Interval
 from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP, load
 from tpcsweep.dataset.labels import data_origin
@@ -27,12 +24,9 @@ from tpcsweep.published import PublishedFigure
 from tpcsweep.testbeds.simulation.model import datasets
 
 DRAWS = 40  # random parameter sets for judging simulated data
-INPUT = "input"
-"""Role of a claim that determined parameters of the simulation, which therefore reproduces it."""
-ASSUMPTION = "assumption"
-"""Role of a claim that follows almost directly from an assumption."""
-PREDICTION = "prediction"
-"""Role of any other claim."""
+INPUT = "input"  # role of a claim that determined parameters of the simulation, which therefore reproduces it
+ASSUMPTION = "assumption"  # role of a claim that follows almost directly from an assumption
+PREDICTION = "prediction"  # role of any other claim
 
 
 @dataclass(frozen=True)
@@ -41,12 +35,9 @@ class JudgedClaim:
 
     verdict: Verdict
     was_input: bool = False
-    assumed: str = ""
-    """Assumption from which the claim follows almost directly, or ""."""
-    agree: int = 0
-    """Number of random parameter sets with the same outcome."""
-    draws: int = 0
-    """Number of random parameter sets; 0 for measured data."""
+    assumed: str = ""  # assumption from which the claim follows almost directly, or ""
+    agree: int = 0  # number of random parameter sets with the same outcome
+    draws: int = 0  # number of random parameter sets; 0 for measured data
 
     @property
     def word(self) -> str:
@@ -68,7 +59,6 @@ class JudgedClaim:
         return bool(self.draws) and self.verdict.outcome is not Outcome.OPEN
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for tables and JSON, without evidence."""
         row = self.verdict.to_dict()
         del row["evidence"], row["tested"]
         return {
@@ -125,7 +115,6 @@ def make_figure(figure: PublishedFigure, dataset: Path, picture: Path) -> None:
 
 
 def figure_caption(figure: PublishedFigure, data: Data) -> Caption:
-    """Return the title of a figure, notes on its data, and the verdicts on its claims."""
     title = f"{figure.title}; {data_origin(data.summary)}"
     draws = islice(datasets(data.summary), DRAWS) if data.simulated else ()
     claims = judge_claims(data.summary, figure.claims, draws)
@@ -139,10 +128,11 @@ def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
     if figure.source:
         dataset = f"results/{figure.source}/dataset.nc"
         command = f"tpcsweep import {figure.source} FILE && snakemake published --config dataset={dataset}"
-    verdict = partial(
-        Verdict, outcome=Outcome.OPEN, reason="there is no dataset", data="none", advice=command
+    verdicts = (
+        Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", "none", advice=command)
+        for name in figure.claims
     )
-    return [{"figure": figure.name, **JudgedClaim(verdict(CLAIMS[name])).to_dict()} for name in figure.claims]
+    return [{"figure": figure.name, **JudgedClaim(verdict).to_dict()} for verdict in verdicts]
 
 
 def _about(data: Data) -> str:
@@ -162,7 +152,7 @@ def judge_claims(
     """
     inputs = str(summary.attrs.get("claims_used_as_inputs", "")).split()
     assumed = orjson.loads(summary.attrs.get("claims_that_follow_from_assumptions", "{}"))
-    judged = [_judge(dataset, claims) for dataset in (summary, *draws)]
+    judged = [judge(dataset, claims) for dataset in (summary, *draws)]
     return [
         JudgedClaim(
             replace(verdict, effect=_spread(verdict.effect, others)) if others else verdict,
@@ -183,8 +173,3 @@ def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
     low, high = np.quantile(values, [tail, 1 - tail])
     middle = effect.interval.value
     return replace(effect, interval=Interval(middle, min(middle, float(low)), max(middle, float(high))))
-
-
-def _judge(summary: xr.Dataset, claims: Sequence[str]) -> list[Verdict]:
-    cells = claim_cells(summary)
-    return [judge_claim(CLAIMS[name], summary, cells) for name in claims]

@@ -5,8 +5,6 @@ A published rate is the bytes of a flow over its sending time, and that of sever
 over the time until the last flow ended if flows are unequal; both are drawn.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -22,8 +20,7 @@ from tpcsweep.published.base import Caption, Data
 from tpcsweep.published.drawing import add_caption, panels_with_claims
 from tpcsweep.variables import GBIT
 
-PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}
-"""Sum of the flows' rates in Gbit/s, by number of flows."""
+PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}  # sum of the flows' rates in Gbit/s, by number of flows
 PUBLISHED_LAST = {10: 10 * 100e9 * GBIT / 210.04}
 """All bytes until the last flow ended, in Gbit/s, by flows; the slowest in the table took 210.04 s."""
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published figures with their claims at the side: CHEP 2023, the WAN study of 2021, the tests of 2007."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -21,11 +20,7 @@ from tpcsweep.figures.panels import add_header, curve_handles, point_handle, sty
 from tpcsweep.numbers import plain, short
 from tpcsweep.published.base import ASSUMPTION, INPUT, Caption, Data, JudgedClaim
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-TARGET = 400.0
-"""Target of the main test, Gbit/s."""
+TARGET = 400.0  # target of the main test, Gbit/s
 
 STATED: Mapping[str, tuple[float, ...]] = {"origins": (2,), "cores": (128,), "rtt": (0.1, 10, 60, 120)}
 """Values of figure 4 that the publication states as numbers; all others, including streams, are ours."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Report on all published figures: table of verdicts as CSV, JSON and PNG, and a page with figures."""
 
-from __future__ import annotations
-
 import base64
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold a study's cell files into its dataset; files that are no current cells are measured next time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,18 +18,14 @@ from tpcsweep.files import write_json
 if TYPE_CHECKING:
     from tpcsweep.dataset import Folded
 
-FILE = "not_measured.json"
-"""Name of the list of unmeasured cells in a study's folder."""
+FILE = "not_measured.json"  # name of the list of unmeasured cells in a study's folder
 CLEARS_AT_END = "TPCSWEEP_CLEARS"
 """Environment variable that tells jobs that their run calls `clear_unmeasured` at its end."""
 
 
 class Hole(NamedTuple):
-    """Unmeasured cells of one deployment."""
-
     deployment: str
     cells: tuple[str, ...]
-    """Paths of the cells."""
     why: str
 
 
@@ -91,10 +85,9 @@ def fold_study(study: Configuration, output: Path, processes: int = 1) -> None:
 
 
 def clear_unmeasured(study: Configuration) -> None:
-    """Rename or delete the files of cells that the dataset lacks, so that the next run measures them.
+    """Rename or delete placeholders, damaged and stale cells' files, so that the next run measures these cells.
 
-    These are placeholders, damaged cells, and cells of another specification. Rules list these files as outputs, so
-    `clear_unmeasured` must follow the last job of a run.
+    Rules list these files as outputs, so this must follow the last job of a run.
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
     placeholders = {
@@ -118,7 +111,7 @@ def holes(folder: Path) -> list[Hole]:
         return []
 
 
-def _write(folded: Folded, output: Path) -> None:
+def _write(folded: "Folded", output: Path) -> None:
     from tpcsweep import dataset
 
     dataset.write(folded, output)

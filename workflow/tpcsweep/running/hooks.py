@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start and end of a run: functions for the workflow's onstart, onsuccess and onerror."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -21,8 +19,7 @@ from tpcsweep.running.studies import Studies, stale_cells
 
 Ending = Literal["complete", "incomplete", "failed"]
 """End of a run: all cells measured, some not measured, or a job failed."""
-MOST_LINES = 3
-"""Most lines about sweeps at the end of a run."""
+MOST_LINES = 3  # most lines about sweeps at the end of a run
 
 
 def begin_run(studies: Studies) -> None:
@@ -45,10 +42,9 @@ def begin_run(studies: Studies) -> None:
 
 
 def end_run(studies: Studies, *, well: bool, published: bool = False) -> None:
-    """Print results and pages of the sweeps, and run the user's command for the end of a run.
+    """Print results and pages of the sweeps (with `published` also that of published figures), and notify the user.
 
-    The process exits with status 1 if cells could not be measured in a successful run. `published` is whether published
-    figures are drawn.
+    The process exits with status 1 if cells could not be measured in a successful run.
     """
     # Snakemake has finished deleting files; a user who deletes a cell from now on wants it repeated.
     for study in studies.measured:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run notebooks with parameters, by kernels on socket files, without any network or loopback."""
 
-from __future__ import annotations
-
 import ast
 import logging
 import os
@@ -24,8 +22,7 @@ from tpcsweep.files import write_text
 
 LONGEST = 64  # most characters of a folder for sockets, whose names have at most 107 (unix(7))
 FOLDERS = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108, for a TMPDIR that is too long
-NotebookError = PapermillExecutionError
-"""Exception of a notebook with a cell that raises."""
+NotebookError = PapermillExecutionError  # exception of a notebook with a cell that raises
 
 
 @contextmanager
@@ -87,10 +84,7 @@ def export_notebook(notebook: Path, output: Path) -> None:
 
 
 def _declared(notebook: Path) -> set[str]:
-    """Return the names that a notebook's parameters cell assigns.
-
-    papermill.inspect_notebook misses names on lines with a second equals sign, such as base = "demo:cores=0.15".
-    """
+    # papermill.inspect_notebook misses names on lines with a second equals sign, such as base = "demo:cores=0.15"
     cells = nbformat.read(notebook, as_version=4).cells  # type: ignore[no-untyped-call]
     source = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
     names = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Terminal output during a sweep: one line for each deployment, and a bar with the time left."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -30,7 +28,6 @@ It contains the number of cells, the number done, and the start in s since the e
 
 
 def begin_progress(folder: Path, cells: int) -> None:
-    """Start counting a run of `cells` cells."""
     with replacing_file(folder / FILE) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
         part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
@@ -75,7 +72,7 @@ class JobProgress:
         if self._bar.disable and not text.startswith("deploying"):
             self.print_line(text)
 
-    def show_throughput(self, steady: Steady | None, seconds: float) -> None:
+    def show_throughput(self, steady: "Steady | None", seconds: float) -> None:
         """Show the throughput of the current cell; `steady` is None while unknown."""
         self._draw("" if steady is None else f"{short(steady.mean)} Gbit/s after {seconds:.0f} s")
 

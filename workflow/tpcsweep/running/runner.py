@@ -5,8 +5,6 @@ A broken deployment is removed and replaced for its remaining cells. A cell is r
 its conditions, never because of its throughput or variation, which would bias the results.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -31,17 +29,13 @@ from tpcsweep.running.progress import JobProgress
 from tpcsweep.testbeds import Deployment
 from tpcsweep.variables import BYTES, CPU_LIMITS
 
-CELL_MARGIN = 60.0
-"""Most seconds that a cell may take beyond its longest measurement."""
+CELL_MARGIN = 60.0  # most seconds that a cell may take beyond its longest measurement
 GIVE_UP_AFTER = 3
 """Consecutive deployments that break without a successful cell before the job stops.
 Single cells do not cause that many failures."""
-TRIES = 2
-"""Failed starts of a deployment before the job stops."""
-CALM = 20.0
-"""Most seconds to wait for a calm machine after a failed start of a deployment."""
-BUSY = 50.0
-"""Per cent of the machine's CPU time in use above which it is not calm."""
+TRIES = 2  # failed starts of a deployment before the job stops
+CALM = 20.0  # most seconds to wait for a calm machine after a failed start of a deployment
+BUSY = 50.0  # per cent of the machine's CPU time in use above which it is not calm
 DAMAGED = "its file in staging was damaged"
 CAUSES = ("disturbed", "machine_saturated")
 """Flags of conditions that may change, gravest first.
@@ -51,21 +45,16 @@ VARIATION = frozenset({"not_steady"})
 SLOWER = 0.15
 """Slowdown of the machine relative to the fastest cell above which a CPU-bound cell is repeated.
 It is no flag: a clock that rises for a single busy core has the same effect in every repetition."""
-REPLACEMENT = "replacement-"
-"""Prefix of log folders of deployments that replaced broken ones."""
+REPLACEMENT = "replacement-"  # prefix of log folders of deployments that replaced broken ones
 
 
 class Task(NamedTuple):
-    """Cell to measure."""
-
     cell: Cell
     place: Path
     staged: Path
     spec: dict[str, Any]
-    prefix: str
-    """Start of the names of its destination files."""
-    earlier: dict[str, Any] | None = None
-    """First measurement, if the cell is repeated."""
+    prefix: str  # start of the names of its destination files
+    earlier: dict[str, Any] | None = None  # first measurement, if the cell is repeated
 
     @property
     def current(self) -> bool:
@@ -110,9 +99,7 @@ class _Job:
     ) -> None:
         self._configuration, self._tasks, self._shown = configuration, tasks, shown
         self.remaining = deque(tasks)
-        """Remaining cells."""
-        self._measured: dict[str, dict[str, Any]] = {}
-        """Records of the cells that this job measured, by path."""
+        self._measured: dict[str, dict[str, Any]] = {}  # records of the cells that this job measured, by path
         self._retried = False
         self._testbed = testbeds.load_testbed(configuration.testbed.kind)
         longest = configuration.sweep.measurement.bounds[1]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count the cells of a sweep by state, without writing, locking or deploying anything."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections import Counter
@@ -25,16 +23,11 @@ from tpcsweep.running import folding
 class Status:
     """Number of cells by state; flagged cells are among the measured ones."""
 
-    measured: int
-    """Cells with a throughput under the current specification."""
-    flagged: int
-    """Measured cells with a warning or an invalid flag."""
-    failed: int
-    """Cells without a successful transfer; their files contain the reason."""
-    not_measured: int
-    """Cells that were tried without a measurement."""
-    left: int
-    """Cells not tried, or measured under another specification."""
+    measured: int  # cells with a throughput under the current specification
+    flagged: int  # measured cells with a warning or an invalid flag
+    failed: int  # cells without a successful transfer; their files contain the reason
+    not_measured: int  # cells that were tried without a measurement
+    left: int  # cells not tried, or measured under another specification
 
     @property
     def cells(self) -> int:

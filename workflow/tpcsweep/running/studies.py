@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Studies of a workflow for its rules and scripts: patterns, files, parameters and threads; errors and logs."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib
@@ -14,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -23,8 +21,7 @@ from tpcsweep.configuration.checks import require_supported
 from tpcsweep.configuration.loading import SHIPPED, Configuration, Study, as_typed, cell_spec, studies
 from tpcsweep.configuration.problems import ConfigurationError
 
-NEVER = "(?!)"
-"""Regular expression that matches nothing."""
+NEVER = "(?!)"  # regular expression that matches nothing
 
 
 @dataclass(frozen=True)
@@ -33,10 +30,8 @@ class Deployments:
 
     study: Configuration
     name: str
-    """Name of the rule."""
     paths: Sequence[str]
-    cells: Sequence[str]
-    """Paths of the cells relative to their deployment."""
+    cells: Sequence[str]  # paths of the cells relative to their deployment
 
     @property
     def folder(self) -> str:
@@ -63,11 +58,7 @@ class Deployments:
         return self.study.grid.rank[wildcards.deployment]
 
     def threads(self, cores: int | None) -> int:
-        """Return the number of cores that a deployment reserves.
-
-        On this machine it reserves all. Other testbeds run as many deployments in parallel as there are disjoint
-        places.
-        """
+        """Return the cores that a deployment reserves: all of this machine; elsewhere a share for each place."""
         return max(1, (cores or 1) // self.study.testbed.places)
 
 
@@ -81,7 +72,7 @@ class Studies(dict[str, Study]):
         self.notify = str(config.get("notify") or "")
 
     @classmethod
-    def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Studies:
+    def from_workflow(cls, config: dict[str, Any], given: Any = None) -> Self:
         """Read the workflow's `config`, and check that the testbeds can measure the stale cells.
 
         `given` are Snakemake's settings of `--config`: its values become the typed texts. Problems are printed, one
@@ -110,7 +101,6 @@ class Studies(dict[str, Study]):
 
     @property
     def measured(self) -> list[Configuration]:
-        """Studies whose cells are measured."""
         return [study for study in self.sweeps if not study.testbed.simulated]
 
     @property
@@ -208,20 +198,14 @@ class ChangedError(Exception):
 
 
 def require_unchanged(now: str, planned: str) -> None:
-    """Raise ChangedError unless a digest equals the one with which Snakemake planned a job.
-
-    Otherwise Snakemake would record the planned digest for files of another configuration.
-    """
+    """Raise ChangedError unless a digest equals the one that Snakemake planned a job with, and will record for it."""
     if now != planned:
         raise ChangedError("the configuration has changed since this run began: run snakemake again")
 
 
 @contextlib.contextmanager
 def exit_on_errors(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
-    """Exit the process on expected errors, with the error's text on standard error and in the log.
-
-    The text starts with `about`, such as the sweep's name. A full disk and ChangedError are always expected.
-    """
+    """Exit on expected errors, and always on a full disk and ChangedError, with the text in the log, after `about`."""
     known: tuple[type[Exception], ...] = (*expected, ChangedError)
     try:
         yield

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Page templates, and the function that fills them. Text from data is escaped."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -45,9 +43,5 @@ def as_json(values: Any) -> Markup:
     return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))  # noqa: S704
 
 
-def _plotly() -> Markup:
-    return Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704
-
-
 _TEMPLATES.filters |= {"minute": minute, "percent": percent, "short": short, "as_json": as_json}
-_TEMPLATES.globals["plotly"] = _plotly
+_TEMPLATES.globals["plotly"] = lambda: Markup(get_plotlyjs().replace("</script", "<\\/script"))  # noqa: S704

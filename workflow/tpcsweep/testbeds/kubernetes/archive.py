@@ -25,7 +25,9 @@ def package_archive() -> bytes:
     """Return a zip file of some 200 KiB; a ConfigMap may have a MiB."""
     held = io.BytesIO()
     package = HOME / "tpcsweep"
-    files = {file for part in PARTS for file in (package / part).glob("*.py")}
+    files = {
+        file for part in PARTS for file in (package / part).glob("*.*") if file.suffix in (".py", ".toml")
+    }
     files.add(package / "testbeds/kubernetes/__init__.py")
     with zipfile.ZipFile(held, "w") as made:
         for file in sorted(files):
