@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import orjson
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ click.ClickException.exit_code = 2
 
 
 def answer(as_json: bool, content: Any, *shown: RenderableType) -> None:
-    """Print the content as JSON, or `shown` for people: lines, and tables as wide as the terminal."""
+    """Print the content as JSON (NaN and inf as null), or `shown`: lines, and tables as wide as the terminal."""
     if as_json:
-        click.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY))
         return
     from rich.console import Console
 
