@@ -24,7 +24,7 @@ from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.testbeds.node import ServerSite
-from tpcsweep.testbeds.node.counters import throttling
+from tpcsweep.testbeds.node.counters import site_totals
 from tpcsweep.xrootd.monitoring import Copy
 
 SETTLE_SECONDS = 0.2
@@ -35,7 +35,7 @@ NOTICE_SECONDS = 5.0
 """Seconds in which the API reports a fault that the hub noticed first."""
 GONE_SECONDS = 60.0
 """Seconds for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
-_STATES = ("rtt", "cwnd", "connections", "thread", "waiting", "work", "slowed")
+_STATES = ("rtt_loaded", "cwnd", "connections", "thread", "waiting", "machine_work", "machine_slowed")
 
 
 class Inbox:
@@ -45,8 +45,8 @@ class Inbox:
         """`fault` returns the first fault in Kubernetes' words; `own` returns whether a server or tool caused it."""
         self._fault = fault
         self._own = own
-        self.ahead = 0.0
-        """Seconds by which this machine's clock is ahead of the hub's."""
+        self.ahead: Mapping[str, float] = {}
+        """Seconds by which this machine's clock is ahead of that of each agent, and of the client's."""
         self._samples: dict[str, ThinnedHistory[list[float | None]]] = {}
         self._copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         self._client: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -54,15 +54,17 @@ class Inbox:
         self._gone: list[str] = []
 
     def receive(self, message: Mapping[str, Any]) -> None:
+        ahead = self.ahead.get(message.get("of", CLIENT), 0.0)
         if "sample" in message:
+            at, *rest = message["sample"]
             with self._lock:
-                self._samples.setdefault(message["of"], ThinnedHistory()).add(message["sample"])
+                self._samples.setdefault(message["of"], ThinnedHistory()).add([at + ahead, *rest])
         elif "copy" in message:
             copy = Copy(*message["copy"])
-            self._copies.put(copy._replace(begin=copy.begin + self.ahead, end=copy.end + self.ahead))
+            self._copies.put(copy._replace(begin=copy.begin + ahead, end=copy.end + ahead))
         elif "client" in message:
             event = message["client"]
-            times = {name: event[name] + self.ahead for name in ("start", "end") if name in event}
+            times = {name: event[name] + ahead for name in ("start", "end") if name in event}
             self._client.put(json.dumps(event | times).encode())
         else:
             self._gone.append(message.get("lost") or f"{message['gone']} is gone")
@@ -72,9 +74,9 @@ class Inbox:
         """Return the client's lines until a part of the deployment is gone."""
         return iter(self._client.get, None)
 
-    def arrival(self, told: list[Any]) -> Arrival:
-        first_byte, size = told
-        return Arrival(None if first_byte is None else first_byte + self.ahead, size)
+    def arrival(self, of: str, first_byte: float | None, size: int) -> Arrival:
+        """Return an arrival that the agent of a server has reported."""
+        return Arrival(None if first_byte is None else first_byte + self.ahead.get(of, 0.0), size)
 
     def samples(self) -> dict[str, list[list[float | None]]]:
         with self._lock:
@@ -149,8 +151,10 @@ class RemoteSampler:
         self._inbox.forget()
         before = time.monotonic()
         theirs = self._site.session.ask("clock")
-        self._inbox.ahead = (before + time.monotonic()) / 2 - theirs
-        self._site.session.ask("watch", to=self._site.origins, interval=self._interval)
+        ahead = (before + time.monotonic()) / 2 - theirs
+        behind = self._site.session.ask("synchronise")
+        self._inbox.ahead = {name: ahead + seconds for name, seconds in behind.items()}
+        self._site.session.tell(list(self._site.machines), "watch", interval=self._interval)
         give_up = time.monotonic() + FIRST_SECONDS
         while not self.readings():
             self._inbox.check()
@@ -161,7 +165,7 @@ class RemoteSampler:
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:
-            self._site.session.ask("unwatch", to=self._site.origins)
+            self._site.session.tell(list(self._site.machines), "unwatch")
 
     @property
     def interval(self) -> float:
@@ -170,8 +174,7 @@ class RemoteSampler:
     def readings(self) -> list[Reading]:
         sources, destinations = (side.names for side in self._site.sides.values())
         shared = self._site.machines, self._site.networks
-        readings = combine(self._inbox.samples(), sources, destinations, *shared, self.interval)
-        return [reading._replace(time=reading.time + self._inbox.ahead) for reading in readings]
+        return combine(self._inbox.samples(), sources, destinations, *shared, self.interval)
 
 
 @dataclass(kw_only=True)
@@ -206,24 +209,24 @@ class KubernetesSite(ServerSite):
         return str(next(iter(names.values())))
 
     def totals(self) -> dict[str, int | None]:
-        told = self.session.ask("totals", to=self.origins)
+        told = self.session.tell(list(self.machines), "totals")
         sources, destinations = (side.names for side in self.sides.values())
         parts = {"source": sources, "destination": destinations, "client": [CLIENT]}
-        periods = {part: [told[name][:2] for name in names] for part, names in parts.items()}
-        totals: dict[str, int | None] = {**throttling(periods)}
-        for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
-            drops = [told[origin][place] for origin in self.origins]
-            # Real networks do not report drops.
-            totals[name] = None if None in drops else sum(drops)
-        return totals
+        programs = {part: [told[name]["programs"] for name in names] for part, names in parts.items()}
+        return site_totals({"path": [told[origin]["path"] for origin in self.origins], **programs})
 
     def received(self, event: Event) -> Arrival:
         """Return the arrival of a transfer that has ended, whose file the hub has removed."""
-        return self.inbox.arrival(event.get("arrival", [None, 0]))
+        return self.inbox.arrival(*event.get("arrival", [CLIENT, None, 0]))
 
     def present(self) -> dict[str, Arrival]:
         """Return the last sampled arrivals of transfers that have not ended."""
-        return {name: self.inbox.arrival(told) for name, told in self.session.ask("present").items()}
+        told = self.session.tell(self.sides["dst"].names, "present")
+        return {
+            file: self.inbox.arrival(name, *arrival)
+            for name, files in told.items()
+            for file, arrival in files.items()
+        }
 
     def copies(self) -> list[Copy]:
         return self.inbox.copies()
@@ -295,19 +298,20 @@ def combine(
     connections = seen.total(senders, "connections")
     columns = {
         "payload": seen.total(destinations, "payload"),
-        "source_bytes": seen.total(senders, "sent"),
-        "wire_bytes": seen.total(receivers, "received"),
+        "source_bytes": seen.total(senders, "tx_bytes"),
+        "wire_bytes": seen.total(receivers, "rx_bytes"),
         "client_cpu": seen.fields[CLIENT]["cpu"],
         "client_thread": seen.fields[CLIENT]["thread"],
         **{f"{side}_thread": seen.each(names, "thread").max(axis=1) for side, names in sides.items()},
         **{f"{side}_waiting": seen.total(names, "waiting") for side, names in sides.items()},
-        **{f"machine_{field}": seen.total(witnesses, field) for field in ("busy", "steal", "total")},
-        **{f"machine_{field}": seen.each(witnesses, field).mean(axis=1) for field in ("pressure", "work")},
-        "machine_slowed": np.fmax.reduce(seen.each(witnesses, "slowed"), axis=1),
-        "retransmits": seen.total(senders, "retransmits"),
-        **{field: seen.total(senders, f"data_{field}") for field in COUNTERS},
-        "rtt_loaded": seen.mean(senders, "rtt"),
-        "cwnd": seen.mean(senders, "cwnd"),
+        **{
+            field: seen.total(witnesses, field)
+            for field in ("machine_busy", "machine_steal", "machine_total")
+        },
+        **{field: seen.each(witnesses, field).mean(axis=1) for field in ("machine_pressure", "machine_work")},
+        "machine_slowed": np.fmax.reduce(seen.each(witnesses, "machine_slowed"), axis=1),
+        **{field: seen.total(senders, field) for field in ("retransmits", *COUNTERS)},
+        **{field: seen.mean(senders, field) for field in ("rtt_loaded", "cwnd")},
     }
     return [
         Reading(

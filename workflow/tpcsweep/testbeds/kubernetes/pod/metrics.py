@@ -7,6 +7,7 @@ Metrics have the names of the exported dataset (`exporting`). Its rates and sums
 
 from __future__ import annotations
 
+import math
 import socket
 import socketserver
 import threading
@@ -40,12 +41,14 @@ class Metric(NamedTuple):
 
 METRICS = (
     Metric("goodput", "bytes", "payload", "dst", "payload that has arrived in the destination's files"),
-    Metric("wire", "bytes", "received", "dst", "bytes that the destination's interface has received"),
-    Metric("sent", "bytes", "data_sent", "src", "data sent by data connections, sent again included"),
-    Metric("resent", "bytes", "data_resent", "src", "data sent again by data connections"),
+    Metric("wire", "bytes", "rx_bytes", "dst", "bytes that the destination's interface has received"),
+    Metric("sent", "bytes", "sent", "src", "data sent by data connections, sent again included"),
+    Metric("resent", "bytes", "resent", "src", "data sent again by data connections"),
     Metric("retransmits", "", "retransmits", "src", "TCP segments sent again by the source"),
     Metric("connections", "", "connections", "src", "data connections that are open", "gauge"),
-    Metric("rtt_loaded", "seconds", "rtt", "src", "smoothed RTT, mean over data connections", "gauge", 1e-3),
+    Metric(
+        "rtt_loaded", "seconds", "rtt_loaded", "src", "smoothed RTT, mean over connections", "gauge", 1e-3
+    ),
     *(
         Metric(f"{side}_{called}", unit, field, of, meaning)
         for side, of in (("source", "src"), ("destination", "dst"), ("client", "client"))
@@ -119,7 +122,7 @@ class CellMetrics:
         yield from metric_head(called, metric.kind, metric.unit, metric.meaning)
         for origin, sample in sorted(samples.items()):
             value = getattr(sample, metric.field)
-            if origin.startswith(metric.of) and value is not None:
+            if origin.startswith(metric.of) and not math.isnan(value):
                 labels = metric_labels({**self._deployment_labels, "origin": origin})
                 yield f"{called}{suffix}{labels} {value * metric.scale:.15g}"
 
