@@ -24,6 +24,7 @@ from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import CopyReports
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
+from tpcsweep.testbeds.kubernetes.pod.messages import encoded
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, combine
 from tpcsweep.xrootd import monitoring, servers
@@ -78,12 +79,13 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
             return {"dst1": [None, 0], "dst2": [5.0, 10]}
 
         monkeypatch.setattr(hub, "tell", tell)
-        events: asyncio.Queue[Any] = asyncio.Queue()
         ends = [{"event": "end", "name": name, "failure": None} for name in ("slow", "fast")]
-        for event in (*ends, {"event": "stopped"}):
-            events.put_nowait(asyncio.create_task(hub._completed(event)))
-        events.put_nowait(None)
-        await hub._pass_on(events)
+        client, hub_end = socket.socketpair()
+        hub._client = mock.Mock(connections=[None, hub_end])
+        with client:
+            for event in (*ends, {"event": "stopped"}):
+                client.sendall(encoded(**event))
+        await hub._listen_to_client()
 
     said: list[dict[str, Any]] = []
     asyncio.run(pass_on())

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from tpcsweep.client import Client, Event
 from tpcsweep.flags import BrokenError, FaultError
 from tpcsweep.linux.sockets import COUNTERS
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.readings import Reading, ThinnedHistory
+from tpcsweep.measure.readings import STATES, Reading, ThinnedHistory, even_times
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.session import Session
@@ -35,7 +35,7 @@ NOTICE_SECONDS = 5.0
 """Seconds in which the API reports a fault that the hub noticed first."""
 GONE_SECONDS = 60.0
 """Seconds for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
-_STATES = ("rtt_loaded", "cwnd", "connections", "thread", "waiting", "machine_work", "machine_slowed")
+_STATES = ("thread", "waiting", *STATES)
 
 
 class Inbox:
@@ -120,25 +120,14 @@ class Inbox:
             raise gone
 
 
-class WatchedClient(Client):
-    """A client that also raises FaultError when another part of the deployment breaks."""
-
-    def __init__(self, session: Session, inbox: Inbox) -> None:
-        self._inbox = inbox
-        super().__init__(
-            send=lambda line: session.ask("client", line=line.decode()),
-            lines=inbox.lines(),
-            why=lambda: "its pod has ended",
-            delay=session.longest,
-        )
-
-    def events(self) -> list[Event]:
-        self._inbox.check()
-        return super().events()
-
-    def stop(self) -> list[Event]:
-        self._inbox.check()
-        return super().stop()
+def hub_client(session: Session, inbox: Inbox) -> Client:
+    """Return the client of a deployment, which the hub connects. Raises ClientError."""
+    return Client(
+        send=lambda line: session.ask("client", line=line.decode()),
+        lines=inbox.lines(),
+        why=lambda: "its pod has ended",
+        delay=session.longest,
+    )
 
 
 class RemoteSampler:
@@ -181,7 +170,7 @@ class RemoteSampler:
 class KubernetesSite(ServerSite):
     session: Session
     inbox: Inbox
-    client: WatchedClient
+    client: Client
     machines: Mapping[str, str]
     """The machine of each origin and of the client; the counters of a machine count once."""
     networks: Mapping[str, str]
@@ -198,7 +187,7 @@ class KubernetesSite(ServerSite):
     def sampler(self, interval: float) -> RemoteSampler:
         return RemoteSampler(self, interval)
 
-    def client_of(self, _tool: str) -> WatchedClient:
+    def client_of(self, _tool: str) -> Client:
         """Return the only client; configurations with tools that run elsewhere are refused."""
         return self.client
 
@@ -222,11 +211,8 @@ class KubernetesSite(ServerSite):
     def present(self) -> dict[str, Arrival]:
         """Return the last sampled arrivals of transfers that have not ended."""
         told = self.session.tell(self.sides["dst"].names, "present")
-        return {
-            file: self.inbox.arrival(name, *arrival)
-            for name, files in told.items()
-            for file, arrival in files.items()
-        }
+        files = ((name, *each) for name, files in told.items() for each in files.items())
+        return {file: self.inbox.arrival(name, *arrival) for name, file, arrival in files}
 
     def copies(self) -> list[Copy]:
         return self.inbox.copies()
@@ -288,21 +274,22 @@ def combine(
     """
     if not all(samples.get(name) for name in machines):
         return []
-    seen = _moments({name: samples[name] for name in machines}, interval)
+    seen = _Moments.combine({name: samples[name] for name in machines}, interval)
     witnesses = list({machine: name for name, machine in machines.items()}.values())
     senders, receivers = (
         list({networks[name]: name for name in names}.values()) for names in (sources, destinations)
     )
     sides = {"source": sources, "destination": destinations}
     cpu = {f"{side}_cpu": seen.each(names, "cpu") for side, names in sides.items()}
-    connections = seen.total(senders, "connections")
     columns = {
         "payload": seen.total(destinations, "payload"),
         "source_bytes": seen.total(senders, "tx_bytes"),
         "wire_bytes": seen.total(receivers, "rx_bytes"),
-        "client_cpu": seen.fields[CLIENT]["cpu"],
-        "client_thread": seen.fields[CLIENT]["thread"],
-        **{f"{side}_thread": seen.each(names, "thread").max(axis=1) for side, names in sides.items()},
+        "client_cpu": seen.total([CLIENT], "cpu"),
+        **{
+            f"{part}_thread": seen.each(names, "thread").max(axis=1)
+            for part, names in (sides | {"client": [CLIENT]}).items()
+        },
         **{f"{side}_waiting": seen.total(names, "waiting") for side, names in sides.items()},
         **{
             field: seen.total(witnesses, field)
@@ -310,7 +297,7 @@ def combine(
         },
         **{field: seen.each(witnesses, field).mean(axis=1) for field in ("machine_pressure", "machine_work")},
         "machine_slowed": np.fmax.reduce(seen.each(witnesses, "machine_slowed"), axis=1),
-        **{field: seen.total(senders, field) for field in ("retransmits", *COUNTERS)},
+        **{field: seen.total(senders, field) for field in ("retransmits", "connections", *COUNTERS)},
         **{field: seen.mean(senders, field) for field in ("rtt_loaded", "cwnd")},
     }
     return [
@@ -318,7 +305,6 @@ def combine(
             time=float(seen.times[i]),
             **{side: tuple(map(float, values[i])) for side, values in cpu.items()},  # type: ignore[arg-type]
             path_cpu=math.nan,
-            connections=int(connections[i]),
             **{name: float(values[i]) for name, values in columns.items()},  # type: ignore[arg-type]
         )
         for i in range(len(seen.times))
@@ -331,6 +317,13 @@ class _Moments(NamedTuple):
     times: NDArray[np.float64]
     fields: dict[str, dict[str, NDArray[np.float64]]]
 
+    @classmethod
+    def combine(cls, samples: Mapping[str, Sequence[Sequence[float | None]]], interval: float) -> Self:
+        tables = {name: np.array(rows, dtype=float) for name, rows in samples.items()}
+        first = max(table[0, 0] for table in tables.values())
+        times = even_times(first, min(table[-1, 0] for table in tables.values()), interval)
+        return cls(times, {name: _at(table, times) for name, table in tables.items()})
+
     def each(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
         return np.stack([self.fields[name][field] for name in names], axis=1)
 
@@ -339,22 +332,13 @@ class _Moments(NamedTuple):
 
     def mean(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
         """Return the mean over all connections of some agents; NaN without any."""
-        connections = self.each(names, "connections")
-        values = (np.nan_to_num(self.each(names, field)) * connections).sum(axis=1)
-        number = connections.sum(axis=1)
-        return np.asarray(values / np.where(number, number, np.nan))
-
-
-def _moments(samples: Mapping[str, Sequence[Sequence[float | None]]], interval: float) -> _Moments:
-    tables = {name: np.array(rows, dtype=float) for name, rows in samples.items()}
-    first = max(table[0, 0] for table in tables.values())
-    last = min(table[-1, 0] for table in tables.values())
-    # A rounding error must not cost the last reading.
-    times = first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1)
-    return _Moments(times, {name: _at(table, times) for name, table in tables.items()})
+        values = np.nan_to_num(self.each(names, field)) * self.each(names, "connections")
+        number = self.total(names, "connections")
+        return np.asarray(values.sum(axis=1) / np.where(number, number, np.nan))
 
 
 def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Return an agent's samples at other times, by field."""
     before = np.clip(np.searchsorted(table[:, 0], times + 1e-9, side="right") - 1, 0, None)
     return {
         name: column[before] if name in _STATES else np.interp(times, table[:, 0], column)

@@ -11,6 +11,7 @@ Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-S
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 
 from tpcsweep.measure import provenance
 from tpcsweep.testbeds.kubernetes.pod import metrics, network, server_container
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Channel, Verbs, detach, encoded, perform
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Ask, Channel, Verbs, detach, encoded, perform
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, Sampling
 from tpcsweep.testbeds.node import starting
@@ -34,23 +35,22 @@ POLL = 0.02
 CLIENT = "client"
 
 
-class ClientAgent:
-    """The agent of the client container, which is the hub itself."""
+def client_agent(client: ContainerPrograms, say: Callable[..., None]) -> Ask:
+    """Return the `ask` of the client container's agent, which is the hub itself."""
+    sampling = Sampling()
+    verbs: Verbs = {
+        "ping": time.monotonic,
+        "totals": lambda: {"programs": client.totals()},
+        "watch": partial(
+            sampling.start, lambda: say(sample=Sample(time=time.monotonic(), **client.readings()), of=CLIENT)
+        ),
+        "unwatch": sampling.stop,
+    }
 
-    def __init__(self, client: ContainerPrograms, say: Callable[..., None]) -> None:
-        def look() -> None:
-            say(sample=Sample(time=time.monotonic(), **client.readings()), of=CLIENT)
+    async def ask(verb: str, /, **arguments: Any) -> Any:
+        return verbs[verb](**arguments)
 
-        sampling = Sampling()
-        self._verbs: Verbs = {
-            "ping": time.monotonic,
-            "totals": lambda: {"programs": client.totals()},
-            "watch": partial(sampling.start, look),
-            "unwatch": sampling.stop,
-        }
-
-    async def ask(self, verb: str, /, **arguments: Any) -> Any:
-        return self._verbs[verb](**arguments)
+    return ask
 
 
 class Outbox:
@@ -85,8 +85,8 @@ class Hub:
     def __init__(self) -> None:
         self.outbox = Outbox()
         self.running = metrics.CellMetrics()
-        self.agents: dict[str, Channel | ClientAgent] = {}
-        """Agents by server, and the client's."""
+        self.agents: dict[str, Ask] = {}
+        """The `ask` of the agent of each server, and of the client's."""
         self.seen = time.monotonic()
         """The time of the job's last message."""
         self._done: set[int] = set()
@@ -135,7 +135,7 @@ class Hub:
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
         self._client = await asyncio.to_thread(ContainerPrograms, 2)
-        self.agents[CLIENT] = ClientAgent(self._client, self._say)
+        self.agents[CLIENT] = client_agent(self._client, self._say)
         detach(self._listen_to_client())
         return {
             "machine": provenance.machine(),
@@ -151,7 +151,7 @@ class Hub:
                 streams = await asyncio.open_connection(
                     address, port, ssl=self._tls, server_hostname=address, limit=LONGEST
                 )
-                self.agents[name] = Channel(name, *streams, partial(self._say, of=name))
+                self.agents[name] = Channel(name, *streams, partial(self._say, of=name)).ask
             except OSError as error:
                 if time.monotonic() > give_up:
                     raise TimeoutError(f"{name} at {place} does not answer: {error}") from None
@@ -159,7 +159,7 @@ class Hub:
 
     async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Ask several agents at once, and return their answers; raises RuntimeError."""
-        answers = await asyncio.gather(*(self.agents[name].ask(verb, **arguments) for name in to))
+        answers = await asyncio.gather(*(self.agents[name](verb, **arguments) for name in to))
         return dict(zip(to, answers, strict=True))
 
     async def synchronise(self) -> dict[str, float]:
@@ -183,36 +183,32 @@ class Hub:
 
     async def _listen_to_client(self) -> None:
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)
-        # Files are removed at once, as the next transfers need the memory; events keep their order.
-        events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue()
-        detach(self._pass_on(events))
+        last: asyncio.Task[None] | None = None
         while line := await reader.readline():
-            events.put_nowait(asyncio.create_task(self._completed(json.loads(line))))
-        events.put_nowait(None)
-
-    async def _pass_on(self, events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None]) -> None:
-        while task := await events.get():
-            self._say(client=await task)
+            last = asyncio.create_task(self._pass_on(json.loads(line), last))
+        if last:
+            await last
         self.outbox.say(gone=CLIENT)
 
-    async def _completed(self, event: dict[str, Any]) -> dict[str, Any]:
-        if event["event"] != "end":
-            return event
-        try:
-            told = await self.tell(self._destinations, "remove", {"name": event["name"]})
-        except RuntimeError:
-            return event  # the link reports an agent that is gone
-        # One destination had the file; the others report size 0.
-        name, arrival = max(told.items(), key=lambda item: item[1][1])
-        return event | {"arrival": [name, *arrival]}
+    async def _pass_on(self, event: dict[str, Any], before: asyncio.Task[None] | None) -> None:
+        """Pass on an event after the one `before`; its file is removed at once, as next transfers need the memory."""
+        if event["event"] == "end":
+            with contextlib.suppress(RuntimeError):  # its channel reports an agent that is gone
+                told = await self.tell(self._destinations, "remove", {"name": event["name"]})
+                # One destination had the file; the others report size 0.
+                name, arrival = max(told.items(), key=lambda item: item[1][1])
+                event["arrival"] = [name, *arrival]
+        if before:
+            await before
+        self._say(client=event)
 
 
-async def _behind(agent: Channel | ClientAgent) -> float:
+async def _behind(ask: Ask) -> float:
     """Return the seconds by which a clock is behind, from the middle of the quickest of a few round trips."""
     looks = []
     for _ in range(PINGS):
         began = time.monotonic()
-        theirs = await agent.ask("ping")
+        theirs = await ask("ping")
         ended = time.monotonic()
         looks.append((ended - began, (began + ended) / 2 - theirs))
     return float(min(looks)[1])

@@ -8,14 +8,15 @@ import contextlib
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
-
-from tpcsweep.xrootd.releases import ReleaseError
 
 LONGEST = 1 << 22
 """Bytes of the longest line."""
 Verbs = Mapping[str, Callable[..., Any]]
+"""Functions that execute requests, which may be coroutines."""
+Ask = Callable[..., Awaitable[Any]]
+"""A function that has an agent execute a verb with keyword arguments."""
 
 _running: set[asyncio.Task[Any]] = set()
 """Tasks that nobody awaits, as an event loop keeps no reference to them."""
@@ -33,15 +34,15 @@ def detach(doing: Coroutine[Any, Any, None]) -> None:
 
 
 async def perform(verbs: Verbs, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute a request, and return its answer with `ok` or `error`; RuntimeErrors name their subject themselves."""
+    """Execute a request, and return its answer with `ok` or `error`."""
     try:
         result = verbs[request["do"]](**request["with"])
         if inspect.isawaitable(result):
             result = await result
-    except (RuntimeError, ReleaseError) as error:
-        return {"id": request["id"], "error": str(error)}
     except Exception as error:
-        return {"id": request["id"], "error": f"{request['do']}: {str(error) or type(error).__name__}"}
+        # The system's own errors do not name what failed.
+        verb = f"{request['do']}: " if isinstance(error, OSError | LookupError) else ""
+        return {"id": request["id"], "error": f"{verb}{str(error) or type(error).__name__}"}
     return {"id": request["id"], "ok": result}
 
 

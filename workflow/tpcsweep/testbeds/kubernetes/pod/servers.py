@@ -96,11 +96,9 @@ async def main(name: str, role: str, release: str, port: str, *programs: str) ->
     server_container.end_on_term()
     server_container.credentials()
     servers = ServerPrograms(name, role, release, int(port), programs)
+    methods = (servers.release, servers.start, servers.stop, servers.resume)
     verbs: Verbs = {
-        "release": servers.release,
-        "start": servers.start,
-        "stop": servers.stop,
-        "resume": servers.resume,
+        **{method.__name__: method for method in methods},
         # Not in the agent, as memory counts against the container that wrote it.
         "add_source": partial(add_source, FOLDER),
     }
