@@ -113,12 +113,13 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
 
 def path_totals() -> PathTotals:
     """Return the packets that the emulated path dropped; real networks do not report them."""
-    for interface, path in _emulated.items():
-        show = ["tc", "-s", "-j", "qdisc", "show", "dev", interface]
-        counted = qdisc_counters(json.loads(processes.run(show, check=True).stdout), lossy=path.loss > 0)
-        queue = counted["dropped_queue"]
-        return {"drops": queue + counted["dropped_random"], "queue_drops": queue}
-    return {"drops": None, "queue_drops": None}
+    if not _emulated:
+        return {"drops": None, "queue_drops": None}
+    [(interface, path)] = _emulated.items()
+    show = ["tc", "-s", "-j", "qdisc", "show", "dev", interface]
+    counted = qdisc_counters(json.loads(processes.run(show, check=True).stdout), lossy=path.loss > 0)
+    queue = counted["dropped_queue"]
+    return {"drops": queue + counted["dropped_random"], "queue_drops": queue}
 
 
 async def introduce(port: int, address: str, redirector: str) -> None:
