@@ -66,9 +66,11 @@ async def serve(
     copies, _ = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: CopyReports(say), (xrootd.LOOPBACK, ports.monitor)
     )
-    await obey(verbs, reader, writer)
-    sampling.stop()
-    copies.close()
+    try:
+        await obey(verbs, reader, writer)
+    finally:
+        sampling.stop()
+        copies.close()
 
 
 class CopyReports(asyncio.DatagramProtocol):

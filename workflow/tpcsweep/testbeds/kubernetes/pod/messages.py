@@ -52,10 +52,9 @@ async def obey(verbs: Verbs, reader: asyncio.StreamReader, writer: asyncio.Strea
     async def answer(request: dict[str, Any]) -> None:
         writer.write(encoded(**await perform(verbs, request)))
 
-    with contextlib.suppress(OSError):
+    with contextlib.closing(writer), contextlib.suppress(OSError):
         while line := await reader.readline():
             detach(answer(json.loads(line)))
-    writer.close()
 
 
 class Channel:

@@ -94,7 +94,7 @@ class Sampling:
     _task: asyncio.Task[None] | None = None
 
     def start(self, look: Callable[[], None], interval: float) -> None:
-        """Look now and then every `interval` seconds, instead of what was looked at before."""
+        """Look now and every `interval` seconds from now on, and end the looks that were started before."""
         self.stop()
         look()
         self._task = asyncio.create_task(_repeat(look, interval))
