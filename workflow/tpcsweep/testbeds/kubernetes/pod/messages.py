@@ -40,7 +40,7 @@ async def perform(verbs: Verbs, request: Mapping[str, Any]) -> dict[str, Any]:
         if inspect.isawaitable(result):
             result = await result
     except Exception as error:
-        # The system's own errors do not name what failed.
+        # The system's own errors do not name the request.
         verb = f"{request['do']}: " if isinstance(error, OSError | LookupError) else ""
         return {"id": request["id"], "error": f"{verb}{str(error) or type(error).__name__}"}
     return {"id": request["id"], "ok": result}
