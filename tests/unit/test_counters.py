@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.counters import Process, machine_times, parse_stat, retransmits, with_descendants
-from tpcsweep.linux.sockets import Connection, ConnectionTotals, SocketDiagnostics, rtt_and_cwnd
+from tpcsweep.linux.sockets import COUNTERS, Connection, ConnectionTotals, SocketDiagnostics
 from tpcsweep.measure import machine
 from tpcsweep.measure.files import ReceivedBytes
 from tpcsweep.measure.machine import Busiest, Threads, combine_busiest, process_ids
-from tpcsweep.testbeds.node.counters import OriginCounters, throttling
+from tpcsweep.testbeds.node.counters import OriginCounters, Programs, ProgramTotals, site_totals
 
 from tests.support.workflow import background, wait_until
 
@@ -28,13 +28,21 @@ STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
 SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
 
 
-def test_the_kernels_counters_are_read_and_throttling_is_summed_over_the_origins_of_a_side() -> None:
+def test_the_kernels_counters_are_read() -> None:
     """Of iowait as idle, of steal apart, of processes without interrupts; and of retransmits by their name."""
     busy, tasks, steal, total = machine_times(STAT)
     assert (busy / total, tasks / busy, steal / total) == pytest.approx((160 / 1020, 150 / 160, 20 / 1020))
     assert retransmits(SNMP) == 17
-    summed = {"source_periods": 30, "source_throttled": 3, "client_periods": 5, "client_throttled": 0}
-    assert throttling({"source": [(10, 1), (20, 2)], "client": [(5, 0)]}) == summed
+
+
+def test_totals_are_summed_over_the_records_of_a_part_by_field() -> None:
+    """A total is unknown if one of its records lacks it."""
+    counted = [mock.Mock(return_value=periods) for periods in ((10, 1), (20, 2))]
+    origins = [Programs(lambda: 0.0, periods, 0, list).totals() for periods in counted]
+    assert origins[0].keys() == ProgramTotals.__annotations__.keys()
+    paths = [{"drops": 3, "queue_drops": 1}, {"drops": None, "queue_drops": 2}]
+    found = {"source_periods": 30, "source_throttled": 3, "path_drops": None, "path_queue_drops": 3}
+    assert site_totals({"source": origins, "path": paths}) == found
 
 
 def test_a_stat_is_read_whatever_the_process_calls_itself() -> None:
@@ -122,14 +130,16 @@ def test_counters_are_the_sums_over_all_connections(lives: list[tuple[int, int, 
                 there.append(connection(cookie, 0.5, sum(added[: look - begins + 1])))
         found = followed.update(there)
         assert found["sent"] == seen
-        assert all(new >= old for new, old in zip(found.values(), before.values(), strict=True))
+        assert all(found[name] >= before[name] for name in COUNTERS)
         before = found
     assert (before["busy"], before["rwnd_limited"]) == pytest.approx((2.0 * len(lives), 1.0 * len(lives)))
 
 
 def test_means_are_over_connections() -> None:
-    assert rtt_and_cwnd([connection(1, 0, 0, rtt=1.0), connection(2, 0, 0, rtt=4.0)]) == (2.5, 10)
-    assert all(math.isnan(value) for value in rtt_and_cwnd([]))
+    found = ConnectionTotals().update([connection(1, 0, 0, rtt=1.0), connection(2, 0, 0, rtt=4.0)])
+    assert (found["rtt_loaded"], found["cwnd"], found["connections"]) == (2.5, 10, 2)
+    without = ConnectionTotals().update([])
+    assert math.isnan(without["rtt_loaded"]) and math.isnan(without["cwnd"])
 
 
 def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,9 @@ from tpcsweep.flags import BROKEN, FaultError
 from tpcsweep.measure.readings import MOST
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.checks import CELL_MARGIN
-from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
+from tpcsweep.testbeds.kubernetes.pod.agent import CopyReports
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
+from tpcsweep.testbeds.kubernetes.pod.messages import encoded
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, combine
 from tpcsweep.xrootd import monitoring, servers
@@ -33,22 +34,24 @@ from tests.support.records import RECORD, datagram
 
 def inbox(fault: str | None = None, own: bool = False) -> Inbox:
     made = Inbox(lambda: fault, lambda: own)
-    made.ahead = 1000.0
+    made.ahead = {"dst1": 900.0, CLIENT: 1000.0}
     return made
 
 
-def test_times_of_the_client_and_of_copies_become_those_of_this_machine() -> None:
+def test_times_of_the_client_and_of_agents_become_those_of_this_machine() -> None:
     heard = inbox()
-    heard.receive({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": [1.5, 7]}})
+    heard.receive({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": ["dst1", 1.5, 7]}})
     heard.receive({"client": {"event": "exhausted"}})
-    heard.receive({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"]})
+    heard.receive({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"], "of": "dst1"})
+    heard.receive({"sample": [0.5, 3], "of": "dst1"})
     lines = heard.lines()
     event, other = json.loads(next(lines)), json.loads(next(lines))
     assert (event["start"], event["end"], other) == (1001.0, 1002.0, {"event": "exhausted"})
-    assert heard.arrival(event["arrival"]) == (1001.5, 7)
-    assert heard.arrival([None, 9]) == (None, 9)  # nobody saw its first byte
+    assert heard.arrival(*event["arrival"]) == (901.5, 7)
+    assert heard.arrival("dst1", None, 9) == (None, 9)  # nobody saw its first byte
+    assert heard.samples() == {"dst1": [[900.5, 3]]}
     found = [[(copy.begin, copy.end, copy.name) for copy in heard.copies()] for _ in range(2)]
-    assert found == [[(1001.25, 1001.75, "c.0.0")], []]
+    assert found == [[(901.25, 901.75, "c.0.0")], []]
 
 
 def test_samples_are_thinned_alike_and_forgotten_with_their_cell() -> None:
@@ -76,19 +79,18 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
             return {"dst1": [None, 0], "dst2": [5.0, 10]}
 
         monkeypatch.setattr(hub, "tell", tell)
-        agent: Any = SimpleNamespace(arrival=lambda *arrival: list(arrival))
-        hub.agents = dict.fromkeys(("dst1", "dst2"), agent)
-        events: asyncio.Queue[Any] = asyncio.Queue()
         ends = [{"event": "end", "name": name, "failure": None} for name in ("slow", "fast")]
-        for event in (*ends, {"event": "stopped"}):
-            events.put_nowait(asyncio.create_task(hub._completed(event)))
-        events.put_nowait(None)
-        await hub._pass_on(events)
+        client, hub_end = socket.socketpair()
+        hub._client = mock.Mock(connections=[None, hub_end])
+        with client:
+            for event in (*ends, {"event": "stopped"}):
+                client.sendall(encoded(**event))
+        await hub._listen_to_client()
 
     said: list[dict[str, Any]] = []
     asyncio.run(pass_on())
     assert [message["client"].get("name") for message in said[:-1]] == ["slow", "fast", None]
-    assert said[0]["client"]["arrival"] == [5.0, 10]  # of the origin that has the file
+    assert said[0]["client"]["arrival"] == ["dst2", 5.0, 10]  # of the origin that has the file
     assert said[-1] == {"gone": CLIENT}
 
 
@@ -97,14 +99,18 @@ def test_an_agent_tells_of_copies_as_their_server_does() -> None:
         free.bind((monitoring.LOOPBACK, 0))
         port = free.getsockname()[1]
 
-    async def told() -> bytes:
-        lines: asyncio.Queue[bytes] = asyncio.Queue()
-        writer: Any = SimpleNamespace(write=lines.put_nowait)
-        with telling_copies(writer, port), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+    async def told() -> monitoring.Copy:
+        copies: asyncio.Queue[monitoring.Copy] = asyncio.Queue()
+        reports = CopyReports(lambda *, copy: copies.put_nowait(copy))
+        loop = asyncio.get_running_loop()
+        receiver, _ = await loop.create_datagram_endpoint(lambda: reports, (monitoring.LOOPBACK, port))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
             server.sendto(datagram(RECORD), (monitoring.LOOPBACK, port))
-            return await asyncio.wait_for(lines.get(), 60)
+            copy = await asyncio.wait_for(copies.get(), 60)
+        receiver.close()
+        return copy
 
-    name, _, _, *rest = json.loads(asyncio.run(told()))["copy"]
+    name, _, _, *rest = asyncio.run(told())
     assert (name, rest) == ("c7.3.12", [4, 1024, 0, "pull"])
 
 
@@ -173,13 +179,15 @@ PARTS = (["src1"], ["dst1"], MACHINES, NETWORKS)
 
 def counting(times: list[float], rate: float = 1.0, connections: int = 0) -> list[list[float | None]]:
     """An agent whose counters all grow by `rate` a second since 0."""
-    state = {"rtt": 5.0, "cwnd": 10.0, "connections": connections} if connections else {}
-    counters = ("received", "sent", "cpu", "busy", "payload", "data_busy")
-    same = {"steal": 0, "pressure": None, "work": 0.2, "slowed": 0.1, "waiting": 1.0, **state}
+    state = {"rtt_loaded": 5.0, "cwnd": 10.0, "connections": connections} if connections else {}
+    counters = ("rx_bytes", "tx_bytes", "cpu", "machine_busy", "payload", "busy", "periods", "throttled")
+    machine = {"machine_steal": 0, "machine_pressure": None, "machine_work": 0.2, "machine_slowed": 0.1}
+    same = {**machine, "waiting": 1.0, **state}
 
     def sample(t: float) -> list[float | None]:
-        thread = None if t == times[0] else 0.5
-        return list(Sample(t, total=2 * rate * t, thread=thread, **dict.fromkeys(counters, rate * t), **same))
+        thread = math.nan if t == times[0] else 0.5
+        grown = {"machine_total": 2 * rate * t, **dict.fromkeys(counters, rate * t)}
+        return list(Sample(t, thread=thread, **grown, **same))
 
     return [sample(t) for t in times]
 

@@ -2,20 +2,23 @@
 """What a scraper of the client pod gets, as OpenMetrics' own parser reads it, and over HTTP."""
 
 import http.client
+import math
 import re
 from contextlib import closing
 from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from tpcsweep.measure.machine import Condition
 from tpcsweep.testbeds.kubernetes.pod.metrics import METRICS, TYPE, CellMetrics, serve_metrics
 from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, Sample
 from tpcsweep.variables import SAMPLES, SUMMARY
 
 WHOSE = {"sweep": "demo", "testbed": 'a "far" one'}
 CELL = {"deployment": "abc123", "streams": "4", "rtt": "20"}
-LOOK = {"time": 1.0, "received": 2000, "sent": 50, "cpu": 1.5, "busy": 0, "steal": 0, "total": 0}
-LOOK |= {"pressure": None, "work": 0.0, "slowed": None, "thread": None, "waiting": 0.0}
+LOOK = {"time": 1.0, "rx_bytes": 2000, "tx_bytes": 50, "cpu": 1.5, "thread": math.nan, "waiting": 0.0}
+LOOK |= {f"machine_{name}": 0.0 for name in Condition._fields if name != "tasks"}
+LOOK |= {"periods": 0, "throttled": 0}
 
 
 def sample(**changes: Any) -> list[Any]:
@@ -29,7 +32,7 @@ def running() -> CellMetrics:
     made = CellMetrics()
     made.begin(WHOSE, CELL)
     made.update({"client": {"event": "prepared"}})
-    made.update({"sample": sample(data_sent=900, retransmits=7, rtt=21.5, connections=4), "of": "src1"})
+    made.update({"sample": sample(sent=900, retransmits=7, rtt_loaded=21.5, connections=4), "of": "src1"})
     for payload in (900, 800):  # the last counts
         made.update({"sample": sample(payload=payload, periods=100, throttled=30), "of": "dst1"})
     made.update({"sample": Sample(**{**LOOK, "cpu": 0.25}), "of": "client"})

@@ -246,12 +246,12 @@ def test_redirectors_and_clients_have_the_networks_annotations_and_devices_of_th
 def test_an_emulated_path_delays_what_goes_to_the_other_side_alone_and_origins_share_its_queue() -> None:
     path = NetworkPath(20, 1, 0, 1500, queue_limit=1000)
     lines = commands("eth0", share(path, 4), ["10.0.0.5"])
-    assert lines[0].startswith("qdisc replace dev eth0 root handle 1: htb default 0")
-    assert any(line.endswith("netem delay 10000us limit 250") for line in lines)
+    assert lines[0].startswith("qdisc replace dev eth0 root handle 4: htb default 0")
+    assert any(line.endswith("parent 4:1 handle 1: netem delay 10000us limit 250") for line in lines)
     assert any("tbf rate 250000000bit" in line for line in lines)
-    assert lines[-1].endswith("protocol ip prio 1 u32 match ip dst 10.0.0.5/32 flowid 1:4")
+    assert lines[-1].endswith("protocol ip prio 1 u32 match ip dst 10.0.0.5/32 flowid 4:1")
     *_, six = commands("eth0", path, ["10.0.0.5", "fd00::5"])
-    assert six.endswith("protocol ipv6 prio 2 u32 match ip6 dst fd00::5/128 flowid 1:4")
+    assert six.endswith("protocol ipv6 prio 2 u32 match ip6 dst fd00::5/128 flowid 4:1")
     assert not any("netem" in line for line in commands("eth0", NetworkPath(0, 1, 0, 1500), ["10.0.0.5"]))
     assert share(replace(path, queue_limit=3), 4).queue_limit == 1
     assert share(replace(path, queue_limit=None), 4).queue_limit is None

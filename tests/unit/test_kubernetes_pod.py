@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an agent sees of the container beside it, and of the path that it emulates."""
 
+import asyncio
 import json
+import math
 import os
 import re
 import socket
@@ -12,7 +14,8 @@ from unittest import mock
 import pytest
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.measure import machine
-from tpcsweep.testbeds.kubernetes.pod import network, places, server_container, servers, watched
+from tpcsweep.paths import plan
+from tpcsweep.testbeds.kubernetes.pod import messages, network, places, server_container, servers, watched
 from tpcsweep.xrootd import releases
 
 from tests.support.releases import folder_of
@@ -33,12 +36,12 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     beside = watched.ContainerPrograms()
     server.join()
     assert beside.cpu() == 2.5
-    assert beside.periods() == (10, 4)
+    assert beside.totals() == {"periods": 10, "throttled": 4}
     with socket.socket() as ours:
         assert os.fstat(ours.fileno()).st_ino in beside.tcp_sockets()
-    condition = machine.Machine()
-    assert beside.readings(condition)["thread"] is None  # before there were two looks
-    wait_until(lambda: (beside.readings(condition)["thread"] or 0.0) > 0, "this process has used some CPU")
+    assert math.isnan(beside.readings()["thread"])  # before there were two looks
+    assert beside.readings()["throttled"] == 4
+    wait_until(lambda: beside.readings()["thread"] > 0, "this process has used some CPU")
 
 
 def test_a_server_whose_sockets_the_node_hides_may_be_busy() -> None:
@@ -84,16 +87,52 @@ def test_a_server_container_says_its_release_or_why_it_has_none(
     monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
     for name in ("end_on_term", "credentials", "taken", "fail"):
         monkeypatch.setattr(server_container, name, mock.Mock(return_value=[theirs]))
-    container = threading.Thread(target=servers.main, args=("src1", "server", release, 1213, ["xrootd"]))
+    program = servers.main("src1", "server", release, "1213", "xrootd")
+    container = threading.Thread(target=asyncio.run, args=(program,))
     container.start()
     ours.settimeout(30)  # where the container has died, nobody answers
     with ours, ours.makefile() as lines:
-        ours.sendall(b'{"do": "release", "with": {}}\n')
-        [said] = json.loads(lines.readline()).values()
+        ours.sendall(b'{"id": 7, "do": "release", "with": {}}\n')
+        number, said = json.loads(lines.readline()).values()
     container.join()
+    assert number == 7
     assert re.match(expected, str(said))
 
 
-def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart() -> None:
-    assert network.drop_counts({"1:": 9, "40:": 12, "41:": 5}) == (12, 5)
-    assert network.drop_counts({"1:": 9, "41:": 5}) == (5, 5)
+def test_an_agent_answers_each_request_and_tells_when_its_other_end_is_gone() -> None:
+    """Unexpected errors and requests under way when the connection ends are answered too."""
+
+    async def converse() -> list[str]:
+        ours, theirs = [await asyncio.open_unix_connection(sock=end) for end in socket.socketpair()]
+        heard: list[str] = []
+        channel = messages.Channel("src1", *ours, lambda **fields: heard.append(json.dumps(fields)))
+        hung = asyncio.Event()
+        verbs = {"fail": mock.Mock(side_effect=ZeroDivisionError("by nought")), "hang": hung.wait}
+        obeying = asyncio.create_task(messages.obey(verbs, *theirs))
+        theirs[1].write(messages.encoded(sample=[1.5]))
+        for verb, words in (("fail", "by nought"), ("no_such", "no_such: 'no_such'")):
+            with pytest.raises(RuntimeError, match=f"^src1: {words}$"):
+                await channel.ask(verb)
+        hanging = asyncio.create_task(channel.ask("hang"))
+        await asyncio.sleep(0.05)
+        theirs[1].close()
+        for asked in (hanging, channel.ask("hang")):
+            with pytest.raises(RuntimeError, match=r"^src1: it is gone$"):
+                await asyncio.wait_for(asked, 60)
+        ours[1].close()
+        await asyncio.wait_for(obeying, 60)
+        return heard
+
+    assert asyncio.run(converse()) == ['{"sample": [1.5]}', '{"gone": "src1"}']
+
+
+def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without random loss all drops count as those of a full queue; a real network reports none."""
+    assert network.path_totals() == {"drops": None, "queue_drops": None}
+    qdiscs = [{"kind": kind, "drops": drops, "backlog": 0} for kind, drops in (("htb", 9), ("tbf", 5))]
+    netem = {"kind": "netem", "drops": 12, "backlog": 0}
+    for loss, shown, drops, full in ((0.1, [netem], 12, 5), (0.0, [netem], 12, 12), (0.0, [], 5, 5)):
+        told = mock.Mock(return_value=mock.Mock(stdout=json.dumps([*qdiscs, *shown])))
+        monkeypatch.setattr(network.processes, "run", told)
+        monkeypatch.setattr(network, "_emulated", {"eth0": plan.Path(20, 1, loss)})
+        assert network.path_totals() == {"drops": drops, "queue_drops": full}

@@ -170,7 +170,7 @@ def _as_owner(path: str) -> Iterator[None]:
 
 
 class ConnectionTotals:
-    """Sums of counters over all connections ever seen, even if they come and go.
+    """Sums of counters over all connections ever seen, even if they come and go, and their current state.
 
     Changes of a connection after its last look are missed, that is at most one sampling interval.
     """
@@ -180,20 +180,23 @@ class ConnectionTotals:
         self._last: dict[int, Connection] = {}  # connections by their cookies
 
     def update(self, connections: Sequence[Connection]) -> dict[str, Any]:
-        """Record the current connections, and return the sums of their COUNTERS so far."""
+        """Record the current connections, and return the sums of COUNTERS so far and the current state.
+
+        The state is the number of `connections`, and the means over them: `rtt_loaded` in ms and `cwnd` in segments,
+        NaN without any.
+        """
         now = {connection.cookie: connection for connection in connections}
         for cookie, connection in now.items():
             before = self._last.get(cookie)
             for name in COUNTERS:
                 self._sums[name] += getattr(connection, name) - getattr(before, name, 0)
         self._last = now
-        return dict(self._sums)
-
-
-def rtt_and_cwnd(connections: Sequence[Connection]) -> tuple[float, float]:
-    """Return mean RTT in ms and congestion window in segments over connections; NaN without any."""
-    count = len(connections) or math.nan
-    return sum(c.rtt for c in connections) / count, sum(c.cwnd for c in connections) / count
+        count = len(connections) or math.nan
+        means = {
+            "rtt_loaded": sum(c.rtt for c in connections) / count,
+            "cwnd": sum(c.cwnd for c in connections) / count,
+        }
+        return {**self._sums, **means, "connections": len(connections)}
 
 
 def _connection(message: bytes) -> Connection | None:

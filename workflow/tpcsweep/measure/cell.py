@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -285,7 +286,7 @@ class _Cell:
             figures[f"{side}_throttled"] = limits.counted_share(
                 totals[f"{side}_throttled"], totals[f"{side}_periods"]
             )
-        counts: Summary = {name: totals.get(name) for name in TOTALS}
+        counts: Summary = {name: totals[name] for name in TOTALS}
         retransmits = float(samples["retransmits"].sum())
         counts["retransmits"] = None if math.isnan(retransmits) else round(retransmits)
         summary: Summary = _figures(figures) | counts | self._of_transfers(steady)
@@ -306,9 +307,10 @@ class _Cell:
         return limits.attribute(self._wanted, after, moving, known)
 
     def _totals(self) -> dict[str, int | None]:
-        """Return the growth of counters over the cell, or None for counters without a second reading."""
+        """Return the growth of counters over the cell, or None for counters without two readings."""
         pairs = ((name, old, self._after.get(name)) for name, old in self._before.items())
-        return {name: None if old is None or new is None else new - old for name, old, new in pairs}
+        grown = {name: new - old for name, old, new in pairs if old is not None and new is not None}
+        return defaultdict(lambda: None, grown)
 
     def _of_transfers(self, steady: Steady) -> Summary:
         ended, duration = self._transfers.columns(), self._readings[-1].time - self._readings[0].time

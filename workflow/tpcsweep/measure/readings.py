@@ -79,7 +79,7 @@ def sampled_series(readings: list[Reading], interval: float) -> Series:
     fields = zip(Reading._fields, zip(*readings, strict=True), strict=True)
     columns = {name: np.array(values, dtype=float) for name, values in fields}
     read = columns.pop("time")
-    times = _even(read, interval)
+    times = even_times(read[0], read[-1], interval)
     last = np.searchsorted(read, times + 1e-9, side="right") - 1
     counters = ((name, column) for name, column in columns.items() if name not in STATES)
     step = {name: np.diff(_between(times, read, column), axis=0) for name, column in counters}
@@ -106,7 +106,9 @@ def sampled_series(readings: list[Reading], interval: float) -> Series:
 def goodput(readings: list[Reading], interval: float) -> NDArray[np.float64]:
     """Return only the series `goodput`, for looks at a running cell."""
     read, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
-    return np.asarray(np.diff(_between(_even(read, interval), read, payload)) * GBIT / interval)
+    return np.asarray(
+        np.diff(_between(even_times(read[0], read[-1], interval), read, payload)) * GBIT / interval
+    )
 
 
 def mean(values: NDArray[np.float64]) -> float:
@@ -115,9 +117,9 @@ def mean(values: NDArray[np.float64]) -> float:
     return float(known.mean()) if known.size else math.nan
 
 
-def _even(read: NDArray[np.float64], interval: float) -> NDArray[np.float64]:
-    """Return evenly spaced times from the first to the last reading, despite a rounding error at the end."""
-    return np.asarray(read[0] + interval * np.arange(math.floor((read[-1] - read[0]) / interval + 1e-6) + 1))
+def even_times(first: float, last: float, interval: float) -> NDArray[np.float64]:
+    """Return evenly spaced times from the first to the last one, despite a rounding error at the end."""
+    return np.asarray(first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1))
 
 
 def _between(

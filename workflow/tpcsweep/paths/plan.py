@@ -161,13 +161,20 @@ def netem(path: Path, room: int = 0) -> str:
     return f"netem delay {path.rtt * 500:.0f}us{loss} limit {netem_limit(path, room)}"
 
 
-def qdiscs(path: Path, emulator: Emulator, room: int = 0, do: Literal["add", "change"] = "add") -> list[str]:
-    """Return the lines of `tc -batch -` in one router: netem with tbf as its child, as in tc-netem(8)."""
-    device = f"qdisc {do} dev {INTERFACE}"
+def qdiscs(
+    path: Path,
+    emulator: Emulator,
+    room: int = 0,
+    do: Literal["add", "change"] = "add",
+    interface: str = INTERFACE,
+    parent: str = "root",
+) -> list[str]:
+    """Return the lines of `tc -batch -` for one direction: netem with tbf as its child, as in tc-netem(8)."""
+    device = f"qdisc {do} dev {interface}"
     bucket = f"handle 10: {tbf(path, room)}"
     if emulator == "netem":
-        return [f"{device} root handle 1: {netem(path, room)}", f"{device} parent 1:1 {bucket}"]
-    return [f"{device} root {bucket}"]
+        return [f"{device} {parent} handle 1: {netem(path, room)}", f"{device} parent 1:1 {bucket}"]
+    return [f"{device} {parent} {bucket}"]
 
 
 def choose_emulator(path: Path, *, netem_works: bool) -> Emulator:

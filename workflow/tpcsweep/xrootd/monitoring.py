@@ -87,12 +87,12 @@ def clock() -> Callable[[float], float]:
 class Monitor:
     """Receiver of the records that servers send to their own loopbacks."""
 
-    def __init__(self, sockets: Iterable[socket.socket], port: int | None = None) -> None:
+    def __init__(self, sockets: Iterable[socket.socket]) -> None:
         """Listen on UDP sockets, one in the network of each server; `close` closes them."""
         self._sockets = list(sockets)
         for each in self._sockets:
             each.setblocking(False)
-            each.bind((LOOPBACK, port or MONITOR_PORT))
+            each.bind((LOOPBACK, MONITOR_PORT))
 
     def copies(self) -> list[Copy]:
         """Return the copies reported since the last call. Raises ValueError for other datagrams."""

@@ -34,10 +34,6 @@ from tpcsweep.xrootd.monitoring import Copy
 DELETERS = 8
 """The largest number of concurrent deletions."""
 UNKNOWN: Any = math.nan
-TOTALS = (
-    *("path_drops", "path_queue_drops", "client_throttled", "client_periods"),
-    *("source_throttled", "source_periods", "destination_throttled", "destination_periods"),
-)
 
 
 class Span(NamedTuple):
@@ -214,7 +210,7 @@ class EndpointsSite:
 
     def totals(self) -> dict[str, int | None]:
         """Return no counters, because they are not visible from outside."""
-        return dict.fromkeys(TOTALS)
+        return {}
 
     def received(self, event: Event) -> Arrival:
         """Record an ended transfer, and delete its destination file in the background."""

@@ -3,34 +3,27 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import zipfile
 from pathlib import Path
 
-HOME = Path(__file__).resolve().parents[3]
-"""The folder with this package."""
 PARTS = (
-    ".",
-    *("client", "linux", "measure", "paths", "tools", "xrootd"),
-    *("testbeds", "testbeds/node", "testbeds/kubernetes/pod"),
+    *("*.py", "*.toml"),
+    *(f"{folder}/*.py" for folder in ("client", "linux", "measure", "paths", "tools", "xrootd")),
+    *("testbeds/*.py", "testbeds/node/*.py"),
+    *("testbeds/kubernetes/__init__.py", "testbeds/kubernetes/pod/*.py"),
 )
-"""Folders of the package whose modules pods import."""
+"""Files of the package that pods import."""
 ZERO = (1980, 1, 1, 0, 0, 0)
 """The earliest time of a file in an archive: the same code makes the same archive."""
 
 
-@functools.cache
 def package_archive() -> bytes:
     """Return a zip file of some 200 KiB; a ConfigMap may have a MiB."""
+    package = Path(__file__).resolve().parents[2]
     held = io.BytesIO()
-    package = HOME / "tpcsweep"
-    files = {
-        file for part in PARTS for file in (package / part).glob("*.*") if file.suffix in (".py", ".toml")
-    }
-    files.add(package / "testbeds/kubernetes/__init__.py")
     with zipfile.ZipFile(held, "w") as made:
-        for file in sorted(files):
-            entry = zipfile.ZipInfo(str(file.relative_to(HOME)), ZERO)
+        for file in sorted(file for part in PARTS for file in package.glob(part)):
+            entry = zipfile.ZipInfo(str(file.relative_to(package.parent)), ZERO)
             made.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
     return held.getvalue()

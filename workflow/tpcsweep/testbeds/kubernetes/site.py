@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,12 @@ from tpcsweep.client import Client, Event
 from tpcsweep.flags import BrokenError, FaultError
 from tpcsweep.linux.sockets import COUNTERS
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.readings import Reading, ThinnedHistory
+from tpcsweep.measure.readings import STATES, Reading, ThinnedHistory, even_times
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.testbeds.node import ServerSite
-from tpcsweep.testbeds.node.counters import throttling
+from tpcsweep.testbeds.node.counters import site_totals
 from tpcsweep.xrootd.monitoring import Copy
 
 SETTLE_SECONDS = 0.2
@@ -35,7 +35,7 @@ NOTICE_SECONDS = 5.0
 """Seconds in which the API reports a fault that the hub noticed first."""
 GONE_SECONDS = 60.0
 """Seconds for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
-_STATES = ("rtt", "cwnd", "connections", "thread", "waiting", "work", "slowed")
+_STATES = ("thread", "waiting", *STATES)
 
 
 class Inbox:
@@ -45,8 +45,8 @@ class Inbox:
         """`fault` returns the first fault in Kubernetes' words; `own` returns whether a server or tool caused it."""
         self._fault = fault
         self._own = own
-        self.ahead = 0.0
-        """Seconds by which this machine's clock is ahead of the hub's."""
+        self.ahead: Mapping[str, float] = {}
+        """Seconds by which this machine's clock is ahead of that of each agent, and of the client's."""
         self._samples: dict[str, ThinnedHistory[list[float | None]]] = {}
         self._copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         self._client: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -54,15 +54,17 @@ class Inbox:
         self._gone: list[str] = []
 
     def receive(self, message: Mapping[str, Any]) -> None:
+        ahead = self.ahead.get(message.get("of", CLIENT), 0.0)
         if "sample" in message:
+            at, *rest = message["sample"]
             with self._lock:
-                self._samples.setdefault(message["of"], ThinnedHistory()).add(message["sample"])
+                self._samples.setdefault(message["of"], ThinnedHistory()).add([at + ahead, *rest])
         elif "copy" in message:
             copy = Copy(*message["copy"])
-            self._copies.put(copy._replace(begin=copy.begin + self.ahead, end=copy.end + self.ahead))
+            self._copies.put(copy._replace(begin=copy.begin + ahead, end=copy.end + ahead))
         elif "client" in message:
             event = message["client"]
-            times = {name: event[name] + self.ahead for name in ("start", "end") if name in event}
+            times = {name: event[name] + ahead for name in ("start", "end") if name in event}
             self._client.put(json.dumps(event | times).encode())
         else:
             self._gone.append(message.get("lost") or f"{message['gone']} is gone")
@@ -72,9 +74,9 @@ class Inbox:
         """Return the client's lines until a part of the deployment is gone."""
         return iter(self._client.get, None)
 
-    def arrival(self, told: list[Any]) -> Arrival:
-        first_byte, size = told
-        return Arrival(None if first_byte is None else first_byte + self.ahead, size)
+    def arrival(self, of: str, first_byte: float | None, size: int) -> Arrival:
+        """Return an arrival that the agent of a server has reported."""
+        return Arrival(None if first_byte is None else first_byte + self.ahead.get(of, 0.0), size)
 
     def samples(self) -> dict[str, list[list[float | None]]]:
         with self._lock:
@@ -118,25 +120,14 @@ class Inbox:
             raise gone
 
 
-class WatchedClient(Client):
-    """A client that also raises FaultError when another part of the deployment breaks."""
-
-    def __init__(self, session: Session, inbox: Inbox) -> None:
-        self._inbox = inbox
-        super().__init__(
-            send=lambda line: session.ask("client", line=line.decode()),
-            lines=inbox.lines(),
-            why=lambda: "its pod has ended",
-            delay=session.longest,
-        )
-
-    def events(self) -> list[Event]:
-        self._inbox.check()
-        return super().events()
-
-    def stop(self) -> list[Event]:
-        self._inbox.check()
-        return super().stop()
+def hub_client(session: Session, inbox: Inbox) -> Client:
+    """Return the client of a deployment, which the hub connects. Raises ClientError."""
+    return Client(
+        send=lambda line: session.ask("client", line=line.decode()),
+        lines=inbox.lines(),
+        why=lambda: "its pod has ended",
+        delay=session.longest,
+    )
 
 
 class RemoteSampler:
@@ -149,8 +140,10 @@ class RemoteSampler:
         self._inbox.forget()
         before = time.monotonic()
         theirs = self._site.session.ask("clock")
-        self._inbox.ahead = (before + time.monotonic()) / 2 - theirs
-        self._site.session.ask("watch", to=self._site.origins, interval=self._interval)
+        ahead = (before + time.monotonic()) / 2 - theirs
+        behind = self._site.session.ask("synchronise")
+        self._inbox.ahead = {name: ahead + seconds for name, seconds in behind.items()}
+        self._site.session.tell(list(self._site.machines), "watch", interval=self._interval)
         give_up = time.monotonic() + FIRST_SECONDS
         while not self.readings():
             self._inbox.check()
@@ -161,7 +154,7 @@ class RemoteSampler:
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:
-            self._site.session.ask("unwatch", to=self._site.origins)
+            self._site.session.tell(list(self._site.machines), "unwatch")
 
     @property
     def interval(self) -> float:
@@ -170,15 +163,14 @@ class RemoteSampler:
     def readings(self) -> list[Reading]:
         sources, destinations = (side.names for side in self._site.sides.values())
         shared = self._site.machines, self._site.networks
-        readings = combine(self._inbox.samples(), sources, destinations, *shared, self.interval)
-        return [reading._replace(time=reading.time + self._inbox.ahead) for reading in readings]
+        return combine(self._inbox.samples(), sources, destinations, *shared, self.interval)
 
 
 @dataclass(kw_only=True)
 class KubernetesSite(ServerSite):
     session: Session
     inbox: Inbox
-    client: WatchedClient
+    client: Client
     machines: Mapping[str, str]
     """The machine of each origin and of the client; the counters of a machine count once."""
     networks: Mapping[str, str]
@@ -195,7 +187,7 @@ class KubernetesSite(ServerSite):
     def sampler(self, interval: float) -> RemoteSampler:
         return RemoteSampler(self, interval)
 
-    def client_of(self, _tool: str) -> WatchedClient:
+    def client_of(self, _tool: str) -> Client:
         """Return the only client; configurations with tools that run elsewhere are refused."""
         return self.client
 
@@ -206,24 +198,21 @@ class KubernetesSite(ServerSite):
         return str(next(iter(names.values())))
 
     def totals(self) -> dict[str, int | None]:
-        told = self.session.ask("totals", to=self.origins)
+        told = self.session.tell(list(self.machines), "totals")
         sources, destinations = (side.names for side in self.sides.values())
         parts = {"source": sources, "destination": destinations, "client": [CLIENT]}
-        periods = {part: [told[name][:2] for name in names] for part, names in parts.items()}
-        totals: dict[str, int | None] = {**throttling(periods)}
-        for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
-            drops = [told[origin][place] for origin in self.origins]
-            # Real networks do not report drops.
-            totals[name] = None if None in drops else sum(drops)
-        return totals
+        programs = {part: [told[name]["programs"] for name in names] for part, names in parts.items()}
+        return site_totals({"path": [told[origin]["path"] for origin in self.origins], **programs})
 
     def received(self, event: Event) -> Arrival:
         """Return the arrival of a transfer that has ended, whose file the hub has removed."""
-        return self.inbox.arrival(event.get("arrival", [None, 0]))
+        return self.inbox.arrival(*event.get("arrival", [CLIENT, None, 0]))
 
     def present(self) -> dict[str, Arrival]:
         """Return the last sampled arrivals of transfers that have not ended."""
-        return {name: self.inbox.arrival(told) for name, told in self.session.ask("present").items()}
+        told = self.session.tell(self.sides["dst"].names, "present")
+        files = ((name, *each) for name, files in told.items() for each in files.items())
+        return {file: self.inbox.arrival(name, *arrival) for name, file, arrival in files}
 
     def copies(self) -> list[Copy]:
         return self.inbox.copies()
@@ -285,36 +274,37 @@ def combine(
     """
     if not all(samples.get(name) for name in machines):
         return []
-    seen = _moments({name: samples[name] for name in machines}, interval)
+    seen = _Moments.combine({name: samples[name] for name in machines}, interval)
     witnesses = list({machine: name for name, machine in machines.items()}.values())
     senders, receivers = (
         list({networks[name]: name for name in names}.values()) for names in (sources, destinations)
     )
     sides = {"source": sources, "destination": destinations}
     cpu = {f"{side}_cpu": seen.each(names, "cpu") for side, names in sides.items()}
-    connections = seen.total(senders, "connections")
     columns = {
         "payload": seen.total(destinations, "payload"),
-        "source_bytes": seen.total(senders, "sent"),
-        "wire_bytes": seen.total(receivers, "received"),
-        "client_cpu": seen.fields[CLIENT]["cpu"],
-        "client_thread": seen.fields[CLIENT]["thread"],
-        **{f"{side}_thread": seen.each(names, "thread").max(axis=1) for side, names in sides.items()},
+        "source_bytes": seen.total(senders, "tx_bytes"),
+        "wire_bytes": seen.total(receivers, "rx_bytes"),
+        "client_cpu": seen.total([CLIENT], "cpu"),
+        **{
+            f"{part}_thread": seen.each(names, "thread").max(axis=1)
+            for part, names in (sides | {"client": [CLIENT]}).items()
+        },
         **{f"{side}_waiting": seen.total(names, "waiting") for side, names in sides.items()},
-        **{f"machine_{field}": seen.total(witnesses, field) for field in ("busy", "steal", "total")},
-        **{f"machine_{field}": seen.each(witnesses, field).mean(axis=1) for field in ("pressure", "work")},
-        "machine_slowed": np.fmax.reduce(seen.each(witnesses, "slowed"), axis=1),
-        "retransmits": seen.total(senders, "retransmits"),
-        **{field: seen.total(senders, f"data_{field}") for field in COUNTERS},
-        "rtt_loaded": seen.mean(senders, "rtt"),
-        "cwnd": seen.mean(senders, "cwnd"),
+        **{
+            field: seen.total(witnesses, field)
+            for field in ("machine_busy", "machine_steal", "machine_total")
+        },
+        **{field: seen.each(witnesses, field).mean(axis=1) for field in ("machine_pressure", "machine_work")},
+        "machine_slowed": np.fmax.reduce(seen.each(witnesses, "machine_slowed"), axis=1),
+        **{field: seen.total(senders, field) for field in ("retransmits", "connections", *COUNTERS)},
+        **{field: seen.mean(senders, field) for field in ("rtt_loaded", "cwnd")},
     }
     return [
         Reading(
             time=float(seen.times[i]),
             **{side: tuple(map(float, values[i])) for side, values in cpu.items()},  # type: ignore[arg-type]
             path_cpu=math.nan,
-            connections=int(connections[i]),
             **{name: float(values[i]) for name, values in columns.items()},  # type: ignore[arg-type]
         )
         for i in range(len(seen.times))
@@ -327,6 +317,13 @@ class _Moments(NamedTuple):
     times: NDArray[np.float64]
     fields: dict[str, dict[str, NDArray[np.float64]]]
 
+    @classmethod
+    def combine(cls, samples: Mapping[str, Sequence[Sequence[float | None]]], interval: float) -> Self:
+        tables = {name: np.array(rows, dtype=float) for name, rows in samples.items()}
+        first = max(table[0, 0] for table in tables.values())
+        times = even_times(first, min(table[-1, 0] for table in tables.values()), interval)
+        return cls(times, {name: _at(table, times) for name, table in tables.items()})
+
     def each(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
         return np.stack([self.fields[name][field] for name in names], axis=1)
 
@@ -335,22 +332,13 @@ class _Moments(NamedTuple):
 
     def mean(self, names: Sequence[str], field: str) -> NDArray[np.float64]:
         """Return the mean over all connections of some agents; NaN without any."""
-        connections = self.each(names, "connections")
-        values = (np.nan_to_num(self.each(names, field)) * connections).sum(axis=1)
-        number = connections.sum(axis=1)
-        return np.asarray(values / np.where(number, number, np.nan))
-
-
-def _moments(samples: Mapping[str, Sequence[Sequence[float | None]]], interval: float) -> _Moments:
-    tables = {name: np.array(rows, dtype=float) for name, rows in samples.items()}
-    first = max(table[0, 0] for table in tables.values())
-    last = min(table[-1, 0] for table in tables.values())
-    # A rounding error must not cost the last reading.
-    times = first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1)
-    return _Moments(times, {name: _at(table, times) for name, table in tables.items()})
+        values = np.nan_to_num(self.each(names, field)) * self.each(names, "connections")
+        number = self.total(names, "connections")
+        return np.asarray(values.sum(axis=1) / np.where(number, number, np.nan))
 
 
 def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Return an agent's samples at other times, by field."""
     before = np.clip(np.searchsorted(table[:, 0], times + 1e-9, side="right") - 1, 0, None)
     return {
         name: column[before] if name in _STATES else np.interp(times, table[:, 0], column)

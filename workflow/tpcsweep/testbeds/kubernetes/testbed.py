@@ -34,7 +34,7 @@ from tpcsweep.testbeds.kubernetes.metadata import Naming, node_name, object_name
 from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, WatchedClient
+from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, hub_client
 from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 from tpcsweep.xrootd.servers import SideServers, place_of
@@ -320,7 +320,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     site = KubernetesSite(
         session=session,
         inbox=inbox,
-        client=WatchedClient(session, inbox),
+        client=hub_client(session, inbox),
         sides=sides,
         machines={name: description["boot"] for name, description in described.items()},
         networks={name: described[name]["network"] for side in sides.values() for name in side.names},

@@ -17,7 +17,7 @@ from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import call_in_namespace, namespace_command, parse_net_dev
-from tpcsweep.linux.sockets import ConnectionTotals, rtt_and_cwnd
+from tpcsweep.linux.sockets import ConnectionTotals
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, drop_page_cache
 from tpcsweep.measure.machine import Machine, combine_busiest
 from tpcsweep.measure.readings import Reading, Sampler
@@ -26,7 +26,7 @@ from tpcsweep.processes import Commands
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.servers import NamespaceServers
 from tpcsweep.testbeds.node import ServerSite
-from tpcsweep.testbeds.node.counters import OriginCounters, Programs, throttling
+from tpcsweep.testbeds.node.counters import OriginCounters, PathTotals, Programs, ProgramTotals, site_totals
 from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd.monitoring import Copy, Monitor
 from tpcsweep.xrootd.servers import READY_FILE
@@ -87,7 +87,6 @@ class Counters:
         ours = sum(map(sum, cpu.values())) + time.process_time()
         connections = [connection for source in self._sources for connection in source.connections()]
         flows = self._flows.update(connections)
-        rtt, cwnd = rtt_and_cwnd(connections)
         threads = {
             part: combine_busiest(each.threads() for each in self._programs[part]) for part in MEASURED
         }
@@ -105,15 +104,13 @@ class Counters:
             **{f"machine_{name}": value for name, value in machine.items()},
             retransmits=sum(source.retransmits() for source in self._sources),
             **flows | {f"{part}_thread": busiest.cores for part, busiest in threads.items()},
-            rtt_loaded=rtt,
-            cwnd=cwnd,
-            connections=len(connections),
             source_waiting=threads["source"].waiting,
             destination_waiting=threads["destination"].waiting,
         )
 
-    def throttling(self) -> dict[str, int]:
-        return throttling({part: [each.periods() for each in self._programs[part]] for part in MEASURED})
+    def totals(self) -> dict[str, list[ProgramTotals]]:
+        """Return the totals of the programs of each part of the deployment."""
+        return {part: [each.totals() for each in self._programs[part]] for part in MEASURED}
 
     def unfinished(self) -> dict[str, int]:
         """Return the number of unfinished connections of each origin that has any."""
@@ -168,9 +165,9 @@ class NetnsSite(ServerSite):
         return f"{content}.{size}.{{stream}}"
 
     def totals(self) -> dict[str, int | None]:
-        path = self.link.counters()
-        periods = self.counters.throttling()
-        return {"path_drops": path["drops"], "path_queue_drops": path["dropped_queue"], **periods}
+        counted = self.link.counters()
+        path: PathTotals = {"drops": counted["drops"], "queue_drops": counted["dropped_queue"]}
+        return site_totals({"path": [path], **self.counters.totals()})
 
     def received(self, event: Event) -> Arrival:
         """Remove the destination file of an ended transfer, and return its arrival.

@@ -4,13 +4,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypedDict
 
 from tpcsweep.linux.counters import CounterFile, retransmits
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics, tcp_sockets
 from tpcsweep.measure.machine import Threads
 
-Periods = tuple[int, int]
-"""Scheduling periods with runnable threads, and those in which the quota was exhausted."""
+
+class ProgramTotals(TypedDict):
+    """Growing counters of the programs of one server, or of the client, read before and after a cell.
+
+    A site sums them to `source_periods`, `destination_periods`, `client_periods`, and so on (`site_totals`).
+    """
+
+    periods: int
+    """Scheduling periods with runnable threads."""
+    throttled: int
+    """Scheduling periods in which the quota was exhausted."""
+
+
+class PathTotals(TypedDict):
+    """Growing counters of the path, or of one origin's part of it; None if the network reports none."""
+
+    drops: int | None
+    """Packets that the path dropped."""
+    queue_drops: int | None
+    """Dropped packets that found a queue full."""
+
+
+def site_totals(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, int | None]:
+    """Return the totals `part_field` of a site: sums over the records of each part, None if a summand is."""
+    totals: dict[str, int | None] = {}
+    for part, records in parts.items():
+        rows = list(records)
+        for field in rows[0]:
+            values = [row[field] for row in rows]
+            totals[f"{part}_{field}"] = None if None in values else sum(values)
+    return totals
 
 
 class Programs:
@@ -19,17 +49,21 @@ class Programs:
     def __init__(
         self,
         cpu: Callable[[], float],
-        periods: Callable[[], Periods],
+        periods: Callable[[], tuple[int, int]],
         proc: int,
         pids: Callable[[], Iterable[int]],
     ) -> None:
         """Watch the processes that `pids` returns. `proc` is a descriptor of /proc, which the caller closes."""
         self.cpu = cpu
         """Returns their CPU time in s."""
-        self.periods = periods
+        self._periods = periods
         self.threads = Threads(proc, pids).read
         self._proc = f"/proc/self/fd/{proc}"
         self._pids = pids
+
+    def totals(self) -> ProgramTotals:
+        periods, throttled = self._periods()
+        return {"periods": periods, "throttled": throttled}
 
     def tcp_sockets(self) -> set[int]:
         """Return the inode numbers of the processes' TCP sockets. Raises PermissionError."""
@@ -69,12 +103,3 @@ class OriginCounters:
     def close(self) -> None:
         self._snmp.close()
         self._sockets.close()
-
-
-def throttling(periods: Mapping[str, Iterable[Periods]]) -> dict[str, int]:
-    """Sum the scheduling periods and the throttled ones for `source`, `destination` and `client`."""
-    totals: dict[str, int] = {}
-    for name, each in periods.items():
-        counted, throttled = zip(*each, strict=True)
-        totals |= {f"{name}_periods": sum(counted), f"{name}_throttled": sum(throttled)}
-    return totals

@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import socket
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from tpcsweep.measure import provenance
-from tpcsweep.measure.machine import Machine
-from tpcsweep.testbeds.kubernetes.pod import metrics, server_container
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, detach, encoded, perform
+from tpcsweep.testbeds.kubernetes.pod import metrics, network, server_container
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Ask, Channel, Verbs, detach, encoded, perform
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
-from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, repeat
+from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, Sampling
 from tpcsweep.testbeds.node import starting
 from tpcsweep.xrootd.servers import parts_of
 
@@ -37,71 +35,22 @@ POLL = 0.02
 CLIENT = "client"
 
 
-class AgentLink:
-    """The connection to the agent of a server."""
+def client_agent(client: ContainerPrograms, say: Callable[..., None]) -> Ask:
+    """Return the `ask` of the client container's agent, which is the hub itself."""
+    sampling = Sampling()
+    verbs: Verbs = {
+        "ping": time.monotonic,
+        "totals": lambda: {"programs": client.totals()},
+        "watch": partial(
+            sampling.start, lambda: say(sample=Sample(time=time.monotonic(), **client.readings()), of=CLIENT)
+        ),
+        "unwatch": sampling.stop,
+    }
 
-    def __init__(
-        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, say: Callable[..., None]
-    ) -> None:
-        self.behind = 0.0
-        """Seconds by which its clock is behind this one."""
-        self._name = name
-        self._writer = writer
-        self._say = say
-        self._numbers = itertools.count()
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._gone = False
-        detach(self._listen(reader))
+    async def ask(verb: str, /, **arguments: Any) -> Any:
+        return verbs[verb](**arguments)
 
-    async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Return the agent's answer; raises RuntimeError with its error, or if it is gone."""
-        if self._gone:
-            raise self._error("it is gone")
-        number = next(self._numbers)
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
-        self._writer.write(encoded(id=number, do=verb, **{"with": arguments}))
-        return await future
-
-    async def synchronise(self) -> None:
-        """Measure `behind`, from the middle of the quickest of a few round trips."""
-        looks = []
-        for _ in range(PINGS):
-            began = time.monotonic()
-            theirs = await self.ask("ping", {})
-            ended = time.monotonic()
-            looks.append((ended - began, (began + ended) / 2 - theirs))
-        self.behind = min(looks)[1]
-
-    def arrival(self, first_byte: float | None, size: int) -> tuple[float | None, int]:
-        """Return the arrival of a file by this clock."""
-        return None if first_byte is None else first_byte + self.behind, size
-
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
-        with contextlib.suppress(OSError):
-            while line := await reader.readline():
-                message = json.loads(line)
-                if "id" not in message:
-                    self._pass_on(message)
-                elif "error" in message:
-                    self._waiting.pop(message["id"]).set_exception(self._error(message["error"]))
-                else:
-                    self._waiting.pop(message["id"]).set_result(message["ok"])
-        self._gone = True
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(self._error("it is gone"))
-        self._say(gone=self._name)
-
-    def _pass_on(self, message: dict[str, Any]) -> None:
-        if "sample" in message:
-            time_of_sample, *rest = message["sample"]
-            self._say(sample=[time_of_sample + self.behind, *rest], of=self._name)
-        else:
-            copied, begin, end, *rest = message["copy"]
-            self._say(copy=[copied, begin + self.behind, end + self.behind, *rest])
-
-    def _error(self, words: str) -> RuntimeError:
-        return RuntimeError(f"{self._name}: {words}")
+    return ask
 
 
 class Outbox:
@@ -136,20 +85,21 @@ class Hub:
     def __init__(self) -> None:
         self.outbox = Outbox()
         self.running = metrics.CellMetrics()
-        self.agents: dict[str, AgentLink] = {}
-        """Agents by server."""
+        self.agents: dict[str, Ask] = {}
+        """The `ask` of the agent of each server, and of the client's."""
         self.seen = time.monotonic()
         """The time of the job's last message."""
         self._done: set[int] = set()
         self._client: ContainerPrograms
         self._destinations: list[str] = []
-        self._sampling: asyncio.Task[None] | None = None
-        setting_up = (self.connect, self.synchronise, self.tell, self.ready)
-        measuring = (self.client, self.watch, self.unwatch, self.totals, self.present)
-        self._verbs: dict[str, Callable[..., Any]] = {
+        self._verbs: Verbs = {
             "clock": time.monotonic,
             "cell": self.running.begin,
-            **{method.__name__: method for method in (*setting_up, *measuring)},
+            "connect": self.connect,
+            "synchronise": self.synchronise,
+            "tell": self.tell,
+            "ready": self.ready,
+            "client": lambda line: self._client.connections[0].sendall(line.encode()),
         }
 
     async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -185,11 +135,12 @@ class Hub:
         self._destinations = destinations
         await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
         self._client = await asyncio.to_thread(ContainerPrograms, 2)
+        self.agents[CLIENT] = client_agent(self._client, self._say)
         detach(self._listen_to_client())
         return {
             "machine": provenance.machine(),
             "software": await asyncio.to_thread(provenance.software, tools),
-            "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            "boot": network.boot_id(),
         }
 
     async def _connect(self, name: str, place: str) -> None:
@@ -200,7 +151,7 @@ class Hub:
                 streams = await asyncio.open_connection(
                     address, port, ssl=self._tls, server_hostname=address, limit=LONGEST
                 )
-                self.agents[name] = AgentLink(name, *streams, self._say)
+                self.agents[name] = Channel(name, *streams, partial(self._say, of=name)).ask
             except OSError as error:
                 if time.monotonic() > give_up:
                     raise TimeoutError(f"{name} at {place} does not answer: {error}") from None
@@ -208,13 +159,13 @@ class Hub:
 
     async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Ask several agents at once, and return their answers; raises RuntimeError."""
-        answers = await asyncio.gather(*(self.agents[name].ask(verb, arguments) for name in to))
+        answers = await asyncio.gather(*(self.agents[name](verb, **arguments) for name in to))
         return dict(zip(to, answers, strict=True))
 
     async def synchronise(self) -> dict[str, float]:
         """Return the seconds by which the agents' clocks are behind this one."""
-        await asyncio.gather(*(agent.synchronise() for agent in self.agents.values()))
-        return {name: agent.behind for name, agent in self.agents.items()}
+        behind = await asyncio.gather(*map(_behind, self.agents.values()))
+        return dict(zip(self.agents, behind, strict=True))
 
     async def ready(self, redirector: str | None, origins: list[str]) -> None:
         """Wait until the servers of a side, given by address and port, are ready; raises TimeoutError."""
@@ -230,70 +181,37 @@ class Hub:
                     raise TimeoutError(f"{each.place}: waited {READY_SECONDS:.0f} s for {each.awaited}")
                 await asyncio.sleep(POLL)
 
-    async def client(self, line: str) -> None:
-        self._client.connections[0].sendall(line.encode())
-
-    async def watch(self, to: list[str], interval: float) -> None:
-        """Have agents send samples, and sample the client container."""
-        await self.synchronise()
-        await self.tell(to, "watch", {"interval": interval})
-        if self._sampling:
-            self._sampling.cancel()
-        self._sampling = asyncio.create_task(self._sample_client(interval))
-
-    async def unwatch(self, to: list[str]) -> None:
-        if self._sampling:
-            self._sampling.cancel()
-        await self.tell(to, "unwatch", {})
-
-    async def totals(self, to: list[str]) -> dict[str, Any]:
-        """Return the counters that are read before and after a cell: those of agents, and the client's periods."""
-        return {**await self.tell(to, "totals", {}), CLIENT: self._client.periods()}
-
-    async def _sample_client(self, interval: float) -> None:
-        with contextlib.closing(Machine()) as machine:
-
-            def look() -> None:
-                now = time.monotonic()
-                sample = Sample(time=now, received=0, sent=0, **self._client.readings(machine))
-                self._say(sample=sample, of=CLIENT)
-
-            look()
-            await repeat(look, interval)
-
-    async def present(self) -> dict[str, Any]:
-        """Return the arrivals of transfers that have not ended, by file."""
-        told = await self.tell(self._destinations, "present", {})
-        return {
-            file: self.agents[name].arrival(*arrival)
-            for name, files in told.items()
-            for file, arrival in files.items()
-        }
-
     async def _listen_to_client(self) -> None:
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)
-        # Files are removed at once, as the next transfers need the memory; events keep their order.
-        events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue()
-        detach(self._pass_on(events))
+        last: asyncio.Task[None] | None = None
         while line := await reader.readline():
-            events.put_nowait(asyncio.create_task(self._completed(json.loads(line))))
-        events.put_nowait(None)
-
-    async def _pass_on(self, events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None]) -> None:
-        while task := await events.get():
-            self._say(client=await task)
+            last = asyncio.create_task(self._pass_on(json.loads(line), last))
+        if last:
+            await last
         self.outbox.say(gone=CLIENT)
 
-    async def _completed(self, event: dict[str, Any]) -> dict[str, Any]:
-        if event["event"] != "end":
-            return event
-        try:
-            told = await self.tell(self._destinations, "remove", {"name": event["name"]})
-        except RuntimeError:
-            return event  # the link reports an agent that is gone
-        # One destination had the file; the others report size 0.
-        name, arrival = max(told.items(), key=lambda item: item[1][1])
-        return event | {"arrival": self.agents[name].arrival(*arrival)}
+    async def _pass_on(self, event: dict[str, Any], before: asyncio.Task[None] | None) -> None:
+        """Pass on an event after the one `before`; its file is removed at once, as next transfers need the memory."""
+        if event["event"] == "end":
+            with contextlib.suppress(RuntimeError):  # its channel reports an agent that is gone
+                told = await self.tell(self._destinations, "remove", {"name": event["name"]})
+                # One destination had the file; the others report size 0.
+                name, arrival = max(told.items(), key=lambda item: item[1][1])
+                event["arrival"] = [name, *arrival]
+        if before:
+            await before
+        self._say(client=event)
+
+
+async def _behind(ask: Ask) -> float:
+    """Return the seconds by which a clock is behind, from the middle of the quickest of a few round trips."""
+    looks = []
+    for _ in range(PINGS):
+        began = time.monotonic()
+        theirs = await ask("ping")
+        ended = time.monotonic()
+        looks.append((ended - began, (began + ended) / 2 - theirs))
+    return float(min(looks)[1])
 
 
 async def main(start: float, longest: float, *also: str) -> None:

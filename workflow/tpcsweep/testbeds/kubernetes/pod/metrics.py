@@ -7,10 +7,11 @@ Metrics have the names of the exported dataset (`exporting`). Its rates and sums
 
 from __future__ import annotations
 
+import math
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
@@ -40,12 +41,14 @@ class Metric(NamedTuple):
 
 METRICS = (
     Metric("goodput", "bytes", "payload", "dst", "payload that has arrived in the destination's files"),
-    Metric("wire", "bytes", "received", "dst", "bytes that the destination's interface has received"),
-    Metric("sent", "bytes", "data_sent", "src", "data sent by data connections, sent again included"),
-    Metric("resent", "bytes", "data_resent", "src", "data sent again by data connections"),
+    Metric("wire", "bytes", "rx_bytes", "dst", "bytes that the destination's interface has received"),
+    Metric("sent", "bytes", "sent", "src", "data sent by data connections, sent again included"),
+    Metric("resent", "bytes", "resent", "src", "data sent again by data connections"),
     Metric("retransmits", "", "retransmits", "src", "TCP segments sent again by the source"),
     Metric("connections", "", "connections", "src", "data connections that are open", "gauge"),
-    Metric("rtt_loaded", "seconds", "rtt", "src", "smoothed RTT, mean over data connections", "gauge", 1e-3),
+    Metric(
+        "rtt_loaded", "seconds", "rtt_loaded", "src", "smoothed RTT, mean over connections", "gauge", 1e-3
+    ),
     *(
         Metric(f"{side}_{called}", unit, field, of, meaning)
         for side, of in (("source", "src"), ("destination", "dst"), ("client", "client"))
@@ -73,55 +76,52 @@ class CellMetrics:
         self._deployment_labels, self._cell = deployment_labels, cell
 
     def update(self, message: Mapping[str, Any]) -> None:
-        if "sample" in message:
-            self._samples[message["of"]] = Sample(*message["sample"])
-        elif "client" in message:
-            self._event(message["client"])
-
-    def _event(self, event: Mapping[str, Any]) -> None:
-        match event["event"]:
-            case "prepared":
+        match message:
+            case {"sample": sample, "of": origin}:
+                self._samples[origin] = Sample(*sample)
+            case {"client": {"event": "prepared"}}:
                 self._active = int(self._cell.get("streams", 0))
-            case "end" if event["failure"] is None:
+            case {"client": {"event": "end", "failure": None}}:
                 self._well += 1
-            case "end":
+            case {"client": {"event": "end"}}:
                 self._failed += 1
-            case "stopped":
+            case {"client": {"event": "stopped"}}:
                 self._active, self._cell = 0, {}
-            case "exhausted" | "finished":
+            case {"client": {"event": "exhausted" | "finished"}}:
                 self._active = 0
 
     def lines(self) -> Iterator[str]:
         """Yield OpenMetrics text, without metrics before the first cell."""
-        if self._deployment_labels:
-            yield from self._about()
-            samples = dict(self._samples)
-            for metric in METRICS:
-                yield from self._metric(metric, samples)
+        if labels := self._deployment_labels:
+            if self._cell:
+                meaning = "the parameters of the cell that is measured"
+                yield from _family("cell", "info", "", meaning, [(labels | self._cell, 1)])
+            for called, kind, meaning, value in (
+                ("streams", "gauge", "transfers that the client keeps active", self._active),
+                ("transfers", "counter", "transfers that ended well", self._well),
+                ("transfers_failed", "counter", "transfers that ended badly", self._failed),
+            ):
+                yield from _family(called, kind, "", meaning, [(labels, value)])
+            samples = sorted(dict(self._samples).items())
+            for called, unit, field, of, meaning, kind, scale in METRICS:
+                values = [
+                    (labels | {"origin": origin}, scale * getattr(sample, field))
+                    for origin, sample in samples
+                    if origin.startswith(of)
+                ]
+                yield from _family(called, kind, unit, meaning, values)
         yield METRICS_END
 
-    def _about(self) -> Iterator[str]:
-        labels = metric_labels(self._deployment_labels)
-        if self._cell:
-            meaning = "the parameters of the cell that is measured"
-            yield from metric_head(metric_name("cell"), "info", "", meaning)
-            yield f"{metric_name('cell')}_info{metric_labels(self._deployment_labels | self._cell)} 1"
-        yield from metric_head(metric_name("streams"), "gauge", "", "transfers that the client keeps active")
-        yield f"{metric_name('streams')}{labels} {self._active}"
-        outcomes = {"transfers": ("well", self._well), "transfers_failed": ("badly", self._failed)}
-        for called, (how, count) in outcomes.items():
-            yield from metric_head(metric_name(called), "counter", "", f"transfers that ended {how}")
-            yield f"{metric_name(called)}_total{labels} {count}"
 
-    def _metric(self, metric: Metric, samples: Mapping[str, Sample]) -> Iterator[str]:
-        called = metric_name(metric.called, metric.unit)
-        suffix = "_total" if metric.kind == "counter" else ""
-        yield from metric_head(called, metric.kind, metric.unit, metric.meaning)
-        for origin, sample in sorted(samples.items()):
-            value = getattr(sample, metric.field)
-            if origin.startswith(metric.of) and value is not None:
-                labels = metric_labels({**self._deployment_labels, "origin": origin})
-                yield f"{called}{suffix}{labels} {value * metric.scale:.15g}"
+def _family(
+    called: str, kind: str, unit: str, meaning: str, values: Iterable[tuple[dict[str, str], float]]
+) -> Iterator[str]:
+    """Yield the lines of a metric, without unknown values."""
+    name, suffix = metric_name(called, unit), {"counter": "_total", "info": "_info"}.get(kind, "")
+    yield from metric_head(name, kind, unit, meaning)
+    for labels, value in values:
+        if not math.isnan(value):
+            yield f"{name}{suffix}{metric_labels(labels)} {value:.15g}"
 
 
 def serve_metrics(running: CellMetrics, port: int = METRICS_PORT) -> socketserver.TCPServer:

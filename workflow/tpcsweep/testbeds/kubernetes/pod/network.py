@@ -4,7 +4,7 @@
 An emulated path delays, limits and drops packets to the other side alone, which needs NET_ADMIN:
 
     htb ── directly: all other packets
-        └─ class 4, chosen by the other side's addresses: netem (half of the RTT, loss) ── tbf (rate)
+        └─ a class, chosen by the other side's addresses: netem (half of the RTT, loss) ── tbf (rate)
 
 Both sides do it for packets that they send. Each origin gets its share of the rate.
 Sources: tc-htb(8), tc-u32(8), tc-netem(8), tc-tbf(8).
@@ -16,14 +16,16 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tpcsweep import processes
 from tpcsweep.paths import plan
+from tpcsweep.paths.link import qdisc_counters
 from tpcsweep.testbeds.kubernetes.pod.messages import detach
+from tpcsweep.testbeds.node.counters import PathTotals
 from tpcsweep.xrootd.servers import LOOPBACK, parts_of
 
 BLOCK = 1 << 16
@@ -31,8 +33,8 @@ BLOCK = 1 << 16
 SYSCTLS = ("tcp_rmem", "tcp_wmem", "tcp_no_metrics_save", "tcp_congestion_control")
 PASS = f"rate 200gbit burst 1m cburst 1m quantum {plan.SUPER_PACKET}"
 """A class with a higher rate than any path."""
-_emulated: list[str] = []
-"""The interface with an emulated path, if any."""
+_emulated: dict[str, plan.Path] = {}
+"""The emulated path by its interface, if any."""
 
 
 def interface_to(address: str) -> str:
@@ -42,18 +44,22 @@ def interface_to(address: str) -> str:
     return str(json.loads(done.stdout)[0]["dev"])
 
 
+def boot_id() -> str:
+    """Return a text that is unique to this machine since it was started."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
 def identity() -> str:
     """Return a text that is unique to this network; pods may share the network of a node."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}/{Path('/proc/self/ns/net').stat().st_ino}"
+    return f"{boot_id()}/{Path('/proc/self/ns/net').stat().st_ino}"
 
 
 def describe_network(addresses: Iterable[str]) -> dict[str, Any]:
-    """Return this network, its interfaces to some addresses, and the sysctls that bound its connections."""
+    """Describe machine and network: interfaces to some addresses, and sysctls that bound connections."""
     interfaces = sorted(set(map(interface_to, addresses)))
     files = [Path("/proc/sys/net/ipv4", name) for name in SYSCTLS]
     sysctls = {f"net.ipv4.{file.name}": " ".join(file.read_text().split()) for file in files if file.exists()}
-    return {"network": identity(), "interfaces": interfaces, "sysctls": sysctls}
+    return {"boot": boot_id(), "network": identity(), "interfaces": interfaces, "sysctls": sysctls}
 
 
 def own(address: str) -> None:
@@ -68,19 +74,16 @@ def own(address: str) -> None:
 def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
     """Return lines for `tc -batch -`. Pure."""
     device = f"dev {interface}"
-    lines = [
-        f"qdisc replace {device} root handle 1: htb default 0",
-        f"class add {device} parent 1: classid 1:4 htb {PASS}",
-    ]
-    parent = "1:4"
-    if path.rtt or path.loss:
-        lines.append(f"qdisc add {device} parent {parent} handle 40: {plan.netem(path)}")
-        parent = "40:1"
-    lines.append(f"qdisc add {device} parent {parent} handle 41: {plan.tbf(path)}")
-    chosen = f"filter add {device} parent 1: protocol"
+    emulator = plan.choose_emulator(path, netem_works=True)
+    chosen = f"filter add {device} parent 4: protocol"
     six, four = "ipv6 prio 2 u32 match ip6 dst", "ip prio 1 u32 match ip dst"
     matches = [f"{six} {peer}/128" if ":" in peer else f"{four} {peer}/32" for peer in peers]
-    return lines + [f"{chosen} {match} flowid 1:4" for match in matches]
+    return [
+        f"qdisc replace {device} root handle 4: htb default 0",
+        f"class add {device} parent 4: classid 4:1 htb {PASS}",
+        *plan.qdiscs(path, emulator, interface=interface, parent="parent 4:1"),
+        *(f"{chosen} {match} flowid 4:1" for match in matches),
+    ]
 
 
 def share(path: plan.Path, origins: int) -> plan.Path:
@@ -104,23 +107,19 @@ def emulate(peers: list[str], **asked: Any) -> list[str]:
         raise RuntimeError(f"tc: {done.stderr.strip()}{needs}")
     if command := plan.segmentation_command(path, "netem", interface):
         processes.run(command, check=True)
-    _emulated[:] = [interface]
+    _emulated[interface] = path
     return lines
 
 
-def drops() -> tuple[int | None, int | None]:
-    """Return the packets that the emulated path dropped, and the number of those that met a full queue."""
+def path_totals() -> PathTotals:
+    """Return the packets that the emulated path dropped; real networks do not report them."""
     if not _emulated:
-        return None, None
-    show = ["tc", "-s", "-j", "qdisc", "show", "dev", _emulated[0]]
-    qdiscs = json.loads(processes.run(show, check=True).stdout)
-    return drop_counts({qdisc["handle"]: int(qdisc["drops"]) for qdisc in qdiscs})
-
-
-def drop_counts(drops: Mapping[str, int]) -> tuple[int, int]:
-    """Return all drops and those of the queue, from the drops of each qdisc by its handle. Pure."""
-    # netem's count contains the packets that its child refused.
-    return drops.get("40:", drops["41:"]), drops["41:"]
+        return {"drops": None, "queue_drops": None}
+    [(interface, path)] = _emulated.items()
+    show = ["tc", "-s", "-j", "qdisc", "show", "dev", interface]
+    counted = qdisc_counters(json.loads(processes.run(show, check=True).stdout), lossy=path.loss > 0)
+    queue = counted["dropped_queue"]
+    return {"drops": queue + counted["dropped_random"], "queue_drops": queue}
 
 
 async def introduce(port: int, address: str, redirector: str) -> None:

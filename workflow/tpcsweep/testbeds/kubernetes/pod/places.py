@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,39 +44,38 @@ SLASH = "--"
 
 
 class Sample(NamedTuple):
-    """One sample of one agent. Counters only grow."""
+    """One sample of one agent, with the names of `measure.readings.Reading`. Counters only grow."""
 
     time: float
-    """Seconds of the agent's CLOCK_MONOTONIC, which the hub converts to its own."""
-    received: int
-    """Bytes that the interface on the path received, and sent."""
-    sent: int
+    """Seconds of the agent's CLOCK_MONOTONIC."""
     cpu: float
     """CPU seconds of the servers, or of the client and its tools."""
-    busy: float
-    """CPU seconds of the machine, as the next two."""
-    steal: float
-    total: float
-    pressure: float | None
-    """See `measure.machine.Condition`, as for the next two."""
-    work: float
-    slowed: float | None
-    thread: float | None
-    """The busiest thread of the servers, or of the client and its tools: `measure.machine.Busiest`. None at first."""
+    thread: float
+    """Cores used by the busiest of their threads: `measure.machine.Busiest`. NaN at first."""
     waiting: float
-    payload: int = 0
-    """Bytes that have arrived in the files, since the start. The client has neither files nor data connections."""
-    retransmits: int = 0
-    data_busy: float = 0.0
-    """For all data connections since the start, as the next four: see `linux.sockets.ConnectionTotals`."""
-    data_rwnd_limited: float = 0.0
-    data_sndbuf_limited: float = 0.0
-    data_sent: int = 0
-    data_resent: int = 0
-    rtt: float | None = None
-    """ms, mean over the open data connections; None without any, as the next."""
-    cwnd: float | None = None
-    connections: int = 0
-    periods: int = 0
+    machine_busy: float
+    """State of the machine, as the next five: `measure.machine.Condition`."""
+    machine_steal: float
+    machine_total: float
+    machine_pressure: float | None
+    machine_work: float
+    machine_slowed: float | None
+    periods: int
     """Scheduling periods of servers or client with a runnable process; the next counts those without quota left."""
-    throttled: int = 0
+    throttled: int
+    rx_bytes: int = 0
+    """Bytes that the interface on the path received, and sent. The client has neither path, files nor connections."""
+    tx_bytes: int = 0
+    payload: int = 0
+    """Bytes that have arrived in the files, since the start."""
+    retransmits: int = 0
+    busy: float = 0.0
+    """For all data connections since the start, as the next four: see `linux.sockets.ConnectionTotals`."""
+    rwnd_limited: float = 0.0
+    sndbuf_limited: float = 0.0
+    sent: int = 0
+    resent: int = 0
+    rtt_loaded: float = math.nan
+    """ms, mean over the open data connections; NaN without any, as the next."""
+    cwnd: float = math.nan
+    connections: int = 0

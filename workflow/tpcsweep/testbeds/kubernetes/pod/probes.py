@@ -17,7 +17,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev
 from tpcsweep.paths import plan
+from tpcsweep.testbeds.kubernetes.pod.messages import Verbs
 from tpcsweep.testbeds.kubernetes.pod.network import identity, interface_to
 
 _PATH = struct.Struct("=16xI40xI4xI")
@@ -48,7 +49,7 @@ class Probes:
         self._server: asyncio.Server | None = None
 
     @property
-    def verbs(self) -> Mapping[str, Callable[..., Any]]:
+    def verbs(self) -> Verbs:
         return {
             "open_probes": self._open,
             "close_probes": self._close,

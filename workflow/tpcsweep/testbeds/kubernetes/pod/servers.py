@@ -1,30 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server container: it runs the XRootD programs of one server, as its agent asks.
 
-Requests and answers are lines of JSON. A program that ends by itself ends the container.
+A program that ends by itself ends the container.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE RELEASE CMSD-PORT PROGRAM…
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from tpcsweep import processes
 from tpcsweep.measure.files import add_source
 from tpcsweep.testbeds.kubernetes.pod import server_container
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verbs, obey
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.node import starting
-from tpcsweep.xrootd.releases import ReleaseError, in_image
+from tpcsweep.xrootd.releases import in_image
 from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, LOOPBACK, require_recent
 
 LOGIN_SECONDS = 30.0
@@ -39,8 +40,7 @@ class ServerPrograms:
         self._release = release
         self._port = port
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._expected: set[int] = set()
-        """Processes that were told to end."""
+        """Programs that must not end."""
         self._logged_in = False
 
     def release(self) -> dict[str, Any]:
@@ -54,8 +54,7 @@ class ServerPrograms:
 
     def stop(self) -> None:
         """End xrootd with all connections and requests; cmsd continues, so that `resume` takes 0.2 s."""
-        process = self._running["xrootd"]
-        self._expected.add(process.pid)
+        process = self._running.pop("xrootd")
         process.kill()
         process.wait()
 
@@ -88,35 +87,25 @@ class ServerPrograms:
             sys.stderr.buffer.flush()
             self._logged_in |= CMSD_LOGGED_IN.encode() in line
         code = process.wait()
-        if process.pid not in self._expected:
+        if self._running.get(program) is process:
             server_container.fail(f"{program} ended with exit code {code}")
 
 
-def main(name: str, role: str, release: str, port: int, programs: list[str]) -> None:
+async def main(name: str, role: str, release: str, port: str, *programs: str) -> None:
     """Run until the agent is gone."""
     server_container.end_on_term()
     server_container.credentials()
-    servers = ServerPrograms(name, role, release, port, programs)
-    [connection] = server_container.taken()
-    verbs: dict[str, Callable[..., object]] = {
-        "release": servers.release,
-        "start": servers.start,
-        "stop": servers.stop,
-        "resume": servers.resume,
+    servers = ServerPrograms(name, role, release, int(port), programs)
+    methods = (servers.release, servers.start, servers.stop, servers.resume)
+    verbs: Verbs = {
+        **{method.__name__: method for method in methods},
         # Not in the agent, as memory counts against the container that wrote it.
         "add_source": partial(add_source, FOLDER),
     }
-    with connection, connection.makefile("rw") as lines:
-        for line in lines:
-            request = json.loads(line)
-            try:
-                answer = {"ok": verbs[request["do"]](**request["with"])}
-            except (OSError, RuntimeError, ReleaseError) as error:
-                answer = {"error": str(error)}
-            lines.write(json.dumps(answer) + "\n")
-            lines.flush()
+    [connection] = server_container.taken()
+    await obey(verbs, *await asyncio.open_unix_connection(sock=connection, limit=LONGEST))
     server_container.fail("the agent is gone")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])
+    asyncio.run(main(*sys.argv[1:]))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import socket
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev
-from tpcsweep.linux.sockets import ConnectionTotals, rtt_and_cwnd
+from tpcsweep.linux.sockets import ConnectionTotals
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
 from tpcsweep.measure.machine import Machine, process_ids
 from tpcsweep.testbeds.kubernetes.pod.places import FILES, SERVER_CONTAINER_SOCKET, Sample
@@ -27,7 +26,7 @@ POLL = 0.05
 
 
 class ContainerPrograms(Programs):
-    """The programs in the container whose CPU is measured, and connections to it."""
+    """The programs in the container whose CPU is measured, connections to it, and the machine."""
 
     def __init__(self, connections: int = 1) -> None:
         """Wait for the container, and get its counters by the first connection."""
@@ -40,20 +39,14 @@ class ContainerPrograms(Programs):
             proc=proc,
             pids=lambda: process_ids(proc),
         )
+        self._machine = Machine()
 
-    def readings(self, machine: Machine) -> dict[str, Any]:
+    def readings(self) -> dict[str, Any]:
         """Return the fields of every sample: the container's CPU, and its machine's condition."""
         cores, waiting = self.threads()
-        condition = machine.read()._asdict()
-        periods, throttled = self.periods()
-        return {
-            **{name: value for name, value in condition.items() if name in Sample._fields},
-            "thread": None if math.isnan(cores) else cores,
-            "waiting": waiting,
-            "cpu": self.cpu(),
-            "periods": periods,
-            "throttled": throttled,
-        }
+        machine = {f"machine_{name}": value for name, value in self._machine.read()._asdict().items()}
+        counted = {**machine, **self.totals(), "thread": cores, "waiting": waiting, "cpu": self.cpu()}
+        return {name: value for name, value in counted.items() if name in Sample._fields}
 
 
 class Watched(OriginCounters):
@@ -66,7 +59,6 @@ class Watched(OriginCounters):
         super().__init__(contained, port, peers)
         self._contained = contained
         self._interfaces = interfaces
-        self._machine = Machine()
         self._net = CounterFile("/proc/net/dev")
         self._flows = ConnectionTotals()
         self.files = DestinationFiles(FOLDER, _first_bytes())
@@ -77,20 +69,15 @@ class Watched(OriginCounters):
         counted = parse_net_dev(self._net.read().decode())
         net = [counted[interface] for interface in self._interfaces]
         now = time.monotonic()
-        data = self.connections()
-        flows = self._flows.update(data)
-        rtt, cwnd = rtt_and_cwnd(data) if data else (None, None)
+        flows = self._flows.update(self.connections())
         return Sample(
             time=now,
-            received=sum(each["rx_bytes"] for each in net),
-            sent=sum(each["tx_bytes"] for each in net),
-            **self._contained.readings(self._machine),
+            rx_bytes=sum(each["rx_bytes"] for each in net),
+            tx_bytes=sum(each["tx_bytes"] for each in net),
+            **self._contained.readings(),
             payload=payload,
             retransmits=self.retransmits(),
-            **{f"data_{name}": value for name, value in flows.items()},
-            rtt=rtt,
-            cwnd=cwnd,
-            connections=len(data),
+            **flows,
         )
 
     def busy(self) -> bool:
@@ -101,8 +88,23 @@ class Watched(OriginCounters):
             return True
 
 
-async def repeat(look: Callable[[], None], interval: float) -> None:
-    """Look every `interval` seconds until cancelled; a late look shifts no other, and missed ones are skipped."""
+class Sampling:
+    """Looks at equal intervals; a late look shifts no other, and missed ones are skipped."""
+
+    _task: asyncio.Task[None] | None = None
+
+    def start(self, look: Callable[[], None], interval: float) -> None:
+        """Look now and every `interval` seconds from now on, and end the looks that were started before."""
+        self.stop()
+        look()
+        self._task = asyncio.create_task(_repeat(look, interval))
+
+    def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+
+
+async def _repeat(look: Callable[[], None], interval: float) -> None:
     due = time.monotonic()
     while True:
         due = max(due + interval, time.monotonic())
