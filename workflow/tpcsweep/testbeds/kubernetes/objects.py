@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -91,11 +91,17 @@ def deployment_jobs(
     jobs = [client_job(naming, settings, deadline, pair)]
     for name, side in (("src", pair.source), ("dst", pair.destination)):
         placed = spots(side, wanted.origins, host_network=settings.host_network)
-        ports = [places.block(spot.port) for spot in placed]
-        made = xrootd.side_servers(name, name, [name] * wanted.origins, places.STATE, places.FILES, ports)
-        for spot, server in zip(placed, made.servers, strict=True):
+        servers = side_servers(name, placed, [name] * len(placed)).servers
+        for spot, server in zip(placed, servers, strict=True):
             jobs.append(server_job(naming, settings, spot, server, wanted, streams, deadline))
     return jobs
+
+
+def side_servers(name: str, placed: Sequence[Spot], addresses: Sequence[str]) -> xrootd.SideServers:
+    """Return the servers of a side at their spots; with several origins the redirector comes first."""
+    ports = [places.block(spot.port) for spot in placed]
+    origins = list(addresses[1:] or addresses)
+    return xrootd.side_servers(name, addresses[0], origins, places.STATE, places.FILES, ports)
 
 
 def chosen_nodes(pair: Pair) -> set[str]:

@@ -23,7 +23,7 @@ from tpcsweep.numbers import plain
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.metadata import Naming, object_name
+from tpcsweep.testbeds.kubernetes.metadata import SIDE, Naming, object_name
 
 NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0
@@ -48,20 +48,18 @@ def settings_of(configuration: Configuration) -> Kubernetes:
     return configuration.testbed
 
 
-def dry_run(cluster: Cluster, *bodies: Any) -> list[Any]:
-    """Return objects as the API server would create them. Raises ClusterError."""
-    return [
-        call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All") for body in bodies
-    ]
+def dry_run(cluster: Cluster, body: Any) -> Any:
+    """Return an object as the API server would create it. Raises ClusterError."""
+    return call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All")
 
 
 def refusal(cluster: Cluster, job: k8s.V1Job) -> str:
     """Return why the cluster would refuse a Job or its pod, or would change it; empty if it would not."""
     try:
-        _, pod = dry_run(cluster, job, _pod(job))
+        dry_run(cluster, job)
+        fault = faults.diagnose(dry_run(cluster, _pod(job)))
     except RefusedError as error:
         return str(error)
-    fault = faults.diagnose(pod)
     return fault.text if fault else ""
 
 
@@ -107,8 +105,7 @@ def findings(
     yield _clock(cluster)
     yield from _rights(cluster)
     for name, job in distinct_jobs(configuration, pairs, naming):
-        why = refusal(cluster, job)
-        yield Finding(name, "policies", "failed" if why else "ok", why)
+        yield _finding(name, "policies", refusal(cluster, job))
     yield from _quota(cluster, configuration, pairs)
     for index, pair in enumerate(pairs):
         for side, placed in (*pair.sides, ("client", pair.client)):
@@ -136,13 +133,11 @@ def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
     """Return the resources of a deployment that quotas count. Pure."""
     total: Usage = defaultdict(Decimal)
     for job in jobs:
-        assert job.spec and job.spec.template.spec
         for name in ("pods", "count/pods", "count/jobs.batch"):
             total[name] += 1
-        for container in job.spec.template.spec.containers:
-            resources = container.resources or k8s.V1ResourceRequirements()
-            for kind, values in (("requests", resources.requests), ("limits", resources.limits)):
-                for name, text in (values or {}).items():
+        for container in objects.template_of(job)["spec"]["containers"]:
+            for kind, values in container["resources"].items():
+                for name, text in values.items():
                     total[f"{kind}.{name}"] += resource_amount(text)
     return {**total, **{name: total[f"requests.{name}"] for name in ("cpu", "memory")}}
 
@@ -150,9 +145,9 @@ def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
 def _deployments(configuration: Configuration) -> list[tuple[DeploymentParameters, int]]:
     """Return the deployments of a sweep, each with the most streams of a cell."""
     most: dict[DeploymentParameters, int] = {}
-    names = DeploymentParameters.model_fields
     for cell in configuration.grid.cells:
-        wanted = DeploymentParameters(**{name: getattr(cell.parameters, name) for name in names})
+        given = dict(cell.parameters)
+        wanted = DeploymentParameters(**{name: given[name] for name in DeploymentParameters.model_fields})
         most[wanted] = max(most.get(wanted, 1), cell.parameters.streams)
     return list(most.items())
 
@@ -160,10 +155,9 @@ def _deployments(configuration: Configuration) -> list[tuple[DeploymentParameter
 def _likeness(job: k8s.V1Job) -> str:
     """Return a text that is equal for pods that differ only in names."""
     template = objects.template_of(job)
-    template["metadata"]["labels"].pop("tpcsweep/side", None)
-    spec = template["spec"]
-    spec.pop("topologySpreadConstraints", None)
-    for container in spec["containers"]:
+    template["metadata"]["labels"].pop(SIDE, None)
+    template["spec"].pop("topologySpreadConstraints", None)
+    for container in template["spec"]["containers"]:
         container.pop("command")
     return json.dumps(template, sort_keys=True)
 
@@ -173,6 +167,10 @@ def _pod(job: k8s.V1Job) -> k8s.V1Pod:
     assert job.spec and job.spec.template.metadata
     metadata = job.spec.template.metadata.model_copy(update={"name": object_name(job)})
     return k8s.V1Pod(metadata=metadata, spec=job.spec.template.spec)
+
+
+def _finding(subject: str, check: str, problem: str) -> Finding:
+    return Finding(subject, check, "failed" if problem else "ok", problem)
 
 
 def _name(job: k8s.V1Job, naming: Naming, wanted: DeploymentParameters) -> str:
@@ -226,8 +224,7 @@ def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]
             for name, amount in usage(jobs).items():
                 largest[name] = max(largest[name], amount)
     for quota in quotas:
-        over = "; ".join(exceeded(quota, largest))
-        yield Finding(f"quota {object_name(quota)}", "quota", "failed" if over else "ok", over)
+        yield _finding(f"quota {object_name(quota)}", "quota", "; ".join(exceeded(quota, largest)))
 
 
 def _nodes(cluster: Cluster, subject: str, labels: Mapping[str, str]) -> Finding:

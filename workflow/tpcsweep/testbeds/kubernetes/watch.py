@@ -66,13 +66,10 @@ class PodWatch:
         patient: bool = True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """List the pods for the first time. Raises ClusterError.
+        """List the pods for the first time; raises ClusterError.
 
-        Args:
-            cluster: The cluster of the pods.
-            naming: Their deployment.
-            patient: Wait for an image that cannot be pulled now, and for nodes that are in use or do not fit.
-            tell: Is called with the reason for which pods have not run for REPORT_SECONDS.
+        If `patient`, wait for images that cannot be pulled now, and for nodes that are in use or do not fit. `tell` is
+        called with the reason for which pods have not run for REPORT_SECONDS.
         """
         self._tell = tell
         self._cluster = cluster
