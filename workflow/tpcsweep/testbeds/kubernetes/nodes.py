@@ -10,7 +10,7 @@ from kubernetes.client import V1Node, V1Taint
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.placements import Role, RoleType
-from tpcsweep.configuration.templates import merged, node_selector, pod_spec_field
+from tpcsweep.configuration.templates import merged, node_selector, template_field
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.metadata import object_metadata
 from tpcsweep.testbeds.kubernetes.objects import NODE
@@ -71,14 +71,14 @@ def disjoint(sources: Collection[str], destinations: Collection[str]) -> list[tu
 
 
 def tolerations(placed: Role) -> list[Mapping[str, Any]]:
-    return list(pod_spec_field(placed.podTemplate, "tolerations") or [])
+    return list(template_field(placed.podTemplate, "spec", "tolerations") or [])
 
 
 def _between(each: Pair, source: str, destination: str) -> Pair:
     client = each.client
     # Unless its template places the client, it runs with the source: elsewhere it would use a node of another pair.
     given = client.podTemplate
-    if not (node_selector(given) or pod_spec_field(given, "affinity")):
+    if not (node_selector(given) or template_field(given, "spec", "affinity")):
         beside = merged(given, {"spec": {"tolerations": tolerations(each.source)}})
         client = _on(client.model_copy(update={"podTemplate": beside}), source)
     sides = {"source": _on(each.source, source), "destination": _on(each.destination, destination)}

@@ -108,7 +108,7 @@ def chosen_nodes(pair: Pair) -> set[str]:
     """Return a pair's choices of nodes as texts, by which deployments see each other's nodes."""
 
     def choice(template: Tree) -> str:
-        rules = (templates.pod_spec_field(template, "affinity") or {}).get("nodeAffinity")
+        rules = templates.template_field(template, "spec", "affinity", "nodeAffinity")
         return json.dumps([templates.node_selector(template), rules], sort_keys=True)
 
     return {choice(each) for _, side in pair.sides for each in server_templates(side)}
@@ -160,7 +160,7 @@ def server_job(
     servers["ports"] = [{"containerPort": port} for port in listening]
     agent = _container(AGENT, image, settings, "agent", *([str(spot.port)] if spot.port else []))
     if settings.paths.kind == "netem" and origin:
-        user = (templates.pod_spec_field(spot.template, "securityContext") or {}).get("runAsUser") or USER
+        user = templates.template_field(spot.template, "spec", "securityContext", "runAsUser") or USER
         become = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         kept = ["--inh-caps=+net_admin", "--ambient-caps=+net_admin"]
         agent = merged(agent, _manifest("emulating_agent"))
