@@ -10,7 +10,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -20,8 +20,8 @@ from typing import Any
 from kubernetes.client import V1Pod
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import CLIENT, Spot, spots
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
 from tpcsweep.testbeds.kubernetes.metadata import Naming, job_name, object_metadata, object_name, reference
@@ -45,33 +45,30 @@ class Pods:
         naming: Naming,
         settings: Kubernetes,
         pair: Pair,
-        wanted: DeploymentParameters,
-        streams: int,
+        request: Request,
         deadline: float,
-        tell: Callable[[str], None],
     ) -> None:
         """Create the Jobs and all objects that do not depend on the pods' addresses.
 
-        The Jobs end after `deadline` seconds, `streams` is the largest number of a cell, and `tell` is called with the
-        reason for which pods do not run. Raises OccupiedError if another deployment has chosen the same nodes earlier,
-        and ClusterError.
+        The Jobs end after `deadline` seconds. Raises OccupiedError if another deployment has chosen the same nodes
+        earlier, and ClusterError.
         """
         self.naming = naming
         self.pair = pair
         self._cluster = cluster
         self._settings = settings
-        self._wanted = wanted
+        self._wanted = wanted = request.parameters
         self._spots = {
             name: spots(side, wanted.origins, host_network=settings.host_network)
             for name, side in (("src", pair.source), ("dst", pair.destination))
         }
         self.began = time.monotonic()
-        client, *jobs = objects.deployment_jobs(naming, settings, pair, wanted, streams, deadline)
+        client, *jobs = objects.deployment_jobs(naming, settings, pair, wanted, request.streams, deadline)
         self._owner = create_object(cluster, client)
         present = state.deployments(cluster)
         if earlier := state.users(present, objects.chosen_nodes(pair), before=self._owner):
             raise OccupiedError(earlier[0])  # both saw the pair free
-        self.watch = PodWatch(cluster, naming, tell=tell)
+        self.watch = PodWatch(cluster, naming, tell=request.stage)
         for job in jobs:
             object_metadata(job).owner_references = [reference(self._owner)]
         named = {object_name(job): objects.template_of(job) for job in jobs}

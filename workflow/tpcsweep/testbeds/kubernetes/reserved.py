@@ -19,38 +19,30 @@ from tpcsweep.testbeds.kubernetes.metadata import MANAGED
 from tpcsweep.testbeds.kubernetes.objects import NETWORKS, PACKAGE
 from tpcsweep.testbeds.kubernetes.pod import places
 
-PROGRAMS = "tpcsweep starts its own programs in it"
-PROCESSES = "CPU is counted by the processes of each container"
-FOUND = "tpcsweep finds and removes deployments by it"
 LABELS = "|".join(map(re.escape, MANAGED))
 VOLUMES = "|".join((PACKAGE, "state", "credentials", "configuration", "files"))
 FOLDERS = "|".join(("/tmp", *map(str, (places.STATE, places.FILES, places.PACKAGE.parent))))  # noqa: S108
+SYSCTL = r"spec\.securityContext\.sysctls\[\d+\]\.name=net\.ipv4\.tcp_(rmem|wmem|congestion_control)"
 CONTAINER = r"spec\.containers\[\d+\]\."
-RESERVED: tuple[tuple[str, str, str], ...] = (
-    (r"metadata\.(?!labels|annotations)\w+", "", "a Job makes the pod; labels and annotations may be given"),
-    (rf"metadata\.(labels|annotations)\.(tpcsweep/.*|{LABELS})", "", FOUND),
-    (
-        r"spec\.nodeName",
-        "",
-        "the scheduler keeps deployments apart; choose by nodeSelector: {kubernetes.io/hostname: …}",
-    ),
-    (r"spec\.restartPolicy", "", "a server that restarts during a cell would not be noticed"),
-    (r"spec\.activeDeadlineSeconds", "", "time_limit of the testbed says how long pods may run"),
-    (r"spec\.hostNetwork", "", "set host_network of the testbed, which also assigns ports to servers"),
-    (r"spec\.(hostPID|shareProcessNamespace)", "", PROCESSES),
-    (r"spec\.automountServiceAccountToken", "", "pods of a deployment ask no API server"),
-    (
-        r"spec\.securityContext\.sysctls\[\d+\]\.name",
-        r"net\.ipv4\.tcp_([rw]mem|congestion_control)",
-        "set tcp_buffer or congestion_control of the sweep instead",
-    ),
-    (r"spec\.volumes\[\d+\]\.name", VOLUMES, "it is a volume of tpcsweep's; choose another name"),
-    (rf"{CONTAINER}(command|args)", "", PROGRAMS),
-    (rf"{CONTAINER}image", "", "image and server_image of the testbed are checked and recorded"),
-    (rf"{CONTAINER}env\[\d+\]\.name", "PYTHONPATH", "tpcsweep sets it"),
-    (rf"{CONTAINER}volumeMounts\[\d+\]\.mountPath", f"({FOLDERS})(/.*)?", "tpcsweep has its files there"),
-)
-"""Fields that tpcsweep sets itself: patterns of their place and value (empty: any value), and the reason."""
+CHOOSE = "the scheduler keeps deployments apart; choose by nodeSelector: {kubernetes.io/hostname: …}"
+PROCESSES = "CPU is counted by the processes of each container"
+RESERVED = {
+    r"metadata\.(?!labels|annotations)\w+": "a Job makes the pod; labels and annotations may be given",
+    rf"metadata\.\w+\.(tpcsweep/.*|{LABELS})": "tpcsweep finds and removes deployments by it",
+    r"spec\.nodeName": CHOOSE,
+    r"spec\.restartPolicy": "a server that restarts during a cell would not be noticed",
+    r"spec\.activeDeadlineSeconds": "time_limit of the testbed says how long pods may run",
+    r"spec\.hostNetwork": "set host_network of the testbed, which also assigns ports to servers",
+    r"spec\.(hostPID|shareProcessNamespace)": PROCESSES,
+    r"spec\.automountServiceAccountToken": "pods of a deployment ask no API server",
+    SYSCTL: "set tcp_buffer or congestion_control of the sweep instead",
+    rf"spec\.volumes\[\d+\]\.name=({VOLUMES})": "it is a volume of tpcsweep's; choose another name",
+    rf"{CONTAINER}(command|args)": "tpcsweep starts its own programs in it",
+    rf"{CONTAINER}image": "image and server_image of the testbed are checked and recorded",
+    rf"{CONTAINER}env\[\d+\]\.name=PYTHONPATH": "tpcsweep sets it",
+    rf"{CONTAINER}volumeMounts\[\d+\]\.mountPath=({FOLDERS})(/.*)?": "tpcsweep has its files there",
+}
+"""Fields that tpcsweep sets itself, as patterns of PLACE or PLACE=VALUE, and the reason."""
 
 
 def problems(settings: Kubernetes) -> list[Problem]:
@@ -109,21 +101,19 @@ def _unknown(content: Any, known: Any) -> Iterator[tuple[tuple[str | int, ...], 
 def _reserved(
     template: Tree, known: tuple[str, str], settings: Kubernetes, *, origin: bool
 ) -> Iterator[Fault]:
-    rows = list(RESERVED)
     why = (
         "a pod has only the containers {} and {}; write others as initContainers, with restartPolicy: Always"
     )
-    rows.append((rf"{CONTAINER}name", f"(?!({'|'.join(known)})$).*", why.format(*known)))
+    rows = {**RESERVED, rf"{CONTAINER}name=(?!({'|'.join(known)})$).*": why.format(*known)}
     if settings.paths.kind == "networks":
-        where = rf"metadata\.annotations\.{re.escape(NETWORKS)}"
-        rows.append((where, "", "set network of the side or of the client"))
+        rows[rf"metadata\.annotations\.{re.escape(NETWORKS)}"] = "set network of the side or of the client"
     for index, each in enumerate(templates.containers(template) if origin else ()):
         if each["name"] == SERVERS:
-            where = rf"spec\.containers\[{index}\]\.resources\.limits\.cpu"
-            rows.append((where, "", "the sweep sets it to cores / origins"))
+            limit = rf"spec\.containers\[{index}\]\.resources\.limits\.cpu"
+            rows[limit] = "the sweep sets it to cores / origins"
     for place, value in _fields(template):
-        for where, values, why in rows:
-            if re.fullmatch(where, key(place)) and (not values or re.fullmatch(values, str(value))):
+        for row, why in rows.items():
+            if re.fullmatch(f"({row})(=.*)?", f"{key(place)}={value}", re.DOTALL):
                 yield place, quoted(value), why
 
 

@@ -186,8 +186,7 @@ def deployed_objects(
         undo.callback(signals.ignore_signals)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
-        wanted = request.parameters, request.streams
-        pods = Pods(cluster, naming, settings, pair, *wanted, deadline, request.stage)
+        pods = Pods(cluster, naming, settings, pair, request, deadline)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore_signals)
         pods.run()
