@@ -34,18 +34,15 @@ def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
         return settings.pairs
     [each] = settings.pairs
     listed = {side: _list(cluster, _labels(placed)) for side, placed in each.sides}
-    fit = {
-        side: {host: node for host, node in listed[side].items() if not _barred(node, placed, passing=False)}
-        for side, placed in each.sides
-    }
+    fit, ready = (
+        {
+            side: {host for host, node in listed[side].items() if not _barred(node, placed, passing=passing)}
+            for side, placed in each.sides
+        }
+        for passing in (False, True)
+    )
     found = disjoint(fit["source"], fit["destination"])
-    usable = [
-        hosts
-        for hosts in found
-        if not any(
-            _barred(fit[side][host], placed) for (side, placed), host in zip(each.sides, hosts, strict=True)
-        )
-    ]
+    usable = [pair for pair in found if pair[0] in ready["source"] and pair[1] in ready["destination"]]
     if not usable:
         counts = ", ".join(
             f"{_labels(placed) or 'no label'}: {len(listed[side])}, {len(fit[side])} of them tolerated"
@@ -109,8 +106,8 @@ def _labels(placed: Role) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(node_selector(placed.podTemplate).items()))
 
 
-def _barred(node: V1Node, placed: Role, *, passing: bool = True) -> bool:
-    """Return whether a taint keeps pods off a node; with `passing`, one that the cluster sets for a while too."""
+def _barred(node: V1Node, placed: Role, *, passing: bool) -> bool:
+    """Return whether a taint keeps pods off a node; with `passing`, also one that the cluster sets for a while."""
     return any(
         not any(_tolerates(toleration, taint) for toleration in tolerations(placed))
         for taint in (node.spec and node.spec.taints) or []
