@@ -130,12 +130,9 @@ def obsolete_keys(
     lines: Mapping[str, str],
     convert: Callable[[str, Any], Any] = lambda _, value: value,
 ) -> Iterator[Fault]:
-    """Yield a fault for each obsolete key, with the lines that replace it.
+    """Yield a fault for each obsolete key of given settings, with the YAML to write instead.
 
-    Args:
-        given: Settings as read from a file.
-        lines: By obsolete key the YAML to write, in which $ stands for the key's value.
-        convert: Returns the value that Kubernetes needs, from the key and its value.
+    `lines` contains that YAML by key; $ stands for the key's value, which `convert` changes to Kubernetes' form.
     """
     for name in filter(lines.__contains__, given):
         value = convert(name, given[name])

@@ -269,15 +269,9 @@ def _with_template(
     template: Tree,
     limits: Mapping[str, Mapping[str, str]],
 ) -> Tree:
-    """Return a pod's template with the testbed's merged over it.
+    """Return a pod's template: own metadata and specification, and the testbed's template merged over them.
 
-    Args:
-        naming: Its deployment.
-        settings: The testbed, whose `qos` decides which part of its limits a container requests.
-        meta: The pod's own metadata.
-        spec: The pod's own specification, without resources.
-        template: The testbed's.
-        limits: Limits by container, unless the testbed says otherwise.
+    `limits` are those of each container unless the testbed's template sets others; its `qos` decides the requests.
     """
     whole: Tree = templates.pruned(merged({"metadata": words(meta), "spec": spec}, template))
     for each in whole["spec"]["containers"]:

@@ -69,17 +69,16 @@ def within_quota(cluster: Cluster, settings: Kubernetes, naming: Naming) -> Nami
     The cluster reports refused pods of Jobs late, and in events alone; a dry run raises RefusedError.
     """
 
-    def refused(of: Naming) -> RefusedError | None:
-        try:
-            dry_run(cluster, _pod(objects.client_job(of, settings, settings.start_time)))
-        except RefusedError as error:
-            return error
-        return None
-
-    error, alone = refused(naming), replace(naming, everywhere=False)
-    if error and (error.status != 403 or refused(alone)):
-        raise error
-    return alone if error else naming
+    try:
+        dry_run(cluster, _pod(objects.client_job(naming, settings, settings.start_time)))
+    except RefusedError as error:
+        if error.status != 403:
+            raise
+    else:
+        return naming
+    alone = replace(naming, everywhere=False)
+    dry_run(cluster, _pod(objects.client_job(alone, settings, settings.start_time)))
+    return alone
 
 
 def distinct_jobs(
