@@ -67,16 +67,13 @@ def disjoint(sources: Collection[str], destinations: Collection[str]) -> list[tu
     return [*zip(first, second, strict=False), *zip(rest[::2], rest[1::2], strict=False)]
 
 
-def tolerations(placed: Role) -> list[Mapping[str, Any]]:
-    return list(template_field(placed.podTemplate, "spec", "tolerations") or [])
-
-
 def _between(each: Pair, source: str, destination: str) -> Pair:
     client = each.client
     # Unless its template places the client, it runs with the source: elsewhere it would use a node of another pair.
     given = client.podTemplate
     if not (node_selector(given) or template_field(given, "spec", "affinity")):
-        beside = merged(given, {"spec": {"tolerations": tolerations(each.source)}})
+        tolerations = template_field(each.source.podTemplate, "spec", "tolerations") or []
+        beside = merged(given, {"spec": {"tolerations": tolerations}})
         client = _on(client.model_copy(update={"podTemplate": beside}), source)
     sides = {"source": _on(each.source, source), "destination": _on(each.destination, destination)}
     return each.model_copy(update={**sides, "client": client})
@@ -108,8 +105,9 @@ def _labels(placed: Role) -> str:
 
 def _barred(node: V1Node, placed: Role, *, passing: bool) -> bool:
     """Return whether a taint keeps pods off a node; with `passing`, also one that the cluster sets for a while."""
+    tolerations = template_field(placed.podTemplate, "spec", "tolerations") or []
     return any(
-        not any(_tolerates(toleration, taint) for toleration in tolerations(placed))
+        not any(_tolerates(toleration, taint) for toleration in tolerations)
         for taint in (node.spec and node.spec.taints) or []
         if taint.effect in BARRING and (passing or not taint.key.startswith(PASSING))
     )

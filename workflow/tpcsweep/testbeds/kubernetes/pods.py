@@ -24,7 +24,7 @@ from tpcsweep.configuration.placements import CLIENT, Spot, spots
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
-from tpcsweep.testbeds.kubernetes.metadata import Naming, job_name, object_metadata, object_name, reference
+from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, reference
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 from tpcsweep.xrootd import credentials
@@ -192,7 +192,8 @@ def pod_address(pod: V1Pod, *, attached: bool = False) -> str:
 
 def _name(pod: V1Pod, naming: Naming) -> str:
     """Return the name of a pod's server, from the name of its Job."""
-    return job_name(pod).removeprefix(naming.prefix).removeprefix("-") or CLIENT
+    job, *_ = object_metadata(pod).owner_references or []
+    return job.name.removeprefix(naming.prefix).removeprefix("-") or CLIENT
 
 
 def _credentials(addresses: list[str]) -> dict[str, bytes]:

@@ -68,7 +68,6 @@ def within_quota(cluster: Cluster, settings: Kubernetes, naming: Naming) -> Nami
 
     The cluster reports refused pods of Jobs late, and in events alone; a dry run raises RefusedError.
     """
-
     try:
         dry_run(cluster, _pod(objects.client_job(naming, settings, settings.start_time)))
     except RefusedError as error:
