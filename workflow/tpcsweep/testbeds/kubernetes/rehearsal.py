@@ -84,14 +84,10 @@ def distinct_jobs(
     configuration: Configuration, pairs: Sequence[Pair], naming: Naming = NAMING
 ) -> list[tuple[str, k8s.V1Job]]:
     """Return the Jobs of a sweep whose pods differ in more than names, each with a name for people. Pure."""
-    settings = settings_of(configuration)
     found: dict[str, tuple[str, k8s.V1Job]] = {}
-    for wanted, streams in _deployments(configuration):
-        for pair in pairs:
-            if settings.serves(pair, wanted):
-                jobs = objects.deployment_jobs(naming, settings, pair, wanted, streams, settings.start_time)
-                for job in jobs:
-                    found.setdefault(_likeness(job), (_name(job, naming, wanted), job))
+    for wanted, jobs in _deployments(configuration, pairs, naming):
+        for job in jobs:
+            found.setdefault(_likeness(job), (_name(job, naming, wanted), job))
     return list(found.values())
 
 
@@ -111,7 +107,7 @@ def findings(
             if placed.network:
                 yield _attachment(cluster, placed.network)
     own = settings.congestion_controls[0]
-    if others := {wanted.congestion_control for wanted, _ in _deployments(configuration)} - {own}:
+    if others := {cell.parameters.congestion_control for cell in configuration.grid.cells} - {own}:
         why = f"net.ipv4.tcp_congestion_control ({', '.join(sorted(others))}): a pod alone shows if kubelets allow it"
         yield Finding(cluster.namespace, "sysctls", "skipped", why)
 
@@ -140,14 +136,20 @@ def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
     return {**total, **{name: total[f"requests.{name}"] for name in ("cpu", "memory")}}
 
 
-def _deployments(configuration: Configuration) -> list[tuple[DeploymentParameters, int]]:
-    """Return the deployments of a sweep, each with the most streams of a cell."""
+def _deployments(
+    configuration: Configuration, pairs: Sequence[Pair], naming: Naming
+) -> Iterator[tuple[DeploymentParameters, list[k8s.V1Job]]]:
+    """Yield the Jobs of the deployments of a sweep, with the most streams of a cell, on each pair that serves them."""
+    settings = settings_of(configuration)
     most: dict[DeploymentParameters, int] = {}
     for cell in configuration.grid.cells:
         given = dict(cell.parameters)
         wanted = DeploymentParameters(**{name: given[name] for name in DeploymentParameters.model_fields})
         most[wanted] = max(most.get(wanted, 1), cell.parameters.streams)
-    return list(most.items())
+    for wanted, streams in most.items():
+        for pair in (pair for pair in pairs if settings.serves(pair, wanted)):
+            limit = settings.start_time
+            yield wanted, objects.deployment_jobs(naming, settings, pair, wanted, streams, limit)
 
 
 def _likeness(job: k8s.V1Job) -> str:
@@ -209,18 +211,15 @@ def _rights(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    settings = settings_of(configuration)
     try:
         quotas = call(cluster.core.list_namespaced_resource_quota, cluster.namespace).items
     except ClusterError as error:
         yield Finding(cluster.namespace, "quota", "skipped", str(error))
         return
     largest: Usage = defaultdict(Decimal)
-    for wanted, streams in _deployments(configuration) if quotas else []:
-        for pair in (pair for pair in pairs if settings.serves(pair, wanted)):
-            jobs = objects.deployment_jobs(NAMING, settings, pair, wanted, streams, settings.start_time)
-            for name, amount in usage(jobs).items():
-                largest[name] = max(largest[name], amount)
+    for _, jobs in _deployments(configuration, pairs, NAMING) if quotas else ():
+        for name, amount in usage(jobs).items():
+            largest[name] = max(largest[name], amount)
     for quota in quotas:
         yield _finding(f"quota {object_name(quota)}", "quota", "; ".join(exceeded(quota, largest)))
 
