@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from kubernetes.client import V1PodTemplateSpec
+from pydantic import BaseModel
 
 from tpcsweep.configuration import templates
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.placements import SERVERS, Role, Side, configured_servers
+from tpcsweep.configuration.placements import SERVERS, Role
 from tpcsweep.configuration.problems import ConfigurationError, Fault, Problem, key, quoted, validated
 from tpcsweep.configuration.templates import Tree
 from tpcsweep.testbeds.kubernetes.metadata import MANAGED
@@ -50,19 +51,16 @@ def problems(settings: Kubernetes) -> list[Problem]:
     return [problem for place, role in _roles(settings) for problem in _of_role(settings, place, role)]
 
 
-def _roles(settings: Kubernetes) -> Iterator[tuple[tuple[str | int, ...], Role]]:
+def _roles(value: Any, *place: str | int) -> Iterator[tuple[tuple[str | int, ...], Role]]:
     """Yield all roles of a testbed and of its pairs, with their places in the file."""
-    sides = ("source", "destination")
-    holders: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]]
-    holders = [((), settings, ("server", "agent", "client", *sides))]
-    for index, pair in enumerate(settings.paths.declared):
-        holders.append((("paths", *settings.paths.place(index)), pair, ("client", *sides)))
-    for place, holder, names in holders:
-        for name in names:
-            role = getattr(holder, name)
-            yield (*place, name), role
-            if isinstance(role, Side):
-                yield from (((*place, name, *at), server) for at, server in configured_servers(role))
+    if isinstance(value, Role):
+        yield place, value
+    if isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _roles(getattr(value, name), *place, name)
+    elif isinstance(value, tuple):
+        for index, each in enumerate(value):
+            yield from _roles(each, *place, index)
 
 
 def _of_role(settings: Kubernetes, place: tuple[str | int, ...], role: Role) -> Iterator[Problem]:
