@@ -192,8 +192,8 @@ def pod_address(pod: V1Pod, *, attached: bool = False) -> str:
 
 def _name(pod: V1Pod, naming: Naming) -> str:
     """Return the name of a pod's server, from the name of its Job."""
-    job, *_ = object_metadata(pod).owner_references or []
-    return job.name.removeprefix(naming.prefix).removeprefix("-") or CLIENT
+    jobs = (each.name for each in object_metadata(pod).owner_references or [] if each.kind == "Job")
+    return next(jobs, "").removeprefix(naming.prefix).removeprefix("-") or CLIENT
 
 
 def _credentials(addresses: list[str]) -> dict[str, bytes]:
