@@ -133,10 +133,10 @@ REFUSED = """
     server.podTemplate.spec.containers[0].args: ['y'] → nothing: tpcsweep starts its own programs in it
     server.podTemplate.spec.containers[0].image: 'z' → nothing: image and server_image of the testbed
 {source: {podTemplate: {spec: {containers: [{name: servers, resources: {limits: {cpu: 16}}}]}}}}
-    source.podTemplate.spec.containers[0].resources.limits.cpu: 16 → nothing: the sweep sets it to cores /
+    source.podTemplate.spec.containers[0].resources.limits.cpu: '16' → nothing: the sweep sets it to cores /
         origins
 {source: {podTemplate: {spec: {containers: [{name: client}]}}}}
-    source.podTemplate.spec.containers[0].name: client → nothing: a pod has only the containers servers
+    source.podTemplate.spec.containers[0].name: 'client' → nothing: a pod has only the containers servers
 {client: {podTemplate: {metadata: {name: x, labels: {tpcsweep/deployment: y, app.kubernetes.io/name: z}}}}}
     client.podTemplate.metadata.name: 'x' → nothing: a Job makes the pod
     client.podTemplate.metadata.labels.tpcsweep/deployment: 'y' → nothing: tpcsweep finds and removes
@@ -147,12 +147,13 @@ REFUSED = """
     client.podTemplate.spec.hostNetwork: True → nothing: set host_network of the testbed
 {server: {podTemplate: {spec: {volumes: [{name: files, emptyDir: {}}], securityContext: {sysctls: [{name:
   net.ipv4.tcp_rmem, value: '1'}]}}}}}
-    server.podTemplate.spec.securityContext.sysctls[0]: net.ipv4.tcp_rmem → nothing: set tcp_buffer
-    server.podTemplate.spec.volumes[0]: files → nothing: it is a volume of tpcsweep's
+    server.podTemplate.spec.volumes[0].name: 'files' → nothing: it is a volume of tpcsweep's
+    server.podTemplate.spec.securityContext.sysctls[0].name: 'net.ipv4.tcp_rmem' → nothing: set tcp_buffer
 {server: {podTemplate: {spec: {containers: [{name: agent, env: [{name: PYTHONPATH, value: x}], volumeMounts:
   [{name: v, mountPath: /tmp/x}]}]}}}}
-    server.podTemplate.spec.containers[0].env[0]: PYTHONPATH → nothing: tpcsweep sets it
-    server.podTemplate.spec.containers[0].volumeMounts[0]: /tmp/x → nothing: tpcsweep has its files there
+    server.podTemplate.spec.containers[0].env[0].name: 'PYTHONPATH' → nothing: tpcsweep sets it
+    server.podTemplate.spec.containers[0].volumeMounts[0].mountPath: '/tmp/x' → nothing: tpcsweep has its
+        files there
 {paths: {kind: nodes, pairs: [{rtt: 1, source: {origins: [{podTemplate: {spec: {nodeName: n}}}]}}]}}
     paths.pairs[0].source.origins[0].podTemplate.spec.nodeName: 'n' → nothing: the scheduler keeps
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -16,8 +15,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
 from tpcsweep.configuration.placements import CLIENT, Client, Role, Side, faults, over
-from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, quoted, refuse
-from tpcsweep.configuration.templates import instead
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
+from tpcsweep.configuration.templates import obsolete_keys
 from tpcsweep.configuration.testbeds import DEPLOYED, Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
@@ -108,6 +107,24 @@ class Paths(Strict):
                     yield (*place, side, "network"), "nothing", allowed
 
 
+_SECRETS, _LIMITS = (
+    "{podTemplate: {spec: {imagePullSecrets: $}}}",
+    f"client: {{podTemplate: {{spec: {{containers: [{{name: {CLIENT}, resources: {{limits: %s}}}}]}}}}}}",
+)
+_REPLACED = {
+    "pull_secrets": f"server: {_SECRETS}, client: {_SECRETS}",
+    "client_cores": _LIMITS % "{cpu: $}",
+    "client_memory": _LIMITS % "{memory: $}",
+}
+"""Obsolete keys, and the lines to write."""
+
+
+def _converted(key: str, value: Any) -> Any:
+    if key == "pull_secrets":
+        return [{"name": name} for name in value] if isinstance(value, list | tuple) else value
+    return re.sub(r"\s*([KMGT]i?)B$", r"\1", str(value))  # Kubernetes writes 2 GiB as 2Gi
+
+
 class Kubernetes(Settings):
     """Pods of a Kubernetes cluster."""
 
@@ -174,7 +191,7 @@ class Kubernetes(Settings):
     @classmethod
     def _of_before(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
-            refuse(cls, _replaced(given))
+            refuse(cls, obsolete_keys(given, _REPLACED, _converted))
         return given
 
     def _faults(self) -> Iterator[Fault]:
@@ -259,17 +276,3 @@ class Kubernetes(Settings):
         if self.tcp_buffer is not None:
             values["tcp_buffer"] = self.tcp_buffer
         return values
-
-
-def _replaced(given: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield a fault for each obsolete key, with the lines that replace it."""
-    if secrets := given.get("pull_secrets"):
-        names = [{"name": name} for name in secrets] if isinstance(secrets, list | tuple) else secrets
-        written = {"podTemplate": {"spec": {"imagePullSecrets": names}}}
-        yield ("pull_secrets",), quoted(secrets), instead({"server": written, "client": deepcopy(written)})
-    sizes = {"cpu": given.get("client_cores"), "memory": given.get("client_memory")}
-    for key, (name, value) in zip(("client_cores", "client_memory"), sizes.items(), strict=True):
-        if key in given:
-            text = re.sub(r"\s*([KMGT]i?)B$", r"\1", str(value))  # Kubernetes writes 2 GiB as 2Gi
-            limits = {"containers": [{"name": CLIENT, "resources": {"limits": {name: text}}}]}
-            yield (key,), quoted(given[key]), instead({"client": {"podTemplate": {"spec": limits}}})

@@ -101,6 +101,17 @@ Host = Annotated[AnyText, AfterValidator(lambda text: _ip(text, "", _HOST))]
 """An IP address, with or without prefix length."""
 
 
+_REPLACED = {
+    "node_selector": "{{spec: {{nodeSelector: $}}}}",
+    "affinity": "{{spec: {{affinity: $}}}}",
+    "tolerations": "{{spec: {{tolerations: $}}}}",
+    "annotations": "{{metadata: {{annotations: $}}}}",
+    "resources": "{{spec: {{containers: [{{name: {0}, resources: $}}]}}}}",
+    "agent": "{{spec: {{containers: [{{name: {1}, resources: $}}]}}}}",
+}
+"""Obsolete keys of roles, and the pod template to write for the containers of a role."""
+
+
 class Role(Strict):
     """Pods of one role, described by a Kubernetes pod template."""
 
@@ -114,7 +125,8 @@ class Role(Strict):
     @classmethod
     def _of_before(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
-            refuse(cls, templates.replaced(given, cls.containers))
+            lines = {key: f"podTemplate: {text.format(*cls.containers)}" for key, text in _REPLACED.items()}
+            refuse(cls, templates.obsolete_keys(given, lines))
         return given
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 import yaml
@@ -75,42 +75,38 @@ def pruned(value: Any) -> Any:
     return [pruned(each) for each in value] if isinstance(value, list) else value
 
 
-def pod_spec_field(template: Mapping[str, Any], name: str) -> Any:
-    """Return a field of a template's pod specification, or None."""
-    spec = template.get("spec")
-    return spec.get(name) if isinstance(spec, Mapping) else None
+def template_field(template: Any, *place: str) -> Any:
+    """Return a field of a template, or None."""
+    for name in place:
+        template = template.get(name) if isinstance(template, Mapping) else None
+    return template
 
 
-def node_selector(template: Mapping[str, Any]) -> dict[str, str]:
-    found = pod_spec_field(template, "nodeSelector")
+def node_selector(template: Tree) -> dict[str, str]:
+    found = template_field(template, "spec", "nodeSelector")
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def container(template: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a template's container by name, or an empty mapping."""
-    return next((each for each in containers(template) if each.get("name") == name), {})
-
-
-def containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = pod_spec_field(template, "containers")
+def containers(template: Tree) -> list[Mapping[str, Any]]:
+    found = template_field(template, "spec", "containers")
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
-def resources(template: Mapping[str, Any], of: str, kind: str) -> dict[str, Any]:
+def resources(template: Tree, of: str, kind: str) -> dict[str, Any]:
     """Return a container's `requests` or `limits` in a template."""
-    found = container(template, of).get("resources")
-    values = found.get(kind) if isinstance(found, Mapping) else None
+    named = (each for each in containers(template) if each.get("name") == of)
+    values = template_field(next(named, None), "resources", kind)
     return dict(values) if isinstance(values, Mapping) else {}
 
 
 def without_resources(template: Tree, of: str, names: tuple[str, ...]) -> Tree:
     """Return a template in which a container has no requests and limits for the named resources."""
-    if not container(template, of):
-        return template
     others = {
         kind: {name: None if name in names else text for name, text in resources(template, of, kind).items()}
         for kind in ("requests", "limits")
     }
+    if not any(others.values()):
+        return template
     return pruned(merged(template, {"spec": {"containers": [{"name": of, "resources": others}]}}))  # type: ignore[no-any-return]
 
 
@@ -129,34 +125,16 @@ def _by_key(below: list[Any], above: list[Any], key: str) -> list[Any]:
     return result
 
 
-# Obsolete keys
+def obsolete_keys(
+    given: Mapping[str, Any],
+    lines: Mapping[str, str],
+    convert: Callable[[str, Any], Any] = lambda _, value: value,
+) -> Iterator[Fault]:
+    """Yield a fault for each obsolete key of given settings, with the YAML to write instead.
 
-
-def replaced(given: Mapping[str, Any], containers: tuple[str, str]) -> Iterator[Fault]:
-    """Yield a fault for each obsolete key of a placement, with the lines that replace it.
-
-    Args:
-        given: The placement as read from the file.
-        containers: The main container of its pods, and the container that monitors it.
+    `lines` contains that YAML by key; $ stands for the key's value, which `convert` changes to Kubernetes' form.
     """
-    for name, value in given.items():
-        match name:
-            case "node_selector" | "affinity" | "tolerations":
-                written: Tree = {"spec": {_FIELDS.get(name, name): value}}
-            case "annotations":
-                written = {"metadata": {name: value}}
-            case "resources" | "agent":
-                of = containers[name == "agent"]
-                written = {"spec": {"containers": [{"name": of, "resources": value}]}}
-            case _:
-                continue
-        yield (name,), quoted(value), instead({"podTemplate": written})
-
-
-def instead(lines: Mapping[str, Any]) -> str:
-    """Return the replacement of a key for messages, as one line of YAML."""
-    text = yaml.safe_dump(dict(lines), default_flow_style=True, width=10_000, sort_keys=False).strip()
-    return f"in its place {text.removeprefix('{').removesuffix('}')}"
-
-
-_FIELDS = {"node_selector": "nodeSelector"}
+    for name in filter(lines.__contains__, given):
+        value = convert(name, given[name])
+        text = yaml.safe_dump([value], default_flow_style=True, width=10_000, sort_keys=False).strip()
+        yield (name,), quoted(given[name]), f"in its place {lines[name].replace('$', text[1:-1])}"

@@ -88,19 +88,12 @@ class RenewingClient(ApiClient):
         return self._find is not None
 
     def response_deserialize(self, response_data: Any, response_types_map: Any = None) -> ApiResponse[Any]:
-        """Return the answer as an object.
-
-        The answer to a deletion is the deleted object if that has a grace period or a finalizer; the client's model
-        expects a Status, and refuses all else.
-        """
-        if (response_types_map or {}).get("200") == "V1Status" and 200 <= response_data.status < 300:
-            return ApiResponse(
-                status_code=response_data.status,
-                headers=response_data.headers,
-                data=client.V1Status(),
-                raw_data=response_data.data,
-            )
-        return super().response_deserialize(response_data, response_types_map)
+        # The answer to a deletion is a Status, or the deleted object if that has a grace period or a finalizer.
+        types = {
+            code: "object" if kind == "V1Status" else kind
+            for code, kind in (response_types_map or {}).items()
+        }
+        return super().response_deserialize(response_data, types)
 
 
 class Cluster:
@@ -143,9 +136,8 @@ def connect_cluster(settings: Kubernetes) -> Cluster:
     urllib3.disable_warnings()
     configuration, name, namespace = _find(settings)
     configuration.retries = False
-    configuration.refresh_api_key_hook = (
-        None  # it runs a plugin for each request if its tokens last five minutes
-    )
+    # It runs a plugin for each request if its tokens last five minutes.
+    configuration.refresh_api_key_hook = None
     configuration.keep_alive = True  # a watch over a dead connection would never end
     configuration.connection_pool_maxsize = 32
     proxy = urllib3.util.parse_url(configuration.proxy or "")
@@ -155,10 +147,9 @@ def connect_cluster(settings: Kubernetes) -> Cluster:
     cluster = Cluster(configuration, space, f"{name} ({configuration.host})", lambda: _find(settings)[0])
     try:
         call(cluster.batch.list_namespaced_job, space, limit=1, seconds=10)
-    except RefusedError as error:
-        raise ClusterError(f"{cluster.name}: {error}") from error
     except ClusterError as error:
-        raise ClusterError(f"{cluster.name}: {error}. Is it up, and can it be reached from here?") from error
+        advice = "" if isinstance(error, RefusedError) else ". Is it up, and can it be reached from here?"
+        raise ClusterError(f"{cluster.name}: {error}{advice}") from error
     return cluster
 
 
@@ -207,11 +198,9 @@ def create_object(cluster: Cluster, body: T) -> T:
             if _status(error).get("reason") != "AlreadyExists":
                 raise
             # Its name contains the identifier of its deployment, so that it is the one of the first request.
-            if not isinstance(body, client.V1Job):
-                return body
             named = f"metadata.name={object_name(body)}"
-            listed = cluster.batch.list_namespaced_job(cluster.namespace, field_selector=named).items
-            return next(iter(listed), body)
+            is_job, listing = isinstance(body, client.V1Job), cluster.batch.list_namespaced_job
+            return next(iter(listing(cluster.namespace, field_selector=named).items if is_job else ()), body)
 
     created: T = call(attempt)
     return created

@@ -74,8 +74,8 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
             "set one in a podTemplate, or `cores` of the sweep"
         )
         return Fault(name, text, final=True)
-    for container in _containers(pod):
-        if problem := _container(pod, container, events):
+    for container, state in _containers(pod):
+        if problem := _container(pod, container, state, events):
             text, final = problem
             return Fault(name, f"{text}{where}", final, _own(pod))
     if disruption := _disruption(pod):
@@ -136,10 +136,12 @@ def one_line(text: str | None) -> str:
 
 
 def _container(
-    pod: k8s.V1Pod, container: k8s.V1ContainerStatus, events: Iterable[k8s.CoreV1Event]
+    pod: k8s.V1Pod,
+    container: k8s.V1ContainerStatus,
+    state: k8s.V1ContainerState,
+    events: Iterable[k8s.CoreV1Event],
 ) -> tuple[str, bool] | None:
     """Return the fault of a container, and whether it is final."""
-    state = container.state or k8s.V1ContainerState()
     setup = container.name in {init.name for init in (pod.spec and pod.spec.init_containers) or []}
     if state.terminated and not (setup and state.terminated.exit_code == 0):
         return _termination(pod, container, state.terminated), True
@@ -167,8 +169,7 @@ def _own(pod: k8s.V1Pod) -> bool:
 
 
 def _ends(pod: k8s.V1Pod) -> list[tuple[k8s.V1ContainerStatus, k8s.V1ContainerStateTerminated]]:
-    states = [(container, container.state) for container in _containers(pod) if container.state]
-    ends = [(container, state.terminated) for container, state in states if state.terminated]
+    ends = [(container, state.terminated) for container, state in _containers(pod) if state.terminated]
     return sorted(ends, key=lambda each: not each[1].exit_code)
 
 
@@ -188,14 +189,15 @@ def _termination(
     return f"{text}: {line if len(line) <= LONGEST else f'...{line[3 - LONGEST :]}'}" if line else text
 
 
-def _containers(pod: k8s.V1Pod) -> list[k8s.V1ContainerStatus]:
-    """Return the states of all containers, in the order in which they start."""
-    return [*(_status(pod).init_container_statuses or []), *(_status(pod).container_statuses or [])]
+def _containers(pod: k8s.V1Pod) -> list[tuple[k8s.V1ContainerStatus, k8s.V1ContainerState]]:
+    """Return all containers with a state, in the order in which they start."""
+    every = [*(_status(pod).init_container_statuses or []), *(_status(pod).container_statuses or [])]
+    return [(container, container.state) for container in every if container.state]
 
 
 def _waiting(pod: k8s.V1Pod) -> list[str]:
-    states = [container.state for container in _containers(pod) if container.state]
-    return [state.waiting.reason for state in states if state.waiting and state.waiting.reason]
+    waits = [state.waiting for _, state in _containers(pod) if state.waiting]
+    return [waiting.reason for waiting in waits if waiting.reason]
 
 
 def _disruption(pod: k8s.V1Pod) -> str:

@@ -119,11 +119,6 @@ def object_name(item: Any) -> str:
     return object_metadata(item).name or ""
 
 
-def job_name(pod: V1Pod) -> str:
-    """Return the name of the Job of a pod."""
-    return next((each.name for each in object_metadata(pod).owner_references or [] if each.kind == "Job"), "")
-
-
 def deployment_identifier(item: Any) -> str:
     """Return the identifier of the deployment of an object."""
     return (object_metadata(item).labels or {}).get(DEPLOYMENT, "")

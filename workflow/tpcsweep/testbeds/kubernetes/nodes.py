@@ -10,7 +10,7 @@ from kubernetes.client import V1Node, V1Taint
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.placements import Role, RoleType
-from tpcsweep.configuration.templates import merged, node_selector, pod_spec_field
+from tpcsweep.configuration.templates import merged, node_selector, template_field
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.metadata import object_metadata
 from tpcsweep.testbeds.kubernetes.objects import NODE
@@ -34,18 +34,15 @@ def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
         return settings.pairs
     [each] = settings.pairs
     listed = {side: _list(cluster, _labels(placed)) for side, placed in each.sides}
-    fit = {
-        side: {host: node for host, node in listed[side].items() if not _barred(node, placed, passing=False)}
-        for side, placed in each.sides
-    }
+    fit, ready = (
+        {
+            side: {host for host, node in listed[side].items() if not _barred(node, placed, passing=passing)}
+            for side, placed in each.sides
+        }
+        for passing in (False, True)
+    )
     found = disjoint(fit["source"], fit["destination"])
-    usable = [
-        hosts
-        for hosts in found
-        if not any(
-            _barred(fit[side][host], placed) for (side, placed), host in zip(each.sides, hosts, strict=True)
-        )
-    ]
+    usable = [pair for pair in found if pair[0] in ready["source"] and pair[1] in ready["destination"]]
     if not usable:
         counts = ", ".join(
             f"{_labels(placed) or 'no label'}: {len(listed[side])}, {len(fit[side])} of them tolerated"
@@ -70,16 +67,13 @@ def disjoint(sources: Collection[str], destinations: Collection[str]) -> list[tu
     return [*zip(first, second, strict=False), *zip(rest[::2], rest[1::2], strict=False)]
 
 
-def tolerations(placed: Role) -> list[Mapping[str, Any]]:
-    return list(pod_spec_field(placed.podTemplate, "tolerations") or [])
-
-
 def _between(each: Pair, source: str, destination: str) -> Pair:
     client = each.client
     # Unless its template places the client, it runs with the source: elsewhere it would use a node of another pair.
     given = client.podTemplate
-    if not (node_selector(given) or pod_spec_field(given, "affinity")):
-        beside = merged(given, {"spec": {"tolerations": tolerations(each.source)}})
+    if not (node_selector(given) or template_field(given, "spec", "affinity")):
+        tolerations = template_field(each.source.podTemplate, "spec", "tolerations") or []
+        beside = merged(given, {"spec": {"tolerations": tolerations}})
         client = _on(client.model_copy(update={"podTemplate": beside}), source)
     sides = {"source": _on(each.source, source), "destination": _on(each.destination, destination)}
     return each.model_copy(update={**sides, "client": client})
@@ -109,10 +103,11 @@ def _labels(placed: Role) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(node_selector(placed.podTemplate).items()))
 
 
-def _barred(node: V1Node, placed: Role, *, passing: bool = True) -> bool:
-    """Return whether a taint keeps pods off a node; with `passing`, one that the cluster sets for a while too."""
+def _barred(node: V1Node, placed: Role, *, passing: bool) -> bool:
+    """Return whether a taint keeps pods off a node; with `passing`, also one that the cluster sets for a while."""
+    tolerations = template_field(placed.podTemplate, "spec", "tolerations") or []
     return any(
-        not any(_tolerates(toleration, taint) for toleration in tolerations(placed))
+        not any(_tolerates(toleration, taint) for toleration in tolerations)
         for taint in (node.spec and node.spec.taints) or []
         if taint.effect in BARRING and (passing or not taint.key.startswith(PASSING))
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of a deployment. Pure.
+"""The objects of a deployment, from `manifests.yaml`. Pure.
 
 Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMaps, NetworkPolicy,
 Jobs tpc-<id>-src1 …, -srcm, -dst1 …, -dstm (each with one pod: servers and agent)
@@ -13,9 +13,12 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from string import Template
 from typing import Any
 
+import yaml
 from kubernetes import client as k8s
 
 from tpcsweep.configuration import templates
@@ -31,27 +34,37 @@ from tpcsweep.configuration.placements import (
     server_templates,
     spots,
 )
-from tpcsweep.configuration.templates import Tree
+from tpcsweep.configuration.templates import Tree, merged
 from tpcsweep.testbeds.kubernetes import archive, sizes
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, NODES, POD, PYTHON, SIDE, Naming
+from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
 from tpcsweep.testbeds.kubernetes.pod import capabilities, places
 from tpcsweep.xrootd import servers as xrootd
 
+MANIFESTS: Tree = yaml.safe_load(Path(__file__).with_name("manifests.yaml").read_text())
+FILLED = {
+    "package": str(places.PACKAGE),
+    "package_folder": str(places.PACKAGE.parent),
+    "credentials_folder": str(places.CREDENTIALS),
+    "configuration_folder": str(places.CONFIGURATION),
+    "state": str(places.STATE),
+    "files": str(places.FILES),
+    "metrics_port": str(places.METRICS_PORT),
+    "metrics_path": places.METRICS_PATH,
+}
+"""Values of $names that are the same in all deployments."""
 USER = 10940
 """User and group of all processes, as in the image, unless a template says otherwise."""
 SERVER_MEMORY = 1 << 30
 """Bytes of memory of a server beside its files."""
 PACKAGE = "package"
-STATE_SIZE = "64Mi"
 FINISHED_SECONDS = 30
 """Seconds for which a Job that has ended remains, so that people can see why."""
-GRACE_SECONDS = 2
 NETWORK = "net1"
 """The interface of an attached network, as Multus names the first."""
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 """The annotation in which Multus describes a pod's networks."""
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NODE = "kubernetes.io/hostname"
 """The label by which nodes differ."""
 SECRETS: Mapping[str, Callable[[str], bool]] = {
@@ -61,18 +74,6 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
 """The Secrets of a deployment, and which credentials are in each."""
 PORTS = (xrootd.PORT, xrootd.CMSD_PORT, xrootd.USUAL.agent, xrootd.USUAL.probe)
 """TCP ports of a server's pod, the only ones by which pods of a deployment reach each other."""
-SCRAPED = {
-    "prometheus.io/scrape": "true",
-    "prometheus.io/port": str(places.METRICS_PORT),
-    "prometheus.io/path": places.METRICS_PATH,
-}
-"""Annotations by which most Prometheus servers find their targets."""
-NOBODY = xrootd.LOOPBACK
-"""The name server of all pods, which does not exist: look-ups fail at once.
-
-Pods use addresses alone, but XRootD looks up its peers' names as it starts. It would wait ten seconds for a name server
-that the network does not let it reach.
-"""
 
 
 def deployment_jobs(
@@ -90,18 +91,24 @@ def deployment_jobs(
     jobs = [client_job(naming, settings, deadline, pair)]
     for name, side in (("src", pair.source), ("dst", pair.destination)):
         placed = spots(side, wanted.origins, host_network=settings.host_network)
-        ports = [places.block(spot.port) for spot in placed]
-        made = xrootd.side_servers(name, name, [name] * wanted.origins, places.STATE, places.FILES, ports)
-        for spot, server in zip(placed, made.servers, strict=True):
+        servers = side_servers(name, placed, [name] * len(placed)).servers
+        for spot, server in zip(placed, servers, strict=True):
             jobs.append(server_job(naming, settings, spot, server, wanted, streams, deadline))
     return jobs
+
+
+def side_servers(name: str, placed: Sequence[Spot], addresses: Sequence[str]) -> xrootd.SideServers:
+    """Return the servers of a side at their spots; with several origins the redirector comes first."""
+    ports = [places.block(spot.port) for spot in placed]
+    origins = list(addresses[1:] or addresses)
+    return xrootd.side_servers(name, addresses[0], origins, places.STATE, places.FILES, ports)
 
 
 def chosen_nodes(pair: Pair) -> set[str]:
     """Return a pair's choices of nodes as texts, by which deployments see each other's nodes."""
 
     def choice(template: Tree) -> str:
-        rules = (templates.pod_spec_field(template, "affinity") or {}).get("nodeAffinity")
+        rules = templates.template_field(template, "spec", "affinity", "nodeAffinity")
         return json.dumps([templates.node_selector(template), rules], sort_keys=True)
 
     return {choice(each) for _, side in pair.sides for each in server_templates(side)}
@@ -112,17 +119,18 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
 
     With a pair, it names the nodes that the deployment chose.
     """
-    placed, scraped = pair.client if pair else settings.client, SCRAPED if settings.metrics else {}
+    placed = pair.client if pair else settings.client
+    scraped = _manifest("scraped") if settings.metrics else {}
     address = placed.addresses[0] if placed.addresses else None
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}", *(["metrics"] if scraped else [])]
-    spec = _pod_spec(naming, settings, "client")
-    spec["containers"] = [
+    containers = [
         _container(CLIENT, settings.image, settings, "client"),
         _container(HUB, settings.image, settings, *hub),
     ]
     meta = naming.meta("", role="client", annotations={**scraped, **attachment(placed.network, address)})
     limits = {CLIENT: sizes.CLIENT, HUB: sizes.HUB}
-    template = _merged(naming, settings, meta, spec, placed.podTemplate, limits)
+    spec = {**_pod(naming, settings, CLIENT), "containers": containers}
+    template = _with_template(naming, settings, meta, spec, placed.podTemplate, limits)
     chosen = {NODES: "\n".join(sorted(chosen_nodes(pair)))} if pair else {}
     own = naming.meta(naming.prefix, role="client", annotations=chosen)
     return _job(own, template, deadline, ttlSecondsAfterFinished=FINISHED_SECONDS)
@@ -138,36 +146,33 @@ def server_job(
     deadline: float,
 ) -> k8s.V1Job:
     """Return the Job of a server and its agent at a spot; see `deployment_jobs`."""
-    origin, ports = server.role == "server", server.ports
-    side, image = server.name[:3], settings.server_image or settings.image
+    origin, ports, side = server.role == "server", server.ports, server.name[:3]
     cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
     of_origin = {"memory": str(spot.memory + SERVER_MEMORY), **cores}
     limits = {
         SERVERS: of_origin if origin else sizes.redirector(streams),
         AGENT: sizes.agent(wanted, streams),
     }
+    image = settings.server_image or settings.image
     command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     servers = _container(SERVERS, image, settings, *command)
     listening = (ports.server, ports.cmsd, ports.agent, ports.probe)
     servers["ports"] = [{"containerPort": port} for port in listening]
     agent = _container(AGENT, image, settings, "agent", *([str(spot.port)] if spot.port else []))
     if settings.paths.kind == "netem" and origin:
-        user = (templates.pod_spec_field(spot.template, "securityContext") or {}).get("runAsUser") or USER
-        _let_emulate(agent, user)
-    for each in (servers, agent):
-        each["volumeMounts"].append({"name": "files", "mountPath": str(places.FILES)})
-    spec = _pod_spec(naming, settings, "servers")
-    spec["containers"] = [servers, agent]
-    spec["volumes"].append(_in_memory("files", str(spot.memory)))
-    if sysctls := pod_sysctls(settings, wanted):
-        spec["securityContext"]["sysctls"] = sysctls
-    spread = {"matchLabels": {DEPLOYMENT: naming.identifier, SIDE: side}}
-    spec["topologySpreadConstraints"] = [  # each origin of a side on a node of its own, if there are enough
-        {"maxSkew": 1, "topologyKey": NODE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": spread}
-    ]
-    role, annotations = "origin" if origin else "redirector", attachment(spot.network, spot.address)
-    meta = naming.meta("", role=role, side=side, annotations=annotations)
-    template = _merged(naming, settings, meta, spec, spot.template, limits)
+        user = templates.template_field(spot.template, "spec", "securityContext", "runAsUser") or USER
+        become = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        kept = ["--inh-caps=+net_admin", "--ambient-caps=+net_admin"]
+        agent = merged(agent, _manifest("emulating_agent"))
+        agent["command"] = ["/usr/bin/setpriv", *become, *kept, *agent["command"]]
+    of_server = _manifest("server_container")
+    values = {"identifier": naming.identifier, "side": side, "memory": str(spot.memory)}
+    added = _manifest("server_pod", **values, sysctls=pod_sysctls(settings, wanted) or None)
+    spec = merged(_pod(naming, settings, "servers"), added)
+    spec["containers"] = [merged(each, of_server) for each in (servers, agent)]
+    annotations = attachment(spot.network, spot.address)
+    meta = naming.meta("", role="origin" if origin else "redirector", side=side, annotations=annotations)
+    template = _with_template(naming, settings, meta, spec, spot.template, limits)
     return _job(naming.meta(f"{naming.prefix}-{server.name}"), template, deadline)
 
 
@@ -191,15 +196,9 @@ def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
 
 def network_policy(naming: Naming, owner: k8s.V1Job, *, metrics: bool = False) -> k8s.V1NetworkPolicy:
     """Return the policy by which pods of a deployment reach each other alone; `metrics` are open to everybody."""
-    ours = {"matchLabels": {DEPLOYMENT: naming.identifier}}
-    peers = [{"podSelector": ours}]
     *ports, asked = [{"port": port, "protocol": "TCP"} for port in (*PORTS, places.METRICS_PORT)]
-    spec = {
-        "podSelector": ours,
-        "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": peers, "ports": ports}, *([{"ports": [asked]}] if metrics else [])],
-        "egress": [{"to": peers, "ports": ports}],
-    }
+    spec = _manifest("network_policy", identifier=naming.identifier, ports=ports)
+    spec["ingress"] += [{"ports": [asked]}] * metrics
     metadata = naming.meta(naming.prefix, owner)
     return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 
@@ -221,26 +220,19 @@ def attachment(network: str | None, address: str | None) -> dict[str, str]:
     if network is None:
         return {}
     namespace, _, name = network.rpartition("/")
-    attached: dict[str, Any] = {"name": name, "interface": NETWORK}
-    if address:
-        attached["ips"] = [address]
-    if namespace:
-        attached["namespace"] = namespace
-    return {NETWORKS: json.dumps([attached])}
+    known = {"namespace": namespace or None, "ips": [address] if address else None}
+    return {NETWORKS: json.dumps([templates.pruned({"name": name, "interface": NETWORK, **known})])}
 
 
 def exclusive_nodes(naming: Naming) -> Tree:
     """Return the term of anti-affinity that keeps pods of other deployments off a node, and this one off theirs.
 
     A quota may forbid terms for all namespaces (CrossNamespacePodAffinity); `naming.everywhere` tells.
-    https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#namespace-selector
     """
-    of_another = [
-        {"key": DEPLOYMENT, "operator": "Exists"},
-        {"key": DEPLOYMENT, "operator": "NotIn", "values": [naming.identifier]},
-    ]
-    term = {"labelSelector": {"matchExpressions": of_another}, "topologyKey": NODE}
-    return {**term, "namespaceSelector": {}} if naming.everywhere else term  # an empty one selects all
+    term = _manifest("exclusive_nodes", identifier=naming.identifier)
+    if not naming.everywhere:
+        del term["namespaceSelector"]  # an empty one selects all
+    return term
 
 
 def checks(settings: Kubernetes, sizes_of: Any) -> list[k8s.V1Container]:
@@ -257,36 +249,6 @@ def checks(settings: Kubernetes, sizes_of: Any) -> list[k8s.V1Container]:
     return made
 
 
-def _merged(
-    naming: Naming,
-    settings: Kubernetes,
-    meta: k8s.V1ObjectMeta,
-    spec: Tree,
-    template: Tree,
-    limits: Mapping[str, Mapping[str, str]],
-) -> Tree:
-    """Return a pod's template with the testbed's merged over it.
-
-    Args:
-        naming: Its deployment.
-        settings: The testbed, whose `qos` decides which part of its limits a container requests.
-        meta: The pod's own metadata.
-        spec: The pod's own specification, without resources.
-        template: The testbed's.
-        limits: Limits by container, unless the testbed says otherwise.
-    """
-    own = {"metadata": words(meta), "spec": spec}
-    whole: Tree = templates.pruned(templates.merged(own, template))
-    for each in whole["spec"]["containers"]:
-        name = each["name"]
-        limited, requested = (templates.resources(whole, name, kind) for kind in ("limits", "requests"))
-        said = resources(limits[name], limited, requested, settings.qos)
-        each["resources"] = {**each.get("resources", {}), **said}
-    rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
-    rules[REQUIRED] = [*rules.get(REQUIRED, []), exclusive_nodes(naming)]
-    return whole
-
-
 def template_of(job: k8s.V1Job) -> Tree:
     """Return the template of a Job's pod, as Kubernetes writes it."""
     assert job.spec
@@ -299,71 +261,59 @@ def words(model: Any) -> Tree:
     return made
 
 
+def _with_template(
+    naming: Naming,
+    settings: Kubernetes,
+    meta: k8s.V1ObjectMeta,
+    spec: Tree,
+    template: Tree,
+    limits: Mapping[str, Mapping[str, str]],
+) -> Tree:
+    """Return a pod's template: own metadata and specification, and the testbed's template merged over them.
+
+    `limits` are those of each container unless the testbed's template sets others; its `qos` decides the requests.
+    """
+    whole: Tree = templates.pruned(merged({"metadata": words(meta), "spec": spec}, template))
+    for each in whole["spec"]["containers"]:
+        name = each["name"]
+        limited, requested = (templates.resources(whole, name, kind) for kind in ("limits", "requests"))
+        said = resources(limits[name], limited, requested, settings.qos)
+        each["resources"] = {**each.get("resources", {}), **said}
+    rules = whole["spec"].setdefault("affinity", {}).setdefault("podAntiAffinity", {})
+    rules[REQUIRED] = [*rules.get(REQUIRED, []), exclusive_nodes(naming)]
+    return whole
+
+
 def _job(meta: k8s.V1ObjectMeta, template: Tree, deadline: float, **more: int) -> k8s.V1Job:
-    """Return a Job with one pod, which gets no successor when it ends or is being deleted."""
-    spec = {"backoffLimit": 0, "podReplacementPolicy": "Failed", "activeDeadlineSeconds": round(deadline)}
-    made = {"apiVersion": "batch/v1", "kind": "Job", "spec": {**spec, **more, "template": template}}
+    made = merged(_manifest("job", deadline=round(deadline)), {"spec": {**more, "template": template}})
     return k8s.V1Job.model_validate({**made, "metadata": words(meta)})
 
 
-def _pod_spec(naming: Naming, settings: Kubernetes, of: str) -> Tree:
+def _pod(naming: Naming, settings: Kubernetes, of: str) -> Tree:
     """Return a pod's specification without containers, with the credentials `of` servers or client."""
-    # Certificates and configuration contain the pods' addresses, so both exist later than the pods.
-    secret = {"secretName": f"{naming.prefix}-{of}", "optional": True, "defaultMode": 0o440}
-    user = {"runAsUser": USER, "runAsGroup": USER, "fsGroup": USER, "runAsNonRoot": True}
-    return {
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "hostNetwork": settings.host_network or None,
-        "dnsPolicy": "None",
-        "dnsConfig": {"nameservers": [NOBODY]},
-        "securityContext": {**user, "seccompProfile": {"type": "RuntimeDefault"}},
-        "volumes": [
-            {"name": PACKAGE, "configMap": {"name": f"{naming.prefix}-{PACKAGE}"}},
-            _in_memory("state", STATE_SIZE),
-            {"name": "credentials", "secret": secret},
-            {"name": "configuration", "configMap": {"name": naming.prefix, "optional": True}},
-        ],
-    }
+    known = {"deployment": naming.prefix, "credentials": of, "user": USER}
+    return _manifest("pod", **known, host_network=settings.host_network or None)
 
 
 def _container(name: str, image: str, settings: Kubernetes, module: str, *arguments: str) -> Tree:
     """Return a container of any pod, which runs a module of `pod`."""
-    folders = {
-        PACKAGE: places.PACKAGE.parent,
-        "credentials": places.CREDENTIALS,
-        "configuration": places.CONFIGURATION,
-    }
-    return {
-        "name": name,
-        "image": image,
-        "imagePullPolicy": settings.pull_policy,
-        "command": [PYTHON, "-m", f"{POD}.{module}", *arguments],
-        "env": [{"name": "PYTHONPATH", "value": str(places.PACKAGE)}],
-        "volumeMounts": [
-            {"name": "state", "mountPath": str(places.STATE)},
-            {"name": "state", "mountPath": "/tmp", "subPath": "tmp"},  # noqa: S108, XRootD always writes there
-            *({"name": of, "mountPath": str(path), "readOnly": True} for of, path in folders.items()),
-        ],
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }
+    command = [PYTHON, "-m", f"{POD}.{module}", *arguments]
+    known = {"name": name, "image": image, "pull_policy": settings.pull_policy}
+    return _manifest("container", **known, command=command)
 
 
-def _let_emulate(agent: Tree, user: int) -> None:
-    """Have an agent start as root and become `user` with NET_ADMIN, as Kubernetes gives it to root alone."""
-    become = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    kept = ["--inh-caps=+net_admin", "--ambient-caps=+net_admin"]
-    agent["command"] = ["/usr/bin/setpriv", *become, *kept, *agent["command"]]
-    agent["securityContext"] |= {"runAsUser": 0, "runAsNonRoot": False}
-    agent["securityContext"]["capabilities"]["add"] = ["NET_ADMIN", "SETGID", "SETUID"]
+def _manifest(part: str, **values: Any) -> Tree:
+    """Return a part of MANIFESTS with values for its $names."""
+    found: Tree = _filled(MANIFESTS[part], {**FILLED, **values})
+    return found
 
 
-def _in_memory(name: str, size: str) -> Tree:
-    return {"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+def _filled(manifest: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(manifest, dict):
+        return {name: _filled(each, values) for name, each in manifest.items()}
+    if isinstance(manifest, list):
+        return [_filled(each, values) for each in manifest]
+    if not isinstance(manifest, str):
+        return manifest
+    alone = manifest.startswith("$") and manifest[1:] in values  # such a value keeps its type
+    return values[manifest[1:]] if alone else Template(manifest).substitute(values)

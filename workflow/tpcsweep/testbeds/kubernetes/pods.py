@@ -10,7 +10,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -20,11 +20,11 @@ from typing import Any
 from kubernetes.client import V1Pod
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.placements import CLIENT, spots
+from tpcsweep.configuration.placements import CLIENT, Spot, spots
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
-from tpcsweep.testbeds.kubernetes.metadata import Naming, job_name, object_metadata, object_name, reference
+from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, reference
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 from tpcsweep.xrootd import credentials
@@ -45,53 +45,38 @@ class Pods:
         naming: Naming,
         settings: Kubernetes,
         pair: Pair,
-        wanted: DeploymentParameters,
-        streams: int,
+        request: Request,
         deadline: float,
-        tell: Callable[[str], None],
     ) -> None:
         """Create the Jobs and all objects that do not depend on the pods' addresses.
 
-        Raises OccupiedError if another deployment has chosen the same nodes earlier, and ClusterError.
-
-        Args:
-            cluster: The cluster of the pods.
-            naming: The deployment's names.
-            settings: The testbed.
-            pair: The nodes of both sides.
-            wanted: The deployment.
-            streams: The largest number of a cell.
-            deadline: Seconds after which the Jobs end.
-            tell: Is called with the reason for which pods do not run.
+        The Jobs end after `deadline` seconds. Raises OccupiedError if another deployment has chosen the same nodes
+        earlier, and ClusterError.
         """
         self.naming = naming
         self.pair = pair
         self._cluster = cluster
         self._settings = settings
-        self._wanted = wanted
+        self._wanted = wanted = request.parameters
         self._spots = {
             name: spots(side, wanted.origins, host_network=settings.host_network)
             for name, side in (("src", pair.source), ("dst", pair.destination))
         }
         self.began = time.monotonic()
-        client, *jobs = objects.deployment_jobs(naming, settings, pair, wanted, streams, deadline)
+        client, *jobs = objects.deployment_jobs(naming, settings, pair, wanted, request.streams, deadline)
         self._owner = create_object(cluster, client)
         present = state.deployments(cluster)
         if earlier := state.users(present, objects.chosen_nodes(pair), before=self._owner):
             raise OccupiedError(earlier[0])  # both saw the pair free
-        self.watch = PodWatch(cluster, naming, tell=tell)
+        self.watch = PodWatch(cluster, naming, tell=request.stage)
         for job in jobs:
             object_metadata(job).owner_references = [reference(self._owner)]
+        named = {object_name(job): objects.template_of(job) for job in jobs}
+        self.templates = {side: named[f"{naming.prefix}-{side}1"] for side in self._spots}
+        """The templates of the first origin's pod of each side, and of the client's."""
+        self.templates[CLIENT] = objects.template_of(client)
         policy = objects.network_policy(naming, self._owner, metrics=settings.metrics)
-        first = {f"{naming.prefix}-{side}1": side for side in self._spots} | {naming.prefix: CLIENT}
-        self.templates = {
-            first[object_name(job)]: objects.template_of(job)
-            for job in (client, *jobs)
-            if object_name(job) in first
-        }
-        """The templates of the client's pod, and of the first origin's of each side."""
-        bodies = [objects.package(naming, self._owner), policy, *jobs]
-        self._create(bodies)
+        self._create([objects.package(naming, self._owner), policy, *jobs])
         self.by_name: dict[str, V1Pod] = {}
         """The running pods by the names of their servers, and `client`."""
         self.sides: dict[str, xrootd.SideServers] = {}
@@ -101,7 +86,10 @@ class Pods:
         count = 1 + sum(map(len, self._spots.values()))
         running = self.watch.wait_until_ready(count, self._settings.start_time).values()
         self.by_name = {_name(pod, self.naming): pod for pod in running}
-        self.sides = {side: self._with(side, self._addresses(side)) for side in self._spots}
+        self.sides = {
+            side: objects.side_servers(side, placed, self._addresses(side, placed))
+            for side, placed in self._spots.items()
+        }
         self._fill()
 
     @property
@@ -146,20 +134,14 @@ class Pods:
         with ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(partial(create_object, self._cluster), bodies))
 
-    def _addresses(self, side: str) -> list[str]:
-        named = self._with(side, [side] * len(self._spots[side])).servers
-        servers = zip(self._spots[side], named, strict=True)
+    def _addresses(self, side: str, placed: list[Spot]) -> list[str]:
+        servers = objects.side_servers(side, placed, [side] * len(placed)).servers
         return [
             spot.address.partition("/")[0]
             if spot.address and not spot.network
             else pod_address(self.by_name[server.name], attached=spot.network is not None)
-            for spot, server in servers
+            for spot, server in zip(placed, servers, strict=True)
         ]
-
-    def _with(self, side: str, addresses: list[str]) -> xrootd.SideServers:
-        origins = addresses[-self._wanted.origins :]
-        ports = [places.block(spot.port) for spot in self._spots[side]]
-        return xrootd.side_servers(side, addresses[0], origins, places.STATE, places.FILES, ports)
 
     def _fill(self) -> None:
         addresses = {server.address for server in self.servers} | set(map(pod_address, self.by_name.values()))
@@ -169,11 +151,13 @@ class Pods:
             configuration[f"{server.name}.cfg"] = xrootd.configuration(
                 self._introduced(server), places.PRIVATE, authorization=self._wanted.authorization
             )
-        bodies: list[Any] = [objects.config_map(self.naming, configuration, self._owner)]
-        for of, theirs in objects.SECRETS.items():
-            content = {name: files[name] for name in files if theirs(name)}
-            bodies.append(objects.secret(self.naming, of, content, self._owner))
-        self._create(bodies)
+        secrets = [
+            objects.secret(
+                self.naming, of, {name: files[name] for name in files if theirs(name)}, self._owner
+            )
+            for of, theirs in objects.SECRETS.items()
+        ]
+        self._create([objects.config_map(self.naming, configuration, self._owner), *secrets])
 
     def _introduced(self, server: xrootd.Server) -> xrootd.Server:
         """Have an origin in its node's network reach its redirector through its agent (`network.introduce`)."""
@@ -208,7 +192,8 @@ def pod_address(pod: V1Pod, *, attached: bool = False) -> str:
 
 def _name(pod: V1Pod, naming: Naming) -> str:
     """Return the name of a pod's server, from the name of its Job."""
-    return job_name(pod).removeprefix(naming.prefix).removeprefix("-") or CLIENT
+    jobs = (each.name for each in object_metadata(pod).owner_references or [] if each.kind == "Job")
+    return next(jobs, "").removeprefix(naming.prefix).removeprefix("-") or CLIENT
 
 
 def _credentials(addresses: list[str]) -> dict[str, bytes]:

@@ -23,7 +23,7 @@ from tpcsweep.numbers import plain
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.metadata import Naming, object_name
+from tpcsweep.testbeds.kubernetes.metadata import SIDE, Naming, object_name
 
 NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0
@@ -48,20 +48,18 @@ def settings_of(configuration: Configuration) -> Kubernetes:
     return configuration.testbed
 
 
-def dry_run(cluster: Cluster, *bodies: Any) -> list[Any]:
-    """Return objects as the API server would create them. Raises ClusterError."""
-    return [
-        call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All") for body in bodies
-    ]
+def dry_run(cluster: Cluster, body: Any) -> Any:
+    """Return an object as the API server would create it. Raises ClusterError."""
+    return call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All")
 
 
 def refusal(cluster: Cluster, job: k8s.V1Job) -> str:
     """Return why the cluster would refuse a Job or its pod, or would change it; empty if it would not."""
     try:
-        _, pod = dry_run(cluster, job, _pod(job))
+        dry_run(cluster, job)
+        fault = faults.diagnose(dry_run(cluster, _pod(job)))
     except RefusedError as error:
         return str(error)
-    fault = faults.diagnose(pod)
     return fault.text if fault else ""
 
 
@@ -70,32 +68,26 @@ def within_quota(cluster: Cluster, settings: Kubernetes, naming: Naming) -> Nami
 
     The cluster reports refused pods of Jobs late, and in events alone; a dry run raises RefusedError.
     """
-
-    def refused(of: Naming) -> RefusedError | None:
-        try:
-            dry_run(cluster, _pod(objects.client_job(of, settings, settings.start_time)))
-        except RefusedError as error:
-            return error
-        return None
-
-    error, alone = refused(naming), replace(naming, everywhere=False)
-    if error and (error.status != 403 or refused(alone)):
-        raise error
-    return alone if error else naming
+    try:
+        dry_run(cluster, _pod(objects.client_job(naming, settings, settings.start_time)))
+    except RefusedError as error:
+        if error.status != 403:
+            raise
+    else:
+        return naming
+    alone = replace(naming, everywhere=False)
+    dry_run(cluster, _pod(objects.client_job(alone, settings, settings.start_time)))
+    return alone
 
 
 def distinct_jobs(
     configuration: Configuration, pairs: Sequence[Pair], naming: Naming = NAMING
 ) -> list[tuple[str, k8s.V1Job]]:
     """Return the Jobs of a sweep whose pods differ in more than names, each with a name for people. Pure."""
-    settings = settings_of(configuration)
     found: dict[str, tuple[str, k8s.V1Job]] = {}
-    for wanted, streams in _deployments(configuration):
-        for pair in pairs:
-            if settings.serves(pair, wanted):
-                jobs = objects.deployment_jobs(naming, settings, pair, wanted, streams, settings.start_time)
-                for job in jobs:
-                    found.setdefault(_likeness(job), (_name(job, naming, wanted), job))
+    for wanted, jobs in _deployments(configuration, pairs, naming):
+        for job in jobs:
+            found.setdefault(_likeness(job), (_name(job, naming, wanted), job))
     return list(found.values())
 
 
@@ -107,8 +99,7 @@ def findings(
     yield _clock(cluster)
     yield from _rights(cluster)
     for name, job in distinct_jobs(configuration, pairs, naming):
-        why = refusal(cluster, job)
-        yield Finding(name, "policies", "failed" if why else "ok", why)
+        yield _finding(name, "policies", refusal(cluster, job))
     yield from _quota(cluster, configuration, pairs)
     for index, pair in enumerate(pairs):
         for side, placed in (*pair.sides, ("client", pair.client)):
@@ -116,7 +107,7 @@ def findings(
             if placed.network:
                 yield _attachment(cluster, placed.network)
     own = settings.congestion_controls[0]
-    if others := {wanted.congestion_control for wanted, _ in _deployments(configuration)} - {own}:
+    if others := {cell.parameters.congestion_control for cell in configuration.grid.cells} - {own}:
         why = f"net.ipv4.tcp_congestion_control ({', '.join(sorted(others))}): a pod alone shows if kubelets allow it"
         yield Finding(cluster.namespace, "sysctls", "skipped", why)
 
@@ -136,34 +127,37 @@ def usage(jobs: Iterable[k8s.V1Job]) -> Usage:
     """Return the resources of a deployment that quotas count. Pure."""
     total: Usage = defaultdict(Decimal)
     for job in jobs:
-        assert job.spec and job.spec.template.spec
         for name in ("pods", "count/pods", "count/jobs.batch"):
             total[name] += 1
-        for container in job.spec.template.spec.containers:
-            resources = container.resources or k8s.V1ResourceRequirements()
-            for kind, values in (("requests", resources.requests), ("limits", resources.limits)):
-                for name, text in (values or {}).items():
+        for container in objects.template_of(job)["spec"]["containers"]:
+            for kind, values in container["resources"].items():
+                for name, text in values.items():
                     total[f"{kind}.{name}"] += resource_amount(text)
     return {**total, **{name: total[f"requests.{name}"] for name in ("cpu", "memory")}}
 
 
-def _deployments(configuration: Configuration) -> list[tuple[DeploymentParameters, int]]:
-    """Return the deployments of a sweep, each with the most streams of a cell."""
+def _deployments(
+    configuration: Configuration, pairs: Sequence[Pair], naming: Naming
+) -> Iterator[tuple[DeploymentParameters, list[k8s.V1Job]]]:
+    """Yield the Jobs of the deployments of a sweep, with the most streams of a cell, on each pair that serves them."""
+    settings = settings_of(configuration)
     most: dict[DeploymentParameters, int] = {}
-    names = DeploymentParameters.model_fields
     for cell in configuration.grid.cells:
-        wanted = DeploymentParameters(**{name: getattr(cell.parameters, name) for name in names})
+        given = dict(cell.parameters)
+        wanted = DeploymentParameters(**{name: given[name] for name in DeploymentParameters.model_fields})
         most[wanted] = max(most.get(wanted, 1), cell.parameters.streams)
-    return list(most.items())
+    for wanted, streams in most.items():
+        for pair in (pair for pair in pairs if settings.serves(pair, wanted)):
+            limit = settings.start_time
+            yield wanted, objects.deployment_jobs(naming, settings, pair, wanted, streams, limit)
 
 
 def _likeness(job: k8s.V1Job) -> str:
     """Return a text that is equal for pods that differ only in names."""
     template = objects.template_of(job)
-    template["metadata"]["labels"].pop("tpcsweep/side", None)
-    spec = template["spec"]
-    spec.pop("topologySpreadConstraints", None)
-    for container in spec["containers"]:
+    template["metadata"]["labels"].pop(SIDE, None)
+    template["spec"].pop("topologySpreadConstraints", None)
+    for container in template["spec"]["containers"]:
         container.pop("command")
     return json.dumps(template, sort_keys=True)
 
@@ -173,6 +167,10 @@ def _pod(job: k8s.V1Job) -> k8s.V1Pod:
     assert job.spec and job.spec.template.metadata
     metadata = job.spec.template.metadata.model_copy(update={"name": object_name(job)})
     return k8s.V1Pod(metadata=metadata, spec=job.spec.template.spec)
+
+
+def _finding(subject: str, check: str, problem: str) -> Finding:
+    return Finding(subject, check, "failed" if problem else "ok", problem)
 
 
 def _name(job: k8s.V1Job, naming: Naming, wanted: DeploymentParameters) -> str:
@@ -213,21 +211,17 @@ def _rights(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    settings = settings_of(configuration)
     try:
         quotas = call(cluster.core.list_namespaced_resource_quota, cluster.namespace).items
     except ClusterError as error:
         yield Finding(cluster.namespace, "quota", "skipped", str(error))
         return
     largest: Usage = defaultdict(Decimal)
-    for wanted, streams in _deployments(configuration) if quotas else []:
-        for pair in (pair for pair in pairs if settings.serves(pair, wanted)):
-            jobs = objects.deployment_jobs(NAMING, settings, pair, wanted, streams, settings.start_time)
-            for name, amount in usage(jobs).items():
-                largest[name] = max(largest[name], amount)
+    for _, jobs in _deployments(configuration, pairs, NAMING) if quotas else ():
+        for name, amount in usage(jobs).items():
+            largest[name] = max(largest[name], amount)
     for quota in quotas:
-        over = "; ".join(exceeded(quota, largest))
-        yield Finding(f"quota {object_name(quota)}", "quota", "failed" if over else "ok", over)
+        yield _finding(f"quota {object_name(quota)}", "quota", "; ".join(exceeded(quota, largest)))
 
 
 def _nodes(cluster: Cluster, subject: str, labels: Mapping[str, str]) -> Finding:

@@ -49,13 +49,9 @@ class Session:
     def __init__(
         self, cluster: Cluster, pod: str, longest: float, heard: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        """Begin the conversation.
+        """Begin the conversation with the hub in a pod, which may be out of reach for `longest` seconds.
 
-        Args:
-            cluster: The cluster of the hub.
-            pod: The name of the hub's pod.
-            longest: Seconds for which the cluster may be out of reach.
-            heard: Is called in the session's thread, with every message that is not an answer.
+        `heard` is called in the session's thread, with every message that is not an answer.
         """
         self._cluster = cluster
         self._pod = pod

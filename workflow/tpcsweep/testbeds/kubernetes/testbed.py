@@ -186,8 +186,7 @@ def deployed_objects(
         undo.callback(signals.ignore_signals)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
-        wanted = request.parameters, request.streams
-        pods = Pods(cluster, naming, settings, pair, *wanted, deadline, request.stage)
+        pods = Pods(cluster, naming, settings, pair, request, deadline)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore_signals)
         pods.run()
@@ -264,7 +263,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         owner = create_object(cluster, job)
         create_object(cluster, objects.package(naming, owner))
         filled = objects.secret(naming, CLIENT, {}, owner), objects.config_map(naming, {}, owner)
-        rehearsal.dry_run(cluster, *filled, objects.network_policy(naming, owner))
+        for body in (*filled, objects.network_policy(naming, owner)):
+            rehearsal.dry_run(cluster, body)
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
         try:
             [name] = watch.wait_until_ready(1, settings.start_time)
@@ -369,16 +369,15 @@ def _provenance(
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return the fields of every testbed, from the first origin of each side, and those of this one."""
-    first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
+    names = {side: servers.names for side, servers in pods.sides.items()}
+    first = {side: described[origins[0]] for side, origins in names.items()}
     addresses = {server.name: server.address for server in pods.servers}
     hosts = {name: node_name(pod) for name, pod in pods.by_name.items()}
+    on = {side: ", ".join(sorted({hosts[name] for name in origins})) for side, origins in names.items()}
     return {
         **first["src"]["machine"],
-        "host": hosts[pods.sides["src"].names[0]],
-        "nodes": {
-            side: ", ".join(sorted({hosts[name] for name in pods.sides[end].names}))
-            for side, end in (("source", "src"), ("destination", "dst"))
-        },
+        "host": hosts[names["src"][0]],
+        "nodes": {"source": on["src"], "destination": on["dst"]},
         "software": described[CLIENT]["software"],
         "xrootd": release,
         "path": {"measured": measured.to_dict(), "mtu_bytes": measured.mtu, **emulated},
@@ -400,11 +399,10 @@ def _provenance(
 
 
 def _describe(pod: V1Pod, address: str | None) -> dict[str, Any]:
-    assert pod.status
-    statuses = pod.status.container_statuses or []
+    assert pod.status and pod.status.container_statuses
     return {
         "node": node_name(pod),
         "address": address or pod.status.pod_ip,
-        "image": next((status.image_id for status in statuses), None),
+        "image": pod.status.container_statuses[0].image_id,
         "qos": pod.status.qos_class,
     }

@@ -66,13 +66,10 @@ class PodWatch:
         patient: bool = True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """List the pods for the first time. Raises ClusterError.
+        """List the pods for the first time; raises ClusterError.
 
-        Args:
-            cluster: The cluster of the pods.
-            naming: Their deployment.
-            patient: Wait for an image that cannot be pulled now, and for nodes that are in use or do not fit.
-            tell: Is called with the reason for which pods have not run for REPORT_SECONDS.
+        If `patient`, wait for images that cannot be pulled now, and for nodes that are in use or do not fit. `tell` is
+        called with the reason for which pods have not run for REPORT_SECONDS.
         """
         self._tell = tell
         self._cluster = cluster
@@ -147,19 +144,15 @@ class PodWatch:
 
         It asks the API server once, for the Job, when there is a fault.
         """
-        with self._changed:
-            first, told = self._first, self._told
-        if told is None and first is not None:
+        if self._first and self._told is None:
             job = self._job_problem()
-            told = self._told = f"{first}; {job.text}" if job else str(first)
-        if told is None and (refused := self._refused) and time.monotonic() - refused[0] > REFUSED_SECONDS:
-            told = refused[1]
-        return told
+            self._told = f"{self._first}; {job.text}" if job else str(self._first)
+        since, refusal = self._refused or (math.inf, None)
+        return self._told or (refusal if time.monotonic() - since > REFUSED_SECONDS else None)
 
     def own(self) -> bool:
         """Return whether the first fault is the end of a server or a tool."""
-        with self._changed:
-            return self._first is not None and self._first.own
+        return self._first is not None and self._first.own
 
     def close(self) -> None:
         self._ended.set()
