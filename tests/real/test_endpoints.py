@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, trial
-from tpcsweep.testbeds.endpoints.doors import Doors
+from tpcsweep.testbeds.endpoints.doors import HttpDoors
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.sites import MIB, files, handlers_kept
@@ -48,7 +49,8 @@ def request(folder: Path, **parameters: Any) -> Request:
 def measured(
     storage: Storage, folder: Path, how: Measurement, tool: str, **parameters: Any
 ) -> dict[str, Any]:
-    testbed, settings = testbeds.load_testbed("endpoints"), storage.settings()
+    testbed = testbeds.load_testbed("endpoints")
+    settings = storage.settings_for(tool)
     wanted = request(folder, tool=tool, **parameters)
     with handlers_kept(), testbed.deployed(settings, wanted) as site:
         found = testbed.measure(site, Parameters(**vars(wanted.parameters)), how, "c0", lambda *_: None)
@@ -59,8 +61,10 @@ def measured(
     return found
 
 
-@pytest.mark.parametrize("mode", ["pull", "push"])
-@pytest.mark.parametrize("tool", ["curl", "native", "gfal-copy", "gfal2"])
+@pytest.mark.parametrize(
+    ("tool", "mode"),
+    [*itertools.product(["curl", "native", "gfal-copy", "gfal2"], ["pull", "push"]), ("xrdcp", "pull")],
+)
 def test_a_cell_between_servers_that_run(storage: Storage, tmp_path: Path, tool: str, mode: str) -> None:
     how = {"streams": 2, "file_size": 8 * MIB, "copy_mode": mode}
     found = measured(storage, tmp_path, files(4), tool, **how)
@@ -88,6 +92,23 @@ def test_check_tries_everything_and_leaves_nothing(storage: Storage) -> None:
     done = {row.check for row in rows if row.status == "ok"}
     assert {"TLS and CA", "upload", "download", "delete", "pull", "push", "pull with 2 connections"} <= done
     assert ("macaroon" in done) == ("checksum" in done) == storage.asks
+    assert storage.files("source") == storage.files("destination") == []
+
+
+def test_check_tries_the_root_protocol_and_names_what_it_has_not(storage: Storage) -> None:
+    rows = list(trial.findings(storage.settings_for("xrdcp")))
+    assert [row for row in rows if row.status == "failed"] == []
+    done = {row.check for row in rows if row.status == "ok"}
+    assert {"list", "make a folder", "upload", "download", "delete", "xrdcp", "nothing left"} <= done
+    other = {row.check for row in rows if row.reason == "https:// only"}
+    assert other == {
+        "TLS and CA",
+        "macaroon",
+        "pull",
+        "push",
+        "pull with 2 connections",
+        "performance markers",
+    }
     assert storage.files("source") == storage.files("destination") == []
 
 
@@ -123,10 +144,12 @@ from tpcsweep.configuration.sweep import Measurement
 
 folder, pki, asks, moment = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "True", float(sys.argv[4])
 PORTS.update(json.loads(sys.argv[6]))
+tool = sys.argv[7]
 storage = Storage(folder, pki, asks, {})
 testbed = testbeds.load_testbed("endpoints")
-wanted = request(Path(sys.argv[5]), streams=2, file_size=64 << 20)
-with testbed.deployed(storage.settings(), wanted) as site:
+settings = storage.settings_for(tool)
+wanted = request(Path(sys.argv[5]), tool=tool, streams=2, file_size=64 << 20)
+with testbed.deployed(settings, wanted) as site:
     print("begun", flush=True)
     threading.Timer(moment, os.kill, (os.getpid(), signal.SIGKILL)).start()
     how = Measurement(until="seconds", seconds=30)
@@ -134,18 +157,21 @@ with testbed.deployed(storage.settings(), wanted) as site:
 """
 
 
-@pytest.mark.parametrize("moment", [0.05, 1.0, 3.0])
-def test_what_a_killed_run_leaves_is_reaped(storage: Storage, tmp_path: Path, moment: float) -> None:
-    arguments = [storage.folder, storage.pki, storage.asks, moment, tmp_path, json.dumps(PORTS)]
+@pytest.mark.parametrize(("moment", "tool"), [(0.05, "curl"), (1.0, "curl"), (3.0, "curl"), (3.0, "xrdcp")])
+def test_what_a_killed_run_leaves_is_reaped(
+    storage: Storage, tmp_path: Path, moment: float, tool: str
+) -> None:
+    settings = storage.settings_for(tool)
+    arguments = [storage.folder, storage.pki, storage.asks, moment, tmp_path, json.dumps(PORTS), tool]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])}
     killed = subprocess.run([sys.executable, "-c", KILLED, *map(str, arguments)], env=environment, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert storage.files("destination") != []
     time.sleep(1)
-    reaped = testbeds.load_testbed("endpoints").reap(storage.settings())
+    reaped = testbeds.load_testbed("endpoints").reap(settings)
     assert len(reaped) == 1
     assert storage.files("source") == storage.files("destination") == []
-    assert testbeds.load_testbed("endpoints").reap(storage.settings()) == []
+    assert testbeds.load_testbed("endpoints").reap(settings) == []
 
 
 def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
@@ -153,9 +179,9 @@ def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
 ) -> None:
     testbed = testbeds.load_testbed("endpoints")
     wanted = request(tmp_path, file_size=MIB)
-    real = Doors.ok
+    real = HttpDoors.ok
 
-    def refused(self: Doors, method: str, url: str, *_: int, **how: Any) -> Any:
+    def refused(self: HttpDoors, method: str, url: str, *_: int, **how: Any) -> Any:
         return real(self, method, f"{url}/no" if method == "DELETE" else url, **how)
 
     with (
@@ -163,12 +189,12 @@ def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
         pytest.raises(TeardownError, match="left behind"),
         testbed.deployed(storage.settings(), wanted) as site,
     ):
-        monkeypatch.setattr(Doors, "ok", refused)
+        monkeypatch.setattr(HttpDoors, "ok", refused)
         result = testbed.measure(site, wanted.parameters, files(3), "c0", lambda *_: None)
         assert "deployment_broken" in result["flags"]
         assert "files are left behind: DELETE" in result["message"]
     assert list(ledger.place().glob("*.json"))
-    monkeypatch.setattr(Doors, "ok", real)
+    monkeypatch.setattr(HttpDoors, "ok", real)
     assert len(testbed.reap(storage.settings())) == 1
     assert storage.files("destination") == []
 

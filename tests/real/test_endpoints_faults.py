@@ -16,7 +16,7 @@ from tpcsweep.configuration.endpoints import Budget, Endpoints
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.endpoints import trial
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors
 from tpcsweep.testbeds.endpoints.spending import BudgetError
 from tpcsweep.tools import Credentials
 from tpcsweep.xrootd.credentials import create_credentials
@@ -47,7 +47,7 @@ def macaroon(storage: Storage, role: str, seconds: int) -> str:
         {"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": f"PT{seconds}S"}
     ).encode()
     kind = {"Content-Type": "application/macaroon-request"}
-    door = Doors(Credentials(storage.pki), role)
+    door = HttpDoors(Credentials(storage.pki), role)
     answer = door.ok("POST", f"{storage.url(role)}/", headers=kind, body=lambda: [text], size=len(text))
     return str(json.loads(answer.body)["macaroon"])
 

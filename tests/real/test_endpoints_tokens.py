@@ -85,6 +85,18 @@ def test_check_tells_what_a_token_is_for(storage: Storage, tmp_path: Path) -> No
         assert part in told
 
 
+def test_a_token_is_shown_by_the_root_protocol(storage: Storage, tmp_path: Path) -> None:
+    file = tmp_path / "both.jwt"
+    file.touch(0o600)  # XRootD's client reads no other
+    file.write_text(issuer(storage).token(ANY["wlcg"]))
+    settings = storage.settings_for("xrdcp", credentials={"token_file": str(file)})
+    rows = [
+        row for row in trial.findings(settings) if row.check != "xrdcp"
+    ]  # no token for the servers' xrdcp
+    assert [row for row in rows if row.status == "failed"] == []
+    assert {"upload", "download", "delete"} <= {row.check for row in rows if row.status == "ok"}
+
+
 @pytest.mark.parametrize("fault", ["audience", "scope", "issuer", "end"])
 def test_a_token_that_does_not_fit_is_refused_with_what_it_is_for(
     storage: Storage, tmp_path: Path, fault: str

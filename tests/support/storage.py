@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import pwd
 import shutil
@@ -53,8 +54,13 @@ macaroons.secretkey {pki}/macaroon.key
 macaroons.maxduration 99999999
 ofs.authlib libXrdMacaroons.so
 acc.authdb {place}/authdb
+xrootd.seclib libXrdSec.so
+sec.protocol unix
 """
 TOKENS = """
+xrootd.tls capable login
+xrootd.seclib libXrdSec.so
+sec.protocol ztn
 ofs.authlib libXrdAccSciTokens.so config={place}/scitokens.cfg
 """
 SCITOKENS = """
@@ -106,7 +112,8 @@ class Storage:
         for path in (place, root, root / "data", root / "data" / "test"):
             path.mkdir(exist_ok=True)
             os.chown(path, user.pw_uid, user.pw_gid)
-        (place / "authdb").write_text(f"u {USER} /data {rights}\n")
+        # By the root protocol clients declare that they are the user who runs the tests.
+        (place / "authdb").write_text(f"u {USER} /data {rights}\nu {getpass.getuser()} /data {rights}\n")
         authorization = f"{ASKS}{TOKENS if self.issuer else MACAROONS}" if self.asks else ""
         lines = [
             "all.export /data",
@@ -121,6 +128,7 @@ class Storage:
             f"xrd.protocol http:{PORTS[door]} libXrdHttp.so",
             "http.exthandler xrdtpc libXrdHttpTPC.so",
             "http.desthttps yes",
+            "ofs.tpc pgm /usr/bin/xrdcp --server",
             "tpc.trace info error warning",
             *authorization.format(pki=self.pki, place=place).splitlines(),
             also,
@@ -146,6 +154,13 @@ class Storage:
         self.kill(door)
         self.start(door, rights, also)
         wait_until(lambda: answers(door), "the server answers")
+
+    def settings_for(self, tool: str, **changes: Any) -> Endpoints:
+        """Settings for a tool: for xrdcp at one address, as servers compare it with that of the third party."""
+        if tool != "xrdcp":
+            return self.settings(**changes)
+        ends = {role: {"urls": [f"root://127.0.0.1:{PORTS[role]}//data/test"]} for role in ADDRESSES}
+        return self.settings(pairs=[{"name": "loopback", **ends}], **changes)
 
     def settings(self, **changes: Any) -> Endpoints:
         ends: dict[str, dict[str, list[str]]] = {role: {"urls": []} for role in ADDRESSES}

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from tpcsweep.configuration.endpoints import Budget, Endpoints
+from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.sweep import Sweep, expand
+from tpcsweep.testbeds.endpoints.checks import check
 from tpcsweep.testbeds.endpoints.doors import explained
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
@@ -30,10 +32,35 @@ def test_davs_is_https_and_a_folder_has_no_slash_at_its_end() -> None:
     assert (*pair.source.urls, *pair.destination.urls) == ("https://a.example/x", "https://b.example:2880/y")
 
 
-@pytest.mark.parametrize("url", ["root://a.example/x", "file:///x", "davs://", "davs://a/x?authz=secret"])
+@pytest.mark.parametrize("url", ["gsiftp://a.example/x", "file:///x", "davs://", "davs://a/x?authz=secret"])
 def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(ValidationError):
         settings(url)
+
+
+def test_a_pair_by_the_root_protocol_has_one_form_and_one_scheme() -> None:
+    ends = {"destination": {"urls": ["roots://b.example//y/"]}}
+    pair = settings("root://a.example:1094/x", pair=ends).pairs[0]
+    assert (*pair.source.urls, *pair.destination.urls) == ("root://a.example:1094//x", "roots://b.example//y")
+    with pytest.raises(ValidationError, match="for both ends"):
+        settings("root://a.example/x")
+    with pytest.raises(ValidationError, match="a proxy"):
+        settings("root://a.example/x", pair=ends, credentials={"certificate": "c", "key": "k"})
+
+
+@pytest.mark.parametrize(
+    ("url", "tool", "allowed"),
+    [("root://a/x", "curl", "xrdcp with the root URLs"), ("davs://a/x", "xrdcp", "or native with the https")],
+)
+def test_a_tool_of_another_protocol_is_refused(url: str, tool: str, allowed: str) -> None:
+    testbed = settings(url, pair={"destination": {"urls": [url]}})
+    how = {"until": "files", "files": 1, "max_time": 10}
+    parameters = {"tool": tool, "pair": "a-b", "file_size": 1024}
+    sweep = Sweep.model_validate({"parameters": parameters, "measurement": how, "retry_share": 0})
+    files = ("s.yaml", "t", testbed, "t.yaml", Path("results"))
+    [problem] = check(Configuration("s", sweep, *files, expand(sweep), requested={}))
+    assert problem.key == "parameters.tool"
+    assert allowed in problem.allowed
 
 
 @pytest.mark.parametrize("missing", ["budget", "max_streams"])

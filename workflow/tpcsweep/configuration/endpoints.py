@@ -26,10 +26,11 @@ UNKNOWN_BANDWIDTH = 10_000.0
 
 def _url(text: str) -> str:
     scheme, _, rest = text.partition("://")
-    if scheme == "root":
-        raise fault("a https:// or davs:// folder: tpcsweep uploads, lists and deletes by HTTP", text)
-    if scheme not in ("https", "davs", "http") or not rest.partition("/")[0] or "?" in rest:
+    if scheme not in ("https", "davs", "http", "root", "roots") or not rest.partition("/")[0] or "?" in rest:
         raise fault("the URL of a folder, such as davs://se.example.org:443/store/test", text)
+    if scheme.startswith("root"):
+        host, _, path = rest.partition("/")
+        return f"{scheme}://{host}//{path.strip('/')}"
     return f"{'https' if scheme == 'davs' else scheme}://{rest.rstrip('/')}"
 
 
@@ -103,6 +104,12 @@ class EndpointPair(Strict):
         count = max(len(sources), len(destinations))
         return [(sources[n % len(sources)], destinations[n % len(destinations)]) for n in range(count)]
 
+    @property
+    def protocols(self) -> set[str]:
+        """Protocols of the pair's URLs, `https` and `root`."""
+        urls = (*self.source.urls, *self.destination.urls)
+        return {"root" if url.startswith("root") else "https" for url in urls}
+
 
 class Budget(Strict):
     """Limits on the bytes and the time of a sweep."""
@@ -140,6 +147,14 @@ class Endpoints(Settings):
                 yield ("pairs", index), f"{pair.name} again", "each name once"
             if pair.destination.file:
                 yield ("pairs", index, "destination", "file"), pair.destination.file, "source.file alone"
+            if len(pair.protocols) > 1:
+                yield ("pairs", index), "root:// with another scheme", "root:// or https:// for both ends"
+            if "root" in pair.protocols and any(self.login(e).key for e in (pair.source, pair.destination)):
+                yield (
+                    ("pairs", index),
+                    "certificate with root://",
+                    "a proxy, as by voms-proxy-init, or a token",
+                )
             x509 = [self.login(end) for end in (pair.source, pair.destination) if not self.login(end).token]
             if len(x509) == 2 and x509[0] != x509[1]:
                 yield (

@@ -48,7 +48,7 @@ class Xrdcp(Program):
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         # No retry, because failures must be visible.
         own = {"XRD_CONNECTIONRETRY": "1", "XRD_LOGLEVEL": "Error"}
-        return super().environment(credentials, folder) | own
+        return super().environment(credentials, folder) | login_environment(credentials, "source") | own
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         # `only`, because `first` falls back to streaming through the client.
@@ -75,6 +75,16 @@ class XrdcpDirect(Xrdcp):
         return self._command([], transfer, transfer.source_file)
 
 
+def login_environment(credentials: Credentials, end: str) -> dict[str, str]:
+    """Return the environment that names the credential of an end, and restricts the client to protocols that use it."""
+    trust = {"X509_CERT_DIR": str(credentials.authorities)}
+    if token := credentials.token_file(end):
+        return {**trust, "XrdSecPROTOCOL": "ztn", "BEARER_TOKEN_FILE": str(token)}
+    if credentials.needed:
+        return {**trust, "XrdSecPROTOCOL": "gsi,unix,host", "X509_USER_PROXY": str(credentials.key)}
+    return {**trust, "XrdSecPROTOCOL": "unix,host"}
+
+
 @functools.cache
 def _release() -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", first_line(["/usr/bin/xrdcp", "--version"]))[:3]))
@@ -82,4 +92,4 @@ def _release() -> tuple[int, ...]:
 
 def _root_url(url: str) -> str:
     parts = urlsplit(url)
-    return f"root://{parts.netloc}/{parts.path}"
+    return f"{parts.scheme if parts.scheme == 'roots' else 'root'}://{parts.netloc}//{parts.path.lstrip('/')}"

@@ -12,8 +12,9 @@ from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.sweep import expected_seconds
 from tpcsweep.configuration.units import COUNT, DURATION, show
 from tpcsweep.testbeds.rules import at_most, one_of
+from tpcsweep.tools import TOOLS
 
-TOOLS = ("gfal-copy", "gfal2", "curl", "native")
+ABLE = ("gfal-copy", "gfal2", "curl", "native", "xrdcp")
 
 
 def check(configuration: Configuration) -> list[Problem]:
@@ -28,13 +29,21 @@ def check(configuration: Configuration) -> list[Problem]:
         return None if name in names else suggest(name, names)
 
     def one_login(tool: str, name: str) -> str | None:
-        shared = tool not in ("gfal-copy", "gfal2") or name not in mixed
-        return None if shared else "curl or native: gfal2 shows the same credential to both ends"
+        shared = tool in ("curl", "native") or name not in mixed
+        return None if shared else f"curl or native: {tool} shows the same credential to both ends"
 
-    why = f"{', '.join(TOOLS)}: others need a process, or files, at the servers"
+    def one_protocol(tool: str, name: str) -> str | None:
+        if tool not in ABLE or name not in names:
+            return None  # another rule refuses it
+        spoken = testbed.pair(name).protocols
+        able = [other for other in ABLE if spoken == {TOOLS[other].protocol}]
+        return None if tool in able else f"{' or '.join(able)} with the {spoken.pop()} URLs of this pair"
+
+    why = f"{', '.join(ABLE)}: others need a process, or files, at the servers"
     rules = [
         Rule(("pair",), pair),
-        one_of("tool", TOOLS, why),
+        one_of("tool", ABLE, why),
+        Rule(("tool", "pair"), one_protocol),
         Rule(("tool", "pair"), one_login),
         at_most("streams", testbed.max_streams, COUNT, f" (max_streams in {file})"),
         *everywhere(2**62, "any storage"),

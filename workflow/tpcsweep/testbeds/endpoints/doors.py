@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP and WebDAV requests to the doors of an endpoint. Error texts contain no tokens.
+"""Requests to the doors of an endpoint, and their form in HTTP and WebDAV. Error texts contain no tokens.
 
 RFC 4918 (WebDAV: MKCOL, PROPFIND), RFC 3230 (digests), RFC 9110 (Retry-After).
 """
@@ -10,9 +10,10 @@ import http.client
 import re
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from tpcsweep.tools.base import Credentials
 from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head
@@ -25,7 +26,7 @@ TRIES = 4
 LONGEST_WAIT = 30.0
 BLOCK = 1 << 20
 FIXES = {
-    r"\b401\b|Unauthorized": "the server does not accept the credential: renew the token or proxy",
+    r"\b401\b|Unauthorized|Auth failed": "the server does not accept the credential: renew the token or proxy",
     r"\b403\b|Forbidden|Permission denied": (
         "no right there, an expired credential, or a token for another audience or scope: look at it with "
         "`tpcsweep check`, renew it, or ask for the right"
@@ -74,8 +75,46 @@ def tls_context(credentials: Credentials, *, identified: bool) -> ssl.SSLContext
     return tls
 
 
-class Doors:
-    """Requests to the doors of one end, `source` or `destination`."""
+class Doors(ABC):
+    """Requests to the doors of one end, `source` or `destination`. They raise DoorError if they fail."""
+
+    @abstractmethod
+    def server(self, url: str) -> str:
+        """Return the server's software, as far as it answers that; "" otherwise."""
+
+    @abstractmethod
+    def size(self, url: str) -> int | None:
+        """Return the size of a file; None if it is missing."""
+
+    @abstractmethod
+    def make_folder(self, url: str) -> None:
+        """Create a folder unless it exists."""
+
+    @abstractmethod
+    def upload(self, url: str, content: Body, size: int) -> None: ...
+
+    @abstractmethod
+    def download(self, url: str) -> bytes: ...
+
+    @abstractmethod
+    def checksum(self, url: str) -> str:
+        """Return the server's checksum, such as adler32=0a1b2c3d. Raises LookupError if it has none."""
+
+    @abstractmethod
+    def delete(self, url: str) -> bool:
+        """Delete a file, or an empty folder, whose URL ends with a slash; return whether it existed."""
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str] | None:
+        """List a folder by names as in URLs; None if it is missing."""
+
+    def empty(self, folder: str) -> int:
+        """Delete all files in one of tpcsweep's own folders; return their number."""
+        return sum(self.delete(f"{folder}/{name}") for name in self.names(folder) or ())
+
+
+class HttpDoors(Doors):
+    """Doors of HTTP and WebDAV."""
 
     def __init__(self, credentials: Credentials, role: str) -> None:
         """Raise OSError for unusable certificates."""
@@ -159,24 +198,33 @@ class Doors:
             raise DoorError(f"{method} {url}: {answer}")
         return answer
 
+    def server(self, url: str) -> str:
+        return self.request("OPTIONS", f"{url}/").headers.get("server", "")
+
+    def size(self, url: str) -> int | None:
+        head = self.request("HEAD", url)
+        return int(head.headers.get("content-length", -1)) if head.well else None
+
     def upload(self, url: str, content: Body, size: int) -> None:
         self.ok("PUT", url, body=content, size=size)
 
+    def download(self, url: str) -> bytes:
+        return self.ok("GET", url).body
+
+    def checksum(self, url: str) -> str:
+        head = self.request("HEAD", url, {"Want-Digest": "adler32"})
+        if told := head.headers.get("digest"):
+            return told.lower().replace(" ", "")
+        raise LookupError(f"no Digest in the answer to HEAD (RFC 3230): {head}")
+
     def make_folder(self, url: str) -> None:
-        """Create a folder unless it exists."""
         self.ok("MKCOL", url, 405)
 
     def delete(self, url: str) -> bool:
-        """Delete a file or an empty folder; return whether it existed."""
         return self.ok("DELETE", url, 404).status != 404
 
-    def names(self, folder: str) -> list[str]:
-        """List a folder; a missing folder is empty."""
+    def names(self, folder: str) -> list[str] | None:
         answer = self.ok("PROPFIND", f"{folder}/", 404, headers={"Depth": "1"})
         here = urlsplit(folder).path.strip("/").split("/")[-1]
-        found = (unquote(href).rstrip("/").rpartition("/")[2] for href in _HREF.findall(answer.body.decode()))
-        return [] if answer.status == 404 else [name for name in found if name not in ("", here)]
-
-    def empty(self, folder: str) -> int:
-        """Delete all files in one of tpcsweep's own folders; return their number."""
-        return sum(self.delete(f"{folder}/{quote(name)}") for name in self.names(folder))
+        found = (href.rstrip("/").rpartition("/")[2] for href in _HREF.findall(answer.body.decode()))
+        return None if answer.status == 404 else [name for name in found if name not in ("", here)]

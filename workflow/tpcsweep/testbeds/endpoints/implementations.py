@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -42,7 +41,6 @@ dCache delegates by default with X.509 (User Guide, WebDAV: authorising the data
 """
 
 
-def recognized(headers: Mapping[str, str]) -> Implementation | None:
-    """Return the implementation that sent these headers, whose names are in lower case."""
-    server = headers.get("server", "").lower()
-    return next((one for one in KNOWN if one.word in server), None)
+def recognized(server: str) -> Implementation | None:
+    """Return the implementation that calls itself `server`."""
+    return next((one for one in KNOWN if one.word in server.lower()), None)

@@ -21,6 +21,7 @@ from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.files import write_json
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
+from tpcsweep.testbeds.endpoints.root import open_doors
 from tpcsweep.tools import Credentials
 
 LINGER = 6.0
@@ -97,7 +98,9 @@ def reap(settings: Endpoints) -> tuple[list[str], list[str]]:
             continue
         private = secrets.written(settings, pair)
         try:
-            doors = {role: Doors(Credentials(private), role) for role in entry.folders}
+            doors = {
+                role: open_doors(folder, Credentials(private), role) for role, folder in entry.folders.items()
+            }
             count, wrong = cleared(doors, entry.folders)
             if count and not wrong:  # a server may finish a copy after its client is gone
                 time.sleep(LINGER)

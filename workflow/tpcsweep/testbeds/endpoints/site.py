@@ -183,14 +183,12 @@ class EndpointsSite:
         door, name = self.doors["source"], self.pair.source.file or f"{content}.{size}"
         url = f"{self.pairs('')[0][0]}/{name}"
         try:
-            head = door.request("HEAD", url)
-            found = int(head.headers.get("content-length", -1)) if head.well else -1
+            found = door.size(url)
             if found == size:
                 return name
             if self.pair.source.file:
-                raise BrokenError(
-                    f"{url}: {head}, {found} bytes: file_size must be the size of the source file"
-                )
+                size_found = "no such file" if found is None else f"{found} bytes"
+                raise BrokenError(f"{url}: {size_found}: file_size must be the size of the source file")
             self.spending.add(size)
             door.upload(url, lambda: random_blocks(size), size)
         except DoorError as error:
@@ -276,7 +274,7 @@ class EndpointsSite:
         """Raise BrokenError unless a door of each end answers."""
         for role, folder in self.folders_made.items():
             try:
-                self.doors[role].request("HEAD", f"{folder}/")
+                self.doors[role].server(folder)
             except DoorError as error:
                 raise BrokenError(str(error)) from error
 

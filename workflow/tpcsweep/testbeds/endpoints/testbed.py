@@ -29,6 +29,7 @@ from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
 from tpcsweep.testbeds.endpoints.implementations import recognized
+from tpcsweep.testbeds.endpoints.root import open_doors
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.tools import Credentials
@@ -60,7 +61,10 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             del folders["source"]
         entry = ledger.begin(undo, name, pair.name, folders, private)
         try:
-            doors = {role: Doors(Credentials(private), role) for role in ("source", "destination")}
+            doors = {
+                role: open_doors(getattr(pair, role).urls[0], Credentials(private), role)
+                for role in ("source", "destination")
+            }
         except OSError as error:
             ledger.end(entry)
             raise secrets.CredentialError(
@@ -132,12 +136,12 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
     described, hosts = {}, {}
     for role, door in doors.items():
         url = getattr(pair, role).urls[0]
-        answer = door.request("OPTIONS", f"{url}/")
-        found = recognized(answer.headers)
+        server = door.server(url)
+        found = recognized(server)
         hosts[role] = url.split("/")[2]
         described[role] = {
             "urls": list(getattr(pair, role).urls),
-            "server": answer.headers.get("server", ""),
+            "server": server,
             "implementation": found.name if found else "",
         }
     return {

@@ -12,6 +12,7 @@ import secrets as random
 import shutil
 import socket
 import ssl
+import subprocess
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,14 +23,17 @@ from urllib.parse import SplitResult, urlsplit
 
 from cryptography import x509
 
+from tpcsweep import processes
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.endpoints import ledger, secrets
-from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
+from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors, HttpDoors, explained
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
-from tpcsweep.tools import Credentials
+from tpcsweep.testbeds.endpoints.root import open_doors
+from tpcsweep.tools import Credentials, Transfer
 from tpcsweep.tools.curl import CAVEATS
 from tpcsweep.tools.native import Progress, failure
+from tpcsweep.tools.xrdcp import Xrdcp
 
 CONNECT_SECONDS = 10.0
 CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)
@@ -104,8 +108,7 @@ class _Trial:
                 ("name resolves", partial(_resolved, where)),
                 ("TCP, RTT of the connect", partial(_connected, where)),
             ]
-            if where.scheme == "https":
-                steps += [("TLS and CA", partial(self._secured, where))]
+            steps += [("TLS and CA", partial(self._secured, where))]
             yield from _in_turn(f"{subject} {where.netloc}", steps)
         folder = self._folders[role]
         yield from _in_turn(
@@ -113,7 +116,7 @@ class _Trial:
             [
                 ("credential usable", lambda: self._opened(role)),
                 ("list", partial(self._listed, role, first)),
-                ("make a folder", lambda: self._done(role, "MKCOL", f"{folder}/")),
+                ("make a folder", lambda: self._made(role, f"{folder}/")),
                 *self._of_a_file(role, first),
                 ("macaroon", lambda: self._macaroon(role)),
             ],
@@ -128,29 +131,40 @@ class _Trial:
             ("upload", lambda: self._uploaded(role, file)),
             ("download", lambda: self._downloaded(role, file)),
             ("checksum", lambda: self._checksum(role, file)),
-            ("delete", lambda: self._done(role, "DELETE", file)),
+            ("delete", lambda: self._deleted(role, file)),
         ]
 
     def _between(self, usable: bool) -> Row:
-        ways = [("pull", 1), ("push", 1), ("pull", 2)]
+        ways: dict[str, Callable[[str, str], None]] = {
+            "pull": partial(self._copied_by_http, "pull", 1),
+            "push": partial(self._copied_by_http, "push", 1),
+            "pull with 2 connections": partial(self._copied_by_http, "pull", 2),
+            "xrdcp": self._copied_by_xrdcp,
+        }
+        by_root = "root" in self._pair.protocols
         pairs = self._pair.doors
         for doors in pairs:
             subject = self._pair.name
             if len(pairs) > 1:
                 subject += " " + " to ".join(urlsplit(url).netloc for url in doors)
-            for mode, connections in ways:
-                name = mode if connections == 1 else f"{mode} with {connections} connections"
-                if usable:
-                    yield from _in_turn(subject, [(name, partial(self._copied, doors, mode, connections))])
+            for name, way in ways.items():
+                if (name == "xrdcp") != by_root:
+                    reason = f"{'https' if by_root else 'root'}:// only"
+                    yield Finding(subject, name, "skipped", reason)
+                elif usable:
+                    yield from _in_turn(subject, [(name, partial(self._copied, doors, name, way))])
                 else:
                     yield Finding(subject, name, "skipped", "an end failed")
         seen = "in the answers" if self._markers else "none in answers for 1 MiB: longer copies may have some"
+        seen = "https:// only" if by_root else seen
         status: Literal["ok", "skipped"] = "ok" if self._markers else "skipped"
         yield Finding(self._pair.name, "performance markers", status, seen if usable else "an end failed")
 
     def _secured(self, where: SplitResult) -> str:
         """Verify the server's certificate against the CAs, and return its expiry date."""
-        host, port = where.hostname, where.port or 443
+        if where.scheme != "https":
+            raise LookupError("https:// only")
+        host, port = where.hostname, _port(where)
         tls = ssl.create_default_context(cafile=str(self._credentials.authority))
         with (
             socket.create_connection((host, port), CONNECT_SECONDS) as plain,
@@ -163,23 +177,30 @@ class _Trial:
 
     def _opened(self, role: str) -> str:
         credentials = self._credentials
+        self._doors[role] = open_doors(self._folders[role], credentials, role)
         if not credentials.needed:
-            self._doors[role] = Doors(credentials, role)
             return "none: anonymous"
         if token := credentials.token(role):
-            self._doors[role], self._tokens[role] = Doors(credentials, role), token
+            self._tokens[role] = token
             return f"bearer token{_claims(token)}"
-        self._doors[role] = Doors(credentials, role)
         certificate = x509.load_pem_x509_certificate(credentials.certificate.read_bytes())
         return f"certificate, {_validity(certificate.not_valid_after_utc, days=0)}"
 
     def _listed(self, role: str, url: str) -> str:
-        answer = self._doors[role].ok("PROPFIND", f"{url}/", headers={"Depth": "1"})
-        found = recognized(answer.headers)
-        return f"{found.name}: {found.note}" if found else answer.headers.get("server", "unknown server")
+        door = self._doors[role]
+        if door.names(url) is None:
+            raise UnusableEndpointError("no such folder")
+        server = door.server(url)
+        found = recognized(server) if isinstance(door, HttpDoors) else None
+        return f"{found.name}: {found.note}" if found else server or "unknown server"
 
-    def _done(self, role: str, method: str, url: str) -> str:
-        self._doors[role].ok(method, url)
+    def _made(self, role: str, url: str) -> str:
+        self._doors[role].make_folder(url)
+        return ""
+
+    def _deleted(self, role: str, url: str) -> str:
+        if not self._doors[role].delete(url):
+            raise UnusableEndpointError("no such file")
         return ""
 
     def _uploaded(self, role: str, url: str) -> str:
@@ -187,21 +208,20 @@ class _Trial:
         return ""
 
     def _downloaded(self, role: str, url: str) -> str:
-        if self._doors[role].ok("GET", url).body != CONTENT:
+        if self._doors[role].download(url) != CONTENT:
             raise UnusableEndpointError("other bytes than were uploaded")
         return ""
 
     def _checksum(self, role: str, url: str) -> str:
-        head = self._doors[role].request("HEAD", url, {"Want-Digest": "adler32"})
-        told = head.headers.get("digest", "").lower().replace(" ", "")
-        if not told:
-            raise LookupError(f"no Digest in the answer to HEAD (RFC 3230): {head}")
+        told = self._doors[role].checksum(url)
         if f"adler32={zlib.adler32(CONTENT):08x}" not in told:
             raise UnusableEndpointError(f"{told}, which is not the content's")
         return "adler32"
 
     def _macaroon(self, role: str) -> str:
         door = self._doors[role]
+        if not isinstance(door, HttpDoors):
+            raise LookupError("https:// only")
         if role in self._tokens or not self._credentials.needed:
             raise LookupError("a token is used" if role in self._tokens else "anonymous")
         kind = {"Content-Type": "application/macaroon-request"}
@@ -213,11 +233,34 @@ class _Trial:
             raise UnusableEndpointError("the answer is no macaroon") from None
         return ""
 
-    def _copied(self, doors: tuple[str, str], mode: str, connections: int) -> str:
-        """Copy the file between two doors with one COPY, compare it, and delete it."""
+    def _copied(self, doors: tuple[str, str], name: str, way: Callable[[str, str], None]) -> str:
+        """Copy the file between two doors, compare it, and delete it."""
+        source = f"{doors[0]}/{self._name}/file"
+        target = f"{doors[1]}/{self._name}/{name.replace(' ', '-')}"
+        if self._doors["source"].size(source) != len(CONTENT):
+            self._doors["source"].upload(source, lambda: [CONTENT], len(CONTENT))
+        began = time.monotonic()
+        way(source, target)
+        seconds = time.monotonic() - began
+        if self._doors["destination"].download(target) != CONTENT:
+            raise UnusableEndpointError("other bytes arrived")
+        self._doors["destination"].delete(target)
+        return f"{seconds:.2f} s"
+
+    def _copied_by_xrdcp(self, source: str, target: str) -> None:
+        tool, folder = Xrdcp(), self._credentials.folder
+        command = tool.command(Transfer(source, target, "pull"), self._credentials, folder)
+        environment = tool.environment(self._credentials, folder)
+        try:
+            done = processes.run(command, environment, timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise UnusableEndpointError(f"no end within {PATIENCE:.0f} s") from None
+        if why := tool.failure(done.returncode, done.stdout + done.stderr):
+            raise UnusableEndpointError(why)
+
+    def _copied_by_http(self, mode: str, connections: int, source: str, target: str) -> None:
+        """Send one COPY."""
         roles = ("destination", "source") if mode == "pull" else ("source", "destination")
-        source, target = f"{doors[0]}/{self._name}/file", f"{doors[1]}/{self._name}/{mode}{connections}"
-        self._doors["source"].upload(source, lambda: [CONTENT], len(CONTENT))
         url, other = (target, source) if mode == "pull" else (source, target)
         headers = {**ALWAYS, "Source" if mode == "pull" else "Destination": other, "Overwrite": "F"}
         for name, role in zip(("Authorization", "TransferHeaderAuthorization"), roles, strict=True):
@@ -225,19 +268,15 @@ class _Trial:
                 headers[name] = f"Bearer {self._tokens[role]}"
         if connections > 1:
             headers["X-Number-Of-Streams"] = str(connections)
-        began = time.monotonic()
-        answer = self._doors[roles[0]].request("COPY", url, headers)
-        seconds = time.monotonic() - began
+        door = self._doors[roles[0]]
+        assert isinstance(door, HttpDoors)
+        answer = door.request("COPY", url, headers)
         progress = Progress()
         progress.feed(answer.body)
         self._markers |= b"Perf Marker" in answer.body
         why = failure(answer.status, answer.reason, progress.last)
         if why and (answer.status != 201 or answer.body.strip()):
             raise UnusableEndpointError(why)
-        if self._doors["destination"].ok("GET", target).body != CONTENT:
-            raise UnusableEndpointError("other bytes arrived")
-        self._doors["destination"].delete(target)
-        return f"{seconds:.2f} s"
 
 
 def _in_turn(subject: str, steps: list[Step]) -> Row:
@@ -257,13 +296,17 @@ def _in_turn(subject: str, steps: list[Step]) -> Row:
             yield Finding(subject, name, "failed", explained(reason or type(error).__name__))
 
 
+def _port(where: SplitResult) -> int:
+    return where.port or {"https": 443, "http": 80}.get(where.scheme, 1094)
+
+
 def _resolved(where: SplitResult) -> str:
-    found = socket.getaddrinfo(where.hostname, where.port or 443, type=socket.SOCK_STREAM)
+    found = socket.getaddrinfo(where.hostname, _port(where), type=socket.SOCK_STREAM)
     return ", ".join(dict.fromkeys(str(address[4][0]) for address in found))
 
 
 def _connected(where: SplitResult) -> str:
-    host, port = where.hostname, where.port or 443
+    host, port = where.hostname, _port(where)
     best = float("inf")
     for _ in range(3):
         began = time.perf_counter()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to doors by the root protocol with xrdfs and xrdcp, which get names of credential files by environment."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tpcsweep import processes
+from tpcsweep.testbeds.endpoints.doors import PATIENCE, Body, DoorError, Doors, HttpDoors
+from tpcsweep.tools.base import Credentials, last_lines
+from tpcsweep.tools.xrdcp import login_environment
+
+SLOWEST = 1 << 20
+"""Smallest accepted rate of an upload or download, B/s."""
+LIMITS = {
+    f"XRD_{name}": f"{PATIENCE:.0f}"
+    for name in ("REQUESTTIMEOUT", "STREAMTIMEOUT", "STREAMERRORWINDOW", "CONNECTIONWINDOW")
+}
+"""Settings of XRootD's client by environment, s."""
+MISSING = re.compile(r"\[3011\]|no such file", re.IGNORECASE)
+"""kXR_NotFound, or its text."""
+
+
+def open_doors(url: str, credentials: Credentials, role: str) -> Doors:
+    """Return the doors of an end, by the scheme of one of its URLs. Raises OSError for unusable certificates."""
+    return (RootDoors if url.startswith("root") else HttpDoors)(credentials, role)
+
+
+class RootDoors(Doors):
+    """Doors of the root protocol."""
+
+    def __init__(self, credentials: Credentials, role: str) -> None:
+        home = processes.measured_environment(Path(tempfile.gettempdir()) / "nonexistent")
+        self._environment = {**home, **login_environment(credentials, role), **LIMITS}
+
+    def server(self, url: str) -> str:
+        version = (self._asked(url, "query", "config", "version", whole=True) or "").strip()
+        return f"XRootD {version}" if version.startswith("v") else version
+
+    def size(self, url: str) -> int | None:
+        found = self._asked(url, "stat")
+        told = re.search(r"^Size:\s+(\d+)", found or "", re.MULTILINE)
+        return int(told[1]) if told else None
+
+    def make_folder(self, url: str) -> None:
+        if self._asked(url, "mkdir") is None:
+            raise DoorError(f"mkdir {url}: no such folder above it")
+
+    def upload(self, url: str, content: Body, size: int) -> None:
+        self._copied(["-", url], url, content, size)
+
+    def download(self, url: str) -> bytes:
+        return self._copied([url, "-"], url)
+
+    def checksum(self, url: str) -> str:
+        try:
+            return "=".join((self._asked(url, "query", "checksum") or "").split())
+        except DoorError as error:
+            raise LookupError(str(error)) from None
+
+    def delete(self, url: str) -> bool:
+        return self._asked(url, "rmdir" if url.endswith("/") else "rm") is not None
+
+    def names(self, folder: str) -> list[str] | None:
+        found = self._asked(folder, "ls")
+        return None if found is None else [line.rpartition("/")[2] for line in found.splitlines()]
+
+    def _asked(self, url: str, *request: str, whole: bool = False) -> str | None:
+        """Run xrdfs; return its output, or None if the file is missing. `whole` requests name no path."""
+        parts = urlsplit(url)
+        path = [] if whole else [f"/{parts.path.strip('/')}"]
+        command = ["xrdfs", f"{parts.scheme}://{parts.netloc}", *request, *path]
+        code, output, said = self._run(command, f"{' '.join(request)} {url}")
+        if code and not MISSING.search(said):
+            raise DoorError(f"{' '.join(request)} {url}: {said}")
+        return None if code else output.decode(errors="replace")
+
+    def _copied(self, ends: list[str], url: str, content: Body = lambda: (), size: int = 0) -> bytes:
+        verb = "upload" if ends[0] == "-" else "download"
+        code, output, said = self._run(["xrdcp", "--nopbar", *ends], f"{verb} {url}", content, size)
+        if code:
+            raise DoorError(f"{verb} {url}: {said}")
+        return output
+
+    def _run(
+        self, command: list[str], request: str, content: Body = lambda: (), size: int = 0
+    ) -> tuple[int, bytes, str]:
+        """Return exit code, output and last line of errors. A process that takes too long is killed."""
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        try:
+            process = processes.start(command, self._environment, start_new_session=True, **pipes)
+        except OSError as error:
+            why = f"{command[0]}: {error.strerror}. Fix: install the package xrootd-client"
+            raise DoorError(f"{request}: {why}") from None
+        limit = PATIENCE + size / SLOWEST
+        watchdog = threading.Timer(limit, process.kill)
+        watchdog.start()
+        try:
+            for block in content():
+                process.stdin.write(block)  # type: ignore[union-attr]
+        except BrokenPipeError:
+            pass  # xrdcp has ended, and its message tells why
+        finally:
+            output, errors = process.communicate()
+            watchdog.cancel()
+        if process.returncode < 0:
+            return process.returncode, output, f"no end within {limit:.0f} s"
+        return process.returncode, output, last_lines(errors.decode(errors="replace").replace("\0", ""))
