@@ -18,6 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.logs import told
 from tests.support.sites import MIB, site_of
+from tests.support.storage import linger
 from tests.support.workflow import Sweep
 
 HERE = Path(__file__).parent
@@ -33,8 +34,9 @@ SITES: dict[str, dict[str, Any]] = {
 all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 """XRootD 5.5.3 crashes now and then of itself, on little CPU."""
-DEPLOYING_NOTHING = {"dashboard", "first_page", "open_questions", "pages", "published", "slurm", "uml"}
-"""Modules whose tests run beside the others, which deploy on this machine, one at a time."""
+BESIDE = {"dashboard", "first_page", "open_questions", "pages", "published", "slurm", "uml"}
+BESIDE |= {"endpoints", *(f"endpoints_{name}" for name in ("faults", "pairs", "tokens", "user"))}
+"""Modules without namespaces of a testbed run beside the others, which deploy on this machine, one at a time."""
 BASE = pytest.StashKey[Path]()
 
 
@@ -44,7 +46,7 @@ class OneMachine(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
         name = Path(module).stem.removeprefix("test_")
-        return module if name in DEPLOYING_NOTHING else "machine"
+        return module if name in BESIDE else "machine"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneMachine:
@@ -116,6 +118,12 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     assert "7 of 7 cells measured" in done.stdout
     assert done.stdout.splitlines()[-1] == f"page: {sweep.results / 'index.html'}"
     return sweep
+
+
+@pytest.fixture
+def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deployments between endpoints wait for servers, in tests in which copies may outlive their client."""
+    linger(monkeypatch)
 
 
 def _shared(item: pytest.Item | None) -> str:

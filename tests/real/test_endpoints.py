@@ -24,7 +24,7 @@ from tpcsweep.testbeds.endpoints.doors import Doors
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.sites import MIB, files, handlers_kept
-from tests.support.storage import ADDRESSES, PORTS, Storage, storage_of
+from tests.support.storage import ADDRESSES, PORTS, Storage, linger, storage_of
 
 pytestmark = pytest.mark.real
 
@@ -38,6 +38,7 @@ def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    linger(monkeypatch, 0.1)
 
 
 def request(folder: Path, **parameters: Any) -> Request:
@@ -74,6 +75,7 @@ def test_a_cell_between_servers_that_run(storage: Storage, tmp_path: Path, tool:
     assert ended - 0.01 <= counted <= begun + 0.01, "files, of which those under way count in part"
 
 
+@pytest.mark.usefixtures("lingering")
 def test_a_cell_of_fixed_time_leaves_nothing(storage: Storage, tmp_path: Path) -> None:
     how = Measurement(until="seconds", seconds=4)
     found = measured(storage, tmp_path, how, "curl", streams=2, file_size=16 * MIB)
@@ -134,6 +136,7 @@ with testbed.deployed(storage.settings(), wanted) as site:
 """
 
 
+@pytest.mark.usefixtures("lingering")
 @pytest.mark.parametrize("moment", [0.05, 1.0, 3.0])
 def test_what_a_killed_run_leaves_is_reaped(storage: Storage, tmp_path: Path, moment: float) -> None:
     arguments = [storage.folder, storage.pki, storage.asks, moment, tmp_path, json.dumps(PORTS)]
@@ -148,6 +151,7 @@ def test_what_a_killed_run_leaves_is_reaped(storage: Storage, tmp_path: Path, mo
     assert testbeds.load_testbed("endpoints").reap(storage.settings()) == []
 
 
+@pytest.mark.usefixtures("lingering")
 def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +177,7 @@ def test_files_that_cannot_be_deleted_end_the_cell_and_stay_in_the_ledger(
     assert storage.files("destination") == []
 
 
+@pytest.mark.usefixtures("lingering")
 def test_a_door_that_dies_breaks_the_cell(storage: Storage, tmp_path: Path) -> None:
     testbed = testbeds.load_testbed("endpoints")
     wanted = request(tmp_path, file_size=MIB)

@@ -62,6 +62,7 @@ def test_check_tries_each_door(storage: Storage) -> None:
         assert {"TLS and CA", "pull", "push"} <= done
 
 
+@pytest.mark.usefixtures("lingering")
 def test_a_door_that_dies_is_named_and_the_other_one_clears_up(storage: Storage, tmp_path: Path) -> None:
     dead = where("destination-2")
     try:
