@@ -21,6 +21,7 @@ LOGS = """\
 
 
 LONGEST = ["workflow_image", "networks", "sweep", "faults", "paths", "page", "pairs", "policy", "emulation"]
+LONGEST += ["origins", "shared", "failures"]
 """Modules that take minutes come first, the longest before: of two workers none is idle at the end."""
 
 
