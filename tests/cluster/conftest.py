@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real clusters for tests: one with nodes, one without, each started at its first use and ended with the session."""
 
-import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,21 +19,22 @@ LOGS = """\
 """
 
 
-LONGEST = ["workflow_image", "networks", "sweep", "faults", "paths", "page", "pairs", "policy", "emulation"]
-LONGEST += ["origins", "shared", "failures"]
-"""Modules that take minutes come first, the longest before: of two workers none is idle at the end."""
+LONG_MODULES = ["workflow_image", "networks", "sweep", "faults", "paths", "page", "pairs", "policy"]
+LONG_MODULES += ["emulation", "origins", "shared", "failures"]
+"""Those that take minutes come first, the longest before: of two workers none is idle at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         name = item.path.stem.removeprefix("test_")
-        return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+        if not item.path.is_relative_to(HERE):
+            return -1
+        return LONG_MODULES.index(name) if name in LONG_MODULES else len(LONG_MODULES)
 
-    here = [item.path.is_relative_to(HERE) for item in items]
-    ordered = iter(sorted(itertools.compress(items, here), key=place))
-    items[:] = [next(ordered) if own else item for item, own in zip(items, here, strict=True)]
-    for item in itertools.compress(items, here):
-        item.add_marker(pytest.mark.cluster)
+    items.sort(key=place)
+    for item in items:
+        if place(item) >= 0:
+            item.add_marker(pytest.mark.cluster)
 
 
 @pytest.hookimpl(wrapper=True)
