@@ -51,7 +51,7 @@ test-programs: setup-test ## the tests of whole Snakemakes, notebooks, studies a
 	$(BIN)/python -m pytest tests/programs $(SIDE_BY_SIDE) --dist=worksteal
 
 test-real: setup-test ## the tests with real servers, paths and kernels; needs root
-	$(BIN)/python -m pytest tests/real --numprocesses=2 --dist=loadscope --durations=15 --durations-min=5
+	$(BIN)/python -m pytest tests/real --numprocesses=3 --dist=loadscope --durations=15 --durations-min=5
 
 test-on: setup-test ## set-up, a sweep and a part of the tests on a bare Debian, SUITE=trixie; needs root
 	tests/debian/on.sh $(SUITE) tests/debian/fresh.sh

@@ -24,21 +24,15 @@ from tpcsweep.testbeds.endpoints.doors import Doors
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.sites import MIB, files, handlers_kept
-from tests.support.storage import ADDRESSES, PORTS, Storage, linger, storage_of
+from tests.support.storage import ADDRESSES, PORTS, Storage, storage_of
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.usefixtures("nothing_left")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["anybody", "macaroons"])
 def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
     with storage_of(request.param) as found:
         yield found
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    linger(monkeypatch, 0.1)
 
 
 def request(folder: Path, **parameters: Any) -> Request:
@@ -55,8 +49,6 @@ def measured(
         found = testbed.measure(site, Parameters(**vars(wanted.parameters)), how, "c0", lambda *_: None)
         assert "deployment_broken" not in found["flags"], found["message"]
         assert len(storage.files("destination")) == 1, "only the folder of the deployment"
-    assert storage.files("source") == storage.files("destination") == []
-    assert not list(ledger.place().glob("*.json"))
     return found
 
 

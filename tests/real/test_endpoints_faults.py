@@ -23,23 +23,15 @@ from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.front import Front, front_of
 from tests.support.sites import MIB, files
-from tests.support.storage import ADDRESSES, Storage, deployed, nothing_stays, storage_of
+from tests.support.storage import ADDRESSES, Storage, deployed
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.usefixtures("nothing_left")
 TESTBED = testbeds.load_testbed("endpoints")
 
 
-@pytest.fixture(scope="module")
-def storage() -> Iterator[Storage]:
-    with storage_of(asks=True) as found:
-        yield found
-
-
 @pytest.fixture(autouse=True)
-def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def proxied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
-    with nothing_stays(storage, tmp_path / "state", monkeypatch):
-        yield
 
 
 def macaroon(storage: Storage, role: str, seconds: int) -> str:
