@@ -12,7 +12,7 @@ ITERATIONS :=
 SEED := 0
 SIDE_BY_SIDE := --numprocesses=$$(nproc) --maxprocesses=8
 
-.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-computing test-deploying test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-programs test-real test-deploying test-machine test-on test-cluster compiled campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up, run the configured sweep, make Snakemake's report
@@ -28,18 +28,13 @@ setup: ## set up what a sweep needs; EXTRAS="parquet simulation" (or all) adds e
 setup-test: ## set up what tests and linters need: every extra too
 	@envs/setup.sh test $(EXTRAS)
 
-# In parallel: two halves of the tests, each about as long as the other, and the compiler.
+# In parallel: two halves of the tests, each about as long as the other.
 test: setup-test ## every test, those on a real Kubernetes too: it is compiled the first time
-	$(MAKE) --jobs=3 test-computing test-deploying compiled
+	$(MAKE) --jobs=2 test-cluster test-deploying
 
-test-computing: setup-test ## test-fast and test-cluster
-	$(MAKE) test-fast
-	$(MAKE) test-cluster
-
-test-deploying: setup-test ## test-real, test-on and test-programs
-	$(MAKE) test-real
+test-deploying: setup-test ## test-machine and test-on
+	$(MAKE) test-machine
 	$(MAKE) test-on
-	$(MAKE) test-programs
 
 compiled: setup-test ## the programs of a cluster; the second time there is nothing to be done
 	$(BIN)/python -m tests.cluster.local.build
@@ -56,13 +51,13 @@ test-programs: setup-test ## the tests of whole Snakemakes, notebooks, studies a
 	$(BIN)/python -m pytest tests/programs $(SIDE_BY_SIDE) --dist=worksteal
 
 test-real: setup-test ## the tests with real servers, paths and kernels; needs root
-	$(BIN)/python -m pytest tests/real --numprocesses=2 --dist=loadscope --durations=15 --durations-min=5
+	$(BIN)/python -m pytest tests/real --numprocesses=3 --dist=loadscope --durations=15 --durations-min=5
 
 test-on: setup-test ## set-up, a sweep and a part of the tests on a bare Debian, SUITE=trixie; needs root
 	tests/debian/on.sh $(SUITE) tests/debian/fresh.sh
 
 test-cluster: compiled ## the tests on Kubernetes; needs root and Go
-	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --durations=15 --durations-min=5
+	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=15 --durations-min=5
 
 campaign: setup-test ## do something to a sweep at random, MINUTES=30 or ITERATIONS=60, SEED=0, and count what is lost; needs root
 	$(BIN)/python -m tests.real.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))

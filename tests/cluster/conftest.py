@@ -19,9 +19,21 @@ LOGS = """\
 """
 
 
+LONG_MODULES = ["workflow_image", "networks", "sweep", "faults", "paths", "page", "pairs", "policy"]
+LONG_MODULES += ["emulation", "origins", "shared", "failures"]
+"""Those that take minutes come first, the longest before: of two workers none is idle at the end."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        name = item.path.stem.removeprefix("test_")
+        if not item.path.is_relative_to(HERE):
+            return -1
+        return LONG_MODULES.index(name) if name in LONG_MODULES else len(LONG_MODULES)
+
+    items.sort(key=place)
     for item in items:
-        if item.path.is_relative_to(HERE):
+        if place(item) >= 0:
             item.add_marker(pytest.mark.cluster)
 
 

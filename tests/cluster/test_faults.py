@@ -16,10 +16,13 @@ from tests.cluster.relay import Relay
 from tests.cluster.sweeps import ACCOUNT, LASTING, LONGEST, ONE, Space, account, local_testbed, space
 from tests.support.workflow import wait_until
 
-KILL = f"""
+BEGUN = f"""
 import os, pathlib, signal, time
-while not any(pathlib.Path("{FOLDER}").glob("c1.*")):
+while not any(pathlib.Path("{FOLDER}").glob("%s.*")):
     time.sleep(0.05)
+"""
+"""Until a cell brings its first file."""
+KILL = f"""{BEGUN % "c1"}
 for folder in pathlib.Path("/proc").glob("[0-9]*"):
     if (folder / "comm").read_text() == "xrootd\\n":
         os.kill(int(folder.name), signal.SIGSEGV)
@@ -37,25 +40,32 @@ def namespace(cluster: local.Cluster) -> Iterator[Space]:
         yield made
 
 
+def inside(cluster: local.Cluster, namespace: Space, pod: str, script: str) -> None:
+    """Run a script of Python among a pod's servers."""
+    command = ["exec", f"--namespace={namespace.name}", pod, "--container=servers", "--"]
+    cluster.kubectl(*command, "/usr/bin/python3", "-c", script, timeout=LONGEST)
+
+
 def test_api_server_may_restart_and_stall(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
     """It stalls for this run alone: a cluster whose server stalls for everybody takes its nodes for gone."""
     with Relay(cluster.kubeconfig, tmp_path) as relay:
         own = dataclasses.replace(namespace, kubeconfig=relay.kubeconfig)
-        testbed, parameters = local_testbed(own.name), {**ONE, "streams": [1, 2]}
         measurement = {"min_time": "48 s", "max_time": "48 s"}
-        sweep = own.sweep(tmp_path, testbed, measurement=measurement, parameters=parameters)
-        run = sweep.measuring()
-        time.sleep(INTO)
+        sweep = own.sweep(tmp_path, local_testbed(own.name), measurement=measurement, parameters=ONE)
+        run = sweep.start("cells")
+        wait_until(lambda: namespace.pods(side="dst") or run.poll() is not None, "a destination", LONGEST)
+        [server] = namespace.pods(side="dst")
+        inside(cluster, namespace, server, BEGUN % "c0")
         cluster.restart_api_server(down_for=AWAY)
         with relay.stalled():
             time.sleep(STALLED)
         assert run.wait(LONGEST) == 0, sweep.output()
     assert "replacing" not in sweep.output()
-    for cell in sweep.records():
-        assert cell["status"] == "ok", cell["message"]
-        times = cell["samples"]["time"]
-        assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
-        assert times[-1] > INTO + AWAY + STALLED
+    [cell] = sweep.records()
+    assert cell["status"] == "ok", cell["message"]
+    times = cell["samples"]["time"]
+    assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
+    assert times[-1] > AWAY + STALLED
     namespace.check_empty()
 
 
@@ -87,9 +97,8 @@ def test_pods_are_replaced_or_cost_one_cell(cluster: local.Cluster, namespace: S
     wait_until(replaced, "another destination runs", LONGEST)
     [server] = replaced()
     # Before its first cell: on a busy machine it takes longer to get in than a cell lasts.
-    inside = ["exec", f"--namespace={namespace.name}", server, "--container=servers", "--"]
     try:
-        cluster.kubectl(*inside, "/usr/bin/python3", "-c", KILL, timeout=LONGEST)
+        inside(cluster, namespace, server, KILL)
     except local.ClusterError as error:  # its container may end before it has
         assert "exit code 137" in str(error)
     assert run.wait(LONGEST) == 0, sweep.output()

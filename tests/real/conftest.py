@@ -18,6 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.logs import told
 from tests.support.sites import MIB, site_of
+from tests.support.storage import Storage, linger, nothing_stays, storage_of
 from tests.support.workflow import Sweep
 
 HERE = Path(__file__).parent
@@ -33,18 +34,20 @@ SITES: dict[str, dict[str, Any]] = {
 all tools that move files; the same servers, which let everybody in; and two origins and a redirector on each side."""
 CRASHED = re.compile("(xrootd|cmsd) was killed by SIG(SEGV|ABRT)")
 """XRootD 5.5.3 crashes now and then of itself, on little CPU."""
-DEPLOYING_NOTHING = {"dashboard", "first_page", "open_questions", "pages", "published", "slurm", "uml"}
-"""Modules whose tests run beside the others, which deploy on this machine, one at a time."""
+SCOPES = {
+    name: name for name in ("dashboard", "first_page", "open_questions", "pages", "published", "slurm", "uml")
+}
+SCOPES |= {f"endpoints{part}": "endpoints" for part in ("", "_faults", "_pairs", "_tokens", "_user")}
+"""What runs beside the modules that deploy on this machine, one at a time: endpoints wait more than they compute."""
 BASE = pytest.StashKey[Path]()
 
 
 class OneMachine(LoadScopeScheduling):
-    """Tests that deploy on this machine run one after the other in one process, and modules beside them."""
+    """Tests that deploy on this machine run one after the other in one process, and others beside them."""
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        name = Path(module).stem.removeprefix("test_")
-        return module if name in DEPLOYING_NOTHING else "machine"
+        name = Path(nodeid.partition("::")[0]).stem.removeprefix("test_")
+        return SCOPES.get(name, "machine")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneMachine:
@@ -116,6 +119,25 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     assert "7 of 7 cells measured" in done.stdout
     assert done.stdout.splitlines()[-1] == f"page: {sweep.results / 'index.html'}"
     return sweep
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[Storage]:
+    """Servers that tpcsweep has not started, and that accept certificates and macaroons."""
+    with storage_of(asks=True) as found:
+        yield found
+
+
+@pytest.fixture
+def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with nothing_stays(storage, tmp_path / "state", monkeypatch):
+        yield
+
+
+@pytest.fixture
+def lingering(nothing_left: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001, it is set up before
+    """Deployments between endpoints wait for servers, in tests in which copies may outlive their client."""
+    linger(monkeypatch)
 
 
 def _shared(item: pytest.Item | None) -> str:

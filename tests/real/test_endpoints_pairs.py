@@ -11,9 +11,9 @@ from tpcsweep.testbeds.endpoints import trial
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
 from tests.support.sites import files
-from tests.support.storage import Storage, deployed, nothing_stays, storage_of, where
+from tests.support.storage import Storage, deployed, storage_of, where
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.usefixtures("nothing_left")
 DOORS = ("source", "source-2", "destination", "destination-2")
 
 
@@ -24,12 +24,6 @@ def storage(request: pytest.FixtureRequest) -> Iterator[Storage]:
     releases = dict(zip(("source", "destination"), request.param, strict=True))
     with storage_of(asks=True, doors=DOORS, releases=releases) as found:
         yield found
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with nothing_stays(storage, tmp_path / "state", monkeypatch):
-        yield
 
 
 def copies(storage: Storage, folder: str) -> Counter[tuple[str, str]]:
@@ -62,6 +56,7 @@ def test_check_tries_each_door(storage: Storage) -> None:
         assert {"TLS and CA", "pull", "push"} <= done
 
 
+@pytest.mark.usefixtures("lingering")
 def test_a_door_that_dies_is_named_and_the_other_one_clears_up(storage: Storage, tmp_path: Path) -> None:
     dead = where("destination-2")
     try:

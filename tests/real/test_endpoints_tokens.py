@@ -15,9 +15,9 @@ from tpcsweep.testbeds.endpoints.doors import DoorError
 
 from tests.support.issuer import Issuer
 from tests.support.sites import files
-from tests.support.storage import ADDRESSES, Storage, deployed, nothing_stays, storage_of
+from tests.support.storage import ADDRESSES, Storage, deployed, storage_of
 
-pytestmark = pytest.mark.real
+pytestmark = pytest.mark.usefixtures("nothing_left")
 TESTBED = testbeds.load_testbed("endpoints")
 ANY = {"wlcg": "https://wlcg.cern.ch/jwt/v1/any", "scitokens": "ANY"}
 """The audience of tokens for every server, in the words of the profile."""
@@ -27,12 +27,6 @@ ANY = {"wlcg": "https://wlcg.cern.ch/jwt/v1/any", "scitokens": "ANY"}
 def storage() -> Iterator[Storage]:
     with storage_of(asks=True, tokens=True) as found:
         yield found
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with nothing_stays(storage, tmp_path / "state", monkeypatch):
-        yield
 
 
 def with_tokens(storage: Storage, folder: Path, destination: str = "", **claims: Any) -> Endpoints:

@@ -19,11 +19,9 @@ import yaml
 from tpcsweep.dataset import STATUS
 
 from tests.support.readable import readable
-from tests.support.storage import ADDRESSES, PORTS, Storage, storage_of
+from tests.support.storage import ADDRESSES, PORTS, Storage
 from tests.support.wheels import BIN, wheel_in
 from tests.support.workflow import ROOT, finished, started, wait_until
-
-pytestmark = pytest.mark.real
 
 READABLE = f"""
 set -e
@@ -71,12 +69,6 @@ class User:
     @property
     def ledger(self) -> list[Path]:
         return list((self.home / ".local/state/tpcsweep/endpoints").glob("*.json"))
-
-
-@pytest.fixture(scope="module")
-def storage() -> Iterator[Storage]:
-    with storage_of(asks=True) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -127,7 +127,7 @@ def test_a_job_that_was_killed_as_it_deployed_is_cleaned_up_by_the_next_run(tmp_
     assert left
     # Cells that are measured survive a job that is interrupted.
     run = _started(sweep.define(parameters=PARAMETERS, measurement=QUICK), "measuring")
-    assert not left & present()["namespaces"]
+    wait_until(lambda: not left & present()["namespaces"], "what was left is reaped")
     wait_until(sweep.staged, "the first cell is done")
     os.killpg(run.pid, signal.SIGINT)
     run.wait(HANGS)

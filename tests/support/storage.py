@@ -21,7 +21,7 @@ from tpcsweep import testbeds
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.endpoints import ledger
+from tpcsweep.testbeds.endpoints import ledger, site
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.xrootd.credentials import USER, create_credentials
 from tpcsweep.xrootd.obtaining import obtain
@@ -72,6 +72,10 @@ base_path = /data/test
 """
 BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 """The CAs of the system, which alone the library of XRootD's plugin for tokens trusts."""
+
+
+LINGER = ledger.LINGER
+"""Seconds that deployments wait for servers that continue a copy without its client."""
 
 
 @dataclass
@@ -207,17 +211,24 @@ def deployed(settings: Endpoints, folder: Path, **parameters: Any) -> Iterator[t
     testbed = testbeds.load_testbed("endpoints")
     asked = Parameters(**{"pair": "loopback", "source_content": "random", "file_size": MIB, **parameters})
     request = Request("test", "pair=loopback", asked, [asked.tool], 60.0, folder, print, testbed="here")
-    with handlers_kept(), testbed.deployed(settings, request) as site:
-        yield site, lambda how: testbed.measure(site, asked, how, "c0", lambda *_: None)
+    with handlers_kept(), testbed.deployed(settings, request) as made:
+        yield made, lambda how: testbed.measure(made, asked, how, "c0", lambda *_: None)
 
 
 @contextlib.contextmanager
 def nothing_stays(storage: Storage, state: Path, patched: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep ledgers in a folder; neither they nor files on the servers may stay."""
     patched.setenv("XDG_STATE_HOME", str(state))
+    linger(patched, 0.1)
     yield
     assert storage.files("source") == storage.files("destination") == []
     assert not list(ledger.place().glob("*.json"))
+
+
+def linger(patched: pytest.MonkeyPatch, seconds: float = LINGER) -> None:
+    """Have deployments wait so long for servers; tests in which no copy outlives its client need not wait."""
+    for module in (ledger, site):
+        patched.setattr(module, "LINGER", seconds)
 
 
 def role_of(door: str) -> str:
