@@ -73,6 +73,7 @@ def issuer_at(address: str, pki: Path) -> Iterator[Issuer]:
             found = issuer.published(self.path)
             body = json.dumps(found).encode()
             self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "application/json")  # RFC 8414, 3.2; StoRM WebDAV needs it
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Endpoints without servers: settings that are refused, the budget, and bytes as they are known from outside."""
 
+import asyncio
 import math
+import os
+import subprocess
 import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 from typing import Any
 
 import numpy as np
@@ -13,9 +19,16 @@ from tpcsweep.configuration.endpoints import Budget, Endpoints
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints.checks import check
-from tpcsweep.testbeds.endpoints.doors import explained
+from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors, explained
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
+from tpcsweep.tools import Credentials
+from tpcsweep.tools.base import Transfer
+from tpcsweep.tools.curl import Curl
+from tpcsweep.tools.native import Copier
+from tpcsweep.xrootd.credentials import create_credentials
+
+from tests.support.front import serving
 
 MIB = 1 << 20
 
@@ -145,6 +158,53 @@ def test_failures_say_what_to_do(failure: str, fix: str) -> None:
     assert fix in text.removeprefix(failure)
     assert explained(text) == text
     assert fix or text == failure
+
+
+BROKEN_OFF = b"%x\r\n%s\r\n" % (len(said := b"End\nfailure: no route\nto b.example"), said)
+"""A chunk of a COPY's body without the last chunk, as StoRM WebDAV sends it when it cannot push."""
+
+
+class BreaksOff(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_COPY(self) -> None:
+        self.send_response(202)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(BROKEN_OFF)
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def by_door(credentials: Credentials, source: str, _: str, __: Path) -> str:
+    with pytest.raises(DoorError) as told:
+        HttpDoors(credentials, "source").request("COPY", source)
+    return str(told.value)
+
+
+def by_curl(credentials: Credentials, source: str, destination: str, folder: Path) -> str | None:
+    curl, transfer = Curl(), Transfer(source, destination, "push")
+    curl.prepare(transfer, credentials, folder)
+    command = curl.command(transfer, credentials, folder)
+    done = subprocess.run(command, check=False, stdout=PIPE, stderr=STDOUT, text=True)
+    return curl.failure(done.returncode, done.stdout)
+
+
+def by_native(credentials: Credentials, source: str, destination: str, _: Path) -> str | None:
+    return asyncio.run(Copier(credentials).copy(Transfer(source, destination, "push")))
+
+
+@pytest.mark.parametrize("copied", [by_door, by_curl, by_native])
+def test_an_answer_that_breaks_off_after_its_reason_is_told_with_the_reason(
+    tmp_path: Path, copied: Callable[[Credentials, str, str, Path], str | None]
+) -> None:
+    create_credentials(pki := tmp_path / "pki", ["127.0.0.1"], (os.getuid(), os.getgid()))
+    (pki / "anonymous").touch()
+    with serving(BreaksOff, "127.0.0.1", pki) as url:
+        told = copied(Credentials(pki), f"{url}/file", "https://b.example/file", tmp_path)
+    assert str(told).endswith("failure: no route to b.example")
 
 
 def test_spending_is_that_of_one_run_in_all_its_jobs(tmp_path: Path) -> None:

@@ -106,6 +106,12 @@ def test_each_stream_of_iperf3_has_a_server_at_the_destination_and_gridftp_one_a
         ("iperf3", 1, "Connecting\niperf3: error - unable to connect\n", "error - unable to connect"),
         ("gfal-copy", 17, "Copying\ngfal-copy: exists", "(destination exists): gfal-copy: exists"),
         ("curl", 0, "Perf Marker\nEnd\nfailure: rejected\n", "exit code 0: failure: rejected"),
+        (
+            "curl",
+            18,
+            "End\nfailure: no route\n to it\ncurl: (18) closed\n",
+            "exit code 18: failure: no route to it",
+        ),
     ],
 )
 def test_failures_are_told_in_the_tools_own_words(tool: str, code: int, output: str, said: str) -> None:
@@ -330,6 +336,7 @@ def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
     ("answer", "said"),
     [
         (chunked(MARKER.format(5), "failure: no space\n"), "failure: no space"),
+        (chunked(MARKER.format(5), "failure: no space\n", "on disk 1\n\n2"), "failure: no space on disk 1 2"),
         (chunked("not found", status="404 Not Found"), "HTTP 404 Not Found: not found"),
         (chunked("success: Created", status="300 Choices"), "HTTP 300 Choices: success: Created"),
         (chunked(MARKER.format(5)), "the answer ends without a result: End"),
@@ -372,7 +379,14 @@ def test_a_macaroon_that_is_refused_is_asked_for_anew(secrets: Path, monkeypatch
     assert [first.split()[0] for first, _ in server.asked] == ["POST", "POST"]
 
 
-MARKERS = ["", "Perf Marker", "  Stripe Bytes Transferred: 12", " Stripe Bytes Transferred: 7", "End"]
+MARKERS = [
+    "",
+    "failure: a",
+    "Perf Marker",
+    "  Stripe Bytes Transferred: 12",
+    " Stripe Bytes Transferred: 7",
+    "End",
+]
 LINES = st.lists(st.sampled_from(MARKERS) | st.text(alphabet="ab :1", max_size=8), max_size=12)
 BODIES = LINES.map(lambda lines: "\n".join(lines).encode())
 
@@ -385,8 +399,9 @@ def test_a_body_says_the_same_in_whatever_pieces_it_comes(body: bytes, cuts: lis
     grown = [pieces.feed((body + b"\n")[a:b]) for a, b in pairwise(places)]
     assert (pieces.bytes, pieces.last) == (whole.bytes, whole.last)
     assert any(grown) == (whole.bytes > 0)
-    lines = [line for line in body.split(b"\n") if line.strip()]
-    assert whole.last == (lines[-1] if lines else b"")
+    lines = [line.strip() for line in body.split(b"\n") if line.strip()]
+    reason = next((lines[at:] for at, line in enumerate(lines) if line.startswith(b"failure:")), lines[-1:])
+    assert whole.last == b" ".join(reason)
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tpcsweep import processes
-from tpcsweep.tools.base import VALID_HOURS, Credentials, Program, Transfer, first_line
+from tpcsweep.tools.base import LONGEST, VALID_HOURS, Credentials, Program, Transfer, first_line
 
 CAVEATS = {
     "caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"],
@@ -68,7 +68,10 @@ class Curl(Program):
         # A third-party copy may fail after its 201 was sent; the body tells.
         if returncode == 0 and re.search(r"^success: ", output, re.MULTILINE):
             return None
-        return f"exit code {returncode}: {self.failure_reason(output)}"
+        # The reason may have several lines, and curl's own message follows if the body does not end.
+        reported = re.search(r"^failure:.*?(?=curl: \(|\Z)", output, re.MULTILINE | re.DOTALL)
+        reason = " ".join(reported[0].split())[:LONGEST] if reported else self.failure_reason(output)
+        return f"exit code {returncode}: {reason}"
 
     def versions(self) -> dict[str, str]:
         return {"curl": first_line(["/usr/bin/curl", "--version"])}

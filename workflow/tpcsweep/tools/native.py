@@ -43,6 +43,7 @@ marker every 5 s."""
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REDIRECTIONS = 5  # most consecutive redirections; a redirector causes one
 REDIRECTS = (301, 302, 307, 308)
+_FAILURE = b"failure:"
 _STRIPE_BYTES = re.compile(rb"^\s*Stripe Bytes Transferred:\s*(\d+)\s*$")
 
 
@@ -193,8 +194,17 @@ class Progress:
 
     def __init__(self) -> None:
         self.bytes = 0  # bytes transferred, by the markers
-        self.last = b""  # last line that is not empty, as far as received
+        self._said: list[bytes] = []
         self._rest = b""
+
+    @property
+    def last(self) -> bytes:
+        """Last line that is not empty, as far as received, or all lines from `failure:` on."""
+        return b" ".join(_said(self._said, self._rest))
+
+    @property
+    def failed(self) -> bool:
+        return self.last.startswith(_FAILURE)
 
     def feed(self, piece: bytes) -> bool:
         """Parse the next piece of the body; return whether it reports more bytes than before."""
@@ -203,8 +213,14 @@ class Progress:
         for line in lines:
             if marker := _STRIPE_BYTES.match(line):
                 self.bytes = max(self.bytes, int(marker[1]))
-        self.last = next((line for line in (self._rest, *reversed(lines)) if line.strip()), self.last)
+            self._said = _said(self._said, line)
         return self.bytes > before
+
+
+def _said(before: list[bytes], line: bytes) -> list[bytes]:
+    if not line.strip():
+        return before
+    return [*before, line.strip()] if before and before[0].startswith(_FAILURE) else [line.strip()]
 
 
 def failure(status: int, reason: str, last: bytes) -> str | None:
@@ -214,7 +230,7 @@ def failure(status: int, reason: str, last: bytes) -> str | None:
         return f"HTTP {status} {reason}: {said}"
     if said.startswith("success:"):
         return None
-    return said if said.startswith("failure:") else f"the answer ends without a result: {said}"
+    return said if last.startswith(_FAILURE) else f"the answer ends without a result: {said}"
 
 
 class Copier:
@@ -256,14 +272,19 @@ class Copier:
     async def _copied(self, url: str, headers: dict[str, str], on_marker: OnMarker) -> str | None:
         now = asyncio.get_running_loop().time
         for _ in range(1 + REDIRECTIONS):
-            async with self._connections.request("COPY", url, headers) as (head, pieces):
-                progress, grown = Progress(), now()
-                async for piece in pieces:
-                    if progress.feed(piece):
-                        grown = now()
-                        on_marker(progress.bytes)
-                    elif now() - grown > PATIENCE:
-                        raise HttpError(f"stands still at {progress.bytes} bytes for {PATIENCE:.0f} s")
+            progress = Progress()
+            try:
+                async with self._connections.request("COPY", url, headers) as (head, pieces):
+                    grown = now()
+                    async for piece in pieces:
+                        if progress.feed(piece):
+                            grown = now()
+                            on_marker(progress.bytes)
+                        elif now() - grown > PATIENCE:
+                            raise HttpError(f"stands still at {progress.bytes} bytes for {PATIENCE:.0f} s")
+            except HttpError:
+                if not progress.failed:  # StoRM WebDAV ends no body that reports a failed push
+                    raise
             if head.status not in REDIRECTS:
                 return failure(head.status, head.reason, progress.last)
             url = urljoin(url, head.headers.get("location", ""))

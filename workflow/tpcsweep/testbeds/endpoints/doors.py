@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
-from tpcsweep.tools.base import Credentials
-from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head
+from tpcsweep.tools.base import LONGEST, Credentials
+from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head, Progress
 
 PATIENCE = 60.0
 """Timeout of a door that sends no byte, s."""
@@ -73,6 +73,18 @@ def tls_context(credentials: Credentials, *, identified: bool) -> ssl.SSLContext
     if identified:
         tls.load_cert_chain(credentials.certificate, credentials.key)
     return tls
+
+
+def _reason(error: Exception) -> str:
+    """Return why no answer, or only a part of one, arrived."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if not isinstance(error, http.client.IncompleteRead):
+        return str(error) or type(error).__name__
+    progress = Progress()
+    progress.feed(error.partial)
+    said = progress.last.decode(errors="replace")[:LONGEST]
+    return f"the server closed the connection before the end of an answer: {said}"
 
 
 class Doors(ABC):
@@ -156,8 +168,7 @@ class HttpDoors(Doors):
             try:
                 answer = self._once(method, url, headers, body, size)
             except (OSError, http.client.HTTPException) as error:
-                why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error
-                raise DoorError(f"{method} {url}: {why or type(error).__name__}") from None
+                raise DoorError(f"{method} {url}: {_reason(error)}") from None
             if answer.status not in REDIRECTS or "location" not in answer.headers:
                 return answer
             url = urljoin(url, answer.headers["location"])

@@ -30,7 +30,9 @@ KNOWN = (
     Implementation(
         "StoRM WebDAV",
         "storm",
-        "tells copies to other servers from its own by its names in STORM_WEBDAV_HOSTNAME_0, … (its doc/tpc.md)",
+        "tells copies to other servers from its own by its names in STORM_WEBDAV_HOSTNAME_0, … (its doc/tpc.md); "
+        "ignores the number of connections; answers 500 to tokens of an issuer that it does not know or reach "
+        "(its CompositeJwtDecoder), so gfal2, which needs a token or delegation, copies nothing anonymously",
     ),
 )
 ALWAYS = {"Credential": "none", "X-No-Delegate": "true"}
