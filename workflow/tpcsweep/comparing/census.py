@@ -18,8 +18,7 @@ from tpcsweep.dataset.tables import NOT_MEASURED, observations
 from tpcsweep.flags import BROKEN
 from tpcsweep.variables import TABLES
 
-TABLE: Mapping[str, str] = TABLES["census"]
-"""Columns of a census after the axis, with their meanings."""
+TABLE: Mapping[str, str] = TABLES["census"]  # columns of a census after the axis, with their meanings
 
 _DEATH = re.compile(
     r"\b(?:xrootd|cmsd) (?:was killed by (?P<signal>SIG\w+)|ended with (?P<code>exit code \d+))"

@@ -22,25 +22,16 @@ class Request:
     """A deployment that a testbed should start."""
 
     sweep: str
-    deployment: str
-    """The deployment's path, such as origins=2/rtt=20."""
+    deployment: str  # the deployment's path, such as origins=2/rtt=20
     parameters: DeploymentParameters
-    tools: Sequence[str]
-    """The tools of the deployment's cells."""
-    seconds: float
-    """The longest total duration of its cells, s."""
-    logs: Path
-    """The folder for logs of servers and commands."""
-    stage: Callable[[str], None]
-    """Reports the current step to the user."""
-    streams: int = 1
-    """The largest number of streams of a cell."""
-    testbed: str = ""
-    """The testbed's name."""
-    arriving: int = 0
-    """The largest total size of a cell's destination files in memory, bytes."""
-    turn: int = 0
-    """Index of the preferred place, modulo the number of places of the testbed."""
+    tools: Sequence[str]  # the tools of the deployment's cells
+    seconds: float  # the longest total duration of its cells, s
+    logs: Path  # the folder for logs of servers and commands
+    stage: Callable[[str], None]  # reports the current step to the user
+    streams: int = 1  # the largest number of streams of a cell
+    testbed: str = ""  # the testbed's name
+    arriving: int = 0  # the largest total size of a cell's destination files in memory, bytes
+    turn: int = 0  # index of the preferred place, modulo the number of places of the testbed
 
 
 class TeardownError(Exception):
@@ -84,12 +75,10 @@ class Deployment(Protocol):
 class Finding:
     """The outcome of one check of a testbed, a row of `tpcsweep check`."""
 
-    subject: str
-    """The checked object, such as a server, a pair or a node."""
+    subject: str  # the checked object, such as a server, a pair or a node
     check: str
     status: Literal["ok", "failed", "skipped"]
-    reason: str = ""
-    """The reason of a failed or skipped check, or the value found."""
+    reason: str = ""  # the reason of a failed or skipped check, or the value found
 
 
 class Testbed(Protocol):

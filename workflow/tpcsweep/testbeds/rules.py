@@ -9,8 +9,7 @@ from tpcsweep.configuration.checks import Rule
 from tpcsweep.configuration.units import CORES, COUNT, RATE, RTT, Dimension, show
 from tpcsweep.xrootd.servers import MOST_ORIGINS
 
-PORTS = 28_232
-"""Ephemeral ports of an address: net.ipv4.ip_local_port_range is 32768 to 60999."""
+PORTS = 28_232  # ephemeral ports of an address: net.ipv4.ip_local_port_range is 32768 to 60999
 
 
 def at_most(name: str, limit: float, unit: Dimension, source: str = "") -> Rule:

@@ -18,11 +18,9 @@ from urllib.parse import urljoin, urlsplit
 from tpcsweep.tools.base import LONGEST, Credentials
 from tpcsweep.tools.native import REDIRECTIONS, REDIRECTS, Head, Progress
 
-PATIENCE = 60.0
-"""Timeout of a door that sends no byte, s."""
+PATIENCE = 60.0  # timeout of a door that sends no byte, s
 BUSY = (429, 503)
-TRIES = 4
-"""Requests to a busy door before giving up."""
+TRIES = 4  # requests to a busy door before giving up
 LONGEST_WAIT = 30.0
 BLOCK = 1 << 20
 FIXES = {
@@ -213,7 +211,7 @@ class HttpDoors(Doors):
         return self.request("OPTIONS", f"{url}/").headers.get("server", "")
 
     def size(self, url: str) -> int | None:
-        head = self.request("HEAD", url)
+        head = self.ok("HEAD", url, 404)
         return int(head.headers.get("content-length", -1)) if head.well else None
 
     def upload(self, url: str, content: Body, size: int) -> None:

@@ -10,8 +10,7 @@ class Implementation(NamedTuple):
     """A storage system, recognized by its answers."""
 
     name: str
-    word: str
-    """A lower-case word of its `Server` header."""
+    word: str  # a lower-case word of its `Server` header
     note: str
 
 

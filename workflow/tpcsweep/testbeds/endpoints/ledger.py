@@ -34,8 +34,7 @@ class Entry:
 
     file: Path
     pair: str
-    folders: Mapping[str, str]
-    """URLs by role, `source` and `destination`."""
+    folders: Mapping[str, str]  # URLs by role, `source` and `destination`
     secrets: str
 
 

@@ -15,15 +15,13 @@ from tpcsweep.testbeds.endpoints.doors import PATIENCE, Body, DoorError, Doors, 
 from tpcsweep.tools.base import Credentials, last_lines
 from tpcsweep.tools.xrdcp import login_environment
 
-SLOWEST = 1 << 20
-"""Smallest accepted rate of an upload or download, B/s."""
+SLOWEST = 1 << 20  # smallest accepted rate of an upload or download, B/s
 LIMITS = {
     f"XRD_{name}": f"{PATIENCE:.0f}"
     for name in ("REQUESTTIMEOUT", "STREAMTIMEOUT", "STREAMERRORWINDOW", "CONNECTIONWINDOW")
 }
 """Settings of XRootD's client by environment, s."""
-MISSING = re.compile(r"\[3011\]|no such file", re.IGNORECASE)
-"""kXR_NotFound, or its text."""
+MISSING = re.compile(r"\[3011\]|no such file", re.IGNORECASE)  # kXR_NotFound, or its text
 
 
 def open_doors(url: str, credentials: Credentials, role: str) -> Doors:

@@ -31,8 +31,7 @@ from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.variables import BYTES
 from tpcsweep.xrootd.monitoring import Copy
 
-DELETERS = 8
-"""The largest number of concurrent deletions."""
+DELETERS = 8  # the largest number of concurrent deletions
 UNKNOWN: Any = math.nan
 
 
@@ -129,8 +128,7 @@ class EndpointsSite:
     pair: EndpointPair
     folders_made: Mapping[str, str]
     """URLs of tpcsweep's own folders by role; streams use them through each door in turn."""
-    name: str
-    """The last part of the folders' URLs."""
+    name: str  # the last part of the folders' URLs
     doors: Mapping[str, Doors]
     client: Client
     process: subprocess.Popen[bytes]
@@ -138,11 +136,9 @@ class EndpointsSite:
     logins: dict[str, Login]
     spending: Spending
     provenance: dict[str, Any]
-    rtt_idle: float = math.nan
-    """The declared RTT in ms; NaN if unknown."""
+    rtt_idle: float = math.nan  # the declared RTT in ms; NaN if unknown
     streams: int = 1
-    spans: list[Span] = field(default_factory=list)
-    """Ended transfers of the cell."""
+    spans: list[Span] = field(default_factory=list)  # ended transfers of the cell
     markers: list[Event] = field(default_factory=list)
     """Performance markers of the cell, which the client's listener adds."""
     bandwidth_found: float | None = None

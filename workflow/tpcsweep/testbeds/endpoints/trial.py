@@ -36,10 +36,8 @@ from tpcsweep.tools.native import Progress, failure
 from tpcsweep.tools.xrdcp import Xrdcp
 
 CONNECT_SECONDS = 10.0
-CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)
-"""The content of the trial file: 1 MiB."""
-CERTIFICATE_DAYS = 7
-"""A certificate that expires within so many days is a failure."""
+CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)  # the content of the trial file: 1 MiB
+CERTIFICATE_DAYS = 7  # a certificate that expires within so many days is a failure
 
 
 class UnusableEndpointError(Exception):
@@ -47,8 +45,7 @@ class UnusableEndpointError(Exception):
 
 
 Row = Iterator[Finding]
-Step = tuple[str, Callable[[], str]]
-"""The name of a check, and a function that returns the value found."""
+Step = tuple[str, Callable[[], str]]  # the name of a check, and a function that returns the value found
 
 
 def findings(settings: Endpoints) -> Row:

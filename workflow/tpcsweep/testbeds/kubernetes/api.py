@@ -26,12 +26,9 @@ from websocket import WebSocketBadStatusException
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes.metadata import object_name
 
-TIMEOUT = (5.0, 30.0)
-"""Seconds to connect and to wait for an answer, unless a call says otherwise."""
-PATIENCE = 60.0
-"""Seconds for which a call is tried: an API server takes less to restart."""
-REFUSED_SECONDS = 10.0
-"""An API server that has just started may refuse until it has read its rules."""
+TIMEOUT = (5.0, 30.0)  # seconds to connect and to wait for an answer, unless a call says otherwise
+PATIENCE = 60.0  # seconds for which a call is tried: an API server takes less to restart
+REFUSED_SECONDS = 10.0  # an API server that has just started may refuse until it has read its rules
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 KINDS: dict[type, tuple[str, str]] = {
     client.V1Job: ("batch", "job"),
@@ -48,8 +45,7 @@ T = TypeVar("T")
 class ClusterError(Exception):
     """A fault of the cluster, or of how it may be used, in one line."""
 
-    final = False
-    """Whether another attempt fails, too."""
+    final = False  # whether another attempt fails, too
 
 
 class RefusedError(ClusterError):

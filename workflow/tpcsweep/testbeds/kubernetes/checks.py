@@ -18,10 +18,8 @@ from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, one_of, ser
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
 
-CELL_MARGIN = 60.0
-"""Seconds of a cell in addition to its measurement, with the removal of its deployment."""
-FEWEST_CORES = 0.01
-"""The fewest cores of a container: a kubelet sets no quota below 1 ms in 100 ms."""
+CELL_MARGIN = 60.0  # seconds of a cell in addition to its measurement, with the removal of its deployment
+FEWEST_CORES = 0.01  # the fewest cores of a container: a kubelet sets no quota below 1 ms in 100 ms
 
 
 def check(configuration: Configuration) -> list[Problem]:

@@ -12,10 +12,8 @@ from kubernetes import client as k8s
 from tpcsweep.testbeds.kubernetes.metadata import node_name, object_metadata, object_name
 from tpcsweep.xrootd.servers import without_secrets
 
-ENDED = ("Failed", "Succeeded")
-"""Phases of a pod that does not run any more."""
-STARTING = frozenset({"ContainerCreating", "PodInitializing"})
-"""Reasons for which every container waits."""
+ENDED = ("Failed", "Succeeded")  # phases of a pod that does not run any more
+STARTING = frozenset({"ContainerCreating", "PodInitializing"})  # reasons for which every container waits
 HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName"})
 """Reasons for waiting that do not pass. A registry may answer later."""
 IMAGE = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"})
@@ -23,10 +21,8 @@ OCCUPIED = "anti-affinity rules"
 """The scheduler's words for nodes with pods of another deployment (its plugin InterPodAffinity)."""
 MEASURED = frozenset({"servers", "client"})
 """Containers of servers and tools; all other containers watch these."""
-LONGEST = 500
-"""Characters of a quoted message."""
-LOG_TAIL_CHARACTERS = 2000
-"""Characters at the end of a container's log that kubelets keep: 2048 bytes."""
+LONGEST = 500  # characters of a quoted message
+LOG_TAIL_CHARACTERS = 2000  # characters at the end of a container's log that kubelets keep: 2048 bytes
 
 
 @dataclass(frozen=True)
@@ -35,8 +31,7 @@ class Fault:
 
     pod: str
     text: str
-    final: bool
-    """Whether it does not pass."""
+    final: bool  # whether it does not pass
     own: bool = False
     """Whether a server or tool has ended by itself or for its memory, as a cell may cause.
 

@@ -14,12 +14,9 @@ from typing import Any
 import psutil
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
-PYTHON = "/usr/bin/python3"
-"""The interpreter in pods."""
-POD = "tpcsweep.testbeds.kubernetes.pod"
-"""The package of programs that run in pods."""
-DEPLOYMENT = "tpcsweep/deployment"
-"""The label with a deployment's identifier."""
+PYTHON = "/usr/bin/python3"  # the interpreter in pods
+POD = "tpcsweep.testbeds.kubernetes.pod"  # the package of programs that run in pods
+DEPLOYMENT = "tpcsweep/deployment"  # the label with a deployment's identifier
 ROLE = "tpcsweep/role"
 SIDE = "tpcsweep/side"
 MANAGED = {"app.kubernetes.io/name": "tpcsweep", "app.kubernetes.io/managed-by": "tpcsweep"}
@@ -27,8 +24,7 @@ MANAGED = {"app.kubernetes.io/name": "tpcsweep", "app.kubernetes.io/managed-by":
 SELECTOR = "app.kubernetes.io/managed-by=tpcsweep"
 SWEEP = "tpcsweep/sweep"
 CELLS = "tpcsweep/cells"
-OWNER = "tpcsweep/owner"
-"""Annotations of every object: who made it, and for which cells."""
+OWNER = "tpcsweep/owner"  # annotations of every object: who made it, and for which cells
 PROCESS = "tpcsweep/process"
 """The annotation with the process that made an object: boot, PID namespace and PID."""
 NODES = "tpcsweep/nodes"

@@ -18,8 +18,7 @@ from tpcsweep.testbeds.kubernetes.objects import NODE
 PASSING = "node.kubernetes.io/"
 """The prefix of taints that a cluster sets and removes itself, as for a node that is not ready.
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions"""
-BARRING = ("NoSchedule", "NoExecute")
-"""Effects of taints that keep pods off a node."""
+BARRING = ("NoSchedule", "NoExecute")  # effects of taints that keep pods off a node
 RIGHT = (
     "config/kubernetes/nodes.yaml gives the right to list nodes; or name the pairs one by one in paths.pairs"
 )

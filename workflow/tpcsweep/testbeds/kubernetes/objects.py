@@ -52,21 +52,16 @@ FILLED = {
     "metrics_path": places.METRICS_PATH,
 }
 """Values of $names that are the same in all deployments."""
-USER = 10940
-"""User and group of all processes, as in the image, unless a template says otherwise."""
-SERVER_MEMORY = 1 << 30
-"""Bytes of memory of a server beside its files."""
+USER = 10940  # user and group of all processes, as in the image, unless a template says otherwise
+SERVER_MEMORY = 1 << 30  # bytes of memory of a server beside its files
 PACKAGE = "package"
-FINISHED_SECONDS = 30
-"""Seconds for which a Job that has ended remains, so that people can see why."""
-NETWORK = "net1"
-"""The interface of an attached network, as Multus names the first."""
+FINISHED_SECONDS = 30  # seconds for which a Job that has ended remains, so that people can see why
+NETWORK = "net1"  # the interface of an attached network, as Multus names the first
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 """The annotation in which Multus describes a pod's networks."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-NODE = "kubernetes.io/hostname"
-"""The label by which nodes differ."""
+NODE = "kubernetes.io/hostname"  # the label by which nodes differ
 SECRETS: Mapping[str, Callable[[str], bool]] = {
     CLIENT: lambda name: name.startswith(("ca", "user", places.COMPLETE)),
     "servers": lambda name: not name.startswith("user"),

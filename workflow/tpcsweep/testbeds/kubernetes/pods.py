@@ -30,8 +30,7 @@ from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodWatch
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
 
-PARALLEL = 16
-"""Requests at a time."""
+PARALLEL = 16  # requests at a time
 POKE_SECONDS = 1.0
 POKED = "tpcsweep/filled"
 

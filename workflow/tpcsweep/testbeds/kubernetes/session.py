@@ -33,10 +33,8 @@ from tpcsweep.testbeds.kubernetes.metadata import POD, PYTHON
 ANSWER_SECONDS = 90.0
 PAUSE = 0.5
 POLL = 0.05
-CLOSE_SECONDS = 5.0
-"""The client connects without a time limit, so a proxy may keep it waiting."""
-KEEP_ALIVE = 5.0
-"""Seconds between confirmations to the hub of the messages that have arrived."""
+CLOSE_SECONDS = 5.0  # the client connects without a time limit, so a proxy may keep it waiting
+KEEP_ALIVE = 5.0  # seconds between confirmations to the hub of the messages that have arrived
 
 
 class SessionError(BrokenError):

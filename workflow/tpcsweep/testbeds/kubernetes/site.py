@@ -27,12 +27,10 @@ from tpcsweep.testbeds.node import ServerSite
 from tpcsweep.testbeds.node.counters import site_totals
 from tpcsweep.xrootd.monitoring import Copy
 
-SETTLE_SECONDS = 0.2
-"""Seconds for connections to end by themselves, before all servers restart."""
+SETTLE_SECONDS = 0.2  # seconds for connections to end by themselves, before all servers restart
 POLL = 0.02
 FIRST_SECONDS = 10.0
-NOTICE_SECONDS = 5.0
-"""Seconds in which the API reports a fault that the hub noticed first."""
+NOTICE_SECONDS = 5.0  # seconds in which the API reports a fault that the hub noticed first
 GONE_SECONDS = 60.0
 """Seconds for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
 _STATES = ("thread", "waiting", *STATES)
@@ -173,12 +171,9 @@ class KubernetesSite(ServerSite):
     client: Client
     machines: Mapping[str, str]
     """The machine of each origin and of the client; the counters of a machine count once."""
-    networks: Mapping[str, str]
-    """The network of each origin; pods in the network of their node share one."""
-    until: float = math.inf
-    """The end of its pods' time, by this machine's monotonic clock."""
-    deployment_labels: Mapping[str, str] | None = None
-    """The labels of its metrics; None without metrics."""
+    networks: Mapping[str, str]  # the network of each origin; pods in the network of their node share one
+    until: float = math.inf  # the end of its pods' time, by this machine's monotonic clock
+    deployment_labels: Mapping[str, str] | None = None  # the labels of its metrics; None without metrics
 
     @property
     def origins(self) -> list[str]:

@@ -7,8 +7,7 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.testbeds.kubernetes.verify import probe_connections
 
 MIB = 2**20
-CLIENT = {"cpu": "2", "memory": "2Gi"}
-"""Limits of the client."""
+CLIENT = {"cpu": "2", "memory": "2Gi"}  # limits of the client
 HUB = {"cpu": "250m", "memory": "128Mi"}
 """Limits of the hub, which passes on the samples of all agents ten times a second."""
 AGENT_CPU, AGENT_MEMORY = 250, 128

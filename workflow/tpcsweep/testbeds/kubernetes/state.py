@@ -20,8 +20,7 @@ from tpcsweep.testbeds import TeardownError, take_all_steps
 from tpcsweep.testbeds.kubernetes import metadata
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call
 
-FORCE_SECONDS = 15.0
-"""Seconds after which a pod counts as gone whose kubelet does not confirm it."""
+FORCE_SECONDS = 15.0  # seconds after which a pod counts as gone whose kubelet does not confirm it
 GONE_SECONDS = 60.0
 DELETIONS: Mapping[type, Mapping[str, Any]] = {
     V1Job: {"propagation_policy": "Background"},  # first, or it would replace its pod

@@ -40,16 +40,12 @@ from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 from tpcsweep.xrootd.servers import SideServers, place_of
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
-DEADLINE_MARGIN = 900.0
-"""Seconds that a deployment's Job may last in addition to its start and its cells."""
+DEADLINE_MARGIN = 900.0  # seconds that a deployment's Job may last in addition to its start and its cells
 OTHERS = (("src", "dst"), ("dst", "src"))
 TRIAL = "trial of the image"
-TRIAL_MARGIN = 60.0
-"""Seconds that the trial's Job may last in addition to its start."""
-POLL = 1.0
-"""About how many seconds pass until a deployment looks again for a free pair."""
-LET_GO_SECONDS = 5.0
-"""About how long a deployment leaves nodes to others that it could not get all of."""
+TRIAL_MARGIN = 60.0  # seconds that the trial's Job may last in addition to its start
+POLL = 1.0  # about how many seconds pass until a deployment looks again for a free pair
+LET_GO_SECONDS = 5.0  # about how long a deployment leaves nodes to others that it could not get all of
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 

@@ -36,44 +36,30 @@ from tpcsweep.variables import BYTES, GBIT
 from tpcsweep.xrootd.servers import Server
 
 COUNT = 17
-CONNECTIONS = (4, 32)
-"""The fewest and the most connections of each source."""
-WARM_UP = (0.3, 10)
-"""Seconds, or RTTs if longer, until slow start is over."""
-WINDOW = 0.1
-"""Seconds."""
-WINDOWS = 10
-"""Windows of a look."""
-ENOUGH = 5
-"""Windows with a full path from which its rate is known."""
-LOOKS = 3
-"""Looks before a rate counts as unknown."""
-LATE = 0.03
-"""The most seconds between two looks of an agent, as the path may not have been full in between."""
-DELAYED_ACK_SEGMENTS = 2
-"""Segments of a connection that a receiver may acknowledge late (RFC 9293, 3.8.6.3)."""
+CONNECTIONS = (4, 32)  # the fewest and the most connections of each source
+WARM_UP = (0.3, 10)  # seconds, or RTTs if longer, until slow start is over
+WINDOW = 0.1  # seconds
+WINDOWS = 10  # windows of a look
+ENOUGH = 5  # windows with a full path from which its rate is known
+LOOKS = 3  # looks before a rate counts as unknown
+LATE = 0.03  # the most seconds between two looks of an agent, as the path may not have been full in between
+DELAYED_ACK_SEGMENTS = 2  # segments of a connection that a receiver may acknowledge late (RFC 9293, 3.8.6.3)
 WINDOW_SHARE = 0.5
 """The window's share of a TCP buffer; the rest is the kernel's bookkeeping (ip-sysctl, tcp_adv_win_scale)."""
-EMPTY_SECONDS = 5.0
-"""Seconds after which a path that is not empty has other users, and is measured as it is."""
+EMPTY_SECONDS = 5.0  # seconds after which a path that is not empty has other users, and is measured as it is
 DIRECTIONS = ("source to destination", "destination to source")
 
-Ends = tuple[Server, Server]
-"""A source and a destination origin."""
+Ends = tuple[Server, Server]  # a source and a destination origin
 
 
 class Flow(NamedTuple):
     """Observations of both ends of a pair while its source filled the path; times in s of one clock, rising."""
 
-    looks: Sequence[tuple[float, int]]
-    """At the source: segments under way."""
-    counts: Sequence[tuple[float, int, int]]
-    """At the destination: bytes and packets received."""
+    looks: Sequence[tuple[float, int]]  # at the source: segments under way
+    counts: Sequence[tuple[float, int, int]]  # at the destination: bytes and packets received
     connections: int
-    mss: int
-    """Bytes of payload in a segment."""
-    header: int
-    """Bytes around it."""
+    mss: int  # bytes of payload in a segment
+    header: int  # bytes around it
     interface: str = ""
     """The interface of its destination; flows that share it have the same counts. Empty: a flow shares it with none."""
 
@@ -92,8 +78,7 @@ class FoundRate:
     found: float
     known: bool
     windows: int
-    full: int
-    """Windows in which the path was full."""
+    full: int  # windows in which the path was full
 
 
 @dataclass(frozen=True)
@@ -105,8 +90,7 @@ class FoundPath:
     near_to_far: FoundRate
     far_to_near: FoundRate
     attempts: int
-    slow: bool = False
-    """Whether a rate is known to be below what was asked, and nothing else is wrong."""
+    slow: bool = False  # whether a rate is known to be below what was asked, and nothing else is wrong
 
     @property
     def rates(self) -> tuple[FoundRate, FoundRate]:

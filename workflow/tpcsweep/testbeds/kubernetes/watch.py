@@ -26,14 +26,11 @@ from tpcsweep.testbeds.kubernetes.api import (
 )
 from tpcsweep.testbeds.kubernetes.metadata import Naming, object_metadata, object_name, selector
 
-WATCH_SECONDS = 60
-"""A watch begins again after this time, in case that its connection is dead."""
-ASK = (2.0, 3.0)
-"""Seconds to connect and to wait, for requests that only improve a message."""
+WATCH_SECONDS = 60  # a watch begins again after this time, in case that its connection is dead
+ASK = (2.0, 3.0)  # seconds to connect and to wait, for requests that only improve a message
 POLL_SECONDS = 2.0
 """Seconds until the first look at Jobs, because a watch of pods does not show Jobs without pods."""
-MOST_POLL_SECONDS = 15.0
-"""Seconds between later looks: a hundred deployments may ask a slow server."""
+MOST_POLL_SECONDS = 15.0  # seconds between later looks: a hundred deployments may ask a slow server
 REPORT_SECONDS = 4.0
 """Seconds until people are told why pods do not run: the scheduler needs a moment, and a pull is repeated at once."""
 SLOW_SECONDS = 20.0

@@ -39,8 +39,7 @@ PROGRAMS = {
 }
 """Programs that deployments need, by Debian package, without those of extras."""
 TUN = Path("/dev/net/tun")
-TUNGETFEATURES = 0x800454CF
-"""An ioctl that only tun devices answer (linux/if_tun.h)."""
+TUNGETFEATURES = 0x800454CF  # an ioctl that only tun devices answer (linux/if_tun.h)
 
 
 class MachineError(Exception):

@@ -29,19 +29,13 @@ _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control
 @dataclass(frozen=True, slots=True)
 class NetnsMachine:
     cpus: int
-    memory: int
-    """Available bytes."""
-    smallest_rtt: float
-    """The smallest RTT above 0 of an emulated path, ms."""
+    memory: int  # available bytes
+    smallest_rtt: float  # the smallest RTT above 0 of an emulated path, ms
     congestion_controls: Collection[str]
-    disk: int
-    """Free bytes on the testbed's disk."""
-    disk_kind: str
-    """The file system of the testbed's disk."""
-    largest_bandwidth: float = LARGEST
-    """The largest bandwidth of a path with an RTT or a loss, Gbit/s."""
-    no_quotas: str = ""
-    """Why this user's programs cannot have CPU quotas, and the fix; empty if they can."""
+    disk: int  # free bytes on the testbed's disk
+    disk_kind: str  # the file system of the testbed's disk
+    largest_bandwidth: float = LARGEST  # the largest bandwidth of a path with an RTT or a loss, Gbit/s
+    no_quotas: str = ""  # why this user's programs cannot have CPU quotas, and the fix; empty if they can
     disk_writable: bool = True
 
 

@@ -34,13 +34,10 @@ from tpcsweep.xrootd.servers import Server
 USER = "xrootd"
 PLACES: tuple[Place, ...] = ("source", "destination")
 START_SECONDS = 30.0
-ANSWER_SECONDS = 10.0
-"""Time limit for the answer of an idle server that was ready before, s."""
+ANSWER_SECONDS = 10.0  # time limit for the answer of an idle server that was ready before, s
 POLL = 0.01
-LOG_TAIL = 8
-"""Lines of each server log in error messages."""
-LONGEST = 300
-"""Limit in characters on the last log line in messages."""
+LOG_TAIL = 8  # lines of each server log in error messages
+LONGEST = 300  # limit in characters on the last log line in messages
 _WITH_HOSTS = '[ ! -e /etc/hosts ] || mount --bind "$0" /etc/hosts && exec "$@"'
 
 
@@ -71,10 +68,8 @@ class DeploymentProcess(NamedTuple):
 
     name: str
     child: subprocess.Popen[bytes]
-    logs: tuple[Path, ...]
-    """Log files for the last log line, in order of preference."""
-    restart: Callable[[], object] | None = None
-    """Starts the process again, or None if it must not restart."""
+    logs: tuple[Path, ...]  # log files for the last log line, in order of preference
+    restart: Callable[[], object] | None = None  # starts the process again, or None if it must not restart
 
     def end(self) -> str | None:
         """Describe how the process ended, with its last log line, or return None while it runs."""
@@ -93,12 +88,10 @@ class DeploymentProcess(NamedTuple):
 class DeploymentProcesses:
     """The long-lived processes of a deployment, each in its own namespace and cgroup."""
 
-    folder: Path
-    """The deployment's folder."""
+    folder: Path  # the deployment's folder
     tree: Hierarchy
     commands: Commands
-    children: list[subprocess.Popen[bytes]]
-    """All started processes; the caller must wait for them."""
+    children: list[subprocess.Popen[bytes]]  # all started processes; the caller must wait for them
     _running: list[DeploymentProcess] = field(default_factory=list)
 
     def name(self, node: str) -> str:
@@ -161,11 +154,9 @@ class NamespaceServers:
     credentials: Path
     release: Release
     tools: Sequence[Tool]
-    streams: int
-    """The largest number of streams of a cell."""
+    streams: int  # the largest number of streams of a cell
     authorization: str
-    _up: bool = False
-    """Whether all have answered: a server that crashes from then on is a fault."""
+    _up: bool = False  # whether all have answered: a server that crashes from then on is a fault
 
     def start(self) -> None:
         servers = [server for side in self.sides.values() for server in side.servers]

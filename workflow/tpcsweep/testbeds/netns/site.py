@@ -128,17 +128,14 @@ class Counters:
 class NetnsSite(ServerSite):
     prefix: str
     link: Link
-    clients: Mapping[Place, Client]
-    """Clients by the place where their tools run; `client` always exists."""
-    groups: Mapping[str, Cgroup]
-    """Cgroups by node: servers, `client` and `path`."""
+    clients: Mapping[Place, Client]  # clients by the place where their tools run; `client` always exists
+    groups: Mapping[str, Cgroup]  # cgroups by node: servers, `client` and `path`
     counters: Counters
     arrivals: Arrivals
     monitor: Monitor
     commands: Commands
     servers: NamespaceServers
-    reads_disk: bool
-    """Whether the source's files are on a disk."""
+    reads_disk: bool  # whether the source's files are on a disk
 
     def client_of(self, tool: str) -> Client:
         return self.clients[TOOLS[tool].place]

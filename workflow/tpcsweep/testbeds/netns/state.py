@@ -30,8 +30,7 @@ from tpcsweep.testbeds import TeardownError, take_all_steps
 from tpcsweep.xrootd import servers as xrootd
 
 STATE = Path("/run/tpcsweep")
-MACHINE = "tpcsweep"
-"""The lock that separates deployments of all users."""
+MACHINE = "tpcsweep"  # the lock that separates deployments of all users
 KILL_SECONDS = 5.0
 
 

@@ -33,15 +33,13 @@ LINK = {"src": "10.88.0.1", "dst": "10.88.0.2"}
 ROUTER = {"src": "near", "dst": "far"}
 ORIGIN = {"src": "10.88.1.{}", "dst": "10.88.2.{}"}
 FIRST_ORIGIN = 11
-INTERFACE = "tpc-eth"
-"""The network interface of every server and of the client."""
+INTERFACE = "tpc-eth"  # the network interface of every server and of the client
 PATH_INTERFACE = "tpc-path"
 NOTHING_INHERITED = {"net.ipv4.tcp_no_metrics_save": "1"}
 """Sysctl of all namespaces with connections: a cell must not inherit the TCP window of an earlier one."""
 
 
-Sides = Mapping[str, SideServers]
-"""Servers by the names in SIDES."""
+Sides = Mapping[str, SideServers]  # servers by the names in SIDES
 
 
 def sides(folder: Path, origins: int) -> Sides:

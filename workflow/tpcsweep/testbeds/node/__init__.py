@@ -14,15 +14,12 @@ from tpcsweep.xrootd.servers import SideServers
 class ServerSite:
     """Attributes of a running deployment of servers that all testbeds share; see `measure.cell.Site`."""
 
-    sides: Mapping[str, SideServers]
-    """Servers of the sides `src` and `dst`, in this order."""
+    sides: Mapping[str, SideServers]  # servers of the sides `src` and `dst`, in this order
     provenance: dict[str, Any]
-    rtt_idle: float
-    """RTT of the idle path in ms, measured before any cell."""
+    rtt_idle: float  # RTT of the idle path in ms, measured before any cell
     bandwidth_found: float | None
     """Bandwidth of the slower direction in Gbit/s, measured before any cell; None if unknown."""
-    path_slow: bool
-    """Whether the measured bandwidth is below the requested one."""
+    path_slow: bool  # whether the measured bandwidth is below the requested one
 
     @property
     def folders(self) -> tuple[str, str]:

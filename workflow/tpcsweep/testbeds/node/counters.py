@@ -17,19 +17,15 @@ class ProgramTotals(TypedDict):
     A site sums them to `source_periods`, `destination_periods`, `client_periods`, and so on (`site_totals`).
     """
 
-    periods: int
-    """Scheduling periods with runnable threads."""
-    throttled: int
-    """Scheduling periods in which the quota was exhausted."""
+    periods: int  # scheduling periods with runnable threads
+    throttled: int  # scheduling periods in which the quota was exhausted
 
 
 class PathTotals(TypedDict):
     """Growing counters of the path, or of one origin's part of it; None if the network reports none."""
 
-    drops: int | None
-    """Packets that the path dropped."""
-    queue_drops: int | None
-    """Dropped packets that found a queue full."""
+    drops: int | None  # packets that the path dropped
+    queue_drops: int | None  # dropped packets that found a queue full
 
 
 def site_totals(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, int | None]:

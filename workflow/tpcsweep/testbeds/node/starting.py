@@ -17,15 +17,13 @@ from urllib.parse import urlsplit
 
 from tpcsweep.xrootd.servers import EXPORT, READY_FILE, parts_of
 
-PROBE_SECONDS = 2.0
-"""Time limit for the answer to a probe, s."""
+PROBE_SECONDS = 2.0  # time limit for the answer to a probe, s
 
 
 class ReadinessProbe(NamedTuple):
     """A condition that a side must meet before use."""
 
-    place: str
-    """Address and port of the probed server."""
+    place: str  # address and port of the probed server
     awaited: str
     ready: Callable[[], bool]
 

@@ -11,12 +11,9 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-LONGEST = 1 << 22
-"""Bytes of the longest line."""
-Verbs = Mapping[str, Callable[..., Any]]
-"""Functions that execute requests, which may be coroutines."""
-Ask = Callable[..., Awaitable[Any]]
-"""A function that has an agent execute a verb with keyword arguments."""
+LONGEST = 1 << 22  # bytes of the longest line
+Verbs = Mapping[str, Callable[..., Any]]  # functions that execute requests, which may be coroutines
+Ask = Callable[..., Awaitable[Any]]  # a function that has an agent execute a verb with keyword arguments
 
 _running: set[asyncio.Task[Any]] = set()
 """Tasks that nobody awaits, as an event loop keeps no reference to them."""

@@ -20,8 +20,7 @@ from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, METRICS_PORT, 
 from tpcsweep.variables import METRICS_END, metric_head, metric_labels, metric_name
 
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-PATIENCE = 5.0
-"""Seconds that a scraper has for its request."""
+PATIENCE = 5.0  # seconds that a scraper has for its request
 
 
 class Metric(NamedTuple):
@@ -29,14 +28,11 @@ class Metric(NamedTuple):
 
     called: str
     unit: str
-    field: str
-    """A field of `Sample`."""
-    of: str
-    """The prefix of the names of origins with this metric."""
+    field: str  # a field of `Sample`
+    of: str  # the prefix of the names of origins with this metric
     meaning: str
     kind: str = "counter"
-    scale: float = 1.0
-    """The factor from the field to the unit."""
+    scale: float = 1.0  # the factor from the field to the unit
 
 
 METRICS = (

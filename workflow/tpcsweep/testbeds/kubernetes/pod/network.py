@@ -33,8 +33,7 @@ BLOCK = 1 << 16
 SYSCTLS = ("tcp_rmem", "tcp_wmem", "tcp_no_metrics_save", "tcp_congestion_control")
 PASS = f"rate 200gbit burst 1m cburst 1m quantum {plan.SUPER_PACKET}"
 """A class with a higher rate than any path."""
-_emulated: dict[str, plan.Path] = {}
-"""The emulated path by its interface, if any."""
+_emulated: dict[str, plan.Path] = {}  # the emulated path by its interface, if any
 
 
 def interface_to(address: str) -> str:

@@ -28,14 +28,12 @@ from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.messages import Verbs
 from tpcsweep.testbeds.kubernetes.pod.network import identity, interface_to
 
-_PATH = struct.Struct("=16xI40xI4xI")
-"""Fields of struct tcp_info: snd_mss, pmtu, rtt in µs."""
+_PATH = struct.Struct("=16xI40xI4xI")  # fields of struct tcp_info: snd_mss, pmtu, rtt in µs
 _UNDER_WAY = struct.Struct("=24xIIII")
 """unacked, sacked, lost, retrans (packets_out and what tcp_packets_in_flight takes off and adds, net/tcp.h)."""
 _ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER: closing drops unsent data, and resets the connection (socket(7))."""
-LOOKS = (0.002, 0.01)
-"""The fewest and the most seconds between looks at segments under way."""
+LOOKS = (0.002, 0.01)  # the fewest and the most seconds between looks at segments under way
 SECONDS = 10.0
 BLOCK = bytes(1 << 18)
 
@@ -75,8 +73,7 @@ class Probes:
 class Swallower(asyncio.BufferedProtocol):
     """The receiver of a probe: it reads with as little CPU as possible, and closes after the last byte."""
 
-    _buffer = bytearray(1 << 18)
-    """One buffer for all connections, as its content is used at once."""
+    _buffer = bytearray(1 << 18)  # one buffer for all connections, as its content is used at once
     _transport: asyncio.Transport
 
     def __init__(self, word: bytes) -> None:
