@@ -5,8 +5,6 @@ Exit codes: 0 success; 1 a negative answer (a comparison or history that fails, 
 error in options, configuration or data; 130 interrupted.
 """
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 
 import click

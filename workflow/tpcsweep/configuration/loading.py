@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load the studies of the workflow's configuration: sweeps on testbeds, or an existing dataset."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -4,8 +4,6 @@
 The order of the fields is the order of axes in paths and datasets: parameters of the deployment come first.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the simulated testbed, each with a unit, a value, a range and a source."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Annotated

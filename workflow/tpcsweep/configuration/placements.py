@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes, resources and addresses of the pods of a kubernetes testbed."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

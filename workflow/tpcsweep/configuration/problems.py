@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read configuration files, and report their problems: file, key, given value and allowed values."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import reprlib

@@ -5,8 +5,6 @@ Bandwidths, cores, file sizes and TCP buffers are multiplied by the factor. Tran
 window then match the published set-up. RTTs, streams and origins do not change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any

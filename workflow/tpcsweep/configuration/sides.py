@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sides of a comparison as users type them, such as `demo:tool=curl` or `other/dataset.nc`."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

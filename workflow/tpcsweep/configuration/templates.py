@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kubernetes pod templates, merged as `kubectl patch` does, and replacements of obsolete keys. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 

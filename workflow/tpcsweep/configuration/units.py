@@ -6,8 +6,6 @@ spellings: "Gbps", "Gb/s" and "gbit" mean Gbit/s, and "GBps" means GB/s. Spellin
 1024, are refused: tc reads "gbps" as bytes and vendors as bits, "Mb" is not a size, and "KB" is 1000 or 1024 bytes.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

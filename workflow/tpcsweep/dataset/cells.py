@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and check cell files, and reduce them to the content of a dataset, many in parallel."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future

@@ -6,8 +6,6 @@ An unreadable file causes a one-line error with the fix.
 Earlier datasets lack newer variables. The copy gets them without values, so that readers need to know one version only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -5,8 +5,6 @@
 transfers.
 """
 
-from __future__ import annotations
-
 import hashlib
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of time series and of transfers, kept on disk and written in slabs to save memory."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vocabulary of datasets: meanings of values, and names, units and coordinates of axes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any

@@ -8,8 +8,6 @@ Tables of transfers have no retransmits: the kernel counts them by connection an
 of several connections between the same two servers cannot be separated.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

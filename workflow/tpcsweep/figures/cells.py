@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of cells: goodput over time, and each side's CPU against throughput."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

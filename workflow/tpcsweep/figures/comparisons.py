@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of a comparison of two datasets: its cells as a list, and over the grid."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

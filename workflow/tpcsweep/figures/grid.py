@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrangement of cells for figures: repetitions combined, axes placed. Nothing is drawn here."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts of figures: names and values of axes, titles of panels, and notes on throughput."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap

@@ -6,8 +6,6 @@ includes that of children that it has waited for, so the time of a process tree 
 ended first.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Mapping

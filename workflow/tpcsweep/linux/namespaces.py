@@ -6,8 +6,6 @@ even if its owner moves to another one (network_namespaces(7)). Opening inside a
 and no thread needs to stay in a namespace.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

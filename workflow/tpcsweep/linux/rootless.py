@@ -14,8 +14,6 @@ its own, and removes it with all groups in it after its last process. Sources: s
 cgroup-v2.rst, Delegation.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

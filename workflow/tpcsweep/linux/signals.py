@@ -4,8 +4,6 @@
 Processes also end with their starter, even if kill -9 ends it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import multiprocessing

@@ -5,8 +5,6 @@
 Source: Linux include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info), sock_diag(7).
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure one cell: run its streams, sample, stop when the interval is narrow enough, and summarize."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

@@ -11,8 +11,6 @@ causes, separating application and transfer periods); the kernel's account of ea
 tcpi_rwnd_limited, tcpi_sndbuf_limited; Linux commit 05b055e89121, 2016).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median

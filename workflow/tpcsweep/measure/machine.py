@@ -5,8 +5,6 @@ Sources: docs/measuring.md; proc(5), /proc/stat and /proc/pid/stat, where state 
 reading and writing to disks; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

@@ -6,8 +6,6 @@ Batch means (Schmeiser 1982; Law, *Simulation Modeling and Analysis*) with Skart
 function searches for quiet stretches. docs/measuring.md has references and coverage.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

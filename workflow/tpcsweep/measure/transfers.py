@@ -4,8 +4,6 @@
 They show how evenly streams shared, and whether XRootD's monitoring agrees (docs/measuring.md).
 """
 
-from __future__ import annotations
-
 import math
 from array import array
 from collections import Counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput models: formulas, a Gaussian process and a lookup table, fitted to cells and compared."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 Units are those of the dataset: throughput and bandwidth in Gbit/s, RTT in ms, sizes in bytes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 To add a formula, write a function and add an entry to the table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce

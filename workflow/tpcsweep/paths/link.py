@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connect two router namespaces by a path, measure its RTT, read its counters, and remove it."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of a path, and the sizes, limits and tc commands that follow from them; pure functions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any, Literal

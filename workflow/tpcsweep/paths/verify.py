@@ -7,8 +7,6 @@ Rates count the same bytes as tbf: the length of every packet with its IP header
 bytes) on a veth pair; TUN has none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for sweeps that several kinds of testbeds use. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from tpcsweep.configuration.checks import Rule

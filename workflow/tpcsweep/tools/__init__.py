@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transfer tools by their names in sweeps. To add a tool, add a file and a line here."""
 
-from __future__ import annotations
-
 from tpcsweep.tools.base import Credentials, Place, Program, Service, Tool, Transfer, Worker
 from tpcsweep.tools.curl import Curl
 from tpcsweep.tools.gfal import DavixGet, DavixPut, Gfal2, GfalCopy

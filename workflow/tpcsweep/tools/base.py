@@ -5,8 +5,6 @@ Standard library only: the client imports this next to the measured transfers, w
 system's Python reads it too.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from abc import ABC, abstractmethod

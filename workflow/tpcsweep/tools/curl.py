@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """curl: one process for each transfer, which sends COPY with macaroons fetched once for each cell."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

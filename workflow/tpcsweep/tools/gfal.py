@@ -11,8 +11,6 @@ user's certificate. The XRootD at their own end is not involved: they read or wr
 bytes are counted like those of any other tool.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -6,8 +6,6 @@ own network is nobody else. The source connects to the destination with `-p` con
 Grid Community Toolkit).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit

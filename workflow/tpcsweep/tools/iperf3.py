@@ -6,8 +6,6 @@ test runs until it is stopped: a stream starts once in a cell, whereas other too
 `file_size` and `source_content` have no effect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit

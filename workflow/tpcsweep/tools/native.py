@@ -7,8 +7,6 @@ than the rest of a transfer, so this module implements the part of HTTP/1.1 that
 sections 3 to 7; connections: 9) and RFC 9110 (statuses).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -9,8 +9,6 @@ involved.
 The data are not encrypted, as is usual with this protocol; they use less CPU for each byte than tools that speak https.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 Keys are elliptic-curve keys (P-256), because they are created in a millisecond and have the cheapest handshake.
 """
 
-from __future__ import annotations
-
 import base64
 import datetime
 import ipaddress

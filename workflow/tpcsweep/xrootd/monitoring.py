@@ -8,8 +8,6 @@ because all their records have size 0.
 Sources: the XRootD System Monitoring Reference, and the datagrams of release 5.5.3.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

@@ -6,8 +6,6 @@ inputs. lib/ has all libraries that the programs need including the loader, so t
 any container image.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

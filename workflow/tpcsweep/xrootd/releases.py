@@ -4,8 +4,6 @@
 Standard library only, because pods import it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

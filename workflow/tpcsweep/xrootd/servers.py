@@ -6,8 +6,6 @@ TLS: without `xrd.tls` the server silently skips its HTTP handlers and answers C
 configuration references "Xrd/XRootd", "Cluster Management Service" and "HTTP/TPC", release 5.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a sweep on endpoints against the tools that work there and the user's budget."""
 
-from __future__ import annotations
-
 import math
 
 from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded

@@ -4,8 +4,6 @@
 RFC 4918 (WebDAV: MKCOL, PROPFIND), RFC 3230 (digests), RFC 9110 (Retry-After).
 """
 
-from __future__ import annotations
-
 import http.client
 import re
 import ssl

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differences between implementations of HTTP third-party copies, with their sources. Pure."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

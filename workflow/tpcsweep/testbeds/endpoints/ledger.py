@@ -5,8 +5,6 @@ An entry is a file, written before its folders are created and removed after the
 The entry's lock shows whether its run is alive.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

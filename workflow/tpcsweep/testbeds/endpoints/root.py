@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to doors by the root protocol with xrdfs and xrdcp, which get names of credential files by environment."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A private folder with a user's credentials in the tools' format, with links to the user's files."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import ssl

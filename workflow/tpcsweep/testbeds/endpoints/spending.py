@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bytes and time that a run has used of its budget, kept in a file because a run has several jobs."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

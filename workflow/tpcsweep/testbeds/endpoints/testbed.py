@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The endpoints testbed. A deployment consists of a folder at each end of a pair."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import secrets as random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials of endpoints for `tpcsweep check`: each end, then each pair, with reasons of failures."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import datetime

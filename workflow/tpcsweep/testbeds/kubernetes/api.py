@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster's API: find the server, call it again while it does not answer, and explain its refusals."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

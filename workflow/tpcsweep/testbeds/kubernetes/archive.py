@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of this package that pods run, as an archive that Python imports from, so no image needs to contain it."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

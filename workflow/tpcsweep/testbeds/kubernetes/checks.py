@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a sweep against the file of a kubernetes testbed, without asking a cluster. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded

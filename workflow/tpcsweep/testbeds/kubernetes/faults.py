@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of pods in one line each, from the conditions, states and events that `kubectl describe` shows. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

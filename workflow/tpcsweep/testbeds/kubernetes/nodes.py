@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pairs that a cluster's nodes make, for `pairs: all` of a testbed's file."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

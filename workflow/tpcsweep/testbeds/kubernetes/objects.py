@@ -8,8 +8,6 @@ Every pod has a Job of its own, which never replaces it: a deployment with one y
 One Job with an index would do only for servers without addresses and nodes of their own.
 """
 
-from __future__ import annotations
-
 import base64
 import inspect
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objects of a deployment on the cluster, from the first Job to the logs of its containers."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask a cluster, by dry runs alone, whether it would accept the deployments of a sweep."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from collections import defaultdict

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the pod templates of a testbed by Kubernetes' schema, and refuse fields that tpcsweep sets itself. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

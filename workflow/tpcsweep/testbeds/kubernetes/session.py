@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job's conversation with the hub, which survives a dropped connection to the cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

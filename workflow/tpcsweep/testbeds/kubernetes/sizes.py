@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of agents and redirectors by streams and buffers, unless a template says otherwise. Pure."""
 
-from __future__ import annotations
-
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.testbeds.kubernetes.verify import probe_connections
 

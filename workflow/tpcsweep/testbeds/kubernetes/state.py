@@ -7,8 +7,6 @@ with the client's Job. A sweep therefore needs no right to delete Secrets, which
 returns the deleted object.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kubernetes testbed: deployments on the nodes of a cluster, side by side if the testbed has several pairs."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

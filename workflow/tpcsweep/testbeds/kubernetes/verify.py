@@ -5,8 +5,6 @@ TCP measures the rate, as it needs no privilege. A low rate counts only if the p
 docs/kubernetes.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pods of a deployment, followed by a thread, and the first fault of any of them."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import random

@@ -4,8 +4,6 @@
 This module has its requirements on the machine, and the emulator of its paths.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pwd

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a sweep against the limits of the netns testbed: its file and this machine."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection
 from dataclasses import dataclass

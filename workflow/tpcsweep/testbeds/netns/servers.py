@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start the processes of a deployment in namespaces, and wait until every server answers a request."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shlex

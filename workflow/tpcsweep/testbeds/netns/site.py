@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The site of a deployment in network namespaces: endpoints, client, files and counters."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

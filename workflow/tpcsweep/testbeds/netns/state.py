@@ -7,8 +7,6 @@ one lock may remove all folders, because no deployment is running. Another lock 
 the machine. An ordinary user has a private STATE (`linux.rootless`) without leftovers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The netns testbed: one deployment at a time in network namespaces of this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -10,8 +10,6 @@ Each side is a LAN behind a router namespace. RTT, bandwidth, loss and MTU apply
 As on other testbeds, the client is on the source side: its requests to the destination cross the path.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One node of a deployment, in namespaces or pods: start order, probes and counters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters of a node: CPU, throttling, threads and sockets of its programs, and its connections."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypedDict
 

@@ -5,8 +5,6 @@ cmsd starts before xrootd, and redirectors start before origins: an xrootd witho
 redirector, retry only after ten seconds.
 """
 
-from __future__ import annotations
-
 import http.client
 import socket
 import ssl

@@ -4,8 +4,6 @@
 `models.fit` fits the model's fixed point. docs/simulation.md has the results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

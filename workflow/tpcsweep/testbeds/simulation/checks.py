@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a sweep on the simulated testbed, whose model supports some parameters and values."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulate cells with SimGrid: a cell's plan for `simulate.py`, and the process that runs it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

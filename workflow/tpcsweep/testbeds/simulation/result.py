@@ -4,8 +4,6 @@
 Quantities that only measurements provide are null.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

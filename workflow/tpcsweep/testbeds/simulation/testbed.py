@@ -5,8 +5,6 @@ Cells that end when they are steady are the model's fixed point, without simulat
 that end after a time or after files.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence

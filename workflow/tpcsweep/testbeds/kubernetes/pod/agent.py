@@ -4,8 +4,6 @@
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.agent [FIRST-PORT-OF-ITS-SERVER]
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import sys

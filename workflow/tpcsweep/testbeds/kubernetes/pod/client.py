@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client container: the client of every testbed, whose standard input and output lead to the hub."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 

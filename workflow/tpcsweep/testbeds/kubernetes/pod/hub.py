@@ -8,8 +8,6 @@ time the hub ends, and with it the deployment's Job and all objects that the Job
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY [metrics]
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

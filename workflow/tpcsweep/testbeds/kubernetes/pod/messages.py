@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of JSON in both directions: numbered requests, answers with their numbers, and events."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

@@ -5,8 +5,6 @@ Metrics have the names of the exported dataset (`exporting`). Its rates and sums
 `rate(tpcsweep_source_cpu_seconds_total[10s])` becomes `tpcsweep_source_cpu_cores`.
 """
 
-from __future__ import annotations
-
 import math
 import socket
 import socketserver

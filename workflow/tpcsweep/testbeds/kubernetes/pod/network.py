@@ -10,8 +10,6 @@ Both sides do it for packets that they send. Each origin gets its share of the r
 Sources: tc-htb(8), tc-u32(8), tc-netem(8), tc-tbf(8).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and ports in the pods, and the samples that agents send."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import NamedTuple

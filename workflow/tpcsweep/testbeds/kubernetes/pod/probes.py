@@ -8,8 +8,6 @@ The measuring job chooses the word, and agents get it over TLS. The port is open
 with data that does not begin with the word is cut.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

@@ -4,8 +4,6 @@
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.relay
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

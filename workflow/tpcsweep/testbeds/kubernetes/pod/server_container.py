@@ -4,8 +4,6 @@
 The reader of the counters then shares neither the container's cgroup nor its processes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

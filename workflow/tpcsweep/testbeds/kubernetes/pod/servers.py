@@ -6,8 +6,6 @@ A program that ends by itself ends the container.
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE RELEASE CMSD-PORT PROGRAM…
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

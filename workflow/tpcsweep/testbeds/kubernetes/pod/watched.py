@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent's view of its pod: the server container, the interface on the path, connections, files, the machine."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
