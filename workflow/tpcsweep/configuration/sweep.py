@@ -55,7 +55,7 @@ class Measurement(Strict):
     interval: Annotated[float, units.INTERVAL] = 0.1
     """time between samples"""
     min_time: Annotated[float, units.TIME] = 4.0
-    """earliest end of a cell with until: steady, if above 30 s"""
+    """earliest end of a cell with until: steady, but at least 30 s"""
     max_time: Annotated[float, units.TIME] = 20.0
     """longest time of a cell with until: steady or files"""
     seconds: Annotated[float | None, replace(units.TIME, null="another rule")] = None
