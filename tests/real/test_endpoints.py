@@ -22,6 +22,7 @@ from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, trial
 from tpcsweep.testbeds.endpoints.doors import HttpDoors
+from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.credentials import create_credentials
 
 from tests.support.sites import MIB, files, handlers_kept
@@ -56,7 +57,10 @@ def measured(
 
 @pytest.mark.parametrize(
     ("tool", "mode"),
-    [*itertools.product(["curl", "native", "gfal-copy", "gfal2"], ["pull", "push"]), ("xrdcp", "pull")],
+    [
+        *itertools.product(["curl", "native", "gfal-copy", "gfal2"], ["pull", "push"]),
+        *(("xrdcp", "pull"), ("davix-put", "push"), ("davix-get", "pull"), ("xrdcp-direct", "push")),
+    ],
 )
 def test_a_cell_between_servers_that_run(storage: Storage, tmp_path: Path, tool: str, mode: str) -> None:
     how = {"streams": 2, "file_size": 8 * MIB, "copy_mode": mode}
@@ -106,6 +110,32 @@ def test_check_tries_the_root_protocol_and_names_what_it_has_not(storage: Storag
     assert storage.files("source") == storage.files("destination") == []
 
 
+@pytest.mark.parametrize("tool", ["davix-put", "davix-get", "xrdcp-direct"])
+def test_check_tries_the_tools_of_a_local_folder_and_nothing_else_between_the_ends(
+    storage: Storage, tool: str
+) -> None:
+    rows = list(trial.findings(storage.settings_for(tool)))
+    assert [row for row in rows if row.status == "failed"] == []
+    local, server = f"loopback {(place := TOOLS[tool].place)}", {"source", "destination"} - {place}
+    why = {row.check: row.reason for row in rows if row.subject == local and row.status == "skipped"}
+    assert {check for check, reason in why.items() if reason == "a local folder"} == {
+        "name resolves",
+        "TCP, RTT of the connect",
+        "credential usable",
+    }
+    done = {(row.subject, row.check) for row in rows if row.status == "ok"}
+    assert {(local, name) for name in ("list", "upload", "download", "checksum", "delete")} <= done
+    assert (f"loopback {server.pop()}", "upload") in done
+    between = {row.check: row.reason for row in rows if row.subject == "loopback" and row.status == "skipped"}
+    unfit = {"pull", "push", "pull with 2 connections", "xrdcp", "performance markers"}
+    assert {check for check, reason in between.items() if reason == "two servers only"} == unfit
+    assert [row.check for row in rows if row.subject == "loopback" and row.status == "ok"] == [
+        tool,
+        "nothing left",
+    ]
+    assert storage.files("source") == storage.files("destination") == []
+
+
 def test_check_names_what_fails(storage: Storage, tmp_path: Path) -> None:
     other = tmp_path / "pki"
     create_credentials(other, ADDRESSES.values(), (0, 0))
@@ -152,7 +182,9 @@ with testbed.deployed(settings, wanted) as site:
 
 
 @pytest.mark.usefixtures("lingering")
-@pytest.mark.parametrize(("moment", "tool"), [(0.05, "curl"), (1.0, "curl"), (3.0, "curl"), (3.0, "xrdcp")])
+@pytest.mark.parametrize(
+    ("moment", "tool"), [(0.05, "curl"), (1.0, "curl"), (3.0, "curl"), (3.0, "xrdcp"), (1.0, "davix-get")]
+)
 def test_what_a_killed_run_leaves_is_reaped(
     storage: Storage, tmp_path: Path, moment: float, tool: str
 ) -> None:

@@ -23,6 +23,7 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.endpoints import ledger, site
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
+from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.credentials import USER, create_credentials
 from tpcsweep.xrootd.obtaining import obtain
 from tpcsweep.xrootd.releases import SYSTEM
@@ -160,10 +161,19 @@ class Storage:
         wait_until(lambda: answers(door), "the server answers")
 
     def settings_for(self, tool: str, **changes: Any) -> Endpoints:
-        """Settings for a tool: for xrdcp at one address, as servers compare it with that of the third party."""
-        if tool != "xrdcp":
+        """Settings for a tool; one that runs at an end has the folder of that end's server as a local folder.
+
+        For xrdcp at one address, as servers compare it with that of the third party.
+        """
+        root, place = TOOLS[tool].protocol == "root", TOOLS[tool].place
+        if not root and place == "client":
             return self.settings(**changes)
-        ends = {role: {"urls": [f"root://127.0.0.1:{PORTS[role]}//data/test"]} for role in ADDRESSES}
+        ends = {
+            role: {"urls": [f"root://127.0.0.1:{PORTS[role]}//data/test" if root else self.url(role)]}
+            for role in ADDRESSES
+        }
+        if place != "client":
+            ends[place] = {"urls": [f"file://{self.folder}/{place}/data/test"]}
         return self.settings(pairs=[{"name": "loopback", **ends}], **changes)
 
     def settings(self, **changes: Any) -> Endpoints:

@@ -20,9 +20,10 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.testbeds.endpoints.checks import check
 from tpcsweep.testbeds.endpoints.doors import DoorError, HttpDoors, explained
+from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.testbeds.endpoints.site import Span, arrived, known_until, split
 from tpcsweep.testbeds.endpoints.spending import BudgetError, Spending
-from tpcsweep.tools import Credentials
+from tpcsweep.tools import TOOLS, Credentials
 from tpcsweep.tools.base import Transfer
 from tpcsweep.tools.curl import Curl
 from tpcsweep.tools.native import Copier
@@ -45,7 +46,9 @@ def test_davs_is_https_and_a_folder_has_no_slash_at_its_end() -> None:
     assert (*pair.source.urls, *pair.destination.urls) == ("https://a.example/x", "https://b.example:2880/y")
 
 
-@pytest.mark.parametrize("url", ["gsiftp://a.example/x", "file:///x", "davs://", "davs://a/x?authz=secret"])
+@pytest.mark.parametrize(
+    "url", ["gsiftp://a.example/x", "file://a/x", "file:///", "davs://", "davs://a/x?authz=secret"]
+)
 def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(ValidationError):
         settings(url)
@@ -62,18 +65,85 @@ def test_a_pair_by_the_root_protocol_has_one_form_and_one_scheme() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "tool", "allowed"),
-    [("root://a/x", "curl", "xrdcp with the root URLs"), ("davs://a/x", "xrdcp", "or native with the https")],
+    ("ends", "tool", "allowed"),
+    [
+        (("root://a/x", "root://b/y"), "curl", "xrdcp with the root URLs"),
+        (("davs://a/x", "davs://b/y"), "xrdcp", "or native with the https"),
+        (
+            ("davs://a/x", "davs://b/y"),
+            "davix-put",
+            "or native with the https URLs of this pair (two servers)",
+        ),
+        (("file:///x", "davs://b/y"), "curl", "davix-put with the https URLs of this pair (a local source)"),
+        (("file:///x", "root://b/y"), "davix-put", "xrdcp-direct with the root URLs"),
+        (
+            ("davs://a/x", "file:///y"),
+            "davix-put",
+            "davix-get with the https URLs of this pair (a local dest",
+        ),
+    ],
 )
-def test_a_tool_of_another_protocol_is_refused(url: str, tool: str, allowed: str) -> None:
-    testbed = settings(url, pair={"destination": {"urls": [url]}})
+def test_a_tool_for_another_protocol_or_for_other_ends_is_refused(
+    ends: tuple[str, str], tool: str, allowed: str
+) -> None:
+    testbed = settings(ends[0], pair={"destination": {"urls": [ends[1]]}})
     how = {"until": "files", "files": 1, "max_time": 10}
-    parameters = {"tool": tool, "pair": "a-b", "file_size": 1024}
+    mode = TOOLS[tool].copy_modes[0]
+    parameters = {"tool": tool, "pair": "a-b", "file_size": 1024, "copy_mode": mode}
     sweep = Sweep.model_validate({"parameters": parameters, "measurement": how, "retry_share": 0})
     files = ("s.yaml", "t", testbed, "t.yaml", Path("results"))
     [problem] = check(Configuration("s", sweep, *files, expand(sweep), requested={}))
     assert problem.key == "parameters.tool"
     assert allowed in problem.allowed
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"pair": {"destination": {"urls": ["file:///y"]}}}, "a server at one end"),
+        ({"pair": {"source": {"urls": ["file:///x", "davs://a/x"]}}}, "one URL for a local folder"),
+        ({"pair": {"source": {"urls": ["file:///x"], "credentials": {}}}}, "those of the other end"),
+        (
+            {"pair": {"source": {"urls": ["root://a/x"]}, "destination": {"urls": ["file:///y"]}}},
+            "for davix-get",
+        ),
+        ({"credentials": {"token_file": "t"}}, "a proxy, or certificate and key"),
+    ],
+)
+def test_a_local_folder_needs_a_server_at_the_other_end_and_a_credential_that_its_tools_can_show(
+    changes: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ValidationError, match=why):
+        settings("file:///x", **changes)
+
+
+def test_a_local_folder_has_the_credentials_of_the_other_end() -> None:
+    end = {"urls": ["root://b/y"], "credentials": {"token_file": "t"}}
+    testbed = settings("file:///x/", pair={"destination": end})
+    assert testbed.pairs[0].source.urls == ("file:///x",)
+    assert {login.token_file for login in testbed.logins(testbed.pairs[0]).values()} == {"t"}
+
+
+def test_local_folders_answer_like_servers(tmp_path: Path) -> None:
+    doors, folder = LocalDoors(), f"file://{tmp_path}/new"
+    assert (doors.names(folder), doors.size(f"{folder}/file"), doors.delete(f"{folder}/")) == (
+        None,
+        None,
+        False,
+    )
+    with pytest.raises(DoorError, match="No such file"):
+        doors.upload(f"{folder}/file", lambda: [b"abc"], 3)
+    doors.make_folder(f"{folder}/")
+    doors.upload(f"{folder}/file", lambda: [b"a", b"bc"], 3)
+    assert (doors.names(folder), doors.size(f"{folder}/file")) == (["file"], 3)
+    assert (doors.download(f"{folder}/file"), doors.checksum(f"{folder}/file")) == (
+        b"abc",
+        "adler32=024d0127",
+    )
+    with pytest.raises(DoorError, match="not empty"):
+        doors.delete(f"{folder}/")
+    assert (doors.empty(folder), doors.delete(f"{folder}/")) == (1, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("missing", ["budget", "max_streams"])

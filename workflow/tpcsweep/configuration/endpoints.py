@@ -26,8 +26,10 @@ UNKNOWN_BANDWIDTH = 10_000.0
 
 def _url(text: str) -> str:
     scheme, _, rest = text.partition("://")
+    if scheme == "file" and rest.startswith("/") and rest.strip("/"):
+        return f"file://{rest.rstrip('/')}"
     if scheme not in ("https", "davs", "http", "root", "roots") or not rest.partition("/")[0] or "?" in rest:
-        raise fault("the URL of a folder, such as davs://se.example.org:443/store/test", text)
+        raise fault("the URL of a folder, such as davs://se.example.org:443/store/test or file:///path", text)
     if scheme.startswith("root"):
         host, _, path = rest.partition("/")
         return f"{scheme}://{host}//{path.strip('/')}"
@@ -75,12 +77,17 @@ class End(Strict):
     """One end of a pair: a folder of a storage endpoint, reached through one or several doors."""
 
     urls: tuple[Url, ...] = Field(
-        min_length=1, description="URL of the folder at each door; streams use the doors in turn"
+        min_length=1,
+        description="URL of the folder at each door, which streams use in turn, or of one local folder, file:///path",
     )
     credentials: Login | None = None
     """credentials for this end; null: those of the testbed"""
     file: Annotated[AnyText, Field(pattern=r"^[\w.+-][\w./+-]*$")] | None = None
     """source only: a file in the folder to copy; null: tpcsweep uploads one"""
+
+    @property
+    def local(self) -> bool:
+        return any(url.startswith("file:") for url in self.urls)
 
 
 class EndpointPair(Strict):
@@ -97,6 +104,22 @@ class EndpointPair(Strict):
     bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="unknown")] = None
     """bandwidth between source and destination, as declared; tpcsweep does not measure it"""
 
+    def _faults(self) -> Iterator[Fault]:
+        if self.source.local and self.destination.local:
+            yield (), "two local folders", "a server at one end"
+        for role, end in (("source", self.source), ("destination", self.destination)):
+            if end.local and len(end.urls) > 1:
+                yield (role, "urls"), "a local folder and other URLs", "one URL for a local folder"
+            if end.local and end.credentials:
+                yield (role, "credentials"), "credentials of a local folder", "those of the other end alone"
+        if self.destination.local and "root" in self.protocols:
+            yield ("source", "urls"), "root:// to a local folder", "davs:// or https://, for davix-get"
+
+    @property
+    def place(self) -> str:
+        """Place of the tools that can copy: the end with a local folder, or `client` between two servers."""
+        return "source" if self.source.local else "destination" if self.destination.local else "client"
+
     @property
     def doors(self) -> list[tuple[str, str]]:
         """Source and destination folders that streams use in turn; together they use every door of both ends."""
@@ -106,8 +129,8 @@ class EndpointPair(Strict):
 
     @property
     def protocols(self) -> set[str]:
-        """Protocols of the pair's URLs, `https` and `root`."""
-        urls = (*self.source.urls, *self.destination.urls)
+        """Protocols of the pair's servers, `https` and `root`."""
+        urls = (url for end in (self.source, self.destination) if not end.local for url in end.urls)
         return {"root" if url.startswith("root") else "https" for url in urls}
 
 
@@ -149,13 +172,17 @@ class Endpoints(Settings):
                 yield ("pairs", index, "destination", "file"), pair.destination.file, "source.file alone"
             if len(pair.protocols) > 1:
                 yield ("pairs", index), "root:// with another scheme", "root:// or https:// for both ends"
-            if "root" in pair.protocols and any(self.login(e).key for e in (pair.source, pair.destination)):
+            logins = self.logins(pair).values()
+            if "root" in pair.protocols and any(login.key for login in logins):
                 yield (
                     ("pairs", index),
                     "certificate with root://",
                     "a proxy, as by voms-proxy-init, or a token",
                 )
-            x509 = [self.login(end) for end in (pair.source, pair.destination) if not self.login(end).token]
+            if pair.place != "client" and "https" in pair.protocols and any(login.token for login in logins):
+                only = "a proxy, or certificate and key: davix takes a token only by its command line"
+                yield ("pairs", index), "token with a local folder", only
+            x509 = [login for login in logins if not login.token]
             if len(x509) == 2 and x509[0] != x509[1]:
                 yield (
                     ("pairs", index),
@@ -163,8 +190,11 @@ class Endpoints(Settings):
                     "one certificate or proxy for both ends, or tokens",
                 )
 
-    def login(self, end: End) -> Login:
-        return end.credentials or self.credentials
+    def logins(self, pair: EndpointPair) -> dict[str, Login]:
+        """Return the credentials by role; both are those of the server if the other end is a local folder."""
+        servers = [end for end in (pair.source, pair.destination) if not end.local]
+        shown = [end.credentials or self.credentials for end in servers]
+        return {"source": shown[0], "destination": shown[-1]}
 
     def pair(self, name: str) -> EndpointPair:
         """Return a pair by its name; raises KeyError."""

@@ -12,16 +12,16 @@ from tpcsweep.configuration.units import COUNT, DURATION, show
 from tpcsweep.testbeds.rules import at_most, one_of
 from tpcsweep.tools import TOOLS
 
-ABLE = ("gfal-copy", "gfal2", "curl", "native", "xrdcp")
+ABLE = ("gfal-copy", "gfal2", "curl", "native", "xrdcp", "davix-put", "davix-get", "xrdcp-direct")
+ENDS = {"client": "two servers", "source": "a local source", "destination": "a local destination"}
+"""Ends of a pair, by the place of the tools that copy between them."""
 
 
 def check(configuration: Configuration) -> list[Problem]:
     testbed, file, grid = configuration.testbed, configuration.testbed_file, configuration.grid
     assert isinstance(testbed, Endpoints)
     names = [pair.name for pair in testbed.pairs]
-    mixed = [
-        pair.name for pair in testbed.pairs if testbed.login(pair.source) != testbed.login(pair.destination)
-    ]
+    mixed = [pair.name for pair in testbed.pairs if len(set(testbed.logins(pair).values())) > 1]
 
     def pair(name: str) -> str | None:
         return None if name in names else suggest(name, names)
@@ -33,9 +33,10 @@ def check(configuration: Configuration) -> list[Problem]:
     def one_protocol(tool: str, name: str) -> str | None:
         if tool not in ABLE or name not in names:
             return None  # another rule refuses it
-        spoken = testbed.pair(name).protocols
-        able = [other for other in ABLE if spoken == {TOOLS[other].protocol}]
-        return None if tool in able else f"{' or '.join(able)} with the {spoken.pop()} URLs of this pair"
+        [spoken], place = testbed.pair(name).protocols, testbed.pair(name).place
+        able = [other for other in ABLE if (TOOLS[other].protocol, TOOLS[other].place) == (spoken, place)]
+        allowed = f"{' or '.join(able)} with the {spoken} URLs of this pair ({ENDS[place]})"
+        return None if tool in able else allowed
 
     why = f"{', '.join(ABLE)}: others need a process, or files, at the servers"
     rules = [

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from tpcsweep import processes
 from tpcsweep.testbeds.endpoints.doors import PATIENCE, Body, DoorError, Doors, HttpDoors
+from tpcsweep.testbeds.endpoints.local import LocalDoors
 from tpcsweep.tools.base import Credentials, last_lines
 from tpcsweep.tools.xrdcp import login_environment
 
@@ -24,6 +25,8 @@ MISSING = re.compile(r"\[3011\]|no such file", re.IGNORECASE)  # kXR_NotFound, o
 
 def open_doors(url: str, credentials: Credentials, role: str) -> Doors:
     """Return the doors of an end, by the scheme of one of its URLs. Raises OSError for unusable certificates."""
+    if url.startswith("file"):
+        return LocalDoors()
     return (RootDoors if url.startswith("root") else HttpDoors)(credentials, role)
 
 

@@ -36,7 +36,7 @@ def _usable(path: str | None) -> bool:
 
 def _write(folder: Path, settings: Endpoints, pair: EndpointPair) -> None:
     _authorities(folder, settings.ca)
-    logins = {"source": settings.login(pair.source), "destination": settings.login(pair.destination)}
+    logins = settings.logins(pair)
     if all(login.empty for login in logins.values()):
         (folder / ANONYMOUS).touch()
     for role, login in logins.items():

@@ -27,6 +27,7 @@ from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.testbeds.endpoints import secrets
 from tpcsweep.testbeds.endpoints.doors import BLOCK, DoorError, Doors
 from tpcsweep.testbeds.endpoints.ledger import LINGER
+from tpcsweep.testbeds.endpoints.local import local_path
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.variables import BYTES
 from tpcsweep.xrootd.monitoring import Copy
@@ -143,7 +144,6 @@ class EndpointsSite:
     """Performance markers of the cell, which the client's listener adds."""
     bandwidth_found: float | None = None
     path_slow: bool = False
-    folders: tuple[str, str] = ("", "")
     _size: int = 0
     _files: int | None = None
     _began: float = math.inf
@@ -173,6 +173,12 @@ class EndpointsSite:
         """Return the source and destination folders for each pair of doors."""
         own = "" if self.pair.source.file else f"/{self.name}"
         return [(f"{source}{own}", f"{destination}/{self.name}") for source, destination in self.pair.doors]
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """Source and destination folders, of which a local one is a path."""
+        source, destination = self.pairs("")[0]
+        return local_path(source), local_path(destination)
 
     def add_source(self, size: int, content: str, _streams: int) -> str:
         """Upload a source file unless it exists, or check the size of the configured one; return its name."""

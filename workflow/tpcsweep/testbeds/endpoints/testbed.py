@@ -27,6 +27,7 @@ from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.endpoints import ledger, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
 from tpcsweep.testbeds.endpoints.implementations import recognized
+from tpcsweep.testbeds.endpoints.local import LOCAL
 from tpcsweep.testbeds.endpoints.root import open_doors
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
@@ -97,7 +98,7 @@ def deployed(settings: Endpoints, request: Request) -> Iterator[EndpointsSite]:
             markers=markers,
             process=process,
             private=private,
-            logins={role: settings.login(getattr(pair, role)) for role in doors},
+            logins=settings.logins(pair),
             spending=spending,
             rtt_idle=math.nan if pair.rtt is None else pair.rtt,
             provenance=_provenance(request.tools, pair, doors),
@@ -136,7 +137,7 @@ def _provenance(tools: Iterable[str], pair: EndpointPair, doors: dict[str, Doors
         url = getattr(pair, role).urls[0]
         server = door.server(url)
         found = recognized(server)
-        hosts[role] = url.split("/")[2]
+        hosts[role] = url.split("/")[2] or LOCAL
         described[role] = {
             "urls": list(getattr(pair, role).urls),
             "server": server,

@@ -25,13 +25,14 @@ from tpcsweep import processes
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.endpoints import ledger, secrets
+from tpcsweep.testbeds.endpoints.checks import ENDS
 from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors, HttpDoors, explained
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
+from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
 from tpcsweep.testbeds.endpoints.root import open_doors
-from tpcsweep.tools import Credentials, Transfer
+from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer
 from tpcsweep.tools.curl import CAVEATS
 from tpcsweep.tools.native import Progress, failure
-from tpcsweep.tools.xrdcp import Xrdcp
 
 CONNECT_SECONDS = 10.0
 CONTENT = hashlib.shake_128(b"tpcsweep").digest(1 << 20)  # the content of the trial file: 1 MiB
@@ -42,6 +43,8 @@ class UnusableEndpointError(Exception):
     """A failed check; the text is the reason."""
 
 
+PROGRAMS = ("xrdcp", "davix-put", "davix-get", "xrdcp-direct")
+"""Tools that are tried by themselves; the others copy between two servers by HTTP, which COPY tries for all of them."""
 Row = Iterator[Finding]
 Step = tuple[str, Callable[[], str]]  # the name of a check, and a function that returns the value found
 
@@ -104,7 +107,7 @@ class _Trial:
                 ("TCP, RTT of the connect", partial(_connected, where)),
             ]
             steps += [("TLS and CA", partial(self._secured, where))]
-            yield from _in_turn(f"{subject} {where.netloc}", steps)
+            yield from _in_turn(f"{subject} {where.netloc}".rstrip(), steps)
         folder = self._folders[role]
         yield from _in_turn(
             subject,
@@ -130,30 +133,37 @@ class _Trial:
         ]
 
     def _between(self, usable: bool) -> Row:
-        ways: dict[str, Callable[[str, str], None]] = {
-            "pull": partial(self._copied_by_http, "pull", 1),
-            "push": partial(self._copied_by_http, "push", 1),
-            "pull with 2 connections": partial(self._copied_by_http, "pull", 2),
-            "xrdcp": self._copied_by_xrdcp,
+        copy: Tool = TOOLS["curl"]
+        ways: dict[str, tuple[Tool, Callable[[str, str], None]]] = {
+            "pull": (copy, partial(self._copied_by_http, "pull", 1)),
+            "push": (copy, partial(self._copied_by_http, "push", 1)),
+            "pull with 2 connections": (copy, partial(self._copied_by_http, "pull", 2)),
         }
-        by_root = "root" in self._pair.protocols
+        for tool in map(TOOLS.__getitem__, PROGRAMS):
+            if tool.name == "xrdcp" or tool.place == self._pair.place:
+                ways[tool.name] = tool, partial(self._copied_by_program, tool)
         pairs = self._pair.doors
         for doors in pairs:
             subject = self._pair.name
             if len(pairs) > 1:
                 subject += " " + " to ".join(urlsplit(url).netloc for url in doors)
-            for name, way in ways.items():
-                if (name == "xrdcp") != by_root:
-                    reason = f"{'https' if by_root else 'root'}:// only"
+            for name, (tool, way) in ways.items():
+                if reason := self._unfit(tool):
                     yield Finding(subject, name, "skipped", reason)
                 elif usable:
                     yield from _in_turn(subject, [(name, partial(self._copied, doors, name, way))])
                 else:
                     yield Finding(subject, name, "skipped", "an end failed")
         seen = "in the answers" if self._markers else "none in answers for 1 MiB: longer copies may have some"
-        seen = "https:// only" if by_root else seen
+        seen = self._unfit(copy) or seen
         status: Literal["ok", "skipped"] = "ok" if self._markers else "skipped"
         yield Finding(self._pair.name, "performance markers", status, seen if usable else "an end failed")
+
+    def _unfit(self, tool: Tool) -> str:
+        """Return why a tool cannot copy between the ends of this pair; "" if it can."""
+        if tool.place != self._pair.place:
+            return f"{ENDS[tool.place]} only"
+        return "" if tool.protocol in self._pair.protocols else f"{tool.protocol}:// only"
 
     def _secured(self, where: SplitResult) -> str:
         """Verify the server's certificate against the CAs, and return its expiry date."""
@@ -173,6 +183,8 @@ class _Trial:
     def _opened(self, role: str) -> str:
         credentials = self._credentials
         self._doors[role] = open_doors(self._folders[role], credentials, role)
+        if isinstance(self._doors[role], LocalDoors):
+            raise LookupError(LOCAL)
         if not credentials.needed:
             return "none: anonymous"
         if token := credentials.token(role):
@@ -242,9 +254,11 @@ class _Trial:
         self._doors["destination"].delete(target)
         return f"{seconds:.2f} s"
 
-    def _copied_by_xrdcp(self, source: str, target: str) -> None:
-        tool, folder = Xrdcp(), self._credentials.folder
-        command = tool.command(Transfer(source, target, "pull"), self._credentials, folder)
+    def _copied_by_program(self, tool: Tool, source: str, target: str) -> None:
+        assert isinstance(tool, Program)
+        folder, paths = self._credentials.folder, (local_path(source), local_path(target))
+        transfer = Transfer(source, target, tool.copy_modes[0], 1, *paths)
+        command = tool.command(transfer, self._credentials, folder)
         environment = tool.environment(self._credentials, folder)
         try:
             done = processes.run(command, environment, timeout=PATIENCE)
@@ -292,6 +306,8 @@ def _in_turn(subject: str, steps: list[Step]) -> Row:
 
 
 def _port(where: SplitResult) -> int:
+    if where.scheme == "file":
+        raise LookupError(LOCAL)
     return where.port or {"https": 443, "http": 80}.get(where.scheme, 1094)
 
 

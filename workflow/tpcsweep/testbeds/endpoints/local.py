@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A local folder as one end of a pair, for tools that move a file between this machine and a server."""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tpcsweep.testbeds.endpoints.doors import Body, DoorError, Doors
+
+LOCAL = "a local folder"
+
+
+def local_path(url: str) -> str:
+    """Return the path of a file URL; other URLs remain as they are."""
+    return url.removeprefix("file://")
+
+
+@contextmanager
+def _path(url: str) -> Iterator[Path]:
+    """Yield the path of a URL; within the `with` errors of the file system become DoorErrors."""
+    try:
+        yield Path(local_path(url))
+    except OSError as error:
+        raise DoorError(f"{url}: {error.strerror or error}") from None
+
+
+class LocalDoors(Doors):
+    """The file system of this machine."""
+
+    def server(self, url: str) -> str:  # noqa: ARG002, all folders are the same machine's
+        return LOCAL
+
+    def size(self, url: str) -> int | None:
+        with _path(url) as path:
+            return path.stat().st_size if path.exists() else None
+
+    def make_folder(self, url: str) -> None:
+        with _path(url) as path:
+            path.mkdir(exist_ok=True)
+
+    def upload(self, url: str, content: Body, size: int) -> None:  # noqa: ARG002, the content tells its size
+        with _path(url) as path, path.open("wb") as file:
+            file.writelines(content())
+
+    def download(self, url: str) -> bytes:
+        with _path(url) as path:
+            return path.read_bytes()
+
+    def checksum(self, url: str) -> str:
+        return f"adler32={zlib.adler32(self.download(url)):08x}"
+
+    def delete(self, url: str) -> bool:
+        with _path(url) as path:
+            if not path.exists():
+                return False
+            (path.rmdir if url.endswith("/") else path.unlink)()
+            return True
+
+    def names(self, folder: str) -> list[str] | None:
+        with _path(folder) as path:
+            return [file.name for file in path.iterdir()] if path.exists() else None
