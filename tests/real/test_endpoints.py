@@ -155,6 +155,7 @@ def test_check_names_what_fails(storage: Storage, tmp_path: Path) -> None:
     )
     failed = [row for row in trial.findings(gone) if row.status == "failed"]
     assert [row.check for row in failed][:2] == ["TCP, RTT of the connect", "list"]
+    assert "nothing left" not in {row.check for row in failed}, "no folder was begun"
 
 
 KILLED = """

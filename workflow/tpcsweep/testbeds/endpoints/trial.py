@@ -74,6 +74,7 @@ class _Trial:
             role: f"{getattr(pair, role).urls[0]}/{self._name}" for role in ("source", "destination")
         }
         self._doors: dict[str, Doors] = {}
+        self._begun: dict[str, str] = {}  # URLs by role of folders that may exist
         self._tokens: dict[str, str] = {}
         self._markers = False
 
@@ -89,8 +90,7 @@ class _Trial:
                         yield row
                 yield from self._between(usable)
             finally:
-                if self._doors:
-                    left = ledger.cleared(self._doors, {role: self._folders[role] for role in self._doors})[1]
+                left = ledger.cleared(self._doors, self._begun)[1]
                 if not left:
                     ledger.end(entry)
             reason = "; ".join(left)
@@ -202,6 +202,7 @@ class _Trial:
         return f"{found.name}: {found.note}" if found else server or "unknown server"
 
     def _made(self, role: str, url: str) -> str:
+        self._begun[role] = self._folders[role]
         self._doors[role].make_folder(url)
         return ""
 
