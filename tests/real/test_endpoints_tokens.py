@@ -89,6 +89,9 @@ def test_a_token_is_shown_by_the_root_protocol(storage: Storage, tmp_path: Path)
     ]  # no token for the servers' xrdcp
     assert [row for row in rows if row.status == "failed"] == []
     assert {"upload", "download", "delete"} <= {row.check for row in rows if row.status == "ok"}
+    rows = list(trial.findings(storage.settings_for("xrdcp-direct", credentials={"token_file": str(file)})))
+    assert [row for row in rows if row.status == "failed"] == []
+    assert "xrdcp-direct" in {row.check for row in rows if row.status == "ok"}, "from a local folder"
 
 
 @pytest.mark.parametrize("fault", ["audience", "scope", "issuer", "end"])
