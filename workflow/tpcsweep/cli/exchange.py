@@ -31,7 +31,7 @@ def import_(source: str, table: Path | None, results: Path, as_json: bool) -> No
 
     SOURCE is the name of a file in config/imports or the path of such a file, which describes the columns of a CSV or
     Parquet FILE; results of iperf3, flent, pScheduler or k8s-netperf; or a dataset of tpcsweep that ends in .nc or
-    .zarr. The dataset is RESULTS/NAME/dataset.nc, with a table of cells beside it.
+    .zarr. The dataset is RESULTS/NAME/dataset.nc, with a table of cells in the same folder.
 
     With another table as SOURCE, the command prints settings for it, and writes nothing.
 

@@ -92,7 +92,7 @@ class Doors(ABC):
 
     @abstractmethod
     def size(self, url: str) -> int | None:
-        """Return the size of a file; None if it is missing."""
+        """Return the size of a file, or None if it is missing."""
 
     @abstractmethod
     def make_folder(self, url: str) -> None:
@@ -114,7 +114,7 @@ class Doors(ABC):
 
     @abstractmethod
     def names(self, folder: str) -> list[str] | None:
-        """List a folder by names as in URLs; None if it is missing."""
+        """List a folder by names as in URLs, or return None if it is missing."""
 
     def empty(self, folder: str) -> int:
         """Delete all files in one of tpcsweep's own folders; return their number."""

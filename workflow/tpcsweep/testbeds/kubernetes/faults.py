@@ -56,7 +56,7 @@ def unpulled(pod: k8s.V1Pod) -> bool:
 
 
 def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
-    """Return the fault of a pod that should start or run; None if there is none."""
+    """Return the fault of a pod that should start or run, or None without one."""
     name, where = object_name(pod), _on_node(pod)
     if _status(pod).phase in ENDED or object_metadata(pod).deletion_timestamp:
         return gone(pod, "is being deleted")
@@ -102,7 +102,7 @@ def progress(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> str:
 
 
 def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
-    """Return the fault of a Job that its pod does not show; None if there is none."""
+    """Return the fault of a Job that its pod does not show, or None without one."""
     name = object_name(job)
     for condition in (job.status and job.status.conditions) or []:
         failed = condition.type in ("Failed", "FailureTarget") and condition.status == "True"

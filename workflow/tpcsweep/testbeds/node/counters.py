@@ -20,7 +20,7 @@ class ProgramTotals(TypedDict):
 
 
 class PathTotals(TypedDict):
-    """Growing counters of the path, or of one origin's part of it; None if the network reports none."""
+    """Growing counters of the path, or of one origin's part of it, or None if the network reports none."""
 
     drops: int | None  # packets that the path dropped
     queue_drops: int | None  # dropped packets that found a queue full

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hub beside the client: it connects the agents of all servers, the client, and the job that measures.
+"""The hub in the client's pod: it connects the agents of all servers, the client, and the job that measures.
 
 The job connects through `relay` (an exec into this container). The hub numbers its messages and keeps them until the
 job confirms them, so a dropped connection loses nothing; it executes a repeated request once. Without a job for some
