@@ -23,10 +23,11 @@ from tpcsweep.paths import INTERFACE, Link, Path, PathError, connect, netem_work
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.link import calibrate_line
 from tpcsweep.paths.plan import ETHERNET, HEADERS
+from tpcsweep.paths.rates import FoundPath
 from tpcsweep.paths.verify import measure_bandwidth
 from tpcsweep.processes import Commands
 from tpcsweep.testbeds.kubernetes import verify as module
-from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
+from tpcsweep.testbeds.kubernetes.verify import verify_pods
 from tpcsweep.xrootd.servers import USUAL
 
 from tests.support.agents import TCP_BUFFER, played

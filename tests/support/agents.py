@@ -20,7 +20,7 @@ TCP_BUFFER = 8 << 20  # bytes, of every end
 AGENT = """
 import asyncio, json, sys
 from tpcsweep.xrootd.servers import USUAL
-from tpcsweep.testbeds.kubernetes.pod.probes import Probes
+from tpcsweep.paths.probes import Probes
 
 async def main():
     verbs = Probes(USUAL.probe).verbs

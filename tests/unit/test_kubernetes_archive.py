@@ -4,7 +4,7 @@
 import sys
 from pathlib import Path
 
-from tpcsweep.testbeds.kubernetes import archive, pod
+from tpcsweep.testbeds.kubernetes import objects, pod
 
 from tests.support.workflow import finished
 
@@ -22,7 +22,7 @@ def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> No
         "    print(tool.environment(Credentials(Path('/c')), Path('/h')).get('PYTHONPATH'))"
     )
     packed = tmp_path / "tpcsweep.zip"
-    packed.write_bytes(archive.package_archive())
+    packed.write_bytes(objects.package_archive())
     done = finished([sys.executable, "-S", "-c", ask], cwd=tmp_path, env={"PYTHONPATH": str(packed)})
     assert done.returncode == 0, done.stdout
     said, *environments = done.stdout.splitlines()
@@ -31,6 +31,6 @@ def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> No
 
 
 def test_it_fits_a_config_map_and_is_the_same_each_time() -> None:
-    made = archive.package_archive()
+    made = objects.package_archive()
     assert len(made) * 4 / 3 < (1 << 20) / 2  # a ConfigMap may hold 1 MiB, base64 included
-    assert archive.package_archive() == made
+    assert objects.package_archive() == made

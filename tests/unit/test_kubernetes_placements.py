@@ -13,7 +13,8 @@ from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import BLOCK, resource_amount, resources, spots
 from tpcsweep.configuration.problems import ConfigurationError, validated
-from tpcsweep.testbeds.kubernetes import sizes
+from tpcsweep.paths.rates import probe_connections
+from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.xrootd import servers as xrootd
@@ -174,15 +175,15 @@ def test_agents_and_redirectors_are_no_smaller_for_more_streams_and_hold_the_buf
     streams: int, origins: int, rtt: float, bandwidth: float, power: int
 ) -> None:
     wanted = DeploymentParameters(origins=origins, rtt=rtt, bandwidth=bandwidth, tcp_buffer=2**power)
-    agents = sizes.agent(wanted, streams), sizes.agent(wanted, 2 * streams)
-    for few, many in (agents, (sizes.redirector(streams), sizes.redirector(2 * streams))):
+    agents = objects.agent_limits(wanted, streams), objects.agent_limits(wanted, 2 * streams)
+    for few, many in (agents, (objects.redirector_limits(streams), objects.redirector_limits(2 * streams))):
         assert all(resource_amount(few[of]) <= resource_amount(many[of]) for of in ("cpu", "memory"))
     memory, same = (resource_amount(one["memory"]) for one in agents)
-    assert memory == same >= sizes.AGENT_MEMORY * sizes.MIB
-    assert memory >= sizes.probe_connections(wanted, origins) * 2**power
+    assert memory == same >= objects.AGENT_MEMORY * objects.MIB
+    assert memory >= probe_connections(wanted, origins) * 2**power
 
 
 def test_few_streams_need_little() -> None:
     wanted = DeploymentParameters(tcp_buffer=4 << 20)
-    assert sizes.agent(wanted, 8) == {"cpu": "250m", "memory": "144Mi"}
-    assert sizes.redirector(64) == {"cpu": "750m", "memory": "512Mi"}
+    assert objects.agent_limits(wanted, 8) == {"cpu": "250m", "memory": "144Mi"}
+    assert objects.redirector_limits(64) == {"cpu": "750m", "memory": "512Mi"}

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from tpcsweep.testbeds.kubernetes.pod.probes import Probes
+from tpcsweep.paths.probes import Probes
 
 HOST = "127.0.0.1"
 WORD = "0123456789abcdef" * 2

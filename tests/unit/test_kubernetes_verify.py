@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.paths import PathError, Rtt
+from tpcsweep.paths import PathError, Rtt, rates
+from tpcsweep.paths.probes import under_way
 from tpcsweep.paths.verify import CALM_LOOKS
 from tpcsweep.testbeds.kubernetes import verify as judging
-from tpcsweep.testbeds.kubernetes.pod.probes import under_way
 from tpcsweep.xrootd.servers import Server
 
 MSS, HEADER = 8948, 66
@@ -23,22 +23,22 @@ SEGMENT = MSS + HEADER
 STEP = 0.01
 WARM_UP = 0.3
 WANTED = DeploymentParameters(rtt=20, bandwidth=1, mtu=9000)
-FITS = judging.FoundRate(1.0, known=True, windows=10, full=10)
-UNKNOWN = judging.FoundRate(0.3, known=False, windows=30, full=2)
-SLOW = judging.FoundRate(0.8, known=True, windows=10, full=10)
-FAST = judging.FoundRate(1.2, known=True, windows=10, full=0)
+FITS = rates.FoundRate(1.0, known=True, windows=10, full=10)
+UNKNOWN = rates.FoundRate(0.3, known=False, windows=30, full=2)
+SLOW = rates.FoundRate(0.8, known=True, windows=10, full=10)
+FAST = rates.FoundRate(1.2, known=True, windows=10, full=0)
 
 
 def flow(
     capacity: float, rtt: float, offered: Callable[[float], float], seconds: float = 2.0, late: float = 0.0
-) -> judging.Flow:
+) -> rates.Flow:
     """What ends see of a path of `capacity` Gbit/s and `rtt` ms that holds `offered` of its RTT times capacity.
 
     Super-packets of ten segments: the interface counts one header for each. For `late` s from 1.02 s on nobody looks.
     """
     times = [i * STEP for i in range(round(seconds / STEP) + 1)]
     held = capacity * 125e6 * rtt / 1000
-    segments = [math.floor(offered(time) * held / SEGMENT + 2 * judging.CONNECTIONS[0]) for time in times]
+    segments = [math.floor(offered(time) * held / SEGMENT + 2 * rates.CONNECTIONS[0]) for time in times]
     arrived = [0.0]
     for time in times[1:]:
         arrived.append(arrived[-1] + min(1.0, offered(time)) * capacity * 125e6 * STEP / SEGMENT)
@@ -46,7 +46,7 @@ def flow(
     counts = [
         (at, round(n * MSS + n / 10 * HEADER), round(n / 10)) for at, n in zip(times, arrived, strict=True)
     ]
-    return judging.Flow(looks, counts, judging.CONNECTIONS[0], MSS, HEADER)
+    return rates.Flow(looks, counts, rates.CONNECTIONS[0], MSS, HEADER)
 
 
 capacities, rtts = st.floats(0.05, 10), st.floats(5, 200)
@@ -56,63 +56,63 @@ capacities, rtts = st.floats(0.05, 10), st.floats(5, 200)
 @settings(max_examples=15)
 @given(st.floats(0.2, 10), rtts, st.floats(1.2, 5))
 def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered: float) -> None:
-    seen = judging.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
+    seen = rates.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
     assert len(seen) >= judging.WINDOWS
     assert all(window.full for window in seen)
     about, count = pytest.approx(capacity, rel=0.01), len(seen)
-    assert judging.path_rate(seen, asked=2 * capacity) == judging.FoundRate(about, True, count, count)
+    assert rates.path_rate(seen, asked=2 * capacity) == rates.FoundRate(about, True, count, count)
 
 
 @settings(max_examples=15)
 @given(capacities, rtts, st.floats(0.05, 0.95))
 def test_small_windows_say_nothing_of_a_path(capacity: float, rtt: float, offered: float) -> None:
-    seen = judging.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
+    seen = rates.windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
     assert not any(window.full for window in seen)
-    rate = judging.path_rate(seen, asked=capacity)
+    rate = rates.path_rate(seen, asked=capacity)
     assert rate.found == pytest.approx(offered * capacity, rel=0.02)
     # Only where it brings what was asked is it known to have that.
     assert rate.known == (rate.found >= 0.95 * capacity)
-    assert not judging.path_rate(seen, asked=10 * capacity).known
+    assert not rates.path_rate(seen, asked=10 * capacity).known
 
 
 @settings(max_examples=15)
 @given(rtts, st.floats(0.4, 1.9), st.floats(0.03, 0.3))
 def test_windows_of_an_idle_sender_are_left_out(rtt: float, begin: float, length: float) -> None:
     offered = lambda time: 0.0 if begin <= time < begin + length else 2.0  # noqa: E731
-    seen = judging.windows([flow(1, rtt, offered, seconds=3)], rtt, WARM_UP)
-    rate = judging.path_rate(seen, asked=1)
+    seen = rates.windows([flow(1, rtt, offered, seconds=3)], rtt, WARM_UP)
+    rate = rates.path_rate(seen, asked=1)
     assert rate.found == pytest.approx(1, rel=0.01)
     first = max(WARM_UP, rtt / 1000)
     for i, window in enumerate(seen):
-        opens = first + i * judging.WINDOW
-        touched = opens - rtt / 1000 - STEP < begin + length and begin < opens + judging.WINDOW + STEP
+        opens = first + i * rates.WINDOW
+        touched = opens - rtt / 1000 - STEP < begin + length and begin < opens + rates.WINDOW + STEP
         assert window.full or touched
 
 
 @pytest.mark.parametrize(("late", "full"), [(0.0, 10), (0.02, 10), (0.05, 9)])
 def test_windows_that_nobody_has_seen_all_of_are_left_out(late: float, full: int) -> None:
-    seen = judging.windows([flow(1, 5, lambda _: 2.0, seconds=1.31, late=late)], 5, WARM_UP)
+    seen = rates.windows([flow(1, 5, lambda _: 2.0, seconds=1.31, late=late)], 5, WARM_UP)
     assert sum(window.full for window in seen) == full
 
 
 def test_pairs_that_share_a_path_are_added_up_and_each_must_fill_it() -> None:
     both = [flow(0.5, 20, lambda _: 2.0), flow(0.25, 20, lambda _: 2.0)]
-    seen = judging.windows(both, 20, WARM_UP)
-    assert judging.path_rate(seen, asked=1).found == pytest.approx(0.75, rel=0.01)
+    seen = rates.windows(both, 20, WARM_UP)
+    assert rates.path_rate(seen, asked=1).found == pytest.approx(0.75, rel=0.01)
     assert all(window.full for window in seen)
-    idle = judging.windows([both[0], flow(0.25, 20, lambda _: 0.5)], 20, WARM_UP)
+    idle = rates.windows([both[0], flow(0.25, 20, lambda _: 0.5)], 20, WARM_UP)
     assert not any(window.full for window in idle)
-    assert judging.windows([judging.Flow([], [(0.0, 0, 0)], 4, MSS, HEADER)], 20, WARM_UP) == []
-    assert judging.path_rate([], asked=1) == judging.FoundRate(0.0, known=False, windows=0, full=0)
+    assert rates.windows([rates.Flow([], [(0.0, 0, 0)], 4, MSS, HEADER)], 20, WARM_UP) == []
+    assert rates.path_rate([], asked=1) == rates.FoundRate(0.0, known=False, windows=0, full=0)
 
 
-@given(st.lists(st.builds(judging.Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
-def test_only_full_windows_make_a_path_slow(seen: list[judging.Window]) -> None:
-    rate = judging.path_rate(seen, asked=1)
-    slow = judging.shortfalls(WANTED, measured(near_to_far=rate))
+@given(st.lists(st.builds(rates.Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
+def test_only_full_windows_make_a_path_slow(seen: list[rates.Window]) -> None:
+    rate = rates.path_rate(seen, asked=1)
+    slow = rates.shortfalls(WANTED, measured(near_to_far=rate))
     if slow:
         full = [window.rate for window in seen if window.full]
-        assert len(full) >= judging.ENOUGH
+        assert len(full) >= rates.ENOUGH
         assert min(full) <= rate.found <= max(full)
     assert not (slow and rate.found >= 0.95)
 
@@ -120,11 +120,11 @@ def test_only_full_windows_make_a_path_slow(seen: list[judging.Window]) -> None:
 @given(st.floats(0.01, 100), st.floats(0, 500), st.integers(4096, 2**28), st.integers(1, 8))
 def test_enough_connections_are_opened(bandwidth: float, rtt: float, buffer: int, sources: int) -> None:
     wanted = DeploymentParameters(rtt=rtt, bandwidth=bandwidth, tcp_buffer=buffer)
-    number = judging.probe_connections(wanted, sources)
-    assert judging.CONNECTIONS[0] <= number <= judging.CONNECTIONS[1]
+    number = rates.probe_connections(wanted, sources)
+    assert rates.CONNECTIONS[0] <= number <= rates.CONNECTIONS[1]
     most = sources * number * buffer / 2  # bytes under way, a window being half of a buffer
-    assert judging.fillable(wanted, sources) == (most > bandwidth * 125e6 * rtt / 1000)
-    assert judging.fillable(wanted, sources) or number == judging.CONNECTIONS[1]
+    assert rates.fillable(wanted, sources) == (most > bandwidth * 125e6 * rtt / 1000)
+    assert rates.fillable(wanted, sources) or number == rates.CONNECTIONS[1]
 
 
 def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
@@ -132,9 +132,9 @@ def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
     assert under_way(information) == 78
 
 
-def measured(**changes: Any) -> judging.FoundPath:
+def measured(**changes: Any) -> rates.FoundPath:
     seen = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": FITS, "far_to_near": FITS}
-    return judging.FoundPath(**{**seen, "attempts": 1, **changes})
+    return rates.FoundPath(**{**seen, "attempts": 1, **changes})
 
 
 @pytest.mark.parametrize(
@@ -149,21 +149,21 @@ def measured(**changes: Any) -> judging.FoundPath:
     ],
 )
 def test_what_no_path_may_be_is_described(changes: dict[str, Any], complaint: str | None) -> None:
-    said = judging.path_complaints(WANTED, measured(**changes))
+    said = rates.path_complaints(WANTED, measured(**changes))
     assert (said == []) if complaint is None else (complaint in said[0])
 
 
 def test_a_path_whose_queue_is_limited_may_have_less_than_was_asked() -> None:
-    [said] = judging.shortfalls(WANTED, measured(far_to_near=SLOW))
+    [said] = rates.shortfalls(WANTED, measured(far_to_near=SLOW))
     assert "from destination to source asked 1 Gbit/s, found 0.8 Gbit/s, allowed -5%" in said
     limited = WANTED.model_copy(update={"queue_limit": 1000})
-    assert judging.shortfalls(limited, measured(far_to_near=SLOW)) == []
+    assert rates.shortfalls(limited, measured(far_to_near=SLOW)) == []
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[judging.FoundPath]:
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[rates.FoundPath]:
     """What is found of a path of 20 ms and 1 Gbit/s, one look after another; the last for ever."""
-    seen: list[judging.FoundPath] = []
+    seen: list[rates.FoundPath] = []
     monkeypatch.setattr(judging, "_measure", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
     return seen
 
@@ -171,7 +171,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[judging.FoundPath]:
 SESSION: Any = SimpleNamespace(tell=lambda *_, **__: {})
 
 
-def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list[judging.FoundPath]) -> None:
+def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(looks: list[rates.FoundPath]) -> None:
     looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
     seen = judging.verify_pods(SESSION, WANTED, [], strict=True)
     assert (seen.slow, seen.bandwidth) == (False, None)
@@ -190,7 +190,7 @@ def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Any], oth
         judging.verify_pods(SESSION, WANTED, [], strict=False)
 
 
-def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[judging.FoundPath]) -> None:
+def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[rates.FoundPath]) -> None:
     looks += [measured(far_to_near=SLOW)] * (CALM_LOOKS - 1) + [measured()]
     assert not judging.verify_pods(SESSION, WANTED, [], strict=True).slow
 
@@ -239,7 +239,7 @@ def test_clocks_of_agents_need_not_agree_and_their_port_is_open_only_meanwhile()
     session: Any = Played(20)
     seen = judging.verify_pods(session, WANTED, ENDS, strict=True)
     assert seen.bandwidth == pytest.approx(1, rel=0.01)
-    assert seen.near_to_far.full == seen.near_to_far.windows >= judging.ENOUGH
+    assert seen.near_to_far.full == seen.near_to_far.windows >= rates.ENOUGH
     assert (session.asked[0], session.asked[-1]) == ("open_probes", "close_probes")
     assert len([verb for verb in session.asked if "probes" in verb]) == 2
 

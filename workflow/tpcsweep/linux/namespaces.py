@@ -7,6 +7,7 @@ and no thread needs to stay in a namespace.
 """
 
 import ctypes
+import json
 import os
 import socket
 import threading
@@ -15,6 +16,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
+from tpcsweep import processes
 from tpcsweep.linux.counters import CounterFile
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
@@ -68,6 +70,22 @@ def listening(name: str) -> set[int]:
     lines = call_in_namespace(name, Path("/proc/thread-self/net/tcp").read_text).splitlines()[1:]
     # The local address and port are hexadecimal, and LISTEN is state 0A (proc(5)).
     return {int(row[1].rpartition(":")[2], 16) for row in map(str.split, lines) if row[3] == "0A"}
+
+
+def interface_to(address: str) -> str:
+    """Return the interface that reaches an address."""
+    done = processes.run(["ip", "-json", "route", "get", address], check=True)
+    return str(json.loads(done.stdout)[0]["dev"])
+
+
+def boot_id() -> str:
+    """Return a text that is unique to this machine since it was started."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def network_identity() -> str:
+    """Return a text that is unique to this network namespace; pods may share that of a node."""
+    return f"{boot_id()}/{Path('/proc/self/ns/net').stat().st_ino}"
 
 
 class Interface:

@@ -14,6 +14,8 @@ from typing import Any
 import psutil
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
+from tpcsweep.linux.namespaces import boot_id
+
 PYTHON = "/usr/bin/python3"  # the interpreter in pods
 POD = "tpcsweep.testbeds.kubernetes.pod"  # the package of programs that run in pods
 DEPLOYMENT = "tpcsweep/deployment"  # the label with a deployment's identifier
@@ -103,8 +105,7 @@ def owner_ended(item: Any) -> bool:
 
 
 def _pid_namespace() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    return f"{boot_id()}/{Path('/proc/self/ns/pid').stat().st_ino}"
 
 
 def object_metadata(item: Any) -> V1ObjectMeta:

@@ -10,7 +10,9 @@ One Job with an index would do only for servers without addresses and nodes of t
 
 import base64
 import inspect
+import io
 import json
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -33,7 +35,7 @@ from tpcsweep.configuration.placements import (
     spots,
 )
 from tpcsweep.configuration.templates import Tree, merged
-from tpcsweep.testbeds.kubernetes import archive, sizes
+from tpcsweep.paths.rates import probe_connections
 from tpcsweep.testbeds.kubernetes.metadata import NODES, POD, PYTHON, Naming
 from tpcsweep.testbeds.kubernetes.pod import capabilities, places
 from tpcsweep.xrootd import servers as xrootd
@@ -65,6 +67,32 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
     "servers": lambda name: not name.startswith("user"),
 }
 """The Secrets of a deployment, and which credentials are in each."""
+MIB = 2**20
+CLIENT_LIMITS = {"cpu": "2", "memory": "2Gi"}
+HUB_LIMITS = {"cpu": "250m", "memory": "128Mi"}
+"""Limits of the hub, which passes on the samples of all agents ten times a second."""
+AGENT_CPU, AGENT_MEMORY = 250, 128
+"""Thousandths of a core, and MiB, of an agent with few streams that verifies no path."""
+SAMPLING_CPU = 0.2
+"""Thousandths of a core for each stream. Ten looks a second at a connection take half of that (8 µs a look,
+`linux.sockets`, 200 to 4,000 connections)."""
+REDIRECTOR_CPU, REDIRECTOR_MEMORY = 750, 512
+"""Thousandths of a core, and MiB: with its agent a core, which shared clusters let idle."""
+REDIRECT_CPU = 5
+"""Thousandths of a core for each stream that begins a file every second. A redirector gets the client's request, a HEAD
+and a GET, and each TLS handshake with its request takes 1.5 ms (XRootD 5.5.3)."""
+REDIRECT_MEMORY = 0.25
+"""MiB for each stream. XRootD has a buffer of 1 MiB for each connection, but touches the part that a request fills: 600
+of them took less than 1 MiB, without sockets and TLS."""
+PARTS = (
+    *("*.py", "*.toml"),
+    *(f"{folder}/*.py" for folder in ("client", "linux", "measure", "paths", "tools", "xrootd")),
+    *("testbeds/*.py", "testbeds/node/*.py"),
+    *("testbeds/kubernetes/__init__.py", "testbeds/kubernetes/pod/*.py"),
+)
+"""Files of the package that pods import."""
+ZERO = (1980, 1, 1, 0, 0, 0)
+"""The earliest time of a file in an archive: the same code makes the same archive."""
 PORTS = (xrootd.PORT, xrootd.CMSD_PORT, xrootd.USUAL.agent, xrootd.USUAL.probe)
 """TCP ports of a server's pod, the only ones by which pods of a deployment reach each other."""
 
@@ -121,7 +149,7 @@ def client_job(naming: Naming, settings: Kubernetes, deadline: float, pair: Pair
         _container(HUB, settings.image, settings, *hub),
     ]
     meta = naming.meta("", role="client", annotations={**scraped, **attachment(placed.network, address)})
-    limits = {CLIENT: sizes.CLIENT, HUB: sizes.HUB}
+    limits = {CLIENT: CLIENT_LIMITS, HUB: HUB_LIMITS}
     spec = {**_pod(naming, settings, CLIENT), "containers": containers}
     template = _with_template(naming, settings, meta, spec, placed.podTemplate, limits)
     chosen = {NODES: "\n".join(sorted(chosen_nodes(pair)))} if pair else {}
@@ -143,8 +171,8 @@ def server_job(
     cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
     of_origin = {"memory": str(spot.memory + SERVER_MEMORY), **cores}
     limits = {
-        SERVERS: of_origin if origin else sizes.redirector(streams),
-        AGENT: sizes.agent(wanted, streams),
+        SERVERS: of_origin if origin else redirector_limits(streams),
+        AGENT: agent_limits(wanted, streams),
     }
     image = settings.server_image or settings.image
     command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
@@ -169,6 +197,27 @@ def server_job(
     return _job(naming.meta(f"{naming.prefix}-{server.name}"), template, deadline)
 
 
+def agent_limits(wanted: DeploymentParameters, streams: int) -> dict[str, str]:
+    """Return the limits of an agent, for the most streams of a cell.
+
+    With cgroups of version 2, data under way in a verification counts as its memory: up to `tcp_buffer` for each
+    connection. With less memory the kernel keeps windows too small to fill the path.
+    """
+    cpu = max(AGENT_CPU, AGENT_CPU / 2 + SAMPLING_CPU * streams)
+    buffers = probe_connections(wanted, wanted.origins) * wanted.tcp_buffer / MIB
+    return _cpu_and_memory(cpu, AGENT_MEMORY + buffers)
+
+
+def redirector_limits(streams: int) -> dict[str, str]:
+    """Return the limits of a redirector, for the most streams of a cell; it carries no file."""
+    memory = max(REDIRECTOR_MEMORY, REDIRECTOR_MEMORY / 2 + REDIRECT_MEMORY * streams)
+    return _cpu_and_memory(max(REDIRECTOR_CPU, REDIRECT_CPU * streams), memory)
+
+
+def _cpu_and_memory(cpu: float, memory: float) -> dict[str, str]:
+    return {"cpu": f"{round(cpu)}m", "memory": f"{round(memory)}Mi"}
+
+
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
     """Return the Secret with credentials `of` the servers or the client."""
     data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
@@ -182,9 +231,20 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
     """Return the ConfigMap with the modules of this package that run in pods."""
-    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(archive.package_archive()).decode()}
+    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(package_archive()).decode()}
     metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
+
+
+def package_archive() -> bytes:
+    """Return a zip file of some 200 KiB; a ConfigMap may have a MiB."""
+    package = Path(__file__).resolve().parents[2]
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as made:
+        for file in sorted(file for part in PARTS for file in package.glob(part)):
+            entry = zipfile.ZipInfo(str(file.relative_to(package.parent)), ZERO)
+            made.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return held.getvalue()
 
 
 def network_policy(naming: Naming, owner: k8s.V1Job, *, metrics: bool = False) -> k8s.V1NetworkPolicy:

@@ -24,6 +24,7 @@ from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
+from tpcsweep.paths.rates import FoundPath
 from tpcsweep.testbeds import Finding, Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, nodes, objects, rehearsal, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create_object
@@ -33,7 +34,7 @@ from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import POKED, Pods, pod_address
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, hub_client
-from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify_pods
+from tpcsweep.testbeds.kubernetes.verify import verify_pods
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 from tpcsweep.xrootd.servers import SideServers, place_of
 

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from tpcsweep.measure import provenance
+from tpcsweep.paths.probes import Probes
 from tpcsweep.testbeds.kubernetes.pod import network, server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Channel, encoded, obey
 from tpcsweep.testbeds.kubernetes.pod.places import block
-from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, ContainerPrograms, Sampling, Watched
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import clock, parse_datagram

@@ -19,8 +19,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tpcsweep.linux.namespaces import boot_id
 from tpcsweep.measure import provenance
-from tpcsweep.testbeds.kubernetes.pod import metrics, network, server_container
+from tpcsweep.testbeds.kubernetes.pod import metrics, server_container
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Ask, Channel, Verbs, detach, encoded, perform
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import ContainerPrograms, Sampling
@@ -138,7 +139,7 @@ class Hub:
         return {
             "machine": provenance.machine(),
             "software": await asyncio.to_thread(provenance.software, tools),
-            "boot": network.boot_id(),
+            "boot": boot_id(),
         }
 
     async def _connect(self, name: str, place: str) -> None:

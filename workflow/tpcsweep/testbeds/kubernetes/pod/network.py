@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep import processes
+from tpcsweep.linux.namespaces import boot_id, interface_to, network_identity
 from tpcsweep.paths import plan
 from tpcsweep.paths.link import qdisc_counters
 from tpcsweep.testbeds.kubernetes.pod.messages import detach
@@ -34,29 +35,12 @@ PASS = f"rate 200gbit burst 1m cburst 1m quantum {plan.SUPER_PACKET}"
 _emulated: dict[str, plan.Path] = {}  # the emulated path by its interface, if any
 
 
-def interface_to(address: str) -> str:
-    """Return the interface that reaches an address."""
-    get = ["ip", "-json", "route", "get", address]
-    done = processes.run(get, check=True)
-    return str(json.loads(done.stdout)[0]["dev"])
-
-
-def boot_id() -> str:
-    """Return a text that is unique to this machine since it was started."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def identity() -> str:
-    """Return a text that is unique to this network; pods may share the network of a node."""
-    return f"{boot_id()}/{Path('/proc/self/ns/net').stat().st_ino}"
-
-
 def describe_network(addresses: Iterable[str]) -> dict[str, Any]:
     """Describe machine and network: interfaces to some addresses, and sysctls that bound connections."""
     interfaces = sorted(set(map(interface_to, addresses)))
     files = [Path("/proc/sys/net/ipv4", name) for name in SYSCTLS]
     sysctls = {f"net.ipv4.{file.name}": " ".join(file.read_text().split()) for file in files if file.exists()}
-    return {"boot": boot_id(), "network": identity(), "interfaces": interfaces, "sysctls": sysctls}
+    return {"boot": boot_id(), "network": network_identity(), "interfaces": interfaces, "sysctls": sysctls}
 
 
 def own(address: str) -> None:

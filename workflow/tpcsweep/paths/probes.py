@@ -15,16 +15,14 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from tpcsweep.linux.counters import CounterFile
-from tpcsweep.linux.namespaces import parse_net_dev
+from tpcsweep.linux.namespaces import interface_to, network_identity, parse_net_dev
 from tpcsweep.paths import plan
-from tpcsweep.testbeds.kubernetes.pod.messages import Verbs
-from tpcsweep.testbeds.kubernetes.pod.network import identity, interface_to
 
 _PATH = struct.Struct("=16xI40xI4xI")  # fields of struct tcp_info: snd_mss, pmtu, rtt in µs
 _UNDER_WAY = struct.Struct("=24xIIII")
@@ -45,7 +43,7 @@ class Probes:
         self._server: asyncio.Server | None = None
 
     @property
-    def verbs(self) -> Verbs:
+    def verbs(self) -> Mapping[str, Callable[..., Any]]:
         return {
             "open_probes": self._open,
             "close_probes": self._close,
@@ -162,7 +160,7 @@ def arriving(address: str, seconds: float) -> dict[str, Any]:
             if after - before <= LOOKS[0]:
                 counts.append(((before + after) / 2, counted["rx_bytes"], counted["rx_packets"]))
             time.sleep(LOOKS[1])
-    return {"counts": counts, "interface": f"{identity()}/{interface}"}
+    return {"counts": counts, "interface": f"{network_identity()}/{interface}"}
 
 
 def emptied(address: str, port: int, rtt: float, seconds: float) -> bool:
