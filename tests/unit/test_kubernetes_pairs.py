@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.client import V1Job
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
+from tpcsweep.configuration.placements import Role
 from tpcsweep.configuration.templates import node_selector
 from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.nodes import disjoint, node_pairs
+from tpcsweep.testbeds.kubernetes.nodes import disjoint, node_finding, node_pairs
 from tpcsweep.testbeds.kubernetes.objects import chosen_nodes, client_job
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError
 
@@ -104,6 +105,33 @@ def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
     server.refuse = lambda _, path, __: 403 if path.endswith("/nodes") else None
     with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml .* paths\.pairs"):
         node_pairs(server.cluster(), settings())
+
+
+@pytest.mark.parametrize(
+    ("role", "tolerations", "status", "words"),
+    [
+        ("dtn", [OURS], "ok", "2 of 2 nodes: n0, n1"),
+        ("dtn", [], "ok", "1 of 2 nodes: n0"),
+        (
+            "gpu",
+            [OURS],
+            "failed",
+            "the pods tolerate no node's taints: node.kubernetes.io/not-ready:NoSchedule",
+        ),
+        ("none", [], "failed", "no node has the labels role=none"),
+    ],
+)
+def test_a_check_says_which_nodes_fit(
+    server: PlayedApi, role: str, tolerations: list[dict[str, str]], status: str, words: str
+) -> None:
+    put(server, "n0", role="dtn")
+    put(server, "n1", OURS, role="dtn")
+    put(server, "n2", BROKEN, role="gpu")
+    placed = Role.model_validate(pods(nodeSelector={"role": role}, tolerations=tolerations))
+    found = node_finding(server.cluster(), "pair 0 source", placed)
+    assert (found.status, found.reason) == (status, words)
+    server.refuse = lambda *_: 403
+    assert node_finding(server.cluster(), "pair 0 source", placed).status == "skipped"
 
 
 def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:

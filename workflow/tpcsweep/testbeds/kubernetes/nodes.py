@@ -9,8 +9,9 @@ from kubernetes.client import V1Node, V1Taint
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.placements import Role, RoleType
 from tpcsweep.configuration.templates import merged, node_selector, template_field
+from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.metadata import object_metadata
+from tpcsweep.testbeds.kubernetes.metadata import object_metadata, object_name
 from tpcsweep.testbeds.kubernetes.objects import NODE
 
 PASSING = "node.kubernetes.io/"
@@ -33,7 +34,7 @@ def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
     listed = {side: _list(cluster, _labels(placed)) for side, placed in each.sides}
     fit, ready = (
         {
-            side: {host for host, node in listed[side].items() if not _barred(node, placed, passing=passing)}
+            side: {host for host, node in listed[side].items() if not _barrier(node, placed, passing=passing)}
             for side, placed in each.sides
         }
         for passing in (False, True)
@@ -47,6 +48,24 @@ def node_pairs(cluster: Cluster, settings: Kubernetes) -> tuple[Pair, ...]:
         )
         raise ClusterError(f"paths.each: no pair of nodes is ready, of {len(found)}; nodes found: {counts}")
     return tuple(_between(each, *hosts) for hosts in usable)
+
+
+def node_finding(cluster: Cluster, subject: str, placed: Role) -> Finding:
+    """Return whether a node has the labels that pods ask for, and taints that they tolerate."""
+    chosen = _labels(placed)
+    try:
+        items = call(cluster.core.list_node, label_selector=chosen, seconds=0).items
+    except ClusterError as error:
+        return Finding(subject, "nodes", "skipped", str(error))
+    if not items:
+        return Finding(subject, "nodes", "failed", f"no node has the labels {chosen}")
+    barriers = {object_name(item): _barrier(item, placed) for item in items}
+    names = [name for name, taint in barriers.items() if not taint]
+    if not names:
+        taints = "; ".join(sorted(set(barriers.values())))
+        return Finding(subject, "nodes", "failed", f"the pods tolerate no node's taints: {taints}")
+    some = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    return Finding(subject, "nodes", "ok", f"{len(names)} of {len(items)} nodes: {some}")
 
 
 def disjoint(sources: Collection[str], destinations: Collection[str]) -> list[tuple[str, str]]:
@@ -97,17 +116,21 @@ def _list(cluster: Cluster, labels: str) -> dict[str, V1Node]:
 
 
 def _labels(placed: Role) -> str:
+    """Return the selector of the nodes that pods may use."""
     return ",".join(f"{key}={value}" for key, value in sorted(node_selector(placed.podTemplate).items()))
 
 
-def _barred(node: V1Node, placed: Role, *, passing: bool) -> bool:
-    """Return whether a taint keeps pods off a node; with `passing`, also one that the cluster sets for a while."""
+def _barrier(node: V1Node, placed: Role, *, passing: bool = True) -> str:
+    """Return the taint that keeps pods off a node, as kubectl writes it, or nothing. Pure.
+
+    Taints that a cluster sets for a while count only with `passing`.
+    """
     tolerations = template_field(placed.podTemplate, "spec", "tolerations") or []
-    return any(
-        not any(_tolerates(toleration, taint) for toleration in tolerations)
-        for taint in (node.spec and node.spec.taints) or []
-        if taint.effect in BARRING and (passing or not taint.key.startswith(PASSING))
-    )
+    for taint in (node.spec and node.spec.taints) or []:
+        counts = taint.effect in BARRING and (passing or not taint.key.startswith(PASSING))
+        if counts and not any(_tolerates(toleration, taint) for toleration in tolerations):
+            return f"{taint.key}{'=' if taint.value else ''}{taint.value or ''}:{taint.effect}"
+    return ""
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: V1Taint) -> bool:

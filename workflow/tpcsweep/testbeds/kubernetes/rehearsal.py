@@ -16,12 +16,12 @@ from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.placements import resource_amount
-from tpcsweep.configuration.templates import node_selector
 from tpcsweep.numbers import plain
 from tpcsweep.testbeds import Finding
 from tpcsweep.testbeds.kubernetes import faults, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.metadata import SIDE, Naming, object_name
+from tpcsweep.testbeds.kubernetes.nodes import node_finding
 
 NAMING = Naming("0000000000", "", "rehearsal")
 MOST_SECONDS = 60.0
@@ -101,7 +101,7 @@ def findings(
     yield from _quota(cluster, configuration, pairs)
     for index, pair in enumerate(pairs):
         for side, placed in (*pair.sides, ("client", pair.client)):
-            yield _nodes(cluster, f"pair {index} {side}", node_selector(placed.podTemplate))
+            yield node_finding(cluster, f"pair {index} {side}", placed)
             if placed.network:
                 yield _attachment(cluster, placed.network)
     own = settings.congestion_controls[0]
@@ -220,19 +220,6 @@ def _quota(cluster: Cluster, configuration: Configuration, pairs: Sequence[Pair]
             largest[name] = max(largest[name], amount)
     for quota in quotas:
         yield _finding(f"quota {object_name(quota)}", "quota", "; ".join(exceeded(quota, largest)))
-
-
-def _nodes(cluster: Cluster, subject: str, labels: Mapping[str, str]) -> Finding:
-    chosen = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
-    try:
-        items = call(cluster.core.list_node, label_selector=chosen, seconds=0).items
-    except ClusterError as error:
-        return Finding(subject, "nodes", "skipped", str(error))
-    if not items:
-        return Finding(subject, "nodes", "failed", f"no node has the labels {chosen}")
-    shut = sum(bool(item.spec and item.spec.unschedulable) for item in items)
-    names = ", ".join(object_name(item) for item in items[:4]) + (", …" if len(items) > 4 else "")
-    return Finding(subject, "nodes", "ok", f"{len(items)} nodes ({names}), {shut} of them unschedulable")
 
 
 def _attachment(cluster: Cluster, network: str) -> Finding:
