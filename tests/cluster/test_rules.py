@@ -3,6 +3,7 @@
 
 import json
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from tpcsweep.configuration.templates import merged
 
 from tests.cluster import local
 from tests.cluster.sweeps import ONE, Space, local_testbed, recipe, space
-from tests.support.testbeds import pods, sized
+from tests.support.testbeds import pods, selecting, sized
 from tests.support.workflow import wait_until
 
 SOON = 120  # s: attempts that are repeated take longer, and a machine may be busy
@@ -100,6 +101,43 @@ def test_a_testbed_file_alone_takes_a_sweep_through_the_rules_of_a_namespace(
             assert template["metadata"]["labels"]["team"] == "storage"
             assert template["spec"]["securityContext"]["runAsUser"] == 1000700000
     ruled.check_empty()
+
+
+def checked(ruled: Space, folder: Path, **changes: Any) -> tuple[int, dict[str, set[tuple[str, str]]]]:
+    """The exit code of `tpcsweep check`, and the statuses and reasons of each check."""
+    sweep = ruled.sweep(folder, ruled_testbed(ruled, **changes), parameters={**ONE, "cores": 0.5})
+    done = subprocess.run(sweep.asking("check", "--json"), capture_output=True, text=True, check=False)
+    found: dict[str, set[tuple[str, str]]] = {}
+    for row in json.loads(done.stdout)["findings"]:
+        found.setdefault(row["check"], set()).add((row["status"], row["reason"]))
+    ruled.check_empty()
+    return done.returncode, found
+
+
+def test_a_check_asks_the_cluster_for_each_need_of_a_sweep(ruled: Space, tmp_path: Path) -> None:
+    code, found = checked(ruled, tmp_path)
+    statuses = {name: {status for status, _ in rows} for name, rows in found.items()}
+    needs = ("cluster", "clock", "rights", "policies", "quota", "nodes", "image")
+    assert statuses == {need: {"ok"} for need in needs}
+    assert code == 0
+    code, found = checked(
+        ruled, tmp_path, source=selecting({"rack": "none"}), server=merged(RECIPE["server"], UNLABELLED)
+    )
+    assert ("failed", "no node has the labels kubernetes.io/hostname=n1,rack=none") in found["nodes"]
+    assert all("label team is missing" in why for status, why in found["policies"] if status == "failed")
+    assert {status for status, _ in found["policies"]} == {"ok", "failed"}
+    assert code == 1
+
+
+def test_what_a_check_prints_is_what_a_cluster_accepts(
+    here: local.Cluster, ruled: Space, tmp_path: Path
+) -> None:
+    sweep = ruled.sweep(tmp_path, ruled_testbed(ruled), parameters={**ONE, "cores": 0.5})
+    printed = subprocess.run(sweep.asking("check", "--print"), capture_output=True, text=True, check=True)
+    said = here.kubectl(
+        "create", "--namespace=ruled", "--dry-run=server", "--filename=-", input=printed.stdout
+    )
+    assert len(re.findall(r"^job\.batch/tpc-\S+ created", said, re.MULTILINE)) == 3
 
 
 UNLABELLED = {"podTemplate": {"metadata": {"labels": {"team": None}}}}
