@@ -17,9 +17,8 @@ from pathlib import Path
 from tpcsweep import locks
 from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.files import write_json
-from tpcsweep.testbeds.endpoints import secrets
+from tpcsweep.testbeds.endpoints import open_doors, secrets
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors
-from tpcsweep.testbeds.endpoints.root import open_doors
 from tpcsweep.tools import Credentials
 
 LINGER = 6.0

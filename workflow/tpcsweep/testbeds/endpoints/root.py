@@ -9,8 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tpcsweep import processes
-from tpcsweep.testbeds.endpoints.doors import PATIENCE, Body, DoorError, Doors, HttpDoors
-from tpcsweep.testbeds.endpoints.local import LocalDoors
+from tpcsweep.testbeds.endpoints.doors import PATIENCE, Body, DoorError, Doors
 from tpcsweep.tools.base import Credentials, last_lines
 from tpcsweep.tools.xrdcp import login_environment
 
@@ -21,13 +20,6 @@ LIMITS = {
 }
 """Settings of XRootD's client by environment, s."""
 MISSING = re.compile(r"\[3011\]|no such file", re.IGNORECASE)  # kXR_NotFound, or its text
-
-
-def open_doors(url: str, credentials: Credentials, role: str) -> Doors:
-    """Return the doors of an end, by the scheme of one of its URLs. Raises OSError for unusable certificates."""
-    if url.startswith("file"):
-        return LocalDoors()
-    return (RootDoors if url.startswith("root") else HttpDoors)(credentials, role)
 
 
 class RootDoors(Doors):

@@ -24,11 +24,10 @@ from tpcsweep.linux import signals
 from tpcsweep.measure import cell, provenance
 from tpcsweep.measure.steady import Steady
 from tpcsweep.testbeds import Finding, Request, TeardownError
-from tpcsweep.testbeds.endpoints import ledger, secrets, trial
+from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets, trial
 from tpcsweep.testbeds.endpoints.doors import DoorError, Doors, explained
 from tpcsweep.testbeds.endpoints.implementations import recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL
-from tpcsweep.testbeds.endpoints.root import open_doors
 from tpcsweep.testbeds.endpoints.site import EndpointsSite
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.tools import Credentials

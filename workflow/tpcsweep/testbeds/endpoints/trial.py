@@ -24,12 +24,11 @@ from cryptography import x509
 from tpcsweep import processes
 from tpcsweep.configuration.endpoints import EndpointPair, Endpoints
 from tpcsweep.testbeds import Finding
-from tpcsweep.testbeds.endpoints import ledger, secrets
+from tpcsweep.testbeds.endpoints import ledger, open_doors, secrets
 from tpcsweep.testbeds.endpoints.checks import ENDS
 from tpcsweep.testbeds.endpoints.doors import PATIENCE, DoorError, Doors, HttpDoors, explained
 from tpcsweep.testbeds.endpoints.implementations import ALWAYS, recognized
 from tpcsweep.testbeds.endpoints.local import LOCAL, LocalDoors, local_path
-from tpcsweep.testbeds.endpoints.root import open_doors
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer
 from tpcsweep.tools.curl import CAVEATS
 from tpcsweep.tools.native import Progress, failure
