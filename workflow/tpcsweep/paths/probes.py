@@ -26,7 +26,7 @@ from tpcsweep.paths import plan
 
 _PATH = struct.Struct("=16xI40xI4xI")  # fields of struct tcp_info: snd_mss, pmtu, rtt in µs
 _UNDER_WAY = struct.Struct("=24xIIII")
-"""unacked, sacked, lost, retrans (packets_out and what tcp_packets_in_flight takes off and adds, net/tcp.h)."""
+"""unacked, sacked, lost, retrans (packets_out and the terms of tcp_packets_in_flight, net/tcp.h)."""
 _ABORT = struct.pack("ii", 1, 0)
 """SO_LINGER: closing drops unsent data, and resets the connection (socket(7))."""
 LOOKS = (0.002, 0.01)  # the fewest and the most seconds between looks at segments under way

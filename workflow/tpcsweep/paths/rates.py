@@ -80,7 +80,7 @@ class FoundPath:
     near_to_far: FoundRate
     far_to_near: FoundRate
     attempts: int
-    slow: bool = False  # whether a rate is known to be below what was asked, and nothing else is wrong
+    slow: bool = False  # whether a rate is known to be below the requested one, and nothing else is wrong
 
     @property
     def rates(self) -> tuple[FoundRate, FoundRate]:
