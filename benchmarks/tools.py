@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from tpcsweep.client import ClientRun
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS
@@ -90,7 +91,7 @@ def measure(site: NetnsSite, tool: str, streams: int) -> Row:
     latencies: list[float] = []
     give_up = time.monotonic() + SECONDS
     with Sampler(site.read, INTERVAL) as sampler:
-        client.run(tool=tool, streams=streams, prefix=f"{tool}.{streams}", **run)
+        client.run(ClientRun(tool=tool, streams=streams, prefix=f"{tool}.{streams}", **run))
         while len(ends) < wanted and time.monotonic() < give_up:
             time.sleep(0.1)
             events = client.events()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tpcsweep.client import ClientRun
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Netns, OwnRelease
@@ -95,7 +96,7 @@ def arrives(site: NetnsSite, tool: str, streams: int = 1, endpoint: str = "redir
     client = site.client_of(tool)
     run = {"tool": tool, "streams": 1, "pairs": site.pairs(endpoint), "file_name": name, "prefix": "same"}
     run |= {"copy_mode": TOOLS[tool].copy_modes[0], "tcp_streams": streams, "folders": site.folders}
-    client.run(**run | how)
+    client.run(ClientRun(**run | how))
     events: list[dict[str, Any]] = []
     wait_until(lambda: events.extend(client.events()) or events, "a transfer ends")
     client.stop()

@@ -97,7 +97,7 @@ class MemorySite:
         count = math.floor(self.spent / self.interval + 1e-6) + 1
         return [self._reading(self.interval * n) for n in range(count)]
 
-    def run(self, **_: object) -> None:
+    def run(self, _: object) -> None:
         if self.refused:
             raise ToolRefusedError(self.refused)
 

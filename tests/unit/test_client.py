@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep.client import Client, ClientError, Event, ToolRefusedError, process_client
+from tpcsweep.client import Client, ClientError, ClientRun, Event, ToolRefusedError, process_client
 from tpcsweep.tools.base import PACKAGE
 
 from tests.support.workflow import background, gone, wait_until
@@ -94,7 +94,7 @@ def process(tmp_path: Path) -> Iterator[Started]:
 def run(client: Client | Started, tool: str, streams: int, copy_mode: str, **more: Any) -> Client:
     client = client if isinstance(client, Client) else process_client(client)
     given = {"pairs": [("https://s", "https://d")], "file_name": "f", "prefix": "p", "tcp_streams": 1, **more}
-    client.run(tool=tool, streams=streams, copy_mode=copy_mode, **given)
+    client.run(ClientRun(tool=tool, streams=streams, copy_mode=copy_mode, **given))
     return client
 
 

@@ -5,15 +5,51 @@ import json
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tpcsweep.flags import BrokenError
+from tpcsweep.tools import Transfer
 
 START_SECONDS = 20.0
 STOP_SECONDS = 15.0
 
 Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ClientRun:
+    """Request to start the streams of a cell."""
+
+    tool: str
+    streams: int
+    pairs: Sequence[Sequence[str]]  # base URLs of source and destination; stream k uses pair k mod n
+    file_name: str  # `{stream}` stands for k
+    prefix: str  # of the names of destination files
+    copy_mode: str
+    tcp_streams: int
+    files: int | None = None  # files of each stream, or None to continue until stopped
+    folders: Sequence[str] = ("", "")  # folders with the files on the servers of source and destination
+    encryption: str = "usual"
+    authorization: str = "usual"
+
+    def transfer(self, stream: int, number: int) -> Transfer:
+        source, destination = self.pairs[stream % len(self.pairs)]
+        names = self.file_name.format(stream=stream), self.destination_name(stream, number)
+        return Transfer(
+            f"{source}/{names[0]}",
+            f"{destination}/{names[1]}",
+            self.copy_mode,
+            self.tcp_streams,
+            source_file=f"{self.folders[0]}/{names[0]}",
+            destination_file=f"{self.folders[1]}/{names[1]}",
+            stream=stream,
+            encryption=self.encryption,
+        )
+
+    def destination_name(self, stream: int, number: int) -> str:
+        return f"{self.prefix}.{stream}.{number}"
 
 
 class ClientError(BrokenError):
@@ -52,9 +88,9 @@ class Client:
         threading.Thread(target=self._listen, name="client events", daemon=True).start()
         self._await("ready")
 
-    def run(self, **request: object) -> None:
+    def run(self, request: ClientRun) -> None:
         """Start the streams of a cell. Raises ToolRefusedError."""
-        self._send({"run": request})
+        self._send({"run": asdict(request)})
         event = self._await("prepared", "refused")
         if event["event"] == "refused":
             raise ToolRefusedError(event["message"])

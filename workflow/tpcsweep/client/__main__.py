@@ -4,19 +4,17 @@
 It runs in its own network namespace or pod, reads requests as lines of JSON from standard input and
 writes events as lines of JSON to standard output. Standard library only, for a fast and small start.
 
-Requests                                         Events
-  {"run": {tool, streams, pairs, file_name,        {"event": "prepared"} or {"event": "refused", "message": …}
-           prefix, copy_mode, tcp_streams,         {"event": "end", "stream", "number", "name", "start", "end",
-           files: null | n, folders,                         "failure": null | "…"}
-           encryption, authorization}}
-  {"stop": {}}                                     {"event": "marker", "stream", "name", "start", "time", "bytes"}:
-                                                             progress of a transfer under way
-                                                   {"event": "exhausted"}: every stream has given up
-                                                   {"event": "finished"}: every other stream has its `files`
-                                                   {"event": "stopped"}: all processes have ended
-Times are seconds of CLOCK_MONOTONIC. `pairs` are (source, destination) base URLs; stream k uses pair k mod n.
-`{stream}` in `file_name` stands for k. `folders` contain the files on the servers of source and destination.
-End of input stops all transfers and ends the client, so that it never outlives its starter.
+Requests                                 Events
+  {"run": {…}}: fields of `ClientRun`      {"event": "prepared"} or {"event": "refused", "message": …}
+  {"stop": {}}                             {"event": "end", "stream", "number", "name", "start", "end",
+                                                     "failure": null | "…"}
+                                           {"event": "marker", "stream", "name", "start", "time", "bytes"}:
+                                                     progress of a transfer under way
+                                           {"event": "exhausted"}: every stream has given up
+                                           {"event": "finished"}: every other stream has its `files`
+                                           {"event": "stopped"}: all processes have ended
+Times are seconds of CLOCK_MONOTONIC. End of input stops all transfers and ends the client, so that it never outlives
+its starter.
 """
 
 import asyncio
@@ -28,12 +26,11 @@ import signal
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from tpcsweep.client import ToolRefusedError
+from tpcsweep.client import ClientRun, ToolRefusedError
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.base import READY, OnMarker, transfer_line
 from tpcsweep.tools.native import Progress
@@ -46,40 +43,6 @@ BUSY = re.compile(r"\b(429|503)\b|Too Many Requests|Service Unavailable", re.IGN
 GRACE = 2.0  # s for a tool to end after SIGTERM
 MakeCopy = Callable[[Transfer, OnMarker], Awaitable[str | None]]
 """Function that makes a transfer, and returns the reason of its failure or None."""
-
-
-@dataclass(frozen=True)
-class ClientRun:
-    """Request "run" for one cell; the module's docstring explains the fields."""
-
-    tool: str
-    streams: int
-    pairs: list[list[str]]
-    file_name: str
-    prefix: str
-    copy_mode: str
-    tcp_streams: int
-    files: int | None = None  # files of each stream, or None to continue until stopped
-    folders: Sequence[str] = ("", "")
-    encryption: str = "usual"
-    authorization: str = "usual"
-
-    def transfer(self, stream: int, number: int) -> Transfer:
-        source, destination = self.pairs[stream % len(self.pairs)]
-        names = self.file_name.format(stream=stream), self.destination_name(stream, number)
-        return Transfer(
-            f"{source}/{names[0]}",
-            f"{destination}/{names[1]}",
-            self.copy_mode,
-            self.tcp_streams,
-            source_file=f"{self.folders[0]}/{names[0]}",
-            destination_file=f"{self.folders[1]}/{names[1]}",
-            stream=stream,
-            encryption=self.encryption,
-        )
-
-    def destination_name(self, stream: int, number: int) -> str:
-        return f"{self.prefix}.{stream}.{number}"
 
 
 def emit(event: str, **fields: object) -> None:

@@ -99,6 +99,7 @@ _TIMES: dict[str, Any] = {
     "also": "µs, usec, msec, sec",
 }
 _MILLISECONDS = {unit: size * 1000 for unit, size in _SECONDS.items()}
+# Times of a path are in ms, all other times in s.
 RTT = Dimension("a time", "ms", _MILLISECONDS, display_units=("ms",), example="50 ms", **_TIMES)
 DURATION = Dimension("a time", "s", _SECONDS, display_units=("s", "min", "h"), example="10 s", **_TIMES)
 RATE = Dimension(

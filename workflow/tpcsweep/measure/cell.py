@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from tpcsweep.client import Client, Event, ToolRefusedError
+from tpcsweep.client import Client, ClientRun, Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.files import number
@@ -128,7 +128,7 @@ class _Cell:
             self._began = self._sampler.readings()[0].time
             self._transfers = transfers.CellTransfers(self._prefix, self._began)
             try:
-                self._client.run(
+                request = ClientRun(
                     tool=wanted.tool,
                     streams=wanted.streams,
                     pairs=self._site.pairs(wanted.endpoint),
@@ -141,6 +141,7 @@ class _Cell:
                     authorization=wanted.authorization,
                     files=self._measurement.files,
                 )
+                self._client.run(request)
                 self._watch(show)
                 self._site.check()
             except ToolRefusedError as error:
