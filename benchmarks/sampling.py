@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from tpcsweep.client import ClientRun
 from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of
@@ -62,7 +63,7 @@ def alternating() -> Iterator[bool]:
 def transferring(site: NetnsSite, streams: int) -> Iterator[None]:
     """Keep streams active."""
     name = site.add_source(FILE, "sparse", streams)
-    site.clients["client"].run(
+    request = ClientRun(
         tool="curl",
         streams=streams,
         pairs=site.pairs("redirector"),
@@ -71,6 +72,7 @@ def transferring(site: NetnsSite, streams: int) -> Iterator[None]:
         copy_mode="pull",
         tcp_streams=1,
     )
+    site.clients["client"].run(request)
     phase(site, contextlib.nullcontext(), WARM_UP)
     yield
     site.clients["client"].stop()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tpcsweep.client import Client
+from tpcsweep.client import Client, ClientRun
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.linux.namespaces import namespace_command
@@ -28,7 +28,7 @@ from tests.support.workflow import background, finished, wait_until
 def four_streams(site: NetnsSite, tool: str) -> Client:
     run = {"tool": tool, "streams": 4, "pairs": site.pairs("direct"), "prefix": tool, "tcp_streams": 1}
     client = site.client_of(tool)
-    client.run(**run, file_name=site.add_source(64 * MIB, "sparse", 1), copy_mode="pull")
+    client.run(ClientRun(**run, file_name=site.add_source(64 * MIB, "sparse", 1), copy_mode="pull"))
     return client
 
 

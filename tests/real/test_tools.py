@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tpcsweep.client import ClientRun
 from tpcsweep.linux.namespaces import call_in_namespace
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import USER
@@ -87,7 +88,7 @@ def test_what_arrives_is_what_was_sent(clusters: NetnsSite, tool: str, copy_mode
     name = clusters.add_source(3 * MIB + 1, "random", 4)
     run = {"tool": tool, "streams": 4, "pairs": clusters.pairs(endpoint), "file_name": name}
     client = clusters.clients["client"]
-    client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
+    client.run(ClientRun(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1))
     events: list[dict[str, Any]] = []
 
     def enough() -> bool:
@@ -200,7 +201,7 @@ def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: NetnsSite) -> 
 def test_nothing_runs_on_after_a_stop(clusters: NetnsSite, tool: str) -> None:
     name = clusters.add_source(512 * MIB, "sparse", 1)
     run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
-    clusters.clients["client"].run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
+    clusters.clients["client"].run(ClientRun(**run, prefix="stop", copy_mode="pull", tcp_streams=1))
     wait_until(lambda: clusters.read().connections >= 3, "all streams have a connection")
     ours = psutil.Process().children(recursive=True)  # tests beside this one have workers, too
     [worker] = [each for each in ours if "tpcsweep.tools import" in " ".join(each.cmdline())]
