@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tpcsweep import testbeds
+from tpcsweep.configuration.endpoints import Endpoints
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.flags import BrokenError
 from tpcsweep.testbeds import TeardownError
@@ -78,30 +80,33 @@ def test_a_cell_of_fixed_time_leaves_nothing(storage: Storage, tmp_path: Path) -
     assert found["summary"]["duration"] <= 4.2
 
 
-def test_check_tries_everything_and_leaves_nothing(storage: Storage) -> None:
-    rows = list(trial.findings(storage.settings()))
-    assert [row for row in rows if row.status == "failed"] == []
-    done = {row.check for row in rows if row.status == "ok"}
-    assert {"TLS and CA", "upload", "download", "delete", "pull", "push", "pull with 2 connections"} <= done
-    assert ("macaroon" in done) == ("checksum" in done) == storage.asks
+def outcomes(storage: Storage, settings: Endpoints) -> dict[tuple[str, str, str], set[str]]:
+    """What is checked, of which nothing fails or stays: names by subject, status and, where skipped, reason."""
+    found: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for row in trial.findings(settings):
+        assert row.status != "failed", row
+        found[row.subject, row.status, row.reason if row.status == "skipped" else ""].add(row.check)
     assert storage.files("source") == storage.files("destination") == []
+    return found
+
+
+def done(found: dict[tuple[str, str, str], set[str]]) -> set[str]:
+    return set().union(*(names for (_, status, _), names in found.items() if status == "ok"))
+
+
+def test_check_tries_everything_and_leaves_nothing(storage: Storage) -> None:
+    names = done(outcomes(storage, storage.settings()))
+    assert {"TLS and CA", "upload", "download", "delete", "pull", "push", "pull with 2 connections"} <= names
+    assert ("macaroon" in names) == ("checksum" in names) == storage.asks
+
+
+HTTP_ONLY = {"TLS and CA", "macaroon", "pull", "push", "pull with 2 connections", "performance markers"}
 
 
 def test_check_tries_the_root_protocol_and_names_what_it_has_not(storage: Storage) -> None:
-    rows = list(trial.findings(storage.settings_for("xrdcp")))
-    assert [row for row in rows if row.status == "failed"] == []
-    done = {row.check for row in rows if row.status == "ok"}
-    assert {"list", "make a folder", "upload", "download", "delete", "xrdcp", "nothing left"} <= done
-    other = {row.check for row in rows if row.reason == "https:// only"}
-    assert other == {
-        "TLS and CA",
-        "macaroon",
-        "pull",
-        "push",
-        "pull with 2 connections",
-        "performance markers",
-    }
-    assert storage.files("source") == storage.files("destination") == []
+    found = outcomes(storage, storage.settings_for("xrdcp"))
+    assert {"list", "make a folder", "upload", "download", "delete", "xrdcp", "nothing left"} <= done(found)
+    assert set().union(*(names for (*_, why), names in found.items() if why == "https:// only")) == HTTP_ONLY
 
 
 @asking
@@ -109,26 +114,16 @@ def test_check_tries_the_root_protocol_and_names_what_it_has_not(storage: Storag
 def test_check_tries_the_tools_of_a_local_folder_and_nothing_else_between_the_ends(
     storage: Storage, tool: str
 ) -> None:
-    rows = list(trial.findings(storage.settings_for(tool)))
-    assert [row for row in rows if row.status == "failed"] == []
-    local, server = f"loopback {(place := TOOLS[tool].place)}", {"source", "destination"} - {place}
-    why = {row.check: row.reason for row in rows if row.subject == local and row.status == "skipped"}
-    assert {check for check, reason in why.items() if reason == "a local folder"} == {
-        "name resolves",
-        "TCP, RTT of the connect",
-        "credential usable",
-    }
-    done = {(row.subject, row.check) for row in rows if row.status == "ok"}
-    assert {(local, name) for name in ("list", "upload", "download", "checksum", "delete")} <= done
-    assert (f"loopback {server.pop()}", "upload") in done
-    between = {row.check: row.reason for row in rows if row.subject == "loopback" and row.status == "skipped"}
+    found = outcomes(storage, storage.settings_for(tool))
+    place = TOOLS[tool].place
+    [server] = {"source", "destination"} - {place}
+    without = {"name resolves", "TCP, RTT of the connect", "credential usable"}
+    assert found[f"loopback {place}", "skipped", "a local folder"] == without
+    assert {"list", "upload", "download", "checksum", "delete"} <= found[f"loopback {place}", "ok", ""]
+    assert "upload" in found[f"loopback {server}", "ok", ""]
     unfit = {"pull", "push", "pull with 2 connections", "xrdcp", "performance markers"}
-    assert {check for check, reason in between.items() if reason == "two servers only"} == unfit
-    assert [row.check for row in rows if row.subject == "loopback" and row.status == "ok"] == [
-        tool,
-        "nothing left",
-    ]
-    assert storage.files("source") == storage.files("destination") == []
+    assert found["loopback", "skipped", "two servers only"] == unfit
+    assert found["loopback", "ok", ""] == {tool, "nothing left"}
 
 
 @asking

@@ -6,8 +6,9 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,56 +35,26 @@ def proxied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # where nobody listens: doors and tools ignore it
 
 
-def macaroon(storage: Storage, role: str, seconds: int) -> str:
-    text = json.dumps(
-        {"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": f"PT{seconds}S"}
-    ).encode()
+def macaroon(storage: Storage, role: str) -> str:
+    caveats = ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"]
+    text = json.dumps({"caveats": caveats, "validity": "PT600S"}).encode()
     kind = {"Content-Type": "application/macaroon-request"}
     door = HttpDoors(Credentials(storage.pki), role)
     answer = door.ok("POST", f"{storage.url(role)}/", headers=kind, body=lambda: [text], size=len(text))
     return str(json.loads(answer.body)["macaroon"])
 
 
-def by_tokens(storage: Storage, folder: Path, destination: str) -> tuple[Endpoints, Callable[[int], None]]:
-    """Settings with a macaroon for each end, and the function that makes new ones, valid for some seconds."""
-    tokens = {role: folder / f"{role}.token" for role in ADDRESSES}
-    urls = {"source": storage.url("source"), "destination": destination}
-    ends = {
-        role: {"urls": [urls[role]], "credentials": {"token_file": str(file)}}
-        for role, file in tokens.items()
-    }
-
-    def renew(seconds: int) -> None:
-        for role, file in tokens.items():
-            file.write_text(macaroon(storage, role, seconds))
-
-    renew(600)
-    return storage.settings(pairs=[{"name": "loopback", **ends}]), renew
-
-
 @contextlib.contextmanager
 def fronted(storage: Storage, folder: Path) -> Iterator[tuple[Front, Endpoints]]:
+    """A front before the destination, and settings with a macaroon for each end."""
     door = storage.url("destination").removesuffix("/data/test")
     with front_of(door, ADDRESSES["source"], storage.pki) as front:
-        yield front, by_tokens(storage, folder, f"{front.url}/data/test")[0]
-
-
-# With curl, tokens expire in the tests of an issuer.
-def test_a_token_that_expires_fails_the_next_cell(storage: Storage, tmp_path: Path) -> None:
-    settings, renew = by_tokens(storage, tmp_path, storage.url("destination"))
-    with (
-        pytest.raises(TeardownError, match="left behind"),
-        deployed(settings, tmp_path, tool="native") as (_, measured),
-    ):
-        assert measured(files(30))["status"] == "ok"
-        renew(1)
-        time.sleep(2)
-        result = measured(files(2))
-        assert result["status"] == "failed"
-        assert "40" in result["message"]
-        assert "renew" in result["message"]
-    renew(60)
-    assert len(TESTBED.reap(settings)) == 1
+        ends: dict[str, Any] = {}
+        for role, url in {"source": storage.url("source"), "destination": f"{front.url}/data/test"}.items():
+            file = folder / f"{role}.token"
+            file.write_text(macaroon(storage, role))
+            ends[role] = {"urls": [url], "credentials": {"token_file": str(file)}}
+        yield front, storage.settings(pairs=[{"name": "loopback", **ends}])
 
 
 @pytest.mark.usefixtures("lingering")

@@ -114,14 +114,15 @@ def test_a_token_that_does_not_fit_is_refused_with_what_it_is_for(
     TESTBED.reap(with_tokens(storage, tmp_path))
 
 
-def test_a_command_is_asked_for_tokens_before_each_cell_and_those_that_have_ended_fail_it(
-    storage: Storage, tmp_path: Path
+@pytest.mark.parametrize(("login", "tool"), [("token_file", "native"), ("token_command", "curl")])
+def test_tokens_are_read_before_each_cell_and_those_that_have_ended_fail_it(
+    storage: Storage, tmp_path: Path, login: str, tool: str
 ) -> None:
     """As when a session at an issuer ends in the middle of a sweep."""
-    settings = with_tokens(storage, tmp_path, "token_command")
+    settings = with_tokens(storage, tmp_path, login)
     with (
         pytest.raises(TeardownError, match="left behind"),
-        deployed(settings, tmp_path, tool="curl") as (_, measured),
+        deployed(settings, tmp_path, tool=tool) as (_, measured),
     ):
         result = measured(files(30))
         assert result["status"] == "ok", result["message"]
