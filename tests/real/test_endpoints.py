@@ -81,7 +81,7 @@ def test_a_cell_of_fixed_time_leaves_nothing(storage: Storage, tmp_path: Path) -
 
 
 def outcomes(storage: Storage, settings: Endpoints) -> dict[tuple[str, str, str], set[str]]:
-    """What is checked, of which nothing fails or stays: names by subject, status and, where skipped, reason."""
+    """Names of checks by subject, status and the reason of a skip; none fails or leaves a file."""
     found: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for row in trial.findings(settings):
         assert row.status != "failed", row
