@@ -15,13 +15,12 @@ import yaml
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import load
 
-from tests.support import hostile
 from tests.support.snakemakes import snakemake
-from tests.support.workflow import ROOT, finished, succeeded
+from tests.support.workflow import ROOT, succeeded
 
 
-def planned(*arguments: str) -> str:
-    done = snakemake("-n", *arguments)
+def planned(*arguments: str, folder: Path = ROOT) -> str:
+    done = snakemake("-c1", "-n", *arguments, folder=folder)
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -53,7 +52,7 @@ def test_profiles_have_keys_of_their_own_and_slurms_groups_every_rule_that_compu
     _, *parts = re.split(r"^ *(?:use )?rule\b(?: \w+ as)? ?(\w*)", rules, flags=re.MULTILINE)
     texts = dict(zip(parts[::2], parts[1::2], strict=True))
     one_study = {name for name, text in texts.items() if "/{study}/logs/" in text and "localrule" not in text}
-    assert set(slurm["groups"]) == one_study
+    assert slurm["groups"] == dict.fromkeys(one_study, "study")
 
 
 def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Path) -> None:
@@ -64,8 +63,8 @@ def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Pa
     assert "Traceback" not in done.stdout
 
 
-@pytest.mark.parametrize("name", ["007", "1e3", "nan", "0x1F"])
-def test_names_and_paths_are_looked_for_as_typed(name: str, tmp_path: Path) -> None:
+def test_names_and_paths_are_looked_for_as_typed(tmp_path: Path) -> None:
+    name = "1e3"
     (tmp_path / "config/sweeps").mkdir(parents=True)
     (tmp_path / "config/config.yaml").write_text("testbed: simulation\n")
     (tmp_path / f"config/sweeps/{name}.yaml").write_text("parameters: {rtt: [1, 2]}\n")
@@ -73,17 +72,6 @@ def test_names_and_paths_are_looked_for_as_typed(name: str, tmp_path: Path) -> N
     config = ["--snakefile", str(ROOT / "Snakefile"), "--config", f"sweep={name}"]
     done = snakemake("-n", "cells", *config, f"results={results}", folder=tmp_path)
     assert f"{results}/{name}@simulation/cells.jsonl" in done.stdout
-
-
-def test_a_dataset_replaces_the_sweep_and_a_grid_with_holes_has_the_cells_that_exist(
-    tmp_path: Path,
-) -> None:
-    said = planned("--config", "dataset=examples/surface.nc", f"results={tmp_path}")
-    assert f"{tmp_path}/surface/index.html" in said and "measure_" not in said
-    sweep = "parameters: {rtt: [1, 2], streams: [1, 2]}\nexclude: [{rtt: 1, streams: 2}]\n"
-    (tmp_path / "holes.yaml").write_text(sweep)
-    said = planned("cells", "--config", f"sweep={tmp_path}/holes.yaml", f"results={tmp_path}")
-    assert "rtt=2/streams=2" in said and "rtt=1/streams=2" not in said
 
 
 def test_planning_honours_a_configfile_and_loads_no_science(tmp_path: Path) -> None:
@@ -187,12 +175,6 @@ use rule * from tpcsweep
 """
 
 
-def planned_in(folder: Path, *arguments: str) -> str:
-    done = snakemake("-c1", "-n", *arguments, folder=folder)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
     """A folder with a workflow of its own that has a sweep, and nothing else."""
@@ -221,7 +203,7 @@ def test_a_deployed_folder_has_its_configuration(elsewhere: Path) -> None:
     shutil.copytree(ROOT / "config", elsewhere / "config", dirs_exist_ok=True)
     (elsewhere / "config/config.yaml").write_text("sweep: mine\ntestbed: simulation\n")
     (elsewhere / "Snakefile").write_text(f'configfile: "config/config.yaml"\n{MODULE}')
-    planned_in(elsewhere, "--quiet", "rules")
+    planned("--quiet", "rules", folder=elsewhere)
     done = snakemake("-c1", "-n", "--config", "sweep=mien", folder=elsewhere)
     assert "sweep: given 'mien', allowed: mine? one of" in done.stdout
     assert done.returncode != 0
@@ -229,7 +211,7 @@ def test_a_deployed_folder_has_its_configuration(elsewhere: Path) -> None:
 
 def test_a_folder_without_sweeps_has_those_that_ship(elsewhere: Path) -> None:
     shutil.rmtree(elsewhere / "config")
-    said = planned_in(elsewhere, "--config", "sweep=smoke", "testbed=netns")
+    said = planned("--config", "sweep=smoke", "testbed=netns", folder=elsewhere)
     assert "results/smoke/index.html" in said
 
 
@@ -237,24 +219,5 @@ def test_rules_of_the_other_workflow_take_what_it_makes(elsewhere: Path) -> None
     made = "results/mine@simulation/dataset.nc"
     rule = f'rule mine:\n    input: "{made}"\n    output: "mine.txt"\n    shell: "touch {{output}}"\n'
     (elsewhere / "Snakefile").write_text(f"{MODULE}\n{rule}")
-    said = planned_in(elsewhere, "mine", *SIMULATED)
+    said = planned("mine", *SIMULATED, folder=elsewhere)
     assert "rule simulate:" in said and "rule mine:" in said
-
-
-def figures(folder: Path, environment: dict[str, str]) -> dict[str, bytes]:
-    snakemake = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-    config = [f"dataset={ROOT / 'examples/surface.nc'}", f"results={folder / 'results'}"]
-    command = [*snakemake, "--config", *config, "--", str(folder / "results/surface/figures/limits.png")]
-    done = finished(command, cwd=folder, env=environment)
-    assert done.returncode == 0, done.stdout
-    return {path.name: path.read_bytes() for path in (folder / "results").rglob("figures/*")}
-
-
-def test_figures_do_not_depend_on_who_draws_them(tmp_path: Path) -> None:
-    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    for folder in (mine, theirs):
-        shutil.copytree(ROOT / "config", folder / "config")
-    (theirs / "matplotlibrc").write_text(hostile.BAD_RC)
-    drawn = figures(mine, dict(os.environ))
-    assert {"limits.png", "limits.svg"} <= set(drawn)
-    assert figures(theirs, hostile.environment(tmp_path)) == drawn

@@ -16,7 +16,7 @@ from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.linux.namespaces import namespace_command
 from tpcsweep.measure.files import ReceivedBytes
-from tpcsweep.measure.readings import Reading, Sampler
+from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import Copy
@@ -103,28 +103,23 @@ def test_a_cluster_is_measured_through_either_endpoint_and_quotas_hold_on_both_s
     assert quotas == {side: {"cores": 0.3, "period": 100.0} for side in ("src", "dst")}
 
 
-def test_the_network_alone(tmp_path: Path) -> None:
+def test_the_network_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how, arrived = {"tool": "iperf3", "copy_mode": "push"}, ReceivedBytes.arrived
+
+    def slowly(self: ReceivedBytes) -> int:
+        """As where a busy machine takes the CPU away between one counter and the next."""
+        time.sleep(0.05)
+        return arrived(self)
+
     with site_of(tmp_path, tools=["iperf3"], streams=3, rtt=5, bandwidth=0.2, layer="network") as site:
-        for streams, tcp_streams in ((1, 1), (3, 2), (1, 1)):  # a server is free again after a test
-            how = {"tool": "iperf3", "copy_mode": "push", "streams": streams, "tcp_streams": tcp_streams}
-            found = whole(site, seconds(2), **how)
+        for streams, tcp_streams in ((1, 1), (3, 2)):
+            found = whole(site, seconds(2), **how, streams=streams, tcp_streams=tcp_streams)
             assert "counters_disagree" not in found["flags"]
             assert found["summary"]["throughput"] > 0.9 * found["summary"]["wire_throughput"]
             assert max(found["samples"]["connections"]) == streams * (tcp_streams + 1)
             assert found["summary"]["transfers"] == 0  # it has neither ends nor files
-
-
-def test_counters_agree_where_a_reading_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine takes the CPU away between one counter and the next."""
-    arrived = ReceivedBytes.arrived
-
-    def slowly(self: ReceivedBytes) -> int:
-        time.sleep(0.05)
-        return arrived(self)
-
-    monkeypatch.setattr(ReceivedBytes, "arrived", slowly)
-    with site_of(tmp_path, tools=["iperf3"], rtt=5, bandwidth=0.1, layer="network") as site:
-        found = whole(site, seconds(2), tool="iperf3", copy_mode="push", streams=1)
+        monkeypatch.setattr(ReceivedBytes, "arrived", slowly)
+        found = whole(site, seconds(2), **how, streams=1)  # a server is free again after a test
     assert "counters_disagree" not in found["flags"]
 
 
@@ -180,11 +175,11 @@ def test_a_cell_until_files_has_each_of_them_with_its_moments_and_a_record_of_xr
 
 
 def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: NetnsSite) -> None:
-    found = whole(clusters, seconds(5), tool="curl", streams=3, file_size=512 * MIB)
+    found = whole(clusters, seconds(3), tool="curl", streams=3, file_size=512 * MIB)
     summary = found["summary"]
     assert summary["transfers"] == 0  # three files of half a gigabyte take a minute
     assert summary["xrootd_share"] is None
-    assert 4.7 < summary["duration"] < 15  # and no other rule's time
+    assert 2.7 < summary["duration"] < 15  # and no other rule's time
     assert 1 / 3 < summary["fairness"] <= 1
     # Of 0.2 Gbit/s, and what was buffered.
     assert 0 < summary["throughput_average"] <= summary["throughput_max"] < 1
@@ -208,18 +203,6 @@ def test_a_record_that_is_lost_is_flagged(clusters: NetnsSite, monkeypatch: pyte
     found = whole(clusters, files(6), tool="curl", streams=1, file_size=MIB)
     assert "monitoring_disagrees" in found["flags"]
     assert found["summary"]["xrootd_share"] == pytest.approx(5 / 6, abs=1e-5)
-
-
-def test_few_readings_cover_the_time_of_a_cell(clusters: NetnsSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters, "sampler", lambda interval: Sampler(clusters.read, interval, most=8))
-    found = whole(clusters, seconds(2), tool="curl", streams=2, file_size=SIZE)
-    times = found["samples"]["time"]
-    assert len(times) < 8
-    assert times[-1] > 1.2
-    arrived = found["summary"]["throughput_average"] * found["summary"]["duration"] / 8e-9
-    ended = sum(found["transfers"]["size"])
-    # There is what is under way, and what ended after the last reading.
-    assert 0.5 * ended < arrived < ended + 3 * SIZE
 
 
 def test_a_cell_beside_busy_processes_is_disturbed(clusters: NetnsSite) -> None:

@@ -22,15 +22,14 @@ OUTSIDE = """
 import json, sys
 from pathlib import Path
 from tests.support.sites import files
-from tpcsweep import testbeds
+from tests.support.storage import deployed
 from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.measure import transfers
 
 settings, cell, count, logs = (json.loads(text) for text in sys.argv[1:])
-testbed, asked = testbeds.load_testbed("endpoints"), Parameters(**cell)
-request = testbeds.Request("test", "pair=a-b", asked, [asked.tool], 60.0, Path(logs), print)
-with testbed.deployed(Endpoints.model_validate(settings), request) as site:
-    result = testbed.measure(site, asked, files(count), "c0", lambda *_: None)
+transfers.LATE = 0.1  # there are no records to wait for
+with deployed(Endpoints.model_validate(settings), Path(logs), **cell) as (_, measured):
+    result = measured(files(count))
 print(json.dumps({name: result[name] for name in ("status", "message", "summary")}))
 """
 

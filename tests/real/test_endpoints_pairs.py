@@ -32,8 +32,7 @@ def copies(storage: Storage, folder: str) -> Counter[tuple[str, str]]:
     return Counter((where(door), other) for door in DOORS for other in begun.findall(storage.log(door)))
 
 
-@pytest.mark.parametrize("mode", ["pull", "push"])
-@pytest.mark.parametrize("tool", ["curl", "gfal-copy"])
+@pytest.mark.parametrize(("tool", "mode"), [("curl", "pull"), ("gfal-copy", "push")])
 def test_copies_are_spread_over_the_doors_of_both_ends(
     storage: Storage, tmp_path: Path, tool: str, mode: str
 ) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens of an issuer on this machine, for XRootD servers that check them with its plugin for SciTokens."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,15 +28,14 @@ def storage() -> Iterator[Storage]:
         yield found
 
 
-def with_tokens(storage: Storage, folder: Path, destination: str = "", **claims: Any) -> Endpoints:
-    """Settings with a token for each end; `destination` replaces the token for it."""
-    found = {role: issuer(storage).token(storage.audience(role), **claims) for role in ADDRESSES}
-    found["destination"] = destination or found["destination"]
+def with_tokens(storage: Storage, folder: Path, login: str = "token_file", **claims: Any) -> Endpoints:
+    """Settings with a new token for each end, in a file that tpcsweep reads or that a command prints."""
     ends: dict[str, Any] = {}
-    for role, token in found.items():
+    for role in ADDRESSES:
         file = folder / f"{role}.jwt"
-        file.write_text(token)
-        ends[role] = {"urls": [storage.url(role)], "credentials": {"token_file": str(file)}}
+        file.write_text(issuer(storage).token(storage.audience(role), **claims))
+        given = str(file) if login == "token_file" else f"cat {file}"
+        ends[role] = {"urls": [storage.url(role)], "credentials": {login: given}}
     return storage.settings(pairs=[{"name": "loopback", **ends}])
 
 
@@ -105,7 +103,8 @@ def test_a_token_that_does_not_fit_is_refused_with_what_it_is_for(
         "issuer": (Issuer(mine.url).token(audience), mine.url),  # with another key
         "end": (mine.token(audience, seconds=-1), "only valid until"),
     }[fault]
-    settings = with_tokens(storage, tmp_path, destination=token)
+    settings = with_tokens(storage, tmp_path)
+    (tmp_path / "destination.jwt").write_text(token)
     with pytest.raises(DoorError, match=r"MKCOL .*403.*audience or scope"), deployed(settings, tmp_path):
         raise AssertionError("deployed")
     rows = [row for row in trial.findings(settings) if "destination" in row.subject]
@@ -115,25 +114,19 @@ def test_a_token_that_does_not_fit_is_refused_with_what_it_is_for(
     TESTBED.reap(with_tokens(storage, tmp_path))
 
 
-def test_tokens_that_expire_in_mid_sweep_fail_the_next_cell(storage: Storage, tmp_path: Path) -> None:
-    """The command prints new tokens, but their end does not move, as when a session at an issuer ends."""
-    seconds, began = 40, time.time()
-    ends: dict[str, Any] = {}
-    for role in ADDRESSES:
-        tokens, left = tmp_path / f"{role}.jwts", began + seconds - time.time()
-        tokens.write_text(
-            "".join(f"{issuer(storage).token(storage.audience(role), left)}\n" for _ in range(3))
-        )
-        command = f"head -n 1 {tokens} && sed -i 1d {tokens}"
-        ends[role] = {"urls": [storage.url(role)], "credentials": {"token_command": command}}
-    settings = storage.settings(pairs=[{"name": "loopback", **ends}])
+@pytest.mark.parametrize(("login", "tool"), [("token_file", "native"), ("token_command", "curl")])
+def test_tokens_are_read_before_each_cell_and_those_that_have_ended_fail_it(
+    storage: Storage, tmp_path: Path, login: str, tool: str
+) -> None:
+    """As when a session at an issuer ends in the middle of a sweep."""
+    settings = with_tokens(storage, tmp_path, login)
     with (
         pytest.raises(TeardownError, match="left behind"),
-        deployed(settings, tmp_path, tool="curl") as (_, measured),
+        deployed(settings, tmp_path, tool=tool) as (_, measured),
     ):
         result = measured(files(30))
         assert result["status"] == "ok", result["message"]
-        time.sleep(max(0.0, began + seconds + 1 - time.time()))
+        with_tokens(storage, tmp_path, seconds=-1)
         result = measured(files(2))
         assert result["status"] == "failed"
         assert "403" in result["message"]

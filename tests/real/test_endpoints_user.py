@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary user without a checkout: installs the wheel, measures between servers that run, and is killed."""
 
-import contextlib
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 import xarray as xr
 import yaml
@@ -20,8 +15,9 @@ from tpcsweep.dataset import STATUS
 
 from tests.support.readable import readable
 from tests.support.storage import ADDRESSES, PORTS, Storage
+from tests.support.users import User, made
 from tests.support.wheels import BIN, wheel_in
-from tests.support.workflow import ROOT, finished, started, wait_until
+from tests.support.workflow import ROOT, started, succeeded, wait_until
 
 READABLE = f"""
 set -e
@@ -40,31 +36,16 @@ LONG = {
 }
 
 
-@dataclass(frozen=True)
-class User:
-    """A user of this machine, with a home folder that contains a virtual environment."""
+class Installer(User):
+    """A user with a virtual environment, into which the wheel is installed."""
 
-    name: str
-    number: int
-    home: Path
-
-    def command(self, program: str, *arguments: str, folder: str = "sweeps") -> list[str]:
-        prepared = ["unshare", "--mount", "sh", "-c", READABLE, "sh", str(self.home / folder)]
-        become = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
-        environment = [f"HOME={self.home}", "PATH=/usr/local/bin:/usr/bin:/bin"]
-        return [*prepared, *become, *environment, str(self.home / "venv/bin" / program), *arguments]
+    def asking(self, program: str, *arguments: str, folder: str = "sweeps") -> list[str]:
+        """The command line of one of the wheel's programs, in a folder of the user's."""
+        command = [str(self.home / "venv/bin" / program), *arguments]
+        return self.command(READABLE, [self.home / folder], command)
 
     def run(self, program: str, *arguments: str, folder: str = "sweeps") -> str:
-        done = finished(self.command(program, *arguments, folder=folder))
-        assert done.returncode == 0, done.stdout
-        return done.stdout
-
-    def kill(self) -> None:
-        """Kill everything that runs in the user's name, as the kernel does when memory is short."""
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.uids().real == self.number:
-                    os.kill(process.pid, signal.SIGKILL)
+        return succeeded(self.asking(program, *arguments, folder=folder))
 
     @property
     def ledger(self) -> list[Path]:
@@ -72,29 +53,20 @@ class User:
 
 
 @pytest.fixture(scope="module")
-def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
-    name = f"tpcpip{os.getpid()}"
-    subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name], check=True)
-    number = int(subprocess.run(["id", "-u", name], capture_output=True, check=True).stdout)
-    home = Path(os.path.expanduser(f"~{name}"))  # noqa: PTH111, not this process's
-    made = User(name, number, home)
-    try:
-        wheel = wheel_in(tmp_path_factory.mktemp("wheel"))
-        subprocess.run(
-            [f"{BIN}/uv", "venv", "--quiet", "--python", sys.executable, home / "venv"], check=True
-        )
-        install = [f"{BIN}/uv", "pip", "install", "--quiet", "--python", home / "venv/bin/python"]
+def user(storage: Storage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installer]:
+    with made(Installer, "tpcpip") as user:
+        wheel, home = wheel_in(tmp_path_factory.mktemp("wheel")), user.home
+        uv = [f"{BIN}/uv", "--quiet"]
+        subprocess.run([*uv, "venv", "--python", sys.executable, home / "venv"], check=True)
+        install = [*uv, "pip", "install", "--python", home / "venv/bin/python"]
         subprocess.run([*install, "--constraint", ROOT / "envs/requirements.txt", wheel], check=True)
         shutil.copytree(storage.pki / "ca", home / "ca", symlinks=True)
         shutil.copyfile(storage.pki / "user.key", home / "proxy")
         (home / "proxy").chmod(0o600)
-        subprocess.run(["chown", "--recursive", f"{name}:", str(home)], check=True)
-        made.run("tpcsweep", "init", "sweeps", folder="")
+        subprocess.run(["chown", "--recursive", f"{user.name}:", str(home)], check=True)
+        user.run("tpcsweep", "init", "sweeps", folder="")
         configured(home / "sweeps/config")
-        yield made
-    finally:
-        made.kill()
-        subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
+        yield user
 
 
 def configured(config: Path) -> None:
@@ -111,7 +83,7 @@ def configured(config: Path) -> None:
         (config / f"{name}.yaml").write_text(yaml.safe_dump(content))
 
 
-def test_a_sweep_by_the_wheel_alone(storage: Storage, user: User) -> None:
+def test_a_sweep_by_the_wheel_alone(storage: Storage, user: Installer) -> None:
     asked = ["--config", "sweep=short", "testbed=here"]
     assert "all checks passed" in user.run("tpcsweep", "check", "here")
     assert "at most 168 MiB" in user.run("tpcsweep", "grid", "--sweep", "short", "--testbed", "here")
@@ -124,17 +96,16 @@ def test_a_sweep_by_the_wheel_alone(storage: Storage, user: User) -> None:
     assert storage.files("source") == storage.files("destination") == user.ledger == []
 
 
-@pytest.mark.parametrize("moment", ["in the ledger", "source begun", "copies under way"])
+@pytest.mark.parametrize("moment", ["in the ledger", "copies under way"])
 def test_nothing_is_left_by_a_run_that_is_killed(
-    storage: Storage, user: User, moment: str, tmp_path: Path
+    storage: Storage, user: Installer, moment: str, tmp_path: Path
 ) -> None:
     reached: dict[str, Callable[[], object]] = {
         "in the ledger": lambda: user.ledger,
-        "source begun": lambda: len(storage.files("source")) > 1,
         "copies under way": lambda: len(storage.files("destination")) > 1,
     }
-    command = user.command("snakemake", "--config", "sweep=long", "testbed=here", "--", "cells")
-    run = started(command, tmp_path / "output.log")
+    long = user.asking("snakemake", "--config", "sweep=long", "testbed=here", "--", "cells")
+    run = started(long, tmp_path / "output.log")
     try:
         wait_until(lambda: reached[moment]() or run.poll() is not None, moment)
         assert run.poll() is None, (tmp_path / "output.log").read_text()

@@ -22,6 +22,17 @@ SWEEP = {
     "measurement": {"min_time": "1 s", "max_time": "2 s", "precision": "20 %"},
     "retry_share": 0,
 }
+SNAKEFILE = """
+include: "workflow/Snakefile"
+
+
+rule without_notebooks:
+    default_target: True
+    input:
+        STUDIES.cells,
+        expand(rules.page.output, study=STUDIES),
+"""
+"""The workflow with a default target that runs no notebook, which would take a minute and is tested with a sweep."""
 LAYOUT = """(page, window) => {
   const inside = page.querySelector(".plot").getBoundingClientRect();
   const labels = [...page.querySelectorAll(".plot span")].map(label => label.getBoundingClientRect());
@@ -47,7 +58,8 @@ def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
     (tmp_path / "config/sweeps/demo.yaml").write_text(yaml.safe_dump(SWEEP))
     (tmp_path / "config/config.yaml").write_text((ROOT / "config/config.yaml").read_text())
     (tmp_path / "results").mkdir()
-    for name in ("Snakefile", "workflow", "profiles"):
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    for name in ("workflow", "profiles"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / ".venv").symlink_to(sys.prefix)
     results = tmp_path / "results/demo"

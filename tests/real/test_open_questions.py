@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The open questions: the experiment that they turn on, netem's limit on a real kernel; and their notebook."""
 
+import csv
 import sys
 from pathlib import Path
 
@@ -37,3 +38,6 @@ def test_shipped_measurements_are_drawn_without_a_network_in_a_folder_with_any_n
     assert pictures and all(map(hues, pictures))
     assert widths(page, tmp_path) == [picture.shape[1] for picture in pictures]
     assert [path.name for path in results.iterdir()] == ["published"]
+    with page.with_name("explanations.csv").open(newline="") as file:
+        seen = [row["seen"] for row in csv.DictReader(file)]
+    assert seen and not any(text.startswith("not measured") for text in seen)

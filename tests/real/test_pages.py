@@ -14,6 +14,7 @@ from tests.support.workflow import TPCSWEEP, succeeded
 
 OWN = "document.body.id='owned'"
 HOSTILE = f'</script><script>{OWN}</script><img src="x" onerror="{OWN}">'
+NOTEBOOKS = ("surface", "limits", "claims")
 TOOLS = [HOSTILE, "=cmd|' /C calc'!A0", r"$\frac$ {{ 6 * 7 }}"]
 
 
@@ -43,7 +44,8 @@ def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
     harm = results / "harm"
     files = [f"{folder}/harm.yaml", f"{folder}/measured.csv", "--results", str(results)]
     config = ["--config", f"dataset={harm}/dataset.nc", f"results={results}"]
-    snakemake = [sys.executable, "-m", "snakemake", *config]
+    pages = [f"{results}/index.html", *(f"{harm}/notebooks/{name}.html" for name in NOTEBOOKS)]
+    snakemake = [sys.executable, "-m", "snakemake", *pages, *config]
     report = [*snakemake, "--report", f"{harm}/report.html"]
     for command in ([*TPCSWEEP, "import", *files], snakemake, report):
         succeeded(command)
@@ -62,8 +64,6 @@ def test_the_report_shows_text_and_runs_none(brought: Path, tmp_path: Path) -> N
     assert list(csv.DictReader(seen["claims.csv"]["table"].splitlines()))
 
 
-@pytest.mark.parametrize(
-    "page", ["index", "../index", *(f"notebooks/{name}" for name in ("surface", "limits", "claims"))]
-)
+@pytest.mark.parametrize("page", ["index", "../index", *(f"notebooks/{name}" for name in NOTEBOOKS)])
 def test_pages_show_text_and_run_none(brought: Path, tmp_path: Path, page: str) -> None:
     assert not is_owned(brought / f"{page}.html", tmp_path)

@@ -113,9 +113,17 @@ def test_the_rtt_is_as_asked(rtt: float, joined: Joined) -> None:
 
 @pytest.mark.parametrize("rtt", [0, 5])
 @pytest.mark.parametrize("bandwidth", [0.1, 1, 2])
-def test_the_rate_is_as_asked_in_both_directions(rtt: float, bandwidth: float, joined: Joined) -> None:
+def test_the_rate_is_as_asked_and_described_in_both_directions(
+    rtt: float, bandwidth: float, joined: Joined
+) -> None:
     with joined(Path(rtt, bandwidth, mtu=9000)) as link:
-        measured = verify(link.path, link)
+        measured, described = verify(link.path, link), link.describe()
+    assert described["queue_bytes"] == plan.queue_bytes(link.path)
+    if link.line:
+        rates = [described["delayline"]["rate_bit_per_s"] / 8] * 2
+    else:
+        rates = [qdiscs[-1]["options"]["rate"] for qdiscs in described["qdiscs"].values()]
+    assert rates == [bandwidth * 125e6] * 2  # bytes per second
     assert (measured.near_to_far, measured.far_to_near) == pytest.approx((bandwidth, bandwidth), rel=0.05)
 
 
@@ -185,21 +193,6 @@ def test_random_loss_is_per_packet_and_in_each_direction(ends: Ends, joined: Joi
         lost = counted["dropped_random"] - before[direction]["dropped_random"]
         assert abs(lost - 0.05 * count) < 5 * (0.05 * 0.95 * count) ** 0.5, direction
         assert counted["dropped_queue"] == before[direction]["dropped_queue"]
-
-
-@pytest.mark.parametrize("rtt", [0, 10])
-def test_what_was_made_is_described_and_logged(rtt: float, commands: Commands, joined: Joined) -> None:
-    with joined(Path(rtt, 1)) as link:
-        described = link.describe()
-        assert described["queue_bytes"] == plan.queue_bytes(link.path)
-        if link.line:
-            made = described["delayline"]
-            assert (made["rate_bit_per_s"], made["queue_bytes"]) == (1_000_000_000, 1_250_000)
-            assert " 1000000000 131072 1250000 " in commands.log.read_text()
-        else:
-            rates = [qdiscs[-1]["options"]["rate"] for qdiscs in described["qdiscs"].values()]
-            assert rates == [125_000_000, 125_000_000]
-            assert "tbf rate 1000000000bit burst 131072b limit " in commands.log.read_text()
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
@@ -419,11 +412,3 @@ def test_a_path_is_left_empty(tmp_path: File) -> None:
         there = {"address": ends[0][1].address, "port": USUAL.probe}
         [(found, _mtu)] = session.tell(["src1"], "round_trips", **there, count=5).values()
         assert min(found) < 21
-
-
-def test_a_wrong_path_is_refused_with_both_figures(joined: Joined) -> None:
-    with joined(Path(10, 0.5)) as link:
-        with pytest.raises(PathError, match=r"rtt asked 20 ms, found (9\.9|10).*allowed ±0.4 ms"):
-            verify(Path(20, 0.5), link)
-        with pytest.raises(PathError, match=r"bandwidth near_to_far asked 0.8 Gbit/s, found 0.[45]"):
-            verify(Path(10, 0.8), link)

@@ -3,52 +3,35 @@
 
 import csv
 import json
-import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import xarray as xr
 from tpcsweep.claims import CLAIMS
 
+from tests.support import snakemakes
 from tests.support.pictures import hues, pixels
-from tests.support.workflow import finished
+from tests.support.workflow import succeeded
 
 FIGURE = "chep2024_fig8"
 STUDY = f"{FIGURE}@simulation"
 
 
-def snakemake(target: str, results: Path, *config: str) -> subprocess.CompletedProcess[str]:
-    given = ["--configfile", "config/published.yaml", "--config", f"results={results}", *config]
-    return finished([sys.executable, "-m", "snakemake", target, *given])
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("published")
-    done = snakemake(f"{folder}/{STUDY}/published.png", folder)
-    assert done.returncode == 0, done.stdout
-    return folder
-
-
-def test_a_figure_alone_is_made_of_its_own_study(results: Path) -> None:
-    summary = xr.load_dataset(results / STUDY / "dataset.nc")
+def test_one_figure_is_made_of_its_own_study_and_the_table_has_every_claim(tmp_path: Path) -> None:
+    config = ["--configfile", "config/published.yaml", "--config", f"results={tmp_path}"]
+    said = succeeded([sys.executable, "-m", "snakemake", "published", *config, f"sweep={STUDY}"])
+    assert f"page: {tmp_path / 'published.html'}" in said
+    summary = xr.load_dataset(tmp_path / STUDY / "dataset.nc")
     assert summary.attrs["testbed_kind"] == "simulation"
     assert int(summary["throughput"].notnull().sum()) == 10
-    assert hues(pixels(results / STUDY / "published.png"))
-    [cap] = json.loads((results / STUDY / "published.json").read_text())
+    assert hues(pixels(tmp_path / STUDY / "published.png"))
+    [cap] = json.loads((tmp_path / STUDY / "published.json").read_text())
     assert (cap["claim"], cap["verdict"], cap["data"]) == ("chep2024.server_cap", "input", "simulated")
     assert cap["draws"] >= 20
-    assert [path.parent.name for path in results.rglob("published.png")] == [STUDY]
-
-
-def test_the_table_of_one_figure_has_every_claim_and_computes_no_cell_again(results: Path) -> None:
-    cells = results / STUDY / "cells.jsonl"
-    before = cells.stat().st_mtime_ns
-    done = snakemake("published", results, f"sweep={STUDY}")
-    assert done.returncode == 0, done.stdout
-    assert cells.stat().st_mtime_ns == before
-    rows = list(csv.DictReader((results / "verdicts.csv").open()))
+    assert [path.parent.name for path in tmp_path.rglob("published.png")] == [STUDY]
+    rows = list(csv.DictReader((tmp_path / "verdicts.csv").open()))
     assert {row["claim"] for row in rows} == set(CLAIMS)
     assert {row["figure"] for row in rows if row["data"] == "simulated" and row["testbed"]} == {FIGURE}
-    assert f"page: {results / 'published.html'}" in done.stdout
+    # Its file alone, among all sweeps of publications, needs nothing else, and no cell again.
+    planned = snakemakes.snakemake("-n", f"{tmp_path}/{STUDY}/published.png", *config)
+    assert "Nothing to be done" in planned.stdout

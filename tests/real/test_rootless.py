@@ -125,13 +125,6 @@ def test_a_limit_of_no_namespaces_is_named() -> None:
     assert said.startswith("sysctl user.max_user_namespaces is 0: as root, sysctl -w")
 
 
-def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(user: Measurer) -> None:
-    run = finished(user.snakemake("--config", "sweep=demo", "--", "cells"))
-    assert run.returncode != 0
-    assert "parameters.cores[0]: given 0.15, allowed: null, or any as root" in run.stdout
-    assert not (user.checkout / "results/demo/cells").exists()
-
-
 def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(user: Measurer) -> None:
     before = _alone(present)
     with contextlib.ExitStack() as runs:

@@ -9,7 +9,6 @@ import getpass
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,12 +19,11 @@ from typing import Any
 
 import psutil
 import pytest
-import yaml
 from tpcsweep.linux.signals import end_with
 
-from tests.support.workflow import HANGS, ROOT, Sweep, wait_until
+from tests.support.storage import free_port
+from tests.support.workflow import HANGS, Sweep, background, wait_until
 
-STUDY = {"simulate", "dataset", "surface", "limits", "claims", "verdicts", "fits", "models", "page"}
 NODES = ("here", "there")
 """What the nodes are called; both are this machine, with a slurmd and a port for each."""
 CPUS = 4  # of each node, as many as a rule has threads: what Slurm is told, whatever the machine has
@@ -91,7 +89,7 @@ def slurm() -> Iterator[None]:
         # Paths of sockets have at most 107 letters.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
         folder.chmod(0o755)  # munged wants its socket to be within everybody's reach
-        controller, *ports = _free_ports(1 + len(NODES))
+        controller, *ports = (free_port() for _ in range(1 + len(NODES)))
         (folder / "state").mkdir()
         key = folder / "munge.key"
         key.touch(0o400)
@@ -117,23 +115,11 @@ def slurm() -> Iterator[None]:
 @contextlib.contextmanager
 def _daemon(command: Sequence[str], folder: Path) -> Iterator[None]:
     """Run a daemon in the foreground; it is killed when this process is."""
+    ends = partial(end_with, os.getpid(), signal.SIGKILL)
     with (folder / "daemons.log").open("ab") as said:
-        ends = partial(end_with, os.getpid(), signal.SIGKILL)
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
-        process = subprocess.Popen(command, **streams, start_new_session=True, preexec_fn=ends)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        with background(command, **streams, start_new_session=True, preexec_fn=ends):
+            yield
 
 
 @dataclass(frozen=True)
@@ -180,11 +166,6 @@ def assert_cancelled(job: str) -> None:
     """Wait for the job's processes to end, until when Slurm keeps it in the queue, and check that it was cancelled."""
     wait_until(lambda: not queue(), "an empty queue")
     assert ended()[job] == "CANCELLED"
-
-
-def test_one_job_computes_all_rules_of_a_study() -> None:
-    groups = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())["groups"]
-    assert {rule for rule, group in groups.items() if group == "study"} >= STUDY
 
 
 def test_ctrl_c_leaves_no_job_in_the_queue(sweep: Queued) -> None:

@@ -26,8 +26,6 @@ from tests.support.leftovers import present, stayed
 from tests.support.workflow import wait_until
 
 MIB = 1 << 20
-ROUGH = Measurement(min_time=1.0, max_time=5.0, precision=0.5)
-"""Over when its figure is roughly known, soon: for tools that XRootD keeps no records of, which `files` waits for."""
 
 
 @contextlib.contextmanager
