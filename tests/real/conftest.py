@@ -131,18 +131,7 @@ def storage() -> Iterator[Storage]:
 
 
 @pytest.fixture
-def no_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells whose servers send no records of copies do not wait for them."""
-    monkeypatch.setattr("tpcsweep.measure.transfers.LATE", 0.1)
-
-
-@pytest.fixture
-def nothing_left(
-    storage: Storage,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    no_records: None,  # noqa: ARG001, it is set up before
-) -> Iterator[None]:
+def nothing_left(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No file on the storage and no entry in the ledger outlive a test."""
     with nothing_stays(storage, tmp_path / "state", monkeypatch):
         yield

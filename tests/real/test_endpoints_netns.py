@@ -24,10 +24,8 @@ from pathlib import Path
 from tests.support.sites import files
 from tests.support.storage import deployed
 from tpcsweep.configuration.endpoints import Endpoints
-from tpcsweep.measure import transfers
 
 settings, cell, count, logs = (json.loads(text) for text in sys.argv[1:])
-transfers.LATE = 0.1  # there are no records to wait for
 with deployed(Endpoints.model_validate(settings), Path(logs), **cell) as (_, measured):
     result = measured(files(count))
 print(json.dumps({name: result[name] for name in ("status", "message", "summary")}))

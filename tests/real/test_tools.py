@@ -190,7 +190,6 @@ def mode(tool: str) -> str:
     return TOOLS[tool].copy_modes[0]
 
 
-@pytest.mark.usefixtures("no_records")
 @pytest.mark.parametrize(("tool", "connections"), [("xrdcp", 5), ("xrdcp-direct", 5), ("globus-url-copy", 4)])
 def test_a_transfer_has_the_connections_asked_for(pair: NetnsSite, tool: str, connections: int) -> None:
     arrives(pair, tool, 4)
@@ -210,7 +209,6 @@ def test_the_systems_own_servers_make_copies_by_xrdcp(tmp_path: Path) -> None:
         arrives(site, "xrdcp")
 
 
-@pytest.mark.usefixtures("no_records")
 @pytest.mark.parametrize("tool", ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"])
 def test_a_cell_of_another_protocol_is_measured(pair: NetnsSite, tool: str) -> None:
     found = whole(pair, files(3), tool=tool, copy_mode=mode(tool), streams=2, file_size=4 * MIB)

@@ -24,7 +24,7 @@ from tpcsweep.measure import cell
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.simulation import result
-from tpcsweep.xrootd.monitoring import Copy
+from tpcsweep.xrootd.monitoring import LATE, Copy
 
 from tests.support.readings import ZERO
 
@@ -74,6 +74,10 @@ class MemorySite:
     path_slow: bool = False
     interval: float = 0.1
     folders: tuple[str, str] = ("/source", "/destination")
+    files: float = math.inf
+    """Files of each stream, after which it is finished."""
+    records: bool | None = True
+    """Whether records of copies come; None: nothing monitors."""
     told: int = 0
     stopped: bool = False
 
@@ -110,6 +114,8 @@ class MemorySite:
             names = enumerate(f"p.{stream}.{number}" for stream in range(WANTED.streams))
             found += [{**event, "stream": stream, "name": name} for stream, name in names]
             self.told += 1
+            if self.told == self.files:
+                return [*found, {"event": "finished"}]
         return found
 
     def stop(self) -> list[Event]:
@@ -119,14 +125,14 @@ class MemorySite:
     def received(self, event: Event) -> Arrival:
         return Arrival(event["start"], 0 if event["failure"] else WANTED.file_size)
 
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[Copy] | None:
         found = []
-        for n in range(self.told):
+        for n in range(self.told if self.records else 0):
             start, end = n * SECONDS, (n + 1) * SECONDS
             if end <= self.well_until:
                 rest = Clock.now + start, Clock.now + end, 1, WANTED.file_size, 0, "pull"
                 found += [Copy(f"p.{stream}.{n}", *rest) for stream in range(WANTED.streams)]
-        return found
+        return None if self.records is None else found
 
     def totals(self) -> dict[str, int | None]:
         sides = ("source", "destination", "client")
@@ -196,6 +202,15 @@ def test_the_warmup_lasts_until_each_stream_has_ended_a_file(measured: Measured,
         monkeypatch.setitem(globals(), "SECONDS", seconds)
         warmup.append(measured(how)[0]["summary"]["warmup"])
     assert warmup == pytest.approx([2, 3.5, 5], abs=0.11)
+
+
+@pytest.mark.parametrize(("records", "waits"), [(True, False), (None, False), (False, True)])
+def test_a_finished_cell_waits_for_records_that_may_come(
+    measured: Measured, records: bool | None, waits: bool
+) -> None:
+    _, site = measured(Measurement(until="files", files=3, max_time=60), files=3, records=records)
+    late = site.spent - 3 * SECONDS
+    assert late > LATE if waits else late < 1
 
 
 def test_a_steady_cell_has_every_figure(measured: Measured) -> None:

@@ -18,8 +18,7 @@ from tests.support.projects import cases
 from tests.support.workflow import ROOT
 
 FILE = "config/testbeds/one.yaml"
-HTTP = ("client", "https")
-BY_HTTP = ", ".join(name for name, tool in TOOLS.items() if (tool.place, tool.protocol) == HTTP)
+BY_HTTP = ", ".join(name for name, tool in TOOLS.items() if tool.http_tpc)
 NODES = yaml.safe_load("""
 kind: kubernetes
 image: localhost/tpcsweep:0.1.0

@@ -22,6 +22,7 @@ from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.machine import disturbed
 from tpcsweep.measure.readings import Readings, Series, goodput, mean, sampled_series
 from tpcsweep.measure.steady import Steady, analyse, narrow
+from tpcsweep.tools import TOOLS
 from tpcsweep.variables import BYTES, SHARES, SUMMARY
 from tpcsweep.xrootd.monitoring import Copy
 
@@ -53,8 +54,9 @@ class Site(Protocol):
     """Interface of a deployment for measuring.
 
     `pairs` returns the base URLs of source and destination, of redirectors or of single origins. `present` returns the
-    arrivals of running transfers; `copies` returns the records of XRootD's monitoring since the last call. `totals`
-    returns counters that are read only before and after a cell; a testbed omits counters that it lacks.
+    arrivals of running transfers; `copies` returns the records of XRootD's monitoring since the last call, and
+    None where nothing monitors. `totals` returns counters that are read only before and after a cell; a testbed omits
+    counters that it lacks.
     """
 
     rtt_idle: float
@@ -70,7 +72,7 @@ class Site(Protocol):
     def totals(self) -> dict[str, int | None]: ...
     def received(self, event: Event) -> Arrival: ...
     def present(self) -> dict[str, Arrival]: ...
-    def copies(self) -> list[Copy]: ...
+    def copies(self) -> list[Copy] | None: ...
     def settle(self) -> None: ...
     def check(self) -> None: ...
     def explain(self, error: BrokenError) -> str: ...
@@ -185,9 +187,12 @@ class _Cell:
         for event in events:
             self._transfers.add(event, self._site.received(event) if event["event"] == "end" else None)
 
-    def _hear(self) -> None:
-        for copy in self._site.copies():
+    def _hear(self) -> bool:
+        """Record copies that XRootD's monitoring has reported; return whether it reports those of this cell."""
+        copies = self._site.copies()
+        for copy in copies or ():
             self._transfers.add_copy(copy)
+        return copies is not None and TOOLS[self._wanted.tool].http_tpc
 
     def stop(self) -> None:
         ended = self._readings[-1].time
@@ -206,9 +211,9 @@ class _Cell:
 
     def _hear_out(self) -> None:
         """Wait for the last records of XRootD's monitoring, a second or two late, before servers may restart."""
-        self._hear()
+        monitored = self._hear()
         # Only a cell whose streams have all transferred their files waits.
-        while self._transfers.finished and time.monotonic() < self._transfers.overdue:
+        while monitored and self._transfers.finished and time.monotonic() < self._transfers.overdue:
             time.sleep(POLL)
             self._hear()
         self._heard = time.monotonic() - self._began

@@ -125,6 +125,11 @@ class Tool(ABC):
     """Name in `extras.EXTRAS` that installs the tool, or None if set-up always installs it."""
     packages: Sequence[str] = ()  # Debian packages of the tool, by their names in any release
 
+    @property
+    def http_tpc(self) -> bool:
+        """Whether its transfers are third-party copies by HTTP, which XRootD's monitoring reports."""
+        return (self.place, self.protocol) == ("client", "https")
+
     def connections(self, copy_mode: str) -> tuple[int, str]:
         """Return the most TCP connections of a transfer, and the reason for this limit."""
         if self.most_connections:

@@ -30,7 +30,6 @@ from tpcsweep.testbeds.endpoints.ledger import LINGER
 from tpcsweep.testbeds.endpoints.local import local_path
 from tpcsweep.testbeds.endpoints.spending import Spending
 from tpcsweep.variables import BYTES
-from tpcsweep.xrootd.monitoring import Copy
 
 DELETERS = 8  # the largest number of concurrent deletions
 UNKNOWN: Any = math.nan
@@ -236,8 +235,8 @@ class EndpointsSite:
             if (marker["stream"], marker["start"]) not in ended
         }
 
-    def copies(self) -> list[Copy]:
-        return []
+    def copies(self) -> None:
+        """Return None, as XRootD's monitoring is not sent to users."""
 
     def settle(self) -> None:
         """Delete the cell's remaining files, and wait until servers have noticed that the client is gone."""

@@ -110,7 +110,7 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
         return None if value in known else f"{suggest(value, known)} (congestion_controls in {file})"
 
     def tool(value: str) -> str | None:
-        able = [name for name, each in TOOLS.items() if (each.place, each.protocol) == ("client", "https")]
+        able = [name for name, each in TOOLS.items() if each.http_tpc]
         if value in able or value not in TOOLS:
             return None
         place, protocol = TOOLS[value].place, TOOLS[value].protocol
