@@ -90,20 +90,32 @@ def test_single_measurements_have_the_share_by_which_runs_differ() -> None:
     assert "0.02" not in json.dumps(compare(made(1), made(2)).summary())
 
 
-def test_flags_of_each_side_are_counted_and_a_disturbed_side_blames_nobody() -> None:
-    def on(work: float, disturbed: bool) -> xr.Dataset:
-        one = made(3)
-        limit = xr.full_like(one["throughput"], "cpu_destination", dtype=object)
-        flags = xr.full_like(one["flags"], disturbed * flag_masks(one)["disturbed"])
-        return one.assign(limit=limit, machine_work=xr.full_like(one["throughput"], work), flags=flags)
+def on(work: float, cpu: slice = slice(None)) -> xr.Dataset:
+    """A dataset of a machine that takes so long for a piece of work, where a CPU bound the cells of some RTTs."""
+    one = made(3)
+    limit = xr.full_like(one["throughput"], "window", dtype=object)
+    limit[cpu] = "cpu_destination"
+    return one.assign(limit=limit, machine_work=xr.where(limit == "window", 1.0, work))
 
-    summary = compare(on(0.30, False), on(0.25, True)).summary()
+
+def test_a_slower_machine_is_said_of_cells_that_a_cpu_bound() -> None:
+    base, new = on(0.25, slice(0, 3)), on(0.30, slice(2, 6))
+    found = compare(base, new)
+    assert found.slowdown == pytest.approx(1.2)
+    first = found.cells.loc[found.cells["rtt"] == 0, ["base_work", "new_work"]]
+    assert first.isna().to_numpy().tolist() == [[False, True]] * 8
+    assert "new ran on a machine that was 1.20 times slower" in found.summary()
+    assert "base ran on a machine that was 1.20 times slower" in compare(new, base).summary()
+    for equal in (on(0.26, slice(0, 3)), on(0.30, slice(3, 6)), made(3)):
+        assert "machine" not in compare(base, equal).summary()
+
+
+def test_flags_of_each_side_are_counted_and_a_disturbed_side_blames_nobody() -> None:
+    new = on(0.25)
+    new["flags"][:] = flag_masks(new)["disturbed"]
+    summary = compare(on(0.30), new).summary()
     assert "of 48 cells of new: machine disturbed 48" in summary
     assert "slower" not in summary and "cells of base" not in summary
-    assert (
-        "base ran on a machine that was 1.20 times slower"
-        in compare(on(0.30, False), on(0.25, False)).summary()
-    )
 
 
 def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
@@ -243,26 +255,6 @@ def test_repetitions_on_one_side_alone_are_used() -> None:
     assert (cells["freedom"] >= 3).all()
 
 
-def test_a_slower_machine_is_said_of_cells_that_a_cpu_bound() -> None:
-    def on(work: float, cpu: slice) -> xr.Dataset:
-        one = made(3)
-        where = xr.zeros_like(one["throughput"], dtype=object)
-        where[:] = "window"
-        where[cpu] = "cpu_destination"
-        time = xr.where(where == "window", 1.0, work)
-        return one.assign(limit=where, machine_work=time)
-
-    base, new = on(0.25, slice(0, 3)), on(0.30, slice(2, 6))
-    found = compare(base, new)
-    assert found.slowdown == pytest.approx(1.2)
-    first = found.cells.loc[found.cells["rtt"] == 0, ["base_work", "new_work"]]
-    assert first.isna().to_numpy().tolist() == [[False, True]] * 8
-    assert "new ran on a machine that was 1.20 times slower" in found.summary()
-    assert "base ran on a machine that was 1.20 times slower" in compare(new, base).summary()
-    for equal in (on(0.26, slice(0, 3)), on(0.30, slice(3, 6)), made(3)):
-        assert "machine" not in compare(base, equal).summary()
-
-
 def test_what_is_not_common_is_said() -> None:
     base = made(1).isel(streams=slice(0, 6)).assign_coords(tool="curl", mtu=9000)
     new = made(2).isel(streams=slice(2, 8), rtt=[0, 2]).assign_coords(tool="gfal-copy")
@@ -321,11 +313,9 @@ def test_a_part_of_a_dataset_is_a_side(results: Path, tmp_path: Path, name: str)
     ("text", "message"),
     {
         "tool": "allowed: a results folder with a dataset.nc, or the path of a dataset: tools[?] one of .*tools$",
-        "no.nc": "base: given 'no.nc'",
         "folder.nc": r"given 'folder.nc', allowed: (?!.*folder.nc)",
         "tools:curl": "allowed: tools:AXIS=VALUE,AXIS=VALUE",
         "tools:rtt=5 MB": "base, rtt: given '5 MB', allowed: a time such as",
-        "tools:rtt=6": "for rtt: one of 5 ms, 20 ms",
         "tools:tol=curl": "for tol: tool[?] one of rtt, tool, streams, repetition",
         "text.nc": "text.nc: dataset: given a file that cannot be read: it is no file of NetCDF 4",
         "other.nc": "base: given .*other.nc: .*it has no flags.*allowed: a dataset of a sweep",

@@ -8,18 +8,10 @@ from collections.abc import Iterator
 from tests.support.workflow import ROOT
 
 PACKAGE = ROOT / "workflow"
-
-
 STARTS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 """Functions of subprocess that start processes."""
-
-
 OF_OS = r"os\.(system|popen|(posix_)?spawn\w+|exec\w+(?<!e))"
-
-
 INHERITS = re.compile(rf"Popen|subprocess\.({'|'.join(STARTS)})|{OF_OS}")
-
-
 ASYNC = re.compile(r"asyncio\.create_subprocess_\w+")
 
 

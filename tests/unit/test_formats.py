@@ -21,11 +21,7 @@ FOR_PROGRAMS = {
     "terena2005/cases.py": "names of files",
 }
 """The modules that may write floats with a format of their own, for programs that read them."""
-
-
 READ = ("float", "Decimal")
-
-
 OF_TEXTS = re.compile(r"%[-+ 0#]*\d*(\.\d+)?[eEgG](?!\w)|\{\w*:[^{}]*[eEgG]\}")
 
 
