@@ -16,17 +16,7 @@ from hypothesis import strategies as st
 from tpcsweep.configuration.loading import cell_spec
 from tpcsweep.files import write_text
 from tpcsweep.linux import cgroups, rootless
-from tpcsweep.linux.cgroups import (
-    FEWEST_CORES,
-    PERIOD,
-    Cgroup,
-    CgroupError,
-    Hierarchy,
-    Quota,
-    hierarchy,
-    parse_usage,
-    quota,
-)
+from tpcsweep.linux.cgroups import Cgroup, CgroupError, Hierarchy, Quota, hierarchy
 from tpcsweep.linux.rootless import quota_refusal, refusal_text
 from tpcsweep.testbeds import netns
 from tpcsweep.testbeds.netns import MachineError
@@ -49,8 +39,8 @@ def test_finds_the_hierarchy_that_has_the_cpu_controller() -> None:
 
 
 def test_usage_is_read_of_both_versions_and_a_group_in_two_hierarchies_is_entered_in_both() -> None:
-    assert parse_usage(b"123456789\n") == 123456789
-    assert parse_usage(b"usage_usec 42\nuser_usec 40\n") == 42
+    assert cgroups.parse_usage(b"123456789\n") == 123456789
+    assert cgroups.parse_usage(b"usage_usec 42\nuser_usec 40\n") == 42
     group = Cgroup(hierarchy(V1_APART), "tpc-x-src1")
     assert group.folders == (Path("/c/cpu/tpc-x-src1"), Path("/c/cpuacct/tpc-x-src1"))
     assert group.entry()[-2:] == [f"{folder}/cgroup.procs" for folder in group.folders]
@@ -75,16 +65,16 @@ def test_a_process_of_an_outer_pid_namespace_is_no_process_to_be_killed(group: C
     assert group.pids() == {42}
 
 
-@given(st.floats(FEWEST_CORES, 0.0099) | st.floats(0.01, 0.0999) | st.floats(0.1, 1024))
+@given(st.floats(cgroups.FEWEST_CORES, 0.0099) | st.floats(0.01, 0.0999) | st.floats(0.1, 1024))
 def test_a_quota_is_what_was_asked_for_with_the_shortest_period_that_gives_enough_time(cores: float) -> None:
-    chosen = quota(cores)
+    chosen = cgroups.quota(cores)
     assert chosen.cores == pytest.approx(cores, rel=0.000501)
     assert chosen.time >= cgroups.SHORTEST_QUOTA
     if cores >= 0.1:
-        assert chosen.period == PERIOD
+        assert chosen.period == cgroups.PERIOD
     elif cores >= 0.01:
         assert chosen.time == pytest.approx(cgroups.RECOMMENDED_QUOTA, abs=1)
-        assert PERIOD < chosen.period <= cgroups.LONGEST_PERIOD
+        assert cgroups.PERIOD < chosen.period <= cgroups.LONGEST_PERIOD
     else:
         assert chosen.period == cgroups.LONGEST_PERIOD
 
@@ -112,7 +102,7 @@ def test_a_quota_that_the_kernel_refuses_is_named(group: Cgroup) -> None:
 
 def test_what_no_quota_can_be_is_refused(root: Path) -> None:
     with pytest.raises(ValueError, match=r"needs 0\.001 or more"):
-        quota(0.0009)
+        cgroups.quota(0.0009)
     assert problems(root, "parameters: {cores: [0.003, 0.5], origins: [1, 3, 4]}") == [
         "config/sweeps/one.yaml: parameters.cores[0]: given 0.003 with origins 4, allowed: at least 0.004, as each "
         "origin gets an equal share, and the kernel has no quota of less than 1 ms in a second"

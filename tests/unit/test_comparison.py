@@ -11,25 +11,9 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import dataset, figures
-from tpcsweep.comparing import (
-    TABLE,
-    Comparison,
-    ComparisonError,
-    compare,
-    gate_failures,
-    load_side,
-    write_files,
-)
-from tpcsweep.comparing.effects import (
-    FASTER,
-    NOT_COMPARABLE,
-    SAME,
-    SLOWER,
-    holm,
-    overall_effect,
-    random_effects,
-)
+from tpcsweep import comparing, dataset, figures
+from tpcsweep.comparing import Comparison, ComparisonError, compare, effects, gate_failures, load_side
+from tpcsweep.comparing.effects import FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sides import read_side
 from tpcsweep.dataset import STATUS
@@ -132,7 +116,7 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
 def test_a_known_effect_is_found_and_covered(repetitions: int, between: float) -> None:
     base, new = made(3, repetitions, sweeps=60), made(4, repetitions, 0.9, between=between, sweeps=60)
     found = compare(base, new)
-    means = [*map(overall_effect, by_sweep(found.cells))]
+    means = [*map(effects.overall_effect, by_sweep(found.cells))]
     assert np.mean([mean.low <= 0.9 <= mean.high for mean in means]) > 0.91
     assert np.mean([mean.high < 1 for mean in means]) > 0.99
     cells = found.cells["ratio_low"].le(0.9) & found.cells["ratio_high"].ge(0.9)
@@ -189,9 +173,9 @@ def test_the_mean_of_effects_is_that_of_statsmodels() -> None:
 
     generator = np.random.default_rng(3)
     variances = generator.uniform(0.01, 0.1, 20)
-    effects = generator.normal(0.2, np.sqrt(variances + 0.2))
-    theirs = combine_effects(effects, variances, method_re="dl")
-    mean, error, spread = random_effects(effects, variances)
+    found = generator.normal(0.2, np.sqrt(variances + 0.2))
+    theirs = combine_effects(found, variances, method_re="dl")
+    mean, error, spread = effects.random_effects(found, variances)
     assert mean == pytest.approx(theirs.mean_effect_re)
     assert spread**2 == pytest.approx(theirs.tau2)
     assert error == pytest.approx(max(theirs.sd_eff_w_re, theirs.sd_eff_w_re_hksj))
@@ -204,7 +188,7 @@ def test_p_values_are_corrected_as_statsmodels_does(given_values: list[float]) -
 
     values = np.array(given_values)
     theirs = multipletests(values, method="holm")[1] if given_values else values
-    assert holm(values) == pytest.approx(theirs)
+    assert effects.holm(values) == pytest.approx(theirs)
 
 
 def test_cells_that_lack_something_say_what() -> None:
@@ -332,14 +316,14 @@ def test_a_wrong_side_is_named(results: Path, text: str, message: str, monkeypat
 
 def test_files_hold_everything(tmp_path: Path) -> None:
     found = compare(made(1), made(2, effect=0.5), ("old", "young"))
-    write_files(found, tmp_path / "comparison.json", tmp_path / "cells.csv", 0.9)
+    comparing.write_files(found, tmp_path / "comparison.json", tmp_path / "cells.csv", 0.9)
     read = json.loads((tmp_path / "comparison.json").read_text())
     assert read["summary"].startswith("young against old: slower, by a ratio of 0.500")
     assert read["verdicts"] == {FASTER: 0, SLOWER: 48, SAME: 0, NOT_COMPARABLE: 0}
     assert len(read["cells"]) == 48
     assert [part["value"] for part in read["parts"]] == [0, 5, 10, 20, 50, 100, *range(1, 9)]
     assert read["gate"]["failures"][0].startswith("the overall ratio is 0.5")
-    assert list(pd.read_csv(tmp_path / "cells.csv").columns) == ["rtt", "streams", *TABLE]
+    assert list(pd.read_csv(tmp_path / "cells.csv").columns) == ["rtt", "streams", *comparing.TABLE]
 
 
 @pytest.mark.parametrize("repetitions", [1, 3])

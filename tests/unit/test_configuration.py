@@ -333,10 +333,3 @@ def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
     said = f"allowed: an installed release (releases {IN_FILE}): "
     assert f"parameters.xrootd: given mine, {said}" in line
     assert f": xrootd mine: {root}/none/bin/xrootd is not there" in line
-
-
-def test_what_a_testbed_adds_to_its_base_must_be_of_the_same_kind(root: Path) -> None:
-    base = f"kind: simulation\nbase: {ROOT}/config/testbeds/simulation.yaml\n"
-    for key, value in (("inputs", "5"), ("parameters", "[1]"), ("assumptions", "text")):
-        said = errors(root, testbed=f"{base}{key}: {value}\n")
-        assert any(f"config/testbeds/one.yaml: {key}: given " in line for line in said)
