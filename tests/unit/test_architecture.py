@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house: generated parts are current, names in texts exist, scripts stand, sources keep to one way of a thing."""
+"""The house: generated parts are current, names in texts exist, scripts stand.
+
+One module of the package formats numbers for people, and one starts processes.
+"""
 
 import ast
 import pkgutil

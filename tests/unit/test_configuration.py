@@ -24,8 +24,8 @@ from tpcsweep.tools import TOOLS
 
 from docs.schemas import FOLDER, schemas
 from tests.support.projects import MACHINE, cases, errors, loaded, problems
+from tests.support.workflow import ROOT
 
-ROOT = Path(__file__).parents[2]
 KINDS = ("sweep", "testbed", "import")
 SHIPPED = [("config", ROOT / f"config/{name}.yaml") for name in ("config", "k8s")]
 SHIPPED += [(kind, path) for kind in KINDS for path in sorted(ROOT.glob(f"config/{kind}s/*.yaml"))]
@@ -312,12 +312,6 @@ def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root:
 def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> None:
     configuration = loaded(root, f"repetitions: {cells}\nparameters: {{rtt: 5}}\nretry_share: 0\n")
     assert grid_summary(configuration).endswith(says)
-
-
-def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
-    example, *_ = re.findall(r"```yaml\n(.+?)```", (ROOT / "docs/sweeps.md").read_text(), re.DOTALL)
-    # 3 rtt × 2 origins × 4 streams, less 1 × 2 × 2, plus 3 rtt, each three times
-    assert len(loaded(root, example).grid.cells) == (24 - 4 + 3) * 3
 
 
 def test_a_large_site_is_within_the_bounds(root: Path) -> None:

@@ -48,7 +48,7 @@ def folded(tmp_path_factory: pytest.TempPathFactory) -> Folded:
 
 @pytest.fixture
 def summary(folded: Folded) -> xr.Dataset:
-    """What cells have in all, for tests that change it."""
+    """A copy of the summary, for tests that change it."""
     return folded.summary.copy(deep=True)
 
 

@@ -104,10 +104,8 @@ def test_the_dataset_is_like_that_of_a_sweep_and_says_from_what(tmp_path: Path) 
     [
         ("0.08,1,", "n/a,1,", "spring.csv: line 5, column ping: given 'n/a', allowed: a number of s, at least 0;"),
         ("curl,8,0.0105,3", "curl,8,0.0105,-3", "line 3, column rate: given '-3', allowed: a number of Gibit/s"),
-        ("curl,8,0.0105,3", "curl,8,0.0105,inf", "line 3, column rate: given 'inf'"),
         ("curl,8", "curl,8.5", "line 3, column n: given '8.5', and 1 more like it, allowed: a whole number"),
         ("gridftp", "", "line 2, column tool: given '', allowed: a word"),
-        ("0.08,1,DONE", "0.08,1", "line 5: given 4 values, allowed: 5, as in the header"),
         ("ping", "n", "given the header 'tool,n,n,rate,state', allowed: a table with a name for each column, not"),
         ("ping", "png", "axes.rtt.column: given 'ping', allowed: png? one of tool, n, png, rate, state"),
         (TABLE, "tool,n,ping,rate\n", "given a table without rows"),
@@ -441,7 +439,6 @@ def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
     [
         ({"axes": {"rtt": {"column": "ping"}}}, "axes.rtt.unit: given nothing, allowed: one of ns, us, ms, s"),
         ({"axes": {"rtt": {"colum": "p"}}}, "axes.rtt.colum: given an unknown key, allowed: column? one of column"),
-        ({"axes": {"rtt": {"column": "p", "unit": "MB"}}}, "axes.rtt.unit: given 'MB', allowed: one of ns"),
         ({"axes": {"tool": {"column": "t", "unit": "s"}}}, "axes.tool.unit: given 's', allowed: one of none"),
         ({"axes": {"tool": {"column": "t", "group": "5 %"}}}, "axes.tool.group: given '5 %', allowed: none"),
         ({"axes": {"rtt": {"column": "p", "unit": "s", "group": "5 MB"}}}, "axes.rtt.group: given '5 MB'"),
