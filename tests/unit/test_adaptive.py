@@ -120,6 +120,14 @@ def test_it_ends_for_a_reason(errors: list[tuple[float, float]], left: int, reas
     assert stop_reason(0.05, errors, 7, np.arange(10) >= left) in ("", choice.EXHAUSTED)
 
 
+def test_the_error_is_that_of_cells_not_measured_over_the_range_of_the_surface() -> None:
+    spread = np.diag([9.0, 9.0, 0.03, 0.03])
+    belief = Belief(np.array([1.0, 2.0, 3.0, 5.0]), spread, np.full(4, 0.1), doubt=2.0)
+    measured, throughput = np.array([True, True, False, False]), np.array([1.0, np.nan, np.nan, np.nan])
+    found = choice.surface_error(belief, measured, throughput)
+    assert found == pytest.approx((2 * 0.2 / 4, 2 * 0.1 / 4))
+
+
 SWEEP = """
 parameters: {origins: [2], cores: [1, null], rtt: [5, 20, 50, 100], streams: [1, 2, 3, 4, 6, 8],
              tcp_buffer: 4 MiB, bandwidth: 2 Gbit/s}

@@ -479,5 +479,8 @@ def test_a_peak_is_a_rise_and_a_fall(levels: list[float], error: float, decision
     assert found is not None and found.decision in decisions
 
 
-def test_few_points_have_no_peak() -> None:
+def test_few_points_have_no_peak_and_the_largest_of_noise_is_none() -> None:
     assert peak([1.0, 2.0], [0.1, 0.1]) is None
+    worlds = np.exp(0.1 * np.random.default_rng(5).normal(size=(200, 8)))
+    found = [peak(levels.tolist(), [0.1] * 8) for levels in worlds]
+    assert sum(one is not None and one.decision is True for one in found) <= 6

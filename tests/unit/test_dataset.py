@@ -235,7 +235,7 @@ def test_simulated_says_so(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
     folded = dataset.fold(two, TWO)
     (tmp_path / "dataset.nc").write_text("old")
-    folded.summary.attrs["bad"] = object()
+    folded.transfers.attrs["bad"] = object()  # the other groups are written before this one
     with pytest.raises(TypeError):
         dataset.write(folded, tmp_path / "dataset.nc")
     assert (tmp_path / "dataset.nc").read_text() == "old"
@@ -343,3 +343,10 @@ def test_cells_off_the_grid_and_no_cells_are_refused(two: Specs) -> None:
         dataset.fold(two, {**TWO, "streams": [1]})
     with pytest.raises(dataset.DatasetError, match="no cell files"):
         dataset.fold([], TWO)
+
+
+def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
+    about = {"flag_meanings": "not_steady machine_saturated", "flag_masks": np.array([1, 2], np.int32)}
+    earlier = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
+    assert dataset.flagged(earlier, "machine_saturated").values.tolist() == [False, False, True, True]
+    assert dataset.flags_in(3, dataset.flag_masks(earlier)) == ["not_steady", "machine_saturated"]

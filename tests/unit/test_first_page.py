@@ -294,6 +294,7 @@ SCRIPT = "<script>document.title = 'owned'</script>"
 @example("[x](javascript:alert)")
 @example("$$a$$")
 @example("http://x.example/")
+@example("`a`")
 @example("&lt;b&gt;")
 def test_text_in_markdown_is_shown_as_it_is(text: str) -> None:
     page = parsed(markdown2html(f"*Found:* {as_text(text)}."))
