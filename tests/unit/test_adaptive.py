@@ -16,25 +16,13 @@ import orjson
 import pandas as pd
 import pytest
 import xarray as xr
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tpcsweep import figures, results
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, cell_spec, load
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import write_json, write_text
 from tpcsweep.models import fit_process, observe
 from tpcsweep.planning import choice
-from tpcsweep.planning.choice import (
-    Belief,
-    Costs,
-    Space,
-    believe,
-    first_points,
-    next_points,
-    round_size,
-    stop_reason,
-    surface_error,
-)
+from tpcsweep.planning.choice import Belief, Costs, Space, first_points, next_points, stop_reason
 from tpcsweep.planning.rounds import UNREACHABLE, RoundError, Rounds, draw_figures, surface_with_predictions
 
 from tests.support import synthetic
@@ -47,18 +35,6 @@ COSTS = Costs(deployment=6.0, point=10.0)
 
 def space_of(**axes: Sequence[Any]) -> Space:
     return Space(pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes)))
-
-
-@st.composite
-def spaces(draw: st.DrawFn) -> Space:
-    """Grids with holes, over numbers and words."""
-    numbers = st.lists(st.integers(0, 200), min_size=1, max_size=3, unique=True).map(sorted)
-    axes: dict[str, Any] = {name: draw(numbers) for name in ("rtt", "origins", "streams")}
-    axes["tool"] = draw(st.sampled_from([["gfal-copy"], ["gfal-copy", "curl"], ["a", "b", "c"]]))
-    full = space_of(**axes).points
-    kept = draw(st.lists(st.booleans(), min_size=len(full), max_size=len(full)))
-    kept[draw(st.integers(0, len(full) - 1))] = True
-    return Space(full[kept].reset_index(drop=True))
 
 
 def belief_of(space: Space) -> Belief:
@@ -84,19 +60,21 @@ def test_the_first_cells_are_corners_of_the_grid_of_many_every_other_one() -> No
     assert list(map(set, zip(*chosen, strict=True))) == [{0, 100}, {1, 2}, {1, 4}, {1, 8}]
 
 
-@given(spaces(), st.data())
-@settings(max_examples=15)
-def test_enough_cells_are_first_and_only_open_ones_are_chosen_next(space: Space, data: st.DataObject) -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_enough_cells_are_first_and_only_open_ones_are_chosen_next(seed: int) -> None:
+    """Of a grid with holes, over numbers and words."""
+    generator = np.random.default_rng(seed)
+    whole = space_of(rtt=[0, 5, 200], origins=[1, 2], tool=["a", "b", "c"], streams=[1, 2, 8]).points
+    space = Space(whole[generator.random(len(whole)) < 0.7].reset_index(drop=True))
     chosen = first_points(space)
-    assert len(set(chosen)) == len(chosen) >= min(3 * space.points.shape[1], len(space))
-    open_ = np.array(data.draw(st.lists(st.booleans(), min_size=len(space), max_size=len(space))))
-    open_[data.draw(st.integers(0, len(space) - 1))] = True
-    count = data.draw(st.integers(1, 8))
-    chosen = next_points(space, belief_of(space), open_, COSTS, count)
-    assert chosen and open_[chosen].all()
-    assert len(set(chosen)) == len(chosen)
-    untouched = set(space.deployment[open_]) - set(space.deployment[chosen])
-    assert len(chosen) >= count or not untouched
+    assert len(set(chosen)) == len(chosen) >= 3 * whole.shape[1]
+    open_ = generator.random(len(space)) < 0.2
+    for count in (1, 8, len(space)):
+        chosen = next_points(space, belief_of(space), open_, COSTS, count)
+        assert chosen and open_[chosen].all()
+        assert len(set(chosen)) == len(chosen)
+        untouched = set(space.deployment[open_]) - set(space.deployment[chosen])
+        assert len(chosen) >= count or not untouched
 
 
 def test_a_deployment_is_used_more_the_dearer_it_is() -> None:
@@ -142,57 +120,12 @@ def test_it_ends_for_a_reason(errors: list[tuple[float, float]], left: int, reas
     assert stop_reason(0.05, errors, 7, np.arange(10) >= left) in ("", choice.EXHAUSTED)
 
 
-def surface() -> tuple[Space, np.ndarray, np.ndarray]:
-    """A smooth surface over 144 points, with and without 3 % of noise."""
-    space = space_of(origins=[1, 2, 4], cores=[1, 4], rtt=[2, 10, 40, 100], streams=[1, 2, 4, 8, 16, 32])
-    points = space.points
-    window = points.streams * 8 / (points.rtt + 1)
-    cpu = 0.5 * points.cores * points.origins**0.3
-    true = ((window**-3 + cpu**-3 + 2.0**-3) ** (-1 / 3)).to_numpy()
-    return space, true, true * (1 + 0.03 * np.random.default_rng(7).normal(size=len(true)))
-
-
-def dataset_of(space: Space, throughput: np.ndarray, measured: np.ndarray) -> xr.Dataset:
-    shown = np.where(measured, throughput, np.nan)
-    frame = space.points.assign(throughput=shown, throughput_low=shown * 0.96, throughput_high=shown * 1.04)
-    ds = frame.set_index(list(space.points)).to_xarray().expand_dims(repetition=[1])
-    ds = ds.assign_coords(file_size=2**28)
-    return ds.assign_attrs(sweep="made up", testbed="none", testbed_kind="netns", measurement_confidence=0.95)
-
-
-def test_the_stated_error_is_reached_with_a_third_and_random_cells_predict_worse() -> None:
-    space, true, found = surface()
-    measured = np.isin(np.arange(len(space)), first_points(space))
-    surprise: list[float] = []
-    errors: list[tuple[float, float]] = []
-    while True:
-        belief = believe(fit_process(observe(dataset_of(space, found, measured))), space, surprise)
-        errors.append(surface_error(belief, measured, np.where(measured, found, np.nan)))
-        if stop_reason(0.06, errors, len(surprise), measured):
-            break
-        chosen = next_points(space, belief, ~measured, COSTS, round_size(len(space)))
-        surprise += belief.standardized_errors(chosen, found)
-        measured[chosen] = True
-    assert errors[-1][0] <= 0.06
-    assert measured.mean() <= 1 / 3
-
-    def off(measured: np.ndarray) -> float:
-        estimate = fit_process(observe(dataset_of(space, found, measured))).estimate(space.points)
-        return float(np.sqrt(np.mean((estimate - true)[~measured] ** 2)) / np.ptp(true))
-
-    assert off(measured) <= min(0.06, off(np.random.default_rng(0).permutation(measured)))
-
-
-def test_predictions_that_turned_out_wrong_are_doubted() -> None:
-    space, _, found = surface()
-    measured = np.isin(np.arange(len(space)), first_points(space))
-    process = fit_process(observe(dataset_of(space, found, measured)))
-    sure, doubtful = believe(process, space), believe(process, space, [3.0, -3.0])
-    assert doubtful.doubt == pytest.approx(3.0)
-    assert np.all(doubtful.deviation > sure.deviation)
-    far = found + 3 * sure.deviation / sure.doubt * np.sign(found - sure.mean)
-    assert min(map(abs, sure.standardized_errors([0, 5, 9], far))) >= 3.0
-    assert sure.standardized_errors([0], np.full(len(space), np.nan)) == []
+def test_the_error_is_that_of_cells_not_measured_over_the_range_of_the_surface() -> None:
+    spread = np.diag([9.0, 9.0, 0.03, 0.03])
+    belief = Belief(np.array([1.0, 2.0, 3.0, 5.0]), spread, np.full(4, 0.1), doubt=2.0)
+    measured, throughput = np.array([True, True, False, False]), np.array([1.0, np.nan, np.nan, np.nan])
+    found = choice.surface_error(belief, measured, throughput)
+    assert found == pytest.approx((2 * 0.2 / 4, 2 * 0.1 / 4))
 
 
 SWEEP = """
@@ -232,8 +165,8 @@ def ran(configuration: Configuration, error: float = 0.05, **options: Any) -> tu
     return rounds, fake
 
 
-def paths(*fakes: Fake) -> list[str]:
-    return [path for fake in fakes for cells in fake.asked for path in cells]
+def paths(fake: Fake) -> list[str]:
+    return [path for cells in fake.asked for path in cells]
 
 
 def log_of(rounds: Rounds) -> Any:
@@ -254,7 +187,7 @@ def test_rounds_end_at_the_error_and_another_run_measures_nothing(explored: tupl
     rounds, fake = explored
     asked = paths(fake)
     assert rounds.reason == choice.ENOUGH
-    assert len(set(asked)) == len(asked) < 0.8 * len(rounds.configuration.grid.cells)
+    assert len(set(asked)) == len(asked) < 0.6 * len(rounds.configuration.grid.cells)
     assert len(fake.asked) > 2
     logged = log_of(rounds)["rounds"]
     assert max(one["error"] for one in logged[-2:]) <= 0.08
@@ -281,6 +214,17 @@ def test_what_was_not_measured_is_missing_and_predicted(explored: tuple[Rounds, 
     assert float(np.sqrt((away**2).mean()) / (true.max() - true.min())) < 1.1 * 0.08
     inside = (true > ds.throughput_predicted_low) & (true < ds.throughput_predicted_high)
     assert float(inside.where(away.notnull()).mean()) > 0.8
+
+
+def test_predictions_that_turned_out_wrong_are_doubted(explored: tuple[Rounds, Fake]) -> None:
+    rounds, _ = explored
+    space, process = rounds.space, fit_process(observe(xr.load_dataset(rounds.folder / "dataset.nc")))
+    sure, doubtful = choice.believe(process, space), choice.believe(process, space, [3.0, -3.0])
+    assert doubtful.doubt == pytest.approx(3.0)
+    assert np.all(doubtful.deviation > sure.deviation)
+    far = sure.mean + 3 * sure.deviation / sure.doubt
+    assert sure.standardized_errors([0, 5, 9], far) == pytest.approx([3.0] * 3)
+    assert sure.standardized_errors([0], np.full(len(space), np.nan)) == []
 
 
 @pytest.mark.usefixtures("coarse")
@@ -324,7 +268,7 @@ def test_a_deployment_that_fails_is_named_not_tried_again_and_leaves_no_file(tmp
         ran(configured(tmp_path, results=str(tmp_path / "others")), broken=lambda _: True)
 
 
-def test_only_the_cells_of_a_list_are_left_and_the_axes_stay(tmp_path: Path) -> None:
+def test_only_the_cells_of_a_list_are_left_and_another_text_is_refused(tmp_path: Path) -> None:
     configuration = configured(tmp_path)
     wished = configuration.grid.cells[5:8]
     write_json(tmp_path / "cells.json", [cell.path for cell in wished])
@@ -332,13 +276,10 @@ def test_only_the_cells_of_a_list_are_left_and_the_axes_stay(tmp_path: Path) -> 
     assert only.grid.cells == wished
     assert only.grid.axes == configuration.grid.axes
     assert [cell_spec(only, cell) for cell in wished] == [cell_spec(configuration, cell) for cell in wished]
-
-
-@pytest.mark.parametrize("content", ["[]", "{}", '["rtt=7"]', "[1]", "no JSON"])
-def test_a_list_that_is_none_of_cells_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "cells.json").write_text(content)
-    with pytest.raises(ConfigurationError, match=r"only: given .*allowed: a "):
-        configured(tmp_path, only=str(tmp_path / "cells.json"))
+    for content in ("[]", '["rtt=7"]', "no JSON"):
+        (tmp_path / "cells.json").write_text(content)
+        with pytest.raises(ConfigurationError, match=r"only: given .*allowed: a "):
+            configured(tmp_path, only=f"{tmp_path}/cells.json")
 
 
 def test_a_signal_to_the_rounds_ends_the_run_of_a_round_in_order(tmp_path: Path) -> None:
@@ -364,12 +305,3 @@ def test_cells_of_an_interrupted_run_are_used_and_damaged_ones_are_measured(tmp_
     _, fake = ran(configuration)
     assert set(paths(fake)) == {damaged.path, placeholder.path}
     assert len(list(configuration.folder.rglob("*.damaged"))) == 1
-
-
-def test_a_smaller_error_goes_on_from_what_there_is(tmp_path: Path) -> None:
-    small = "parameters: {rtt: [5, 20], streams: [1, 2, 4], tcp_buffer: 4 MiB}"
-    _, coarse = ran(configured(tmp_path, small), 0.3)
-    rounds, fine = ran(configured(tmp_path, small), 1e-5)
-    assert rounds.reason in (choice.EXHAUSTED, choice.NOISE)
-    once = paths(coarse, fine)
-    assert len(set(once)) == len(once)

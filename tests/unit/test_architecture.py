@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house: imports go down, pictures and generated parts are current, names in texts exist, scripts stand."""
+"""The house: generated parts are current, names in texts exist, scripts stand.
+
+One module of the package formats numbers for people, and one starts processes.
+"""
 
 import ast
 import pkgutil
 import re
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tpcsweep.running import studies
 
 from docs import architecture, commands
-from tests.support.workflow import ROOT, succeeded
+from tests.support.notebooks import code_of
+from tests.support.workflow import ROOT
 
 NAME = re.compile(r"(?<!/)\btpcsweep((?:\.[A-Za-z_][A-Za-z_0-9]*)+)")
 TEXTS = [
@@ -22,11 +26,6 @@ TEXTS = [
     *(ROOT / name / "README.md" for name in ("benchmarks", "config", "examples")),
     *(ROOT / "studies").glob("*/README.md"),
 ]
-
-
-def test_imports_go_down_the_floors_and_in_no_circle() -> None:
-    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache", "--no-logo"]
-    succeeded(command, env={"PYTHONPATH": f"{ROOT / 'workflow'}:{ROOT}"})
 
 
 def test_the_picture_and_the_table_are_those_of_the_code() -> None:
@@ -107,3 +106,81 @@ def test_a_full_disk_is_told_in_plain_words_and_other_refusals_keep_their_traceb
     with pytest.raises(PermissionError), studies.exit_on_errors(str(tmp_path / "log"), about="demo"):
         raise PermissionError(13, "Permission denied")
     assert not (tmp_path / "log").exists()
+
+
+FOR_PROGRAMS = {
+    "exporting.py": "rows for dashboards",
+    "models/observations.py": "names of deployments",
+    "paths/delayline.py": "arguments of a program",
+    "paths/plan.py": "arguments of tc",
+    "planning/recommendations.py": "CSV",
+    "testbeds/kubernetes/objects.py": "quantities of Kubernetes",
+    "testbeds/kubernetes/pod/metrics.py": "OpenMetrics",
+    "open_questions/inside.py": "arguments of tc",
+    "open_questions/uml/__init__.py": "arguments of timeout",
+    "terena2005/cases.py": "names of files",
+}
+"""The modules that may write floats with a format of their own, for programs that read them."""
+READ = re.compile(r"""(float|Decimal)\(f?["'][^"']*["']""")
+"""A text that is read as a number at once only rounds it."""
+EXPONENTS = re.compile(r"%[-+ 0#]*\d*(\.\d+)?[eEgG](?!\w)|:[-+#,<>^\d.]*(\{\w+\})?[eEgG]\}")
+"""Formats that may write a number as 2.23e+03: g and e, of f-strings, format and %."""
+
+
+def sources() -> Iterator[tuple[str, str]]:
+    for folder in (ROOT / "workflow/tpcsweep", ROOT / "studies", ROOT / "notebooks"):
+        for file in sorted(folder.rglob("*.py")):
+            yield str(file.relative_to(folder)), file.read_text()
+        for file in sorted(folder.rglob("*.ipynb")):
+            yield str(file.relative_to(folder)), "\n".join(code_of(file))
+
+
+def exponents(code: str) -> list[int]:
+    lines = enumerate(code.splitlines(), 1)
+    return [number for number, line in lines if EXPONENTS.search(READ.sub("", line))]
+
+
+def test_only_files_for_programs_have_formats_of_their_own() -> None:
+    found = {place: lines for place, code in sources() if (lines := exponents(code))}
+    others = {place: lines for place, lines in found.items() if place not in FOR_PROGRAMS}
+    assert not others, "tpcsweep.numbers writes numbers for people: short, between and plain"
+    assert found.keys() == FOR_PROGRAMS.keys(), "an exception that none needs"
+
+
+def test_a_newcomers_format_is_found() -> None:
+    codes = ['f"{x:g}"', 'f"{x:.3g}"', 'f"{x:.{n}e}"', '"{:.2g}".format(x)', '"{x:g}"']
+    for code in (*codes, '"%.3g" % x', '"%g Gbit/s" % x'):
+        assert exponents(code) == [1], code
+    assert not exponents('f"{x:.1f} of {y:>6} {z}, 5 %", float(f"{x:.3g}"), {name: value}')
+
+
+STARTS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
+"""Functions of subprocess that start processes."""
+OF_OS = r"os\.(system|popen|(posix_)?spawn\w+|exec\w+(?<!e))"
+INHERITS = re.compile(rf"Popen|subprocess\.({'|'.join(STARTS)})|{OF_OS}")
+ASYNC = re.compile(r"asyncio\.create_subprocess_\w+")
+
+
+def started(tree: ast.AST) -> Iterator[str]:
+    """The calls that start a process with whatever environment this process has."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "subprocess":
+            yield from STARTS & {each.name for each in node.names} - {"Popen"}  # the name is a type, too
+        if isinstance(node, ast.Call):
+            called, environment = ast.unparse(node.func), any(word.arg == "env" for word in node.keywords)
+            if INHERITS.fullmatch(called) or (not environment and ASYNC.fullmatch(called)):
+                yield called
+
+
+def test_what_starts_a_process_without_an_environment_is_seen() -> None:
+    calls = ["subprocess.run([])", "Popen([])", "os.system('')", "os.execvp('', [])", "subprocess.call([])"]
+    calls += ["asyncio.create_subprocess_exec('')", "asyncio.create_subprocess_shell('')"]
+    for call in calls:
+        assert list(started(ast.parse(call))), call
+    assert not list(started(ast.parse("processes.run([]); asyncio.create_subprocess_exec('', env={})")))
+
+
+def test_every_process_is_started_with_an_environment_of_its_kind() -> None:
+    files = (file for file in (ROOT / "workflow").rglob("*.py") if file.name != "processes.py")
+    found = {str(file): [*started(ast.parse(file.read_text()))] for file in files}
+    assert {file: calls for file, calls in found.items() if calls} == {}

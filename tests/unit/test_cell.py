@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import itertools
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +23,6 @@ from tpcsweep.flags import BROKEN, FLAGS, GRADES, BrokenError, graded, implausib
 from tpcsweep.measure import cell
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import Reading
-from tpcsweep.testbeds.simulation import result
 from tpcsweep.xrootd.monitoring import LATE, Copy
 
 from tests.support.readings import ZERO
@@ -271,24 +270,17 @@ def test_counters_disagree_past_headers(goodput: float, wire: float, headers: fl
     assert cell.counters_disagree(samples, means, headers) == disagree
 
 
-SOME = st.lists(st.sampled_from(list(FLAGS)), unique=True)
-
-
-@given(SOME, SOME)
-def test_every_flag_has_a_grade_and_the_worst_is_that_of_all(some: list[str], others: list[str]) -> None:
+@given(st.lists(st.sampled_from(list(FLAGS)), unique=True))
+def test_flags_are_graded_in_the_order_of_their_bits_and_the_worst_counts(some: list[str]) -> None:
     by_grade = [graded(some, grade) for grade in GRADES]
     assert sorted(itertools.chain(*by_grade)) == sorted(some)
     assert graded(some, *GRADES) == [flag for flag in FLAGS if flag in some]
-    order = (None, *GRADES)
-    assert order.index(worst_grade(some + others)) == max(
-        order.index(worst_grade(some)), order.index(worst_grade(others))
+    assert worst_grade(some) == max(
+        (grade for grade in GRADES if graded(some, grade)), key=GRADES.index, default=None
     )
 
 
-def test_what_is_no_flag_is_refused_and_words_for_people_are_no_identifiers() -> None:
-    for ask in (worst_grade, graded):
-        with pytest.raises(KeyError, match="unheard"):
-            ask(["unheard"])
+def test_words_of_flags_are_for_people() -> None:
     words = {flag.words for flag in FLAGS.values()}
     assert len(words) == len(FLAGS)
     assert "_" not in "".join(words)
@@ -302,10 +294,8 @@ FIGURES = {"throughput": 0.9, "throughput_low": -0.1, "duration": 10.0, "warmup"
     [
         ("ok", {}, False),
         ("ok", {"throughput": None}, True),
-        ("ok", {"throughput": math.nan}, True),
         ("ok", {"throughput": -0.9}, True),
         ("ok", {"throughput_high": math.inf}, True),
-        ("ok", {"source_cpu": -1.0}, True),
         # What had filled buffers during the warm-up arrives after it, but no more than the path has carried in all.
         ("ok", {"throughput": 2.0}, False),
         ("ok", {"throughput": 2.3}, True),
@@ -315,7 +305,6 @@ FIGURES = {"throughput": 0.9, "throughput_low": -0.1, "duration": 10.0, "warmup"
         ("ok", {"wire_throughput": 1.2}, True),
         ("ok", {"machine_cpu": 1.2}, True),
         ("ok", {"retransmits": None}, False),
-        ("failed", {"throughput": None}, False),
         ("failed", {"throughput": 9.0}, False),
         ("failed", {"duration": -1.0}, True),
     ],
@@ -324,16 +313,9 @@ def test_figures_that_cannot_be_are_told(status: str, figures: dict[str, float |
     assert implausible(status, FIGURES | figures, 1.0) is wrong
 
 
-def test_every_flag_that_is_raised_has_a_grade() -> None:
-    """By the sources, as no cell has them all."""
-
-    def dicts(module: ModuleType) -> list[dict[str, ast.expr]]:
-        nodes = ast.walk(ast.parse(inspect.getsource(module)))
-        pairs = [zip(one.keys, one.values, strict=True) for one in nodes if isinstance(one, ast.Dict)]
-        return [{key.value: value for key, value in one if isinstance(key, ast.Constant)} for one in pairs]
-
-    [measured] = [one for one in dicts(cell) if "not_steady" in one]
-    simulated = [one["flags"] for one in dicts(result) if "flags" in one]
-    names = {node.value for each in simulated for node in ast.walk(each) if isinstance(node, ast.Constant)}
-    assert {*measured, *names, BROKEN} <= set(FLAGS)
-    assert {"not_steady", "files_missing"} <= names
+def test_every_flag_that_a_cell_may_raise_has_a_grade() -> None:
+    """By the source, as no cell has them all."""
+    table = inspect.getsource(cell).partition("flags = {")[2].partition("return")[0]
+    raised = re.findall(r'"(\w+)": ', table)
+    assert raised[0] == "not_steady"
+    assert {*raised, BROKEN} <= set(FLAGS)

@@ -24,8 +24,8 @@ from tpcsweep.tools import TOOLS
 
 from docs.schemas import FOLDER, schemas
 from tests.support.projects import MACHINE, cases, errors, loaded, problems
+from tests.support.workflow import ROOT
 
-ROOT = Path(__file__).parents[2]
 KINDS = ("sweep", "testbed", "import")
 SHIPPED = [("config", ROOT / f"config/{name}.yaml") for name in ("config", "k8s")]
 SHIPPED += [(kind, path) for kind in KINDS for path in sorted(ROOT.glob(f"config/{kind}s/*.yaml"))]
@@ -145,8 +145,6 @@ CORES = (
 )
 UNKNOWN = "given an unknown key, allowed:"
 PARAMETERS = ", ".join(Parameters.model_fields)
-QUOTES = "allowed: text, in quotes where YAML reads something else"
-TWICE = "twice, allowed: YAML, each key once"
 
 
 @pytest.mark.parametrize(
@@ -155,8 +153,6 @@ TWICE = "twice, allowed: YAML, each key once"
         "parameters: {rtt: [5 ms, 50 Mbit/s]}": f"parameters.rtt[1]: given '50 Mbit/s', allowed: {A_TIME}",
         "parameters: {rtt: 1:30}": f"parameters.rtt: given '1:30', allowed: {A_TIME}",
         "parameters: {rtt: true}": f"parameters.rtt: given True, allowed: {A_TIME}",
-        "parameters: {rtt: yes}": f"parameters.rtt: given 'yes', allowed: {A_TIME}",
-        "parameters: {rtt: {a: 1}}": f"parameters.rtt: given {{'a': 1}}, allowed: {A_TIME}",
         "parameters: {cores: [0]}": f"parameters.cores[0]: given 0, allowed: {CORES}",
         "parameters: {streams: 0}": f"parameters.streams: given 0, allowed: {units.STREAMS.allowed()}",
         "parameters: {streams: []}": "parameters.streams: given [], allowed: a list of at least one value",
@@ -164,13 +160,10 @@ TWICE = "twice, allowed: YAML, each key once"
         "parameters: {xrootd: [Mine, mine]}": f"parameters.xrootd: given 'Mine', 'mine' {ONCE}",
         "parameters: {copy_mode: both}": "parameters.copy_mode: given 'both', allowed: pull or push",
         "parameters: {tool: ../x}": f"parameters.tool: given '../x', allowed: text that matches {WORD}",
-        **{
-            f"parameters: {{xrootd: {value}}}": f"parameters.xrootd: given {read}, {QUOTES}"
-            for value, read in {"5.10": "5.1", "5": "5", "true": "True"}.items()
-        },
+        "parameters: {xrootd: 5.10}": "parameters.xrootd: given 5.1, "
+        "allowed: text, in quotes where YAML reads something else",
         "parameters: [1]": "parameters: given [1], allowed: a mapping",
         "parameters: {rrt: 5}": f"parameters.rrt: {UNKNOWN} rtt? one of {PARAMETERS}",
-        "exclude: {rtt: 5}": "exclude: given {'rtt': 5}, allowed: a list",
         "exclude: [{rrt: 5}]": f"exclude[0].rrt: {UNKNOWN} rtt? one of {PARAMETERS}",
         "notebooks: {curve: {}}": f"notebooks.curve: {UNKNOWN} curves? one of curves, releases",
         "parameters: {rtt: [1, 2], streams: 4}\nnotebooks: {curves: {x: streams, curve: rtt}}": (
@@ -197,15 +190,10 @@ TWICE = "twice, allowed: YAML, each key once"
             f"measurement.files: given 0, allowed: {replace(units.FILES, null='another rule').allowed()}"
         ),
         "max_cells: many\nparameters: {rtt: 1}": f"max_cells: given 'many', allowed: {units.CELLS.allowed()}",
-        "seed: 1\nparameters: {}\nseed: 2": f"line 3: given the key 'seed' {TWICE}",
-        "parameters: {rtt: 1, rtt: 2}": f"line 1: given the key 'rtt' {TWICE}",
+        "seed: 1\nparameters: {}\nseed: 2": "line 3: given the key 'seed' twice, allowed: YAML, each key once",
         "": "given an empty file, allowed: a mapping with names as keys",
-        "- 1": "given a list, allowed: a mapping with names as keys",
-        **dict.fromkeys(
-            ("seed: 1", "parameters: {}\ndescription: nothing yet"),
-            "parameters: given nothing, allowed: one parameter or more, with a list for an axis, "
-            "such as parameters: {streams: [1, 4, 16]}",
-        ),
+        "seed: 1": "parameters: given nothing, allowed: one parameter or more, with a list for an axis, "
+        "such as parameters: {streams: [1, 4, 16]}",
     }.items(),
 )
 def test_a_wrong_sweep_is_refused(root: Path, text: str, message: str) -> None:
@@ -217,7 +205,6 @@ def test_a_wrong_sweep_is_refused(root: Path, text: str, message: str) -> None:
     {
         "kind: netn": "kind: given 'netn', allowed: netns? one of netns, kubernetes, endpoints, simulation",
         "cpus: 1": "kind: given nothing, allowed: one of netns, kubernetes, endpoints, simulation",
-        "kind: [netns]": "kind: given ['netns'], allowed: netns? one of netns, kubernetes, endpoints, simulation",
         "kind: netns\ncpus: 0": f"cpus: given 0, allowed: {replace(units.CPUS, null='all').allowed()}",
         "kind: netns\nmax_bandwidth: 1 Tbit/s": f"max_bandwidth: given '1 Tbit/s', allowed: {units.EMULATED.allowed()}",
         "kind: netns\nmax_rt: 5": f"max_rt: {UNKNOWN} max_rtt? one of {', '.join(Netns.model_fields)}",
@@ -327,12 +314,6 @@ def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> No
     assert grid_summary(configuration).endswith(says)
 
 
-def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
-    example, *_ = re.findall(r"```yaml\n(.+?)```", (ROOT / "docs/sweeps.md").read_text(), re.DOTALL)
-    # 3 rtt × 2 origins × 4 streams, less 1 × 2 × 2, plus 3 rtt, each three times
-    assert len(loaded(root, example).grid.cells) == (24 - 4 + 3) * 3
-
-
 def test_a_large_site_is_within_the_bounds(root: Path) -> None:
     asked = "parameters: {origins: 64, cores: 16384, bandwidth: 800 Gbit/s, streams: 1000, file_size: 10 TB, "
     asked += "tcp_buffer: 1 GB, rtt: 600 ms, mtu: 9000}\nmeasurement: {until: seconds, seconds: 168 h}"
@@ -346,10 +327,3 @@ def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
     said = f"allowed: an installed release (releases {IN_FILE}): "
     assert f"parameters.xrootd: given mine, {said}" in line
     assert f": xrootd mine: {root}/none/bin/xrootd is not there" in line
-
-
-def test_what_a_testbed_adds_to_its_base_must_be_of_the_same_kind(root: Path) -> None:
-    base = f"kind: simulation\nbase: {ROOT}/config/testbeds/simulation.yaml\n"
-    for key, value in (("inputs", "5"), ("parameters", "[1]"), ("assumptions", "text")):
-        said = errors(root, testbed=f"{base}{key}: {value}\n")
-        assert any(f"config/testbeds/one.yaml: {key}: given " in line for line in said)

@@ -16,7 +16,7 @@ from tpcsweep.configuration.imports import TAKEN
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset import earlier
 from tpcsweep.flags import FLAGS
-from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
+from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS
 
 from tests.support import synthetic
 from tests.support.workflow import ROOT
@@ -150,15 +150,6 @@ def test_cells_of_before_there_were_shares_keep_their_limit(two: Specs) -> None:
     assert figures.limits(folded)
 
 
-def test_samples_have_the_same_axes_and_a_time(sweep: Sweep) -> None:
-    samples = xr.load_dataset(sweep[0], group="samples")
-    assert set(samples.data_vars) == {*SAMPLES, *ORIGIN_SAMPLES}
-    assert samples.goodput.dims == (*AXES, "time")
-    assert samples.time.values[0] == pytest.approx(0.1)
-    assert np.allclose(np.diff(samples.time), 0.1)
-    assert samples.source_origin_cpu.dims[-2:] == ("origin", "time")
-
-
 def test_no_axis_of_an_import_can_have_the_name_of_a_variable_or_dimension(sweep: Sweep) -> None:
     groups = [xr.load_dataset(sweep[0], group=group) for group in dataset.GROUPS]
     found = set().union(*({*content.variables, *content.dims} for content in groups))
@@ -244,7 +235,7 @@ def test_simulated_says_so(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
     folded = dataset.fold(two, TWO)
     (tmp_path / "dataset.nc").write_text("old")
-    folded.summary.attrs["bad"] = object()
+    folded.moved.attributes = {"bad": object()}  # the other groups are written before this one
     with pytest.raises(TypeError):
         dataset.write(folded, tmp_path / "dataset.nc")
     assert (tmp_path / "dataset.nc").read_text() == "old"
@@ -255,7 +246,6 @@ def test_a_failed_write_leaves_the_old_file(two: Specs, tmp_path: Path) -> None:
     ("how", "message"),
     [
         (lambda c: c["spec"]["parameters"].update(mtu=1500), r"parameters\.mtu is 1500, not 9000; delete"),
-        (lambda c: c["spec"]["measurement"].pop("precision"), r"measurement\.precision is absent, not 0.05"),
         (lambda c: c.update(format=2), "not a cell file of format 1"),
         (lambda c: c.pop("summary"), "'summary'"),
         (lambda c: c["flags"].append("unheard"), "'unheard'"),
@@ -342,9 +332,8 @@ def test_an_unusable_line_is_named_with_a_fix(lines: Lines, change: Any, said: s
         of_lines(*lines, processes)
 
 
-@pytest.mark.parametrize("throughput", [None, -1.0, 40.0])
-def test_figures_that_cannot_be_are_flagged_whoever_wrote_them(two: Specs, throughput: float | None) -> None:
-    change(list(two)[-1], lambda c: c["summary"].update(throughput=throughput))
+def test_figures_that_cannot_be_are_flagged_whoever_wrote_them(two: Specs) -> None:
+    change(list(two)[-1], lambda c: c["summary"].update(throughput=40.0))
     summary = dataset.fold(two, TWO).summary
     assert dataset.flagged(summary, "implausible").values.ravel().tolist() == [False, True]
 
@@ -360,5 +349,4 @@ def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
     about = {"flag_meanings": "not_steady machine_saturated", "flag_masks": np.array([1, 2], np.int32)}
     earlier = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
     assert dataset.flagged(earlier, "machine_saturated").values.tolist() == [False, False, True, True]
-    assert not dataset.flagged(earlier, "wide_interval").any()
     assert dataset.flags_in(3, dataset.flag_masks(earlier)) == ["not_steady", "machine_saturated"]

@@ -257,6 +257,7 @@ def test_numbers_and_other_words_stay_as_they_are(text: str) -> None:
     assert escape_formula(text) == text
 
 
+@settings(max_examples=20)
 @given(st.lists(st.tuples(TEXTS, st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=5))
 def test_what_importing_reads_back_is_what_was_written(tmp_path_factory: Any, cells: list[Any]) -> None:
     file = tmp_path_factory.mktemp("table") / "cells.csv"

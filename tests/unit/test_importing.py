@@ -78,8 +78,8 @@ def test_rows_become_cells_with_repetitions(tmp_path: Path) -> None:
     xr.testing.assert_equal(*(one.drop_vars("provenance_record") for one in (summary, parquet)))
 
 
-def test_the_dataset_is_like_that_of_a_sweep(tmp_path: Path) -> None:
-    folded = brought(tmp_path)
+def test_the_dataset_is_like_that_of_a_sweep_and_says_from_what(tmp_path: Path) -> None:
+    folded = brought(tmp_path, where="state == 'DONE' and rate > 0")
     dataset.write(folded, tmp_path / "dataset.nc", "imported")
     summary = xr.load_dataset(tmp_path / "dataset.nc")
     assert {*SUMMARY, "status", "flags", "message", "started", "provenance"} <= set(summary.data_vars)
@@ -92,16 +92,11 @@ def test_the_dataset_is_like_that_of_a_sweep(tmp_path: Path) -> None:
     for figure in (figures.heatmap(folded.summary), figures.series(folded.summary, folded.samples)):
         title = " ".join(figure.texts[0].get_text().split())
         assert title.endswith("sweep spring, measured elsewhere, imported from spring.csv")
-
-
-def test_provenance_says_from_what(tmp_path: Path) -> None:
-    folded = brought(tmp_path, where="state == 'DONE' and rate > 0")
-    record = json.loads(str(folded.summary.provenance_record.values[0]))
+    record = json.loads(str(summary.provenance_record.values[0]))
     assert record["sha256"] == hashlib.sha256(TABLE.encode()).hexdigest()
     assert (record["file"], record["rows"], record["rows_imported"]) == ("spring.csv", 5, 4)
     assert record["import"]["axes"]["rtt"]["group"] == "10 %"
-    assert folded.summary.attrs["references"] == "A. Uthor, 2026"
-    assert folded.summary.attrs["testbed_kind"] == "imported"
+    assert (summary.references, summary.testbed_kind) == ("A. Uthor, 2026", "imported")
 
 
 @pytest.mark.parametrize(
@@ -109,14 +104,11 @@ def test_provenance_says_from_what(tmp_path: Path) -> None:
     [
         ("0.08,1,", "n/a,1,", "spring.csv: line 5, column ping: given 'n/a', allowed: a number of s, at least 0;"),
         ("curl,8,0.0105,3", "curl,8,0.0105,-3", "line 3, column rate: given '-3', allowed: a number of Gibit/s"),
-        ("curl,8,0.0105,3", "curl,8,0.0105,inf", "line 3, column rate: given 'inf'"),
         ("curl,8", "curl,8.5", "line 3, column n: given '8.5', and 1 more like it, allowed: a whole number"),
         ("gridftp", "", "line 2, column tool: given '', allowed: a word"),
-        ("0.08,1,DONE", "0.08,1", "line 5: given 4 values, allowed: 5, as in the header"),
         ("ping", "n", "given the header 'tool,n,n,rate,state', allowed: a table with a name for each column, not"),
         ("ping", "png", "axes.rtt.column: given 'ping', allowed: png? one of tool, n, png, rate, state"),
         (TABLE, "tool,n,ping,rate\n", "given a table without rows"),
-        (TABLE, "", "given the header ''"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -136,13 +128,13 @@ POINTS = "Ströme,Rate\n1,1623.28\n2,983.36\n"
 COMMAS = "Ströme;Rate\n1;1.623,28\n2;983,36\n"
 
 
-def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list[float], str]:
-    """Import a table; return the throughputs, and the notes."""
-    (folder / name).write_bytes(content)
-    folded = importing.import_table(Import.model_validate(SIMPLE | settings), folder / name, "odd")
-    return folded.summary.throughput.values.ravel().round(9).tolist(), "\n".join(
-        importing.import_notes(folded)
-    )
+def odd(folder: Path, content: bytes | str, name: str = "odd.csv", **settings: Any) -> Folded:
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return importing.import_table(Import.model_validate(SIMPLE | settings), folder / name, "odd")
+
+
+def throughputs(folded: Folded) -> list[float]:
+    return folded.summary.throughput.values.ravel().round(9).tolist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -151,14 +143,11 @@ def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list
         ("POINTS.CSV", POINTS.encode(), ""),
         ("bom.csv", POINTS.encode("utf-8-sig"), ""),
         ("excel.csv", COMMAS.encode("cp1252"), "divided by ';', in Windows-1252, by line 1"),
-        ("notepad.txt", POINTS.encode("utf-16"), "in UTF-16"),
         ("raw.txt", POINTS.encode("utf-16-le"), "in UTF-16"),
         ("mac.csv", POINTS.replace("\n", "\r").encode(), ""),
         ("german.csv", COMMAS.encode(), "numbers have decimal commas: Rate"),
         ("told.csv", f"sep=;\n{COMMAS}".encode(), "divided by ';'"),
-        ("quoted.csv", b'Str\xc3\xb6me,Rate\n"1","1.623,28"\n"2","983,36"\n', "decimal commas"),
         ("blanks.csv", 'Ströme, "Rate"\n1, "1 623.28"\n2, "983.36"\n'.encode(), ""),
-        ("french.csv", "Ströme;Rate\n1;1\u202f623,28\n2;983,36\n".encode(), "decimal commas"),
         ("swiss.csv", "Ströme;Rate\n1;1'623.28\n2;983.36\n".encode(), "divided by ';'"),
         ("english.csv", 'Ströme,Rate\n1,"1,623.28"\n2,983.36\n'.encode(), ""),
         ("tabs.tsv", POINTS.replace(",", "\t").encode(), "divided by tabs"),
@@ -172,7 +161,6 @@ def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list
         ("twice.csv", (POINTS[:22] + "Ströme,Rate\n2,983.36\n").encode(), "skipped: 3"),
         ("total.csv", f"{POINTS}Total,2606.64\n".encode(), "skipped: 4"),
         ("psql.txt", " Ströme | Rate\n----+----\n 1 | 1623.28\n 2 | 983.36\n(2 rows)\n".encode(), "skipped: 2, 5"),
-        ("aligned.txt", "Ströme     Rate\n     1  1623.28\n     2   983.36\n".encode(), "divided by blanks"),
         ("narrow.txt", "Ströme Rate\n     1 1623.28\n     2  983.36\n".encode(), "divided by blanks"),
         ("cells.csv", "Ströme,Rate\n1,1.62328 Gbits/sec\n2,983.36 Mbps\n".encode(), ""),
         ("commas.txt", "Ströme  Rate\n1       1623,28 Mbit/s\n2       983,36 Mbit/s\n".encode(), "decimal commas"),
@@ -182,9 +170,10 @@ def told(folder: Path, name: str, content: bytes, **settings: Any) -> tuple[list
 def test_every_way_to_write_a_table_gives_the_same_numbers(
     tmp_path: Path, name: str, content: bytes, note: str
 ) -> None:
-    throughput, notes = told(tmp_path, name, content)
-    assert throughput == [1.62328, 0.98336]
-    assert note in notes and bool(note) == bool(notes)
+    folded = odd(tmp_path, content, name)
+    assert throughputs(folded) == [1.62328, 0.98336]
+    notes = importing.import_notes(folded)
+    assert note in "\n".join(notes) and bool(note) == bool(notes)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +183,6 @@ def test_every_way_to_write_a_table_gives_the_same_numbers(
         (b"A;B\n1;1.234\n", {}, "line 2, column B: given '1.234', of which the decimal mark is not certain"),
         (b'A,B\n1,2.5\n2,"2,5"\n', {}, "line 2, column B: given '2.5', of which the decimal mark is not certain"),
         (b'A,B\n1,2.5\n2,"2,5"\n', {"decimal": "."}, "line 3, column B: given '2,5', allowed: a number of Mbit/s"),
-        (b'A,B\n1,"12,34,567"\n', {}, "line 2, column B: given '12,34,567'"),
         (b"A,B\n1,1,5\n", {}, "line 2: given 3 values, allowed: 2, as in the header; quotes around"),
         (b"A,B,\n1,1,5\n", {}, "line 2, column 3: given '5', allowed: a name for it in the header"),
         (b",A,B\nstd,1,5\n", {}, "line 2, column 1: given 'std', allowed: a name for it in the header"),
@@ -202,7 +190,6 @@ def test_every_way_to_write_a_table_gives_the_same_numbers(
         (b'A,B\n1,"2\n', {}, "line 2: given unexpected end of data, allowed: a quote at the end"),
         (b"A,B\n1,2\n\x81,3\n", {}, "line 3: given bytes that are neither UTF-8 nor Windows-1252"),
         (b"A,B\n,Gbit/s\n1,2\n", {}, "variables.throughput.unit: given 'Mbit/s', allowed: Gbit/s, as the table's row"),
-        (b"A,B\n1,NaN\n", {}, "line 2, column B: given 'NaN', allowed: a number of Mbit/s, at least 0; `where`"),
         (b"A,B\n1,\n", {}, "line 2, column B: given '', allowed: a number of Mbit/s, at least 0; `where`"),
         (b"A,B\n1,1e999\n", {}, "line 2, column B: given '1e999'"),
         (b"\x1f\x8b\x08", {}, "given Compressed file ended before"),
@@ -219,7 +206,7 @@ def test_a_refusal_names_line_column_cause_and_a_way_out(
     throughput = {"throughput": {"column": "B", "unit": "Mbit/s"}}
     plain = {"axes": {"streams": {"column": "A"}}, "variables": throughput}
     with pytest.raises(ConfigurationError) as error:
-        told(tmp_path, "odd.csv", content, **plain | settings)
+        odd(tmp_path, content, **plain | settings)
     assert message in str(error.value)
 
 
@@ -228,25 +215,23 @@ def test_other_columns_and_the_settings_settle_a_decimal_mark(tmp_path: Path) ->
     rtt = {"rtt_idle": {"column": "ping", "unit": "ms"}}
     settled = ("0.5", None, 1.234), ('"0,5"', None, 0.001234), ("7", ".", 1.234), ("7", ",", 0.001234)
     for ping, decimal, throughput in settled:
-        content = doubtful.format(ping).encode()
-        found = told(tmp_path, "odd.csv", content, variables=SIMPLE["variables"] | rtt, decimal=decimal)
-        assert found[0] == [throughput]
+        variables = SIMPLE["variables"] | rtt
+        found = odd(tmp_path, doubtful.format(ping), variables=variables, decimal=decimal)
+        assert throughputs(found) == [throughput]
 
 
 def test_each_row_may_have_a_unit_of_its_own(tmp_path: Path) -> None:
     content = "Ströme,Rate,Unit\n1,1500,Mbps\n2,2.5,Gbit/s\n4,9,OP/s\n"
     variables = {"throughput": {"column": "Rate", "unit_column": "Unit"}}
-    found = told(tmp_path, "odd.csv", content.encode(), variables=variables, where="Unit != 'OP/s'")
-    assert found == ([1.5, 2.5], "")
+    found = odd(tmp_path, content, variables=variables, where="Unit != 'OP/s'")
+    assert (throughputs(found), importing.import_notes(found)) == ([1.5, 2.5], [])
 
 
 def test_intervals_without_their_mean_are_dropped_and_gaps_stay_gaps(tmp_path: Path) -> None:
     rows = "1,800,0,0,1\n2,900,1000,1100,\n4,700,690,710,3\n8,0,0,0,4\n16,5,,,5\n"
     content = f"Ströme,Rate,Rate_low,Rate_high,ping\n{rows}"
     variables = BOUNDS | {"rtt_idle": {"column": "ping", "unit": "ms"}}
-    (tmp_path / "odd.csv").write_text(content)
-    settings = Import.model_validate(SIMPLE | {"variables": variables, "confidence": 0.95})
-    folded = importing.import_table(settings, tmp_path / "odd.csv", "odd")
+    folded = odd(tmp_path, content, variables=variables, confidence=0.95)
     expected = np.array([np.nan, np.nan, 0.69, 0, np.nan])
     assert folded.summary.throughput_low.values.ravel() == pytest.approx(expected, nan_ok=True)
     rtts = np.array([1, np.nan, 3, 4, 5])
@@ -255,14 +240,12 @@ def test_intervals_without_their_mean_are_dropped_and_gaps_stay_gaps(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("bandwidth", "flagged"),
-    [({}, [False, False, True]), ({"fixed": {"bandwidth": "1 Gbit/s"}}, [False, True, True])],
+    ("fixed", "flagged"), [({}, [False, False, True]), ({"bandwidth": "1 Gbit/s"}, [False, True, True])]
 )
 def test_rates_that_no_path_carries_are_flagged(
-    tmp_path: Path, bandwidth: dict[str, Any], flagged: list[bool]
+    tmp_path: Path, fixed: dict[str, str], flagged: list[bool]
 ) -> None:
-    (tmp_path / "odd.csv").write_text("Ströme,Rate\n1,500\n2,9000\n3,1623276822\n")
-    folded = importing.import_table(Import.model_validate(SIMPLE | bandwidth), tmp_path / "odd.csv", "odd")
+    folded = odd(tmp_path, "Ströme,Rate\n1,500\n2,9000\n3,1623276822\n", fixed=fixed)
     assert dataset.flagged(folded.summary, "implausible").values.ravel().tolist() == flagged
     facts = dataset_facts(folded.summary)
     assert (facts["ok"], facts["invalid"]) == (3 - sum(flagged), sum(flagged))
@@ -273,9 +256,10 @@ def test_rows_alike_and_many_words_and_empty_columns(tmp_path: Path) -> None:
     words = "".join(f"site {n},1,\n" for n in range(5000))
     axes = {"site": {"column": "site"}}
     content = f"site,Rate,note\n{words}site 7,1,\n"
-    throughput, notes = told(tmp_path, "odd.csv", content.encode(), axes=axes, where="note == ''")
-    assert (len(throughput), np.isfinite(throughput).sum()) == (10000, 5001)
-    assert notes == "rows alike with an earlier one in all columns count as repetitions: 1, first line 5002"
+    folded = odd(tmp_path, content, axes=axes, where="note == ''")
+    assert (folded.summary.throughput.size, folded.summary.throughput.count()) == (10000, 5001)
+    alike = "rows alike with an earlier one in all columns count as repetitions: 1, first line 5002"
+    assert importing.import_notes(folded) == [alike]
 
 
 IPERF3: dict[str, Any] = {
@@ -368,10 +352,7 @@ def test_results_of_other_programs_need_no_settings(
         (json.dumps(IPERF3)[:-9], "JSON that breaks in line 1"),
         ('{"a": 1}', "JSON document 1 of none of flent, iperf3, pscheduler"),
         (json.dumps(UNREACHED), "iperf3 document 1 without a result is skipped: ValueError unable to conn"),
-        (
-            json.dumps(FLENT | {"metadata": {"NAME": "ping"}}),
-            "flent document 1 without a result is skipped: ",
-        ),
+        (json.dumps(FLENT | {"metadata": {"NAME": "ping"}}), "flent document 1 without a result is skipped"),
     ],
 )
 def test_results_that_are_none_are_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -458,7 +439,6 @@ def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
     [
         ({"axes": {"rtt": {"column": "ping"}}}, "axes.rtt.unit: given nothing, allowed: one of ns, us, ms, s"),
         ({"axes": {"rtt": {"colum": "p"}}}, "axes.rtt.colum: given an unknown key, allowed: column? one of column"),
-        ({"axes": {"rtt": {"column": "p", "unit": "MB"}}}, "axes.rtt.unit: given 'MB', allowed: one of ns"),
         ({"axes": {"tool": {"column": "t", "unit": "s"}}}, "axes.tool.unit: given 's', allowed: one of none"),
         ({"axes": {"tool": {"column": "t", "group": "5 %"}}}, "axes.tool.group: given '5 %', allowed: none"),
         ({"axes": {"rtt": {"column": "p", "unit": "s", "group": "5 MB"}}}, "axes.rtt.group: given '5 MB'"),
