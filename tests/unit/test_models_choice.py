@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -227,17 +226,6 @@ def test_what_is_not_determined_has_no_number() -> None:
     table = draw.parameter_table(fit(MODELS["window"], observe(ds), resamples=20)).set_index("parameter")
     assert table.loc["window", ["value", "95 % interval"]].tolist() == ["", "not determined"]
     assert "rtt" in table.loc["window", "note"]
-
-
-def test_the_surface_needs_no_network_and_two_axes(content: Saved, observations: Observations) -> None:
-    surface = draw.interactive_surface(observations, content.formula)
-    page = surface.to_html(full_html=False, include_plotlyjs=True)
-    scripts = BeautifulSoup(page, "html.parser").find_all("script")
-    assert scripts and not any(script.get("src") for script in scripts)
-    assert len(page) < 6e6
-    assert len(surface.layout.updatemenus[0].buttons) == 2
-    one = observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS}))
-    assert draw.interactive_surface(one, content.formula) is None
 
 
 def grid(values: np.ndarray) -> xr.Dataset:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes, limits, commands and parsers of paths, and the topology of a deployment: pure."""
 
-import ipaddress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path as File
@@ -265,20 +264,14 @@ def sides(origins: int) -> topology.Sides:
     return topology.sides(File(), origins)
 
 
-@pytest.mark.parametrize("origins", [1, 16])
-def test_every_address_is_its_own_and_in_its_sides_network(origins: int) -> None:
-    found = [*topology.GATEWAY.values(), topology.CLIENT]
-    for name, side in sides(origins).items():
-        for server in side.servers:
-            found.append(server.address)
-            assert ipaddress.ip_address(server.address) in ipaddress.ip_network(topology.LAN[name])
-    assert len(set(found)) == len(found)
-
-
 def test_every_name_begins_with_the_prefix_and_fits_the_kernel() -> None:
     made = sides(99)
-    assert all(name.startswith("tpc-0a1b2c-") for name in topology.namespaces("tpc-0a1b2c", made))
-    assert all(len(f"tpc-{server.name}") < 16 for side in made.values() for server in side.servers)
+    assert all(name.startswith("tpc-x-") for name in topology.namespaces("tpc-x", made))
+    commands = [line.split() for _, lines in topology.lan_commands("tpc-x", made, 1500) for line in lines]
+    added = [words[2] for words in commands if words[:2] == ["link", "add"]]
+    added += [words[words.index("name") + 1] for words in commands if "name" in words]
+    assert len(added) == 2 + 2 * len(topology.hosts("tpc-x", made))
+    assert all(name.startswith("tpc-") and len(name) < 16 for name in added)
 
 
 def test_only_routers_know_the_way_across_and_the_client_beside_the_source_goes_it_too() -> None:
@@ -297,12 +290,3 @@ def test_a_small_buffer_bounds_the_default_too() -> None:
     small, large = (topology.tcp_sysctls(Parameters(tcp_buffer=size)) for size in (8192, 1 << 26))
     assert small["net.ipv4.tcp_rmem"] == "4096 8192 8192"
     assert large["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"
-
-
-def test_every_interface_that_is_made_has_our_prefix() -> None:
-    made = sides(2)
-    commands = [line.split() for _, lines in topology.lan_commands("tpc-x", made, 1500) for line in lines]
-    added = [words[2] for words in commands if words[:2] == ["link", "add"]]
-    added += [words[words.index("name") + 1] for words in commands if "name" in words]
-    assert len(added) == 2 + 2 * len(topology.hosts("tpc-x", made))
-    assert all(name.startswith("tpc-") for name in added)

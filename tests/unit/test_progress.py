@@ -114,14 +114,19 @@ WELL = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
 REASON = "rtt asked 2 ms, found 9 ms"
 
 
+def put(study: Configuration, number: int, **changes: Any) -> None:
+    cell = study.grid.cells[number]
+    results.write_cell(study.cell_file(cell), cell_spec(study, cell), WELL | changes)
+
+
 @pytest.fixture
 def study(tmp_path: Path) -> Configuration:
     """Eight cells: three measured (one flagged, one noted), one failed, one tried, one of another specification."""
     found = study_of(tmp_path, parameters={"rtt": [1, 2], "streams": [1, 2, 3, 4]})
     outcomes = [{}, {"flags": ["not_steady"]}, {"flags": ["wide_interval"]}, {"status": "failed"}]
-    *measured, tried, other = found.grid.cells[:6]
-    for outcome, cell in zip(outcomes, measured, strict=True):
-        results.write_cell(found.cell_file(cell), cell_spec(found, cell), WELL | outcome)
+    for number, outcome in enumerate(outcomes):
+        put(found, number, **outcome)
+    tried, other = found.grid.cells[4:6]
     hole = folding.Hole(tried.deployment.path, (tried.path,), REASON)
     write_json(found.folder / folding.FILE, [hole._asdict()])
     spec = cell_spec(found, other)
@@ -163,17 +168,8 @@ def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configu
     assert "a run is under way: snakemake with pid" in shown()
 
 
-Patch = pytest.MonkeyPatch
-MEASURED = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
-
-
 def studies(folder: Path, sweep: str = "smoke", **config: Any) -> Studies:
     return Studies({"sweep": sweep, "testbed": "netns", "results": str(folder), **config}, ROOT)
-
-
-def put(study: Configuration, number: int, **changes: Any) -> None:
-    cell = study.grid.cells[number]
-    results.write_cell(study.cell_file(cell), cell_spec(study, cell), MEASURED | changes)
 
 
 def test_a_run_ends_with_its_cells_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,7 +239,7 @@ def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
     assert "ended with status 127" in told(tmp_path, "no-such-command-here")
 
 
-def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("MINE", "kept")
     script = "import json, os, sys; json.dump([sys.stdin.read(), dict(os.environ)], sys.stdout)"
     [study] = studies(tmp_path).sweeps

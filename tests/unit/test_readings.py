@@ -218,15 +218,6 @@ def test_scaling_the_samples_scales_the_result(samples: list[float], power: int)
     assert other.half_width == pytest.approx(one.half_width * factor, nan_ok=True)
 
 
-@given(st.integers(0, 2**32), st.integers(1, 1000))
-def test_shifting_the_samples_shifts_the_result(seed: int, shift: int) -> None:
-    samples = np.random.default_rng(seed).integers(1, 1000, 200).astype(float)
-    one, other = analysed(samples), analysed(samples + shift)
-    assert (one.warmup_samples, one.steady) == (other.warmup_samples, other.steady)
-    assert other.mean == pytest.approx(one.mean + shift)
-    assert other.half_width == pytest.approx(one.half_width)
-
-
 @given(st.integers(0, 2**32), st.integers(20, 175), st.integers(1, 20))
 def test_pauses_stay_in_the_mean(seed: int, begin: int, length: int) -> None:
     samples = white(200, 0.05, seed)

@@ -4,7 +4,6 @@
 import contextlib
 import errno
 import json
-import multiprocessing
 import os
 import shutil
 import tempfile
@@ -45,14 +44,6 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     # In the middle, which `stale` does not see.
     "changed": lambda whole: whole.replace(b'"flags"', b'"falgs"'),
 }
-
-
-def test_a_cell_is_stale_if_it_is_missing_or_of_another_specification(tmp_path: Path) -> None:
-    cell = tmp_path / "a=1" / "repetition=1.json"
-    assert results.stale(cell, SPEC)
-    results.write_cell(cell, SPEC, {"status": "failed"})
-    assert not results.stale(cell, SPEC)  # a failed transfer is data
-    assert results.stale(cell, OTHER)
 
 
 def test_a_parameter_that_is_newer_than_a_cell_had_its_default(tmp_path: Path) -> None:
@@ -144,19 +135,6 @@ def test_staging_keeps_the_cells_that_the_dataset_lacks(tmp_path: Path) -> None:
     results.publish(results.staged_file(study, deleted), study.cell_file(deleted), cell_spec(study, deleted))
     results.empty_staging(study)
     assert not results.staging(study).exists()
-
-
-def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
-    fork = multiprocessing.get_context("fork")
-    held = fork.Event()
-    holder = fork.Process(target=lambda: (results.lock_results(tmp_path), held.set(), time.sleep(60)))
-    holder.start()
-    assert held.wait(60)
-    with pytest.raises(results.ResultsError, match=f"pid {holder.pid}.* writes here: wait for its end"):
-        results.lock_results(tmp_path)
-    holder.kill()
-    holder.join()
-    results.lock_results(tmp_path)
 
 
 def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path: Path) -> None:
@@ -326,20 +304,6 @@ def test_a_dataset_is_made_of_current_cells_and_the_others_are_measured_next(sta
             assert aside == ASIDE.get(state, [])
             kept = results.staged_file(study, cell).exists()
             assert kept == (state != "current" or "current" not in states)
-
-
-def test_the_cells_of_a_deployment_with_one_reason_are_listed_together(tmp_path: Path) -> None:
-    study = study_of(tmp_path, parameters=FOUR)
-    put(study, study.grid.cells[0])
-    for cell in study.grid.cells[2:]:
-        placeholder(study, cell)
-    folding.fold_study(study, study.folder / "dataset.nc")
-    cells = [cell.path for cell in study.grid.cells]
-    assert json.loads((study.folder / folding.FILE).read_bytes()) == [
-        {"deployment": "rtt=5", "cells": cells[1:2], "why": "the file was missing"},
-        {"deployment": "rtt=20", "cells": cells[2:], "why": "no path"},
-    ]
-    assert folding.holes(tmp_path) == []
 
 
 def test_a_run_keeps_files_until_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

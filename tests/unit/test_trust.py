@@ -247,13 +247,6 @@ def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> 
     ]
 
 
-def test_without_transfers_there_is_no_fastest_cell_and_an_empty_table() -> None:
-    places = [np.array([0, 1]), np.array([0, 0])]
-    found = dataset.tabulate(AXES, places, {"throughput": np.array([1.0, 2.0])}, {}, {}, {})
-    assert tables.fastest(found.summary, found.transfers) is None
-    assert tables.transfer_means(found.transfers).empty
-
-
 def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
     names = ("stream", "number", "start", "end", "first_byte", "size", "message")
     rows = [(0, 0, 0, 1, 0.1, 10**9), (0, 1, 1, 2, 1.1, 10**9), (1, 0, 0, 2, 0.2, 10**9)]

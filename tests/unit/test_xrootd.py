@@ -25,30 +25,13 @@ from tests.support.releases import folder_of
 
 FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
 XRDCP = ["/usr/bin/xrdcp"]
-ALONE, [ORIGIN] = xrootd.side_servers("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
+_, [ORIGIN] = xrootd.side_servers("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
 MANAGER, ORIGINS = xrootd.side_servers("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
 assert MANAGER
 
 
 def text(server: xrootd.Server) -> str:
     return xrootd.configuration(server, SECRETS)
-
-
-def test_one_origin_stands_alone_and_serves_by_tls_and_macaroons() -> None:
-    assert (ALONE, ORIGIN.programs, ORIGIN.url) == (None, ("xrootd",), "https://10.0.0.1:8080/data")
-    assert "all.manager" not in text(ORIGIN)
-    for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):
-        assert line in text(ORIGIN)
-
-
-def test_several_origins_report_to_their_redirector() -> None:
-    assert [origin.name for origin in ORIGINS] == ["dst1", "dst2"]
-    assert "all.role manager" in text(MANAGER)
-    assert "cms.dfs lookup central redirect immed" in text(MANAGER)
-    for server in (MANAGER, *ORIGINS):
-        assert "all.manager 10.0.0.1:1213" in text(server)
-        assert server.programs == ("cmsd", "xrootd")
-    assert len({server.folder for server in (MANAGER, *ORIGINS)}) == 3
 
 
 def test_addresses_of_ipv6_stand_in_brackets() -> None:
