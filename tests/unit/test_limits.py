@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.measure import limits, transfers
+from tpcsweep.measure import limits
 from tpcsweep.measure.limits import NONE_FOUND, attribute, binding, loss_rate, numbers, ramp_seconds
 from tpcsweep.variables import LIMIT_REMEDIES, LIMITS, SAMPLES, SHARES, SOURCES, SUMMARY, TRANSFERS
 
@@ -134,36 +134,6 @@ def test_shares_add_up_to_the_whole(
     assert all(0 <= share <= 1 for share in found.values())
     assert sum(found.values()) == pytest.approx(1)
     assert found[binding(found)[0]] == max(found.values())
-
-
-def test_files_move_from_their_first_bytes_to_their_ends_but_for_the_time_in_which_windows_grow() -> None:
-    ended = {
-        "first_byte": np.array([1.0, math.nan, math.nan]),
-        "start": np.array([0.5, 2.0, 1.0]),
-        "end": np.array([3.0, 4.0, 3.0]),
-        "size": np.array([9.0, 9.0, 0.0]),  # the last one failed
-    }
-    unfinished = {
-        "first_byte": np.array([3.5, math.nan, math.nan]),
-        "end": np.array([5.0, 5.0, 5.0]),
-        "size": np.array([9.0, 9.0, 0.0]),
-    }
-    times = np.arange(6.0)
-    how = {"times": times, "growth": 0.5, "ramp": 1.5}
-    # Seconds in which each moves: 1.5 to 3, 3.5 to 4, 4 to 5, and 0 to 5.
-    found = transfers.moving_share(ended, unfinished, 4, **how)
-    assert found == pytest.approx(np.array([1, 1.5, 2, 1.5, 2]) / 4)
-    # The client may hear late that XRootD is done.
-    early = transfers.moving_share(
-        ended | {"xrootd_end": np.array([2.5, 3.8, math.nan])}, unfinished, 4, **how
-    )
-    assert early == pytest.approx(np.array([1, 1.5, 1.5, 1.3, 2]) / 4)
-    short = {
-        name: np.array([value])
-        for name, value in (("first_byte", 1.0), ("start", 1.0), ("end", 1.2), ("size", 9.0))
-    }
-    nothing = {name: np.array([]) for name in ("first_byte", "end", "size")}
-    assert not transfers.moving_share(short, nothing, 1, **how).any()
 
 
 def test_every_limit_and_figure_that_is_computed_is_in_the_tables() -> None:

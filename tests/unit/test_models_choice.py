@@ -167,16 +167,11 @@ def test_fits_of_another_format_or_formula_are_refused(kept: Path, tmp_path: Pat
         read_fits(tmp_path / "models.json")
 
 
-def waves(height: float) -> Observations:
-    """What a formula says, times a wave along the RTT that no formula has."""
+def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
     axes = {"rtt": np.geomspace(2, 160, 10), "streams": STREAMS[::3]}
     ds = measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.02)
-    more = 1 + height * np.sin(1.5 * np.log(ds.rtt))
-    return observe(ds.map(lambda variable: variable * more, keep_attrs=True))
-
-
-def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
-    observations = waves(0.6)
+    wave = 1 + 0.6 * np.sin(1.5 * np.log(ds.rtt))  # which no formula has
+    observations = observe(ds.map(lambda variable: variable * wave, keep_attrs=True))
     fits = fits_of(observations, "window", "constant", resamples=5)
     choice = scored(observations, fits, {"table": LEARNED["table"]})
     assert (choice.best, choice.formula) == ("table", "window")
@@ -187,20 +182,13 @@ def test_cells_answer_inside_and_a_formula_beyond(tmp_path: Path) -> None:
     assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
 
 
-def runs_of_sites(seed: int) -> xr.Dataset:
-    """Three runs of RTTs that each have a level of their own, which no formula has and all runs share."""
-    generator = np.random.default_rng(seed)
-    axes = {"rtt": np.geomspace(2, 160, 14), "streams": [1, 4]}
-    level = np.exp(0.4 * (-1.0) ** np.arange(14))
-    together = measured(MODELS["window"], WINDOW, axes, fixed=FIXED, noise=0.05, seed=seed, repetitions=3)
-    luck = xr.DataArray(np.exp(0.05 * generator.normal(size=3)), dims="repetition")
-    ds = together.map(lambda variable: variable * xr.DataArray(level, dims="rtt") * luck, keep_attrs=True)
-    return ds.assign(run=xr.zeros_like(ds.throughput) + xr.DataArray(range(3), dims="repetition"))
-
-
 def test_where_there_are_several_runs_a_left_out_run_judges() -> None:
     """Between RTTs the level of one says nothing of the next; in another run it is the same."""
-    ds = runs_of_sites(1)
+    axes = {"rtt": np.geomspace(2, 160, 8), "streams": [1, 4]}
+    ds = measured(MODELS["window"], WINDOW, axes, fixed=FIXED, repetitions=3)
+    level = xr.DataArray(np.exp(0.4 * (-1.0) ** np.arange(8)), dims="rtt")
+    ds = ds.map(lambda variable: variable * level, keep_attrs=True)
+    ds = ds.assign(run=ds.repetition.broadcast_like(ds.throughput))
     for told, best in ((True, "table"), (False, "window")):
         observations = observe(ds if told else ds.drop_vars("run"))
         choice = scored(observations, fits_of(observations, "window"), {"table": LEARNED["table"]})

@@ -151,6 +151,22 @@ def test_a_transfer_whose_first_byte_nobody_saw_counts_from_its_start() -> None:
     assert transfers.stream_bytes(moved, rest, 2, 3, 4).tolist() == [50, 60]
 
 
+def test_files_move_from_their_first_bytes_to_their_ends_but_for_the_time_in_which_windows_grow() -> None:
+    # The last one failed.
+    moved = table(first_byte=[1, math.nan, math.nan], start=[0.5, 2, 1], end=[3, 4, 3], size=[9, 9, 0])
+    rest = table(first_byte=[3.5, math.nan, math.nan], end=[5, 5, 5], size=[9, 9, 0])
+    how = {"times": np.arange(6.0), "growth": 0.5, "ramp": 1.5}
+    # Seconds in which each moves: 1.5 to 3, 3.5 to 4, 4 to 5, and 0 to 5.
+    found = transfers.moving_share(moved, rest, 4, **how)
+    assert found == pytest.approx(np.array([1, 1.5, 2, 1.5, 2]) / 4)
+    # The client may hear late that XRootD is done.
+    moved |= table(xrootd_end=[2.5, 3.8, math.nan])
+    found = transfers.moving_share(moved, rest, 4, **how)
+    assert found == pytest.approx(np.array([1, 1.5, 1.5, 1.3, 2]) / 4)
+    short = table(first_byte=[1], start=[1], end=[1.2], size=[9])
+    assert not transfers.moving_share(short, NONE, 1, **how).any()
+
+
 def test_monitoring_agrees_when_each_byte_is_in_both_and_a_lost_record_shows() -> None:
     moved = table(ok=[1, 1, 0], end=[1, 9, 2], size=[100, 100, 30])
     for first, last, heard, share in (
