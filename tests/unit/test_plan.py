@@ -164,15 +164,6 @@ def test_wrong_questions_are_refused(question: dict[str, Any], text: str) -> Non
     assert text in str(error.value)
 
 
-def test_words_that_vary_in_the_data_must_be_given() -> None:
-    model = Known(domain=replace(DOMAIN, word_values={"tool": ("curl", "gfal-copy")}))
-    with pytest.raises(ConfigurationError, match="tool varies in the data: curl, gfal-copy"):
-        plan(model, 1, rtt=20)
-    with pytest.raises(ConfigurationError, match="tool: given 'wget', allowed: a value in the data"):
-        plan(model, 1, rtt=20, tool="wget")
-    assert plan(model, 1, rtt=20, tool="curl").reached
-
-
 def test_what_was_measured_is_among_the_settings() -> None:
     values = {"cores": (0.1, 0.2, 0.4), "streams": (1.0, 50.0, 77.0, 200.0)}
     domain = Domain({"cores": (0.1, 0.4), "streams": (1.0, 200.0), "rtt": (2.0, 80.0)}, {}, {}, values)
