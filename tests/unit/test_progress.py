@@ -201,17 +201,6 @@ def test_a_testbed_is_tried_once_and_only_for_stale_cells(tmp_path: Path, monkey
         assert len(tried) == count
 
 
-def told(folder: Path, command: str, ending: Any = "complete") -> str:
-    [study] = studies(folder).sweeps
-    return notify(study, command, ending, count_cells(study))
-
-
-def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
-    assert told(tmp_path, "") == told(tmp_path, "true") == ""
-    assert "notify: 'exit 7' ended with status 7" in told(tmp_path, "exit 7", "failed")
-    assert "ended with status 127" in told(tmp_path, "no-such-command-here")
-
-
 def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("MINE", "kept")
     script = "import json, os, sys; json.dump([sys.stdin.read(), dict(os.environ)], sys.stdout)"
@@ -221,7 +210,7 @@ def test_a_command_has_no_input_and_the_run_in_its_environment(tmp_path: Path, m
         if page:
             Path(page).touch()
         command = f"{sys.executable} -c {json.dumps(script)} >{tmp_path}/said"
-        assert told(tmp_path, command, "incomplete") == ""
+        assert notify(study, command, "incomplete", count_cells(study)) == ""
         given, environment = json.loads((tmp_path / "said").read_text())
         assert (given, environment["MINE"], environment["TPCSWEEP_PAGE"]) == ("", "kept", page)
         assert environment["TPCSWEEP_STATUS"] == "incomplete"
