@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-import xarray as xr
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tpcsweep import dataset
@@ -263,14 +262,10 @@ def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> 
     ]
 
 
-def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
-    names = ("stream", "number", "start", "end", "first_byte", "size", "message")
-    rows = [(0, 0, 0, 1, 0.1, 10**9), (0, 1, 1, 2, 1.1, 10**9), (1, 0, 0, 2, 0.2, 10**9)]
-    columns = dict(zip(names, zip(*[(*row, "") for row in rows], strict=True), strict=True))
-    made = xr.Dataset({name: ("transfer", np.array(values)) for name, values in columns.items()})
-    made = made.assign(startup=made.first_byte - made.start, sending=made.end - made.first_byte)
-    made = made.assign(total=made.end - made.start, cell=("transfer", np.zeros(3, int)))
-    made = made.assign(rate=made["size"] * 8e-9 / made.total)
+def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time(groups: dataset.Folded) -> None:
+    columns = {"stream": [0, 0, 1], "start": [0, 1, 0], "total": [1, 1, 2], "size": [10**9] * 3}
+    three = groups.transfers.isel(transfer=[0, 0, 0])
+    made = three.assign({name: ("transfer", values) for name, values in columns.items()})
     assert tables.transfers_of_cell(made, 0).loc["sum", "rate (Gbit/s)"] == pytest.approx(8 + 4)
 
 

@@ -22,6 +22,7 @@ from tpcsweep.configuration.units import Dimension, Quantity, UnitError, canonic
 from tpcsweep.numbers import between, plain, short
 
 from tests.support.commands import tpcsweep
+from tests.support.histories import times
 from tests.support.workflow import ROOT
 
 
@@ -188,11 +189,8 @@ def test_no_number_is_far_from_its_text(value: float, digits: int) -> None:
 def test_answers_on_the_terminal_have_no_exponents_and_no_rounding_errors(tmp_path: Path) -> None:
     file = tmp_path / "dataset.nc"
     shutil.copy(ROOT / "examples/surface.nc", file)
-    summary = xr.load_dataset(file).assign_coords(bandwidth=3000.3)
-    summary = summary.assign_coords(rtt=summary.rtt + 0.1 * 3)
-    for name in ("throughput", "throughput_low", "throughput_high"):
-        summary[name] *= 3000.3
-    summary.to_netcdf(file, mode="a")
+    summary = times(xr.load_dataset(file), 3000.3)
+    summary.assign_coords(bandwidth=3000.3, rtt=summary.rtt + 0.1 * 3).to_netcdf(file, mode="a")
     done = tpcsweep("compare", f"{file}:cores=0.2", f"{file}:cores=0.4")
     assert re.search(r"\d", done.output)
     assert not re.findall(r".*(?:\d\.\d{7}|\de[+-]?\d).*", done.output)
