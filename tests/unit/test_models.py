@@ -17,7 +17,6 @@ from tpcsweep import dataset
 from tpcsweep.claims.cells import claim_cells
 from tpcsweep.comparing import compare
 from tpcsweep.dataset import STATUS
-from tpcsweep.dataset.labels import MASKS
 from tpcsweep.dataset.tables import observations
 from tpcsweep.flags import FLAGS
 from tpcsweep.models import MODELS, Fit, Model, Observations, Predictor, fit, fit_process, observe
@@ -315,7 +314,8 @@ def test_reasons_are_the_first_that_holds() -> None:
     at = {"rtt": 1, "streams": 1}
     ds["status"].loc[at] = [STATUS.index("not_measured"), STATUS.index("failed")]
     ds["throughput"].loc[{"rtt": 1}] = np.where(np.arange(3)[:, None] < 2, np.nan, 7.0)
-    ds["flags"].loc[{"rtt": 1, "streams": 3}] = MASKS["disturbed"] | MASKS["path_slow"]
+    ds["flags"].attrs.update(flag_meanings="path_slow disturbed", flag_masks=np.array([1, 2]))  # its own bits
+    ds["flags"].loc[{"rtt": 1, "streams": 3}] = 1 | 2
     rows = observations(ds, untrusted=("path_slow", "disturbed"))
     expected = ["not measured", "failed", *["without throughput"] * 2, *["path_slow"] * 2, *[""] * 6]
     assert rows["reason"].tolist() == expected

@@ -207,6 +207,8 @@ def test_figures_show_every_cell_and_say_what_they_are(content: Saved, observati
     errors = draw.prediction_errors(content.choice, content.label)
     assert next(t.get_text() for t in errors.axes[0].get_yticklabels()).startswith("window")
     assert {*draw.parameter_table(content.fits["lu"])["parameter"]} == {"a", "b"}
+    surface = draw.interactive_surface(observations, content.formula)
+    assert len(surface.layout.updatemenus[0].buttons) == 2
 
 
 def test_what_is_not_determined_has_no_number() -> None:

@@ -32,6 +32,13 @@ def text(server: xrootd.Server) -> str:
     return xrootd.configuration(server, SECRETS)
 
 
+def test_several_origins_report_to_their_redirector() -> None:
+    assert {"all.role manager", "cms.dfs lookup central redirect immed"} <= {*text(MANAGER).splitlines()}
+    assert all("all.manager 10.0.0.1:1213" in text(server) for server in (MANAGER, *ORIGINS))
+    assert len({server.folder for server in (MANAGER, *ORIGINS)}) == 3
+    assert "all.manager" not in text(ORIGIN)
+
+
 def test_addresses_of_ipv6_stand_in_brackets() -> None:
     manager, (first, _) = xrootd.side_servers("src", "fd00::1", ["fd00::11", "fd00::12"], FOLDER, ROOT)
     assert manager and first.url == "https://[fd00::11]:8080/data"
