@@ -143,7 +143,10 @@ KINDS: dict[str, tuple[Callable[[], Mapping[str, str]], set[str]]] = {
     "system": (processes.system_environment, {"HOME", "TMPDIR"}),
     "python": (partial(processes.python, HERE), {"TMPDIR", "LD_LIBRARY_PATH"}),
     **{
-        name: (partial(tool.environment, Credentials(Path("/c"), authorization), HERE), set())
+        f"{name}, {authorization}": (
+            partial(tool.environment, Credentials(Path("/c"), authorization), HERE),
+            set(),
+        )
         for name, tool in TOOLS.items()
         for authorization in ("usual", "none")
     },

@@ -255,5 +255,9 @@ def test_learning_models_plan(observations: Observations, saved: Saved, best: st
     assert answer.model == best and answer.cheapest is not None
     enough = observations.frame.query("rtt == 20 and tool == 'curl' and throughput >= 0.5")["streams"].min()
     assert answer.cheapest["streams"] <= enough + 1
-    with pytest.raises(ConfigurationError, match="tool: given nothing"):
-        plan(found, "500 Mbit/s", 0.8, rtt="20 ms")
+    for words, said in (
+        ({}, "nothing"),
+        ({"tool": "wget"}, "'wget', allowed: a value in the data: curl, gfal"),
+    ):
+        with pytest.raises(ConfigurationError, match=f"tool: given {said}"):
+            plan(found, "500 Mbit/s", 0.8, rtt="20 ms", **words)
